@@ -41,7 +41,6 @@ from bayescl_lab.runs.images.alpha import labelled_alpha, labelled_part
 from bayescl_lab.runs.images.inspection import drawn_batches, inspect_images, scored_batch
 from bayescl_lab.runs.images.run import KIND, ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.loop import fit_in_folder
 from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.provenance import provenance
 
@@ -89,12 +88,7 @@ _ON_DIGITS = (
 def process_study(*, draws: int = DRAWS, anchors: int = 300) -> pl.DataFrame:
     """Estimate alpha on the generative process, where it is known.
 
-    Args:
-        draws: independent draws per setting, at least 2.
-        anchors: anchors of a draw, with 64 candidates and one positive each.
-
-    Returns:
-        One record per alpha and tau_plus: means and standard errors over draws.
+    Returns one record per alpha and tau_plus: means and standard errors over at least two draws.
     """
     records: list[Record] = []
     for tau_plus, alpha in product(PRIORS, ALPHAS):
@@ -134,15 +128,10 @@ def _process_draw(alpha: float, tau_plus: float, index: int, anchors: int) -> di
 
 
 def digits_study(folder: Path, *, base: ImageSettings = BASE) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Train on digits with alpha in every way, and measure at some epochs.
+    """Train on digits with alpha in every way, and measure at the stops up to the last epoch.
 
-    Args:
-        folder: an empty one, for the runs.
-        base: what the runs share; the last of the stops that lie within its epochs is its end.
-
-    Returns:
-        One record per variant and epoch, and one per variant with its probes; means over seeds
-        and standard deviations.
+    Returns one record per variant and epoch, and one per variant with its probes: means over seeds
+    and standard deviations.
     """
     stops = [stop for stop in STOPS if stop < base.epochs] + [base.epochs]
     measured: dict[tuple[str, int], list[dict[str, float]]] = {}
@@ -154,15 +143,7 @@ def digits_study(folder: Path, *, base: ImageSettings = BASE) -> tuple[pl.DataFr
             out = RunFolder.create(folder / f"{name}-{seed}", KIND, settings.as_config())
             for stop in stops if name in WATCHED else stops[-1:]:
                 if stop:  # the learning rate follows the whole run's course
-                    fit_in_folder(
-                        run.model,
-                        run.batches,
-                        out,
-                        epochs=stop,
-                        device=run.device,
-                        evaluate=run.columns,
-                        callbacks=[] if run.alpha is None else [run.alpha],
-                    )
+                    run.fit(out, epochs=stop)
                 measured.setdefault((name, stop), []).append(measurements(run, stop))
             probes.setdefault(name, []).append(few_label_accuracies(run))
     by_epoch = [

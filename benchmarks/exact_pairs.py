@@ -208,7 +208,7 @@ def main(arguments: list[str] | None = None) -> None:
             record[figure] = {"mean": statistics.mean(values), "spread": statistics.stdev(values)}
         if name.startswith("latent"):
             record["trust"] = statistics.mean(run["trust"] for run in runs)
-        console.print(*map(str, record.values()), sep=", ")
+        console.print(library, temperature, name, f"R@1 {record['r_1']['mean']:.3f}")
         records.append(record)
     file = RESULTS / "exact-pairs.json"
     earlier = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}

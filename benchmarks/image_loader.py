@@ -22,7 +22,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -55,27 +55,23 @@ GIB, PAGE = 2**30, 2**12
 def write_images(folder: Path, count: int) -> None:
     """Images that decode as photographs do: smooth areas, edges, fine grain."""
     generator = np.random.default_rng(0)
-    patterns = [
-        [_noise(generator, cells) * deviation for _ in range(PATTERNS)]
-        for cells, deviation in SCALES.items()
-    ]
+
+    def noise(cells: int) -> np.ndarray:
+        drawn = generator.standard_normal((3, cells, cells)).astype(np.float32)
+        planes = [Image.fromarray(plane).resize((SIDE, SIDE), Image.BICUBIC) for plane in drawn]
+        return np.stack(planes, axis=-1) * SCALES[cells]
+
+    patterns = [[noise(cells) for _ in range(PATTERNS)] for cells in SCALES]
     for number in range(CLASSES):
         (folder / f"class-{number}").mkdir(parents=True)
     for number in range(count):
         pixels = np.full((SIDE, SIDE, 3), 128, np.float32)
-        for some in patterns:
+        for noises in patterns:
             shift = generator.integers(0, SIDE, 2)
-            pixels += np.roll(some[generator.integers(PATTERNS)], tuple(shift), axis=(0, 1))
+            pixels += np.roll(noises[generator.integers(PATTERNS)], tuple(shift), axis=(0, 1))
         image = Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
         place = folder / f"class-{number % CLASSES}" / f"{number:05}.jpg"
         image.save(place, quality=QUALITY)
-
-
-def _noise(generator: np.random.Generator, cells: int) -> np.ndarray:
-    """Coloured noise of deviation 1, interpolated from so many cells along a side."""
-    drawn = generator.standard_normal((3, cells, cells)).astype(np.float32)
-    planes = [Image.fromarray(one).resize((SIDE, SIDE), Image.Resampling.BICUBIC) for one in drawn]
-    return np.stack([np.asarray(one) for one in planes], axis=-1)
 
 
 def streamed(folder: Path, workers: int) -> Iterable[Any]:
@@ -98,10 +94,7 @@ def image_folder(folder: Path, workers: int) -> Iterable[Any]:
     )
 
 
-PROGRAMS: dict[str, Callable[[Path, int], Iterable[Any]]] = {
-    "bayescl, stream": streamed,
-    "torchvision ImageFolder": image_folder,
-}
+PROGRAMS = {"bayescl, stream": streamed, "torchvision ImageFolder": image_folder}
 
 
 def two_epochs(program: str, folder: Path, workers: int) -> dict[str, float]:
@@ -109,41 +102,25 @@ def two_epochs(program: str, folder: Path, workers: int) -> dict[str, float]:
     torch.set_num_threads(1)
     start = time.perf_counter()
     batches = PROGRAMS[program](folder, workers)
-    first = None
-    for images, *_ in batches:
-        first = first or time.perf_counter()
-        _look_at(images)
-    middle, before = time.perf_counter(), time.process_time()
-    count = sum(_look_at(images) for images, *_ in batches)
-    end, after = time.perf_counter(), time.process_time()
+    times, count = [], 0
+    for _ in range(2):
+        for images, *_others in batches:
+            times.append(time.perf_counter())
+            images.flatten()[::PAGE].sum()  # reads some bytes, as whoever trains would
+            count += len(images)
+    middle, end = times[len(times) // 2 - 1], time.perf_counter()
     del batches, images  # its workers end, and count as children
-    own, children = (
-        resource.getrusage(one) for one in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    unit = 1 if sys.platform == "darwin" else 2**10
+    own, children = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    unit = GIB if sys.platform == "darwin" else GIB / 2**10
     return {
-        "first_batch_s": first - start,
+        "first_batch_s": times[0] - start,
         "first_epoch_s": middle - start,
         "second_epoch_s": end - middle,
-        "images_per_second": count / (end - middle),
-        "own_cpu_ms_per_image": 1000 * (after - before) / count,
-        "cpu_s": sum(one.ru_utime + one.ru_stime for one in (own, children)),
-        "peak_gib": own.ru_maxrss * unit / GIB,
-        "worker_peak_gib": children.ru_maxrss * unit / GIB,
+        "images_per_second": count / 2 / (end - middle),
+        "cpu_s": sum(usage.ru_utime + usage.ru_stime for usage in (own, children)),
+        "peak_gib": own.ru_maxrss / unit,
+        "worker_peak_gib": children.ru_maxrss / unit,
     }
-
-
-def _look_at(images: torch.Tensor) -> int:
-    """Read some bytes of a batch, as whoever trains on it would; return how many images it has."""
-    assert images.shape == (BATCH, 3, SIZE, SIZE)
-    images.flatten()[::PAGE].sum()
-    return len(images)
-
-
-def in_own_process(program: str, folder: Path, workers: int) -> dict[str, float]:
-    """The figures of two epochs in a process that does nothing else."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(two_epochs, program, folder, workers).result()
 
 
 def same_pixels(folder: Path) -> bool:
@@ -171,26 +148,20 @@ def main() -> None:
         for number in range(options.rounds):
             for name in order.sample(list(PROGRAMS), len(PROGRAMS)):
                 before = os.getloadavg()[0]
-                figures = in_own_process(name, folder, options.workers)
+                with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+                    figures = pool.submit(two_epochs, name, folder, options.workers).result()
                 figures["load"] = (before + os.getloadavg()[0]) / 2
                 measured[name].append(figures)
                 console.print(number, name, figures)
     rows = [
         {
             "program": name,
-            **{key: statistics.median(one[key] for one in runs) for key in runs[0]},
+            **{key: statistics.median(run[key] for run in runs) for key in runs[0]},
             "rounds": runs,
         }
         for name, runs in measured.items()
     ]
-    ours, theirs = measured.values()
-    ratios = {
-        key: statistics.median(
-            one[key] / other[key] for one, other in zip(ours, theirs, strict=True)
-        )
-        for key in ("images_per_second", "cpu_s", "first_epoch_s")
-    }
-    console.print(*rows, ratios)
+    pairs = list(zip(*measured.values(), strict=True))
     body = {
         "images": options.images,
         "image": f"{SIDE} x {SIDE}, JPEG of quality {QUALITY}",
@@ -202,8 +173,12 @@ def main() -> None:
         "cores": usable_cores(),
         "load_is": "tasks that ran or waited on the machine, this benchmark's among them",
         "measurements": rows,
-        "stream_over_image_folder": ratios,
+        "stream_over_image_folder": {
+            key: statistics.median(ours[key] / theirs[key] for ours, theirs in pairs)
+            for key in ("images_per_second", "cpu_s", "first_epoch_s")
+        },
     }
+    console.print(body)
     if options.images == IMAGES:
         line = shlex.join(["python", "benchmarks/image_loader.py", *sys.argv[1:]])
         console.print(f"written to {write_result('image-loader', line, body)}")

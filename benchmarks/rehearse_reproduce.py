@@ -42,12 +42,7 @@ from rich.console import Console
 from bayescl_lab.cli import main as bayescl
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.encoders import TorchvisionEncoder
-from bayescl_lab.images.feature_probes import (
-    ProbeData,
-    few_label_probe,
-    knn_probe,
-    linear_probe,
-)
+from bayescl_lab.images.feature_probes import ProbeData, few_label_probe, knn_probe
 from bayescl_lab.paper.images.sizes import DATASETS, NUM_CLASSES
 
 SHAPES = {
@@ -84,11 +79,9 @@ def served(folder: Path) -> Iterator[str]:
     """Serve a folder on this machine, and give its address."""
     handler = partial(_Quiet, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
-        thread.join()
 
 
 def carry_out(setup: Path, words: list[str], *, until: Callable[[], bool] | None = None) -> Step:
@@ -133,11 +126,10 @@ def carry_out(setup: Path, words: list[str], *, until: Callable[[], bool] | None
 def _own_memory(pid: int) -> float:
     """Bytes of a process's memory that are no file's; 0 where the system does not tell."""
     try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        _, _, rest = Path(f"/proc/{pid}/status").read_text().partition("RssAnon:")
     except OSError:
         return 0.0
-    found = [line.split()[1] for line in lines if line.startswith("RssAnon:")]
-    return 1024.0 * int(found[0]) if found else 0.0
+    return 1024.0 * int(rest.split()[0]) if rest else 0.0
 
 
 def inside(setup: Path, words: list[str]) -> int:
@@ -156,24 +148,29 @@ def inside(setup: Path, words: list[str]) -> int:
 
 def probes(name: str, share: float) -> int:
     """Fit the probes of a run to random features, and print the seconds of each."""
-    train, test = (max(10 * NUM_CLASSES[name], round(share * count)) for count in SHAPES[name])
-    generator = torch.Generator().manual_seed(0)
-    features = [torch.rand(count, FEATURES, generator=generator) for count in (train, test)]
-    labels = [torch.arange(count) % NUM_CLASSES[name] for count in (train, test)]
-    classes = NUM_CLASSES[name]
-    data = ProbeData(features[0], labels[0], features[1], labels[1], classes)
+    classes, generator = NUM_CLASSES[name], torch.Generator().manual_seed(0)
+    parts = []
+    for published in SHAPES[name]:
+        count = max(10 * classes, round(share * published))
+        parts += [torch.rand(count, FEATURES, generator=generator), torch.arange(count) % classes]
+    data = ProbeData(*parts, classes)
     seconds = {}
-    fast = {"linear, fast": lambda: linear_probe(data)}
-    for title, probe in {
-        "knn": lambda: knn_probe(data),
-        **(fast if classes == 10 else {}),  # the table of seconds, which has no other data sets
-        "few_label_1": lambda: few_label_probe(data, labels_per_class=1, draws=DRAWS),
-        "few_label_5": lambda: few_label_probe(data, labels_per_class=5, draws=DRAWS),
-    }.items():
+    for title, probe, repeated in (
+        ("knn", knn_probe, 1),
+        (
+            "few_label_1",
+            partial(few_label_probe, labels_per_class=1, draws=DRAWS),
+            OF_DRAWS / DRAWS,
+        ),
+        (
+            "few_label_5",
+            partial(few_label_probe, labels_per_class=5, draws=DRAWS),
+            OF_DRAWS / DRAWS,
+        ),
+    ):
         start = time.perf_counter()
-        probe()
-        many = OF_DRAWS / DRAWS if title.startswith("few") else 1
-        seconds[title] = round(many * (time.perf_counter() - start), 1)
+        probe(data)
+        seconds[title] = round(repeated * (time.perf_counter() - start), 1)
     sys.stdout.write(json.dumps(seconds) + "\n")
     return 0
 
@@ -195,15 +192,11 @@ def rehearse(work: Path, names: list[str], share: float, images: int) -> dict[st
         files = {}
         for name, figures in sets.items():
             path = write_archive(name, archives, share)
-            files[name] = {
-                "url": f"{address}/{path.name}",
-                "size": path.stat().st_size,
-                "checksum": md5(path),
-            }
+            file = {"url": f"{address}/{path.name}", "size": path.stat().st_size}
+            files[name] = {**file, "checksum": md5(path)}
             setup.write_text(json.dumps({"data": str(data), "archives": files}))
             figures["archive_mb"] = megabytes(path)
             figures["fetch"] = carry_out(setup, ["data", "fetch", name]).figures
-            console.print(figures)
     for name, figures in sets.items():
         figures["pixels"] = carry_out(setup, ["pixels", name]).figures
         figures["disk_mb"] = megabytes(data / name)
@@ -217,21 +210,15 @@ def rehearse(work: Path, names: list[str], share: float, images: int) -> dict[st
             "seconds_per_epoch": round(result["seconds_per_epoch"], 1),
         }
         console.print(figures)
-    killed = killed_and_resumed(setup, names[0])
-    console.print(killed)
-    network = real_step(setup, names[0])
-    console.print(network)
-    name = names[-1]  # the largest
-    step = carry_out(setup, ["probes", name, str(share)])
-    fitted = {"data": name, **step.figures, "seconds_of": json.loads(step.output[-1])}
-    console.print(fitted)
+    largest = names[-1]
+    step = carry_out(setup, ["probes", largest, str(share)])
     return {
         "images_of_a_table": f"at most {images:,}",
-        "data_sets": sets,
-        "killed_and_resumed": killed,
-        "resnet50": network,
+        "data_sets": list(sets.values()),
+        "killed_and_resumed": killed_and_resumed(setup, names[0]),
+        "resnet50": real_step(setup, names[0]),
         "probes_are_of": f"{FEATURES} features, few labels {OF_DRAWS} times from {DRAWS} timed",
-        "probes": fitted,
+        "probes": {"data": largest, **step.figures, "seconds_of": json.loads(step.output[-1])},
     }
 
 
@@ -250,38 +237,37 @@ def megabytes(place: Path) -> float:
 
 def killed_and_resumed(setup: Path, name: str) -> dict[str, Any]:
     """Kill a table after its first checkpoint; resumed, it must equal the unbroken one."""
-    place = {one: setup.parent / f"{one}-table" for one in ("unbroken", "killed")}
+    unbroken, killed = (setup.parent / f"{kind}-table" for kind in ("unbroken", "killed"))
     words = [*_table(name, "info_nce", 2000), "--epochs", "3"]
-    carry_out(setup, [*words, "--out", str(place["unbroken"])])
+    carry_out(setup, [*words, "--out", str(unbroken)])
 
     def begun() -> bool:
-        return any((place["killed"] / "runs").glob("*/checkpoints/last.ckpt"))
+        return any((killed / "runs").glob("*/checkpoints/last.ckpt"))
 
-    before = carry_out(setup, [*words, "--out", str(place["killed"])], until=begun)
-    after = carry_out(setup, ["reproduce", "multiclass", "--resume", "--out", str(place["killed"])])
-    one, other = (json.loads((path / "result.json").read_text()) for path in place.values())
+    before = carry_out(setup, [*words, "--out", str(killed)], until=begun)
+    after = carry_out(setup, ["reproduce", "multiclass", "--resume", "--out", str(killed)])
+    cells = [json.loads((at / "result.json").read_text())["cells"] for at in (unbroken, killed)]
     return {
         "data": name,
         "epochs": 3,
         "killed_after_seconds": before.figures["seconds"],
         "resumed_seconds": after.figures["seconds"],
-        "same_figures": one["cells"] == other["cells"],
+        "same_figures": cells[0] == cells[1],
     }
 
 
 def real_step(setup: Path, name: str) -> dict[str, Any]:
     """A step of the paper's network and batch, its gradients cached so that little memory does."""
     place = setup.parent / "resnet50"
-    network = ["--encoder", "resnet50", "--hidden-dim", "512", "--augmentation", "simclr"]
     # Two classes have fewer test images, which all pass the network in the probes.
-    size = ["--batch-size", "256", "--max-train-images", "256", "--epochs", "1", "--classes", "2"]
-    memory = ["--cache-chunk", "32", "--channels-last", "--loss", "bayesian", "--device", "cpu"]
-    words = ["train", "images", "--data", name, *network, *size, *memory, "--out", str(place)]
-    step = carry_out(setup, words)
+    words = f"""train images --data {name} --classes 2 --max-train-images 256 --batch-size 256
+        --encoder resnet50 --hidden-dim 512 --augmentation simclr --epochs 1 --cache-chunk 32
+        --channels-last --loss bayesian --device cpu""".split()
+    step = carry_out(setup, [*words, "--out", str(place)])
     result = json.loads((place / "result.json").read_text())
     return {
         **step.figures,
-        "command": shlex.join(["bayescl", *words[: words.index("--out")]]),
+        "command": shlex.join(["bayescl", *words]),
         "loss": round(result["loss"], 4),
         "seconds_per_step": round(result["seconds_per_epoch"], 1),
         "checkpoint_mb": megabytes(place / "checkpoints" / "last.ckpt"),
@@ -296,7 +282,7 @@ def saved_gib(side: int) -> float:
     def kept(batch: int) -> int:
         encoder = TorchvisionEncoder("resnet50", image_size=side)
         encoder.to(memory_format=torch.channels_last)
-        own = {one.data_ptr() for one in [*encoder.parameters(), *encoder.buffers()]}
+        own = {tensor.data_ptr() for tensor in [*encoder.parameters(), *encoder.buffers()]}
         seen: dict[int, torch.UntypedStorage] = {}
 
         def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -334,11 +320,9 @@ def main() -> int:
             if entry.name != "archives" or not options.keep:
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     if options.share == 1:
-        given = ["--datasets", *options.datasets, "--images", str(options.images)]
-        line = shlex.join(
-            ["python", "benchmarks/rehearse_reproduce.py", "--folder", "FOLDER", *given]
-        )
-        print("written to", write_result("rehearse-reproduce", line, body).name)
+        words = ["--datasets", *options.datasets, "--images", str(options.images)]
+        line = ["python", "benchmarks/rehearse_reproduce.py", "--folder", "FOLDER", *words]
+        Console().print("written to", write_result("rehearse-reproduce", shlex.join(line), body))
     return 0
 
 

@@ -83,18 +83,6 @@ def remote(server: Server, **changes: object) -> RemoteFile:
     return RemoteFile(**{**fields, **changes})
 
 
-def test_a_file_is_downloaded_once_and_progress_ends_at_its_size(server, tmp_path):
-    folder = tmp_path / "new" / "folder"
-    for _ in range(2):
-        seen: list[tuple[int, int]] = []
-        path = fetch_file(remote(server), folder, progress=lambda *at, seen=seen: seen.append(at))
-        assert path.read_bytes() == CONTENT
-        assert seen == sorted(seen)
-        assert seen[-1] == (len(CONTENT), len(CONTENT))
-        assert list(folder.iterdir()) == [path]
-    assert server.requests == 1
-
-
 def test_a_damaged_file_that_is_there_is_refused_and_left_alone(server, tmp_path):
     mine = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])
     (tmp_path / "data.bin").write_bytes(mine)
@@ -154,15 +142,20 @@ def test_a_disk_that_refuses_is_named_before_and_while_writing(server, tmp_path,
     assert fetch_file(remote(server), tmp_path).read_bytes() == CONTENT
 
 
-def test_a_source_is_fetched_into_its_own_folder(server, tmp_path, monkeypatch):
+def test_a_source_is_fetched_once_into_its_own_folder_and_progress_ends_at_its_size(
+    server, tmp_path, monkeypatch
+):
     monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
     files = tuple(remote(server, filename=name) for name in ("a", "b"))
-    seen: list[tuple[int, int]] = []
     source = DataSource("things", "images", "Things", files, "none", "http://example.org")
-    paths = fetch_source(source, progress=lambda *at: seen.append(at))
-    assert paths == (tmp_path / "things" / "a", tmp_path / "things" / "b")
-    assert seen == sorted(seen)
-    assert seen[-1] == (source.size, source.size)
+    for _ in range(2):
+        seen: list[tuple[int, int]] = []
+        paths = fetch_source(source, progress=lambda *at, seen=seen: seen.append(at))
+        assert paths == (tmp_path / "things" / "a", tmp_path / "things" / "b")
+        assert [path.read_bytes() for path in sorted(paths[0].parent.iterdir())] == [CONTENT] * 2
+        assert seen == sorted(seen)
+        assert seen[-1] == (source.size, source.size)
+    assert server.requests == 2
 
 
 def test_a_source_without_files_says_what_to_do(tmp_path):

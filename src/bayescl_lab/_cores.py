@@ -21,12 +21,12 @@ def usable_memory() -> float:
 
     Infinite where the system does not say.
     """
-    found = [float("inf")]
+    limits = [float("inf")]
     if "SC_PHYS_PAGES" in getattr(os, "sysconf_names", ()):
-        found.append(float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
+        limits.append(float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
     for file in _LIMITS:
         try:
-            found.append(float(Path(file).read_text(encoding="ascii")))
+            limits.append(float(Path(file).read_text(encoding="ascii")))
         except (OSError, ValueError):  # not there, or "max"
             continue
-    return min(found)
+    return min(limits)

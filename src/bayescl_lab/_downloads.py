@@ -102,39 +102,49 @@ def fetch_source(
     """
     if not source.files:
         raise ValueError(f"{source.name} cannot be downloaded: {source.instructions}")
-    paths: list[Path] = []
-    before = 0
-    for file in source.files:
-
-        def report(done: int, _: int, before: int = before) -> None:
-            if progress is not None:
-                progress(before + done, source.size)
-
-        place = (folder or data_folder()) / source.name
-        paths.append(fetch_file(file, place, progress=report))
-        before += file.size
-    return tuple(paths)
+    meter = _Meter(source.size, progress)
+    place = (folder or data_folder()) / source.name
+    return tuple(fetch_file(file, place, meter) for file in source.files)
 
 
-def fetch_file(file: RemoteFile, folder: Path, *, progress: Progress | None = None) -> Path:
+@dataclass
+class _Meter:
+    """What pooch tells about its progress, in blocks."""
+
+    size: int
+    progress: Progress | None = None
+    total: int = 0
+    done: int = 0
+    end: int = 0  # of the file that is being fetched
+
+    def update(self, count: int) -> None:
+        """Count bytes; the last block may be counted as a whole one."""
+        self.done = min(self.done + count, self.end)
+        if self.progress is not None:
+            self.progress(self.done, self.size)
+
+    def reset(self) -> None:
+        """Called before the total is counted once more, which changes nothing."""
+
+    def close(self) -> None:
+        """Called at the end."""
+
+
+def fetch_file(file: RemoteFile, folder: Path, meter: _Meter | None = None) -> Path:
     """Download a file, or use the one that is there.
 
     Bytes go to ``<filename>.part``; only what has the stated size and checksum is renamed to
     ``filename``.
 
-    Args:
-        file: what to fetch.
-        folder: where to put it; made if it is missing.
-        progress: called after each block with the bytes done and due.
-
     Returns:
-        The verified file in ``folder``.
+        The verified file in ``folder``, which is made if it is missing.
 
     Raises:
         ValueError: if the file cannot be fetched or written, or is not the one that was
             published. A download that failed is removed, a damaged file that was there is not.
     """
-    meter = _Meter(file.size, progress)
+    meter = meter or _Meter(file.size)
+    meter.end = meter.done + file.size
     target = folder / file.filename
     if target.exists():
         _verify_copy(target, file)
@@ -152,28 +162,6 @@ def fetch_file(file: RemoteFile, folder: Path, *, progress: Progress | None = No
                 part.unlink()
     meter.update(file.size)
     return target
-
-
-@dataclass
-class _Meter:
-    """What pooch tells about its progress, in blocks."""
-
-    size: int
-    progress: Progress | None
-    total: int = 0
-    done: int = 0
-
-    def update(self, count: int) -> None:
-        """Count bytes; the last block may be counted as a whole one."""
-        self.done = min(self.done + count, self.size)
-        if self.progress is not None:
-            self.progress(self.done, self.size)
-
-    def reset(self) -> None:
-        """Called before the total is counted once more, which changes nothing."""
-
-    def close(self) -> None:
-        """Called at the end."""
 
 
 def _download(file: RemoteFile, part: Path, meter: _Meter) -> None:

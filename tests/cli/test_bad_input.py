@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bayescl_lab.runs.folder import RunFolder
+
 COMPARE = "compare images --losses info_nce --seeds 1 --workers 1"
 
 
@@ -296,12 +298,10 @@ def test_a_damaged_checkpoint_is_named(refused, image_run):
         refused((line, message) for line in ("evaluate run", "train images --resume --out run"))
 
 
-def test_a_comparison_is_no_run_to_evaluate_or_train(bayescl, bars):
-    bayescl(f"{COMPARE} {bars} --out comparison")
-    for line in ("evaluate comparison", "train images --resume --out comparison"):
-        outcome = bayescl(line)
-        assert outcome.status == 2
-        assert "comparison" in outcome.complaint
+def test_a_comparison_is_no_run_to_evaluate_or_train(refused, tmp_path):
+    RunFolder.create(tmp_path / "comparison", "compare images", {"data": "digits"})
+    lines = ("evaluate comparison", "train images --resume --out comparison")
+    refused((line, "comparison holds a run of 'compare images'") for line in lines)
 
 
 def test_a_data_file_gone_since_training_is_named(bayescl, image_run):

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import torch
-import yaml
 from cli.in_background import SECONDS, start, wait_for
 
 
@@ -43,28 +42,6 @@ def test_train_leaves_a_complete_run_folder_and_a_resumed_run_shows_it_again(bay
     refused = bayescl("train images --out run --resume --lr 0.5")
     assert refused.status == 2
     assert "the run in run has lr = 0.001, got 0.5" in refused.complaint
-
-
-def test_the_configuration_of_a_run_repeats_it(bayescl, bars):
-    bayescl(f"train images {bars} --loss hard --concentration 0.5 --out first")
-    assert bayescl("train images --config first/config.yaml --out second").status == 0
-    assert Path("first/config.yaml").read_text() == Path("second/config.yaml").read_text()
-    first, second = weights(Path("first")), weights(Path("second"))
-    assert torch.equal(first["encoder.layers.0.weight"], second["encoder.layers.0.weight"])
-
-
-def test_a_typed_option_wins_over_the_configuration_file(bayescl):
-    Path("mine.yaml").write_text("epochs: 7\nlr: 0.5\n")
-    outcome = bayescl("train images --config mine.yaml --lr 0.25 --print_config")
-    settings = yaml.safe_load(outcome.out)
-    assert (settings["epochs"], settings["lr"], settings["batch_size"]) == (7, 0.25, 256)
-
-
-def test_options_may_be_spelled_with_hyphens(bayescl):
-    hyphens = bayescl("train images --batch-size 32 --tau-plus 0.2 --print-config")
-    underscores = bayescl("train images --batch_size 32 --tau_plus 0.2 --print_config")
-    assert hyphens == underscores
-    assert yaml.safe_load(hyphens.out)["tau_plus"] == 0.2
 
 
 def test_a_run_killed_and_resumed_equals_the_unbroken_run(bayescl, bars, tmp_path):

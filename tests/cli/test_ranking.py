@@ -137,15 +137,6 @@ def test_the_configuration_of_a_run_repeats_it(bayescl, run):
     assert first["metrics"] == second["metrics"]
 
 
-def test_a_finished_run_is_shown_again_and_keeps_its_settings(bayescl, run):
-    again = bayescl("train ranking --out run --resume")
-    assert again.status == 0
-    assert "seconds per epoch" in again.out
-    outcome = bayescl("train ranking --out run --resume --lr 0.5")
-    assert outcome.status == 2
-    assert "the run in run has lr = 0.03, got 0.5" in outcome.complaint
-
-
 def test_early_stopping_says_which_epoch_was_best(bayescl, bought):
     outcome = bayescl(f"train ranking {QUICK} --watch-every 1 --patience 2 --out run")
     assert outcome.status == 0

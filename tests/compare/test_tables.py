@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -17,11 +17,11 @@ from bayescl_lab.paper.images.runner import (
     summary_of,
 )
 from bayescl_lab.paper.images.sizes import NUM_CLASSES, SIZES
-from bayescl_lab.paper.images.table import Cell, PaperFigure, PaperTable
-from bayescl_lab.paper.images.tables import TABLES
+from bayescl_lab.paper.images.tables import TABLES, Cell, PaperFigure, PaperTable
 from bayescl_lab.report.images import table_markdown
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.images.run import ImageRun
+from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings, takes
 
 PAPER = TableRequest("paper", device="cpu")
@@ -35,7 +35,6 @@ def printed(name: str) -> dict[tuple[str, ...], PaperFigure]:
 
 def made_up(table: PaperTable, request: TableRequest, *, accuracy: float = 0.5) -> dict:
     """A finished table whose runs all came to the same figures, but for seconds."""
-    cells = request.cells(table)
     runs = request.runs(table)
     results = {
         name: {
@@ -50,7 +49,7 @@ def made_up(table: PaperTable, request: TableRequest, *, accuracy: float = 0.5) 
         "hardware": {"gpu": None, "cpu": "one", "cores": 2},
         "versions": {"torch": "2"},
     }
-    return {**summary_of(table, request, cells, results), **origin}
+    return {**summary_of(table, request, results), **origin}
 
 
 @pytest.mark.parametrize(
@@ -175,23 +174,26 @@ def test_the_first_run_of_a_smoke_test_can_start(name):
     assert run.parts.train.num_classes == (2 if name == "binary" else 10)
 
 
-@pytest.fixture
-def tiny(settings) -> PaperTable:
+@dataclass(frozen=True)
+class Tiny(PaperTable):
     """Two losses on ninety images, with something in the paper's column."""
 
-    def cells(size: str) -> list[Cell]:
+    settings: ImageSettings | None = None
+
+    def cells(self, size: str) -> list[Cell]:
         return [
             Cell(
                 keys={"data set": "shapes", "loss": loss},
-                settings=replace(settings, loss=LossSettings(loss), epochs=1),
+                settings=replace(self.settings, loss=LossSettings(loss), epochs=1),
                 paper={"linear": PaperFigure(91.0)},
             )
-            for loss in ("info_nce", "bayesian")
+            for loss in self.losses
         ]
 
-    return PaperTable(
-        name="tiny", title="Tiny", label="none", measures=("linear", "few_label_1"), cells=cells
-    )
+
+@pytest.fixture
+def tiny(settings) -> PaperTable:
+    return Tiny("tiny", "Tiny", "none", losses=("info_nce", "bayesian"), settings=settings)
 
 
 def test_a_table_cut_off_and_resumed_equals_the_unbroken_one(tiny, tmp_path):
@@ -271,9 +273,9 @@ def test_all_tables_train_each_setting_once_and_leave_none_out(size):
 def test_a_part_of_all_tables_leaves_out_those_that_have_none_of_it():
     request = TableRequest("paper", "tiny-imagenet,cifar10", device="cpu")
     requests = request.within(TABLES.values())
-    assert requests["prior"].datasets == "tiny-imagenet"
-    assert requests["hardness"].datasets == "cifar10"
-    assert requests["binary"].datasets == "tiny-imagenet,cifar10"
+    assert requests["prior"].datasets == ("tiny-imagenet",)
+    assert requests["hardness"].datasets == ("cifar10",)
+    assert requests["binary"].datasets == ("tiny-imagenet", "cifar10")
     requests = replace(request, losses="hard").within(TABLES.values())
     assert list(requests) == ["binary", "multiclass"]
     with pytest.raises(ValueError, match="datasets must be some of digits, got 'cifar10'"):
@@ -282,7 +284,7 @@ def test_a_part_of_all_tables_leaves_out_those_that_have_none_of_it():
 
 def test_tables_share_a_run_and_equal_those_made_alone(tiny, tmp_path):
     request = TableRequest(device="cpu", seeds=1)
-    other = replace(tiny, name="other", cells=lambda size: tiny.cells(size)[::-1])
+    other = replace(tiny, name="other", losses=tiny.losses[::-1])
     alone = reproduce_table(other, request, tmp_path / "alone")
     seen, finished = [], []
 

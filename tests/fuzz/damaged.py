@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import torch
@@ -16,35 +17,30 @@ NUMBERS = (
     None, "much", float("nan"), float("inf"), -1.0, 0.0, 0.3, 1.0, 1.5, 1e-42, [0.5], 1j, True,
 )  # fmt: skip
 COUNTS = (None, 0, -3, 2.5, "many", True, 2**70, float("nan"))
-MAKERS: dict[str, tuple[Callable[..., object], tuple[str, ...], tuple[str, ...]]] = {
-    "InfoNCELoss": (bayescl.InfoNCELoss, (), ()),
-    "DebiasedContrastiveLoss": (
-        bayescl.DebiasedContrastiveLoss, ("tau_plus", "minimum_similarity"), ("num_classes",)
-    ),
-    "HardContrastiveLoss": (
-        bayescl.HardContrastiveLoss, ("tau_plus", "concentration"), ("num_classes",)
-    ),
-    "BayesianContrastiveLoss": (
-        bayescl.BayesianContrastiveLoss, ("tau_plus", "alpha", "beta"), ("num_classes", "bins")
-    ),
-    "AttractingOracleContrastiveLoss": (
-        bayescl.AttractingOracleContrastiveLoss, ("attraction",), ()
-    ),
-    "LatentClassContrastiveLoss": (
-        bayescl.LatentClassContrastiveLoss,
-        ("tau_plus", "attraction", "threshold"),
-        ("num_classes", "memory_size", "refit_every"),
-    ),
-    "BayesianSigmoidLoss": (
-        bayescl.BayesianSigmoidLoss, ("tau_plus", "alpha", "beta"), ("num_classes", "bins")
-    ),
-    "LatentClassSigmoidLoss": (
-        bayescl.LatentClassSigmoidLoss, ("tau_plus", "relief", "bias"), ("num_classes",)
-    ),
-    "LearnableTemperature": (bayescl.LearnableTemperature, ("initial", "minimum", "maximum"), ()),
-    "CandidateQueue": (bayescl.CandidateQueue, (), ("size", "dim")),
-    "MovingDenominators": (bayescl.MovingDenominators, ("rate",), ("size",)),
-}  # fmt: skip
+MAKERS = (
+    bayescl.InfoNCELoss, bayescl.DebiasedContrastiveLoss, bayescl.HardContrastiveLoss,
+    bayescl.BayesianContrastiveLoss, bayescl.AttractingOracleContrastiveLoss,
+    bayescl.LatentClassContrastiveLoss, bayescl.BayesianSigmoidLoss, bayescl.LatentClassSigmoidLoss,
+    bayescl.LearnableTemperature, bayescl.CandidateQueue, bayescl.MovingDenominators,
+)  # fmt: skip
+NEEDED = {
+    bayescl.LearnableTemperature: {"initial": 0.1},
+    bayescl.CandidateQueue: {"size": 4, "dim": 2},
+    bayescl.MovingDenominators: {"size": 4},
+}
+SHARED = {"reduction": ("median", None, 3, []), "engine": ("fast", None, 3, [])}
+
+
+def settings_of(maker: type) -> dict[str, tuple[Any, ...]]:
+    """Bad values for the numbers and counts among a class's arguments, and its parents'."""
+    kinds = {"float": NUMBERS, "int": COUNTS}
+    return {
+        name: kinds[kind]
+        for parent in maker.__mro__
+        if "__init__" in vars(parent) and parent.__module__.startswith("bayescl")
+        for name, argument in signature(parent).parameters.items()
+        if (kind := str(argument.annotation).partition(" ")[0]) in kinds
+    }
 
 
 def violations(seed: int) -> list[str]:
@@ -65,32 +61,15 @@ def violations(seed: int) -> list[str]:
 
 
 def _bad_setting(dice: Dice) -> tuple[str, Callable[[], object], set[str]]:
-    owner = dice.one(*MAKERS)
-    maker, numbers, counts = MAKERS[owner]
-    shared = {
-        "temperature": NUMBERS,
-        "reduction": ("median", None, 3, []),
-        "engine": ("fast", None, 3, []),
-        "chunk_size": COUNTS,
-    }
-    choices: dict[str, tuple[Any, ...]] = dict.fromkeys(numbers, NUMBERS)
-    choices |= dict.fromkeys(counts, COUNTS)
-    settings: dict[str, Any] = {}
-    if owner == "LearnableTemperature":
-        settings["initial"] = 0.1
-    elif owner == "CandidateQueue":
-        settings |= {"size": 4, "dim": 2}
-    elif owner == "MovingDenominators":
-        settings["size"] = 4
-    else:
-        choices |= shared
+    maker = dice.one(*MAKERS)
+    settings: dict[str, Any] = dict(NEEDED.get(maker, {}))
+    choices = settings_of(maker) | ({} if maker in NEEDED else SHARED)
     name = dice.one(*choices)
     settings[name] = dice.one(*choices[name])
     # Bounds are refused together, and so are alpha and beta in their corner.
-    names = {name, "minimum", "maximum", "initial"} if owner == "LearnableTemperature" else {name}
-    if name in ("alpha", "beta"):
-        names |= {"alpha", "beta"}
-    return f"{owner}(**{settings})", lambda: maker(**settings), names
+    together = ({"minimum", "maximum", "initial"}, {"alpha", "beta"})
+    names = {name}.union(*(group for group in together if name in group))
+    return f"{maker.__name__}(**{settings})", lambda: maker(**settings), names
 
 
 def _bad_argument(dice: Dice, seed: int) -> tuple[str, Callable[[], object], set[str]]:

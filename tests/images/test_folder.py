@@ -3,7 +3,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -71,21 +70,15 @@ def test_a_test_part_is_kept_as_it_is(tmp_path, name):
     assert parts.has_labels
 
 
-def test_without_a_test_part_30_percent_of_each_class_judge(tmp_path):
-    images = make_folder(tmp_path, {"ant": 10, "bee": 20})
-    parts = load_images(str(tmp_path))
-    assert parts.train.labels.bincount().tolist() == [7, 14]
-    assert parts.evaluation.labels.bincount().tolist() == [3, 6]
-    assert sorted(pixels_of(parts.train) + pixels_of(parts.evaluation)) == sorted(bytes_of(images))
-
-
-def test_images_without_class_folders_train_and_never_judge(tmp_path):
-    images = make_folder(tmp_path, {".": 5})
+@pytest.mark.parametrize("place", [".", "unlabeled"])
+def test_images_without_class_folders_train_and_never_judge(tmp_path, place):
+    images = make_folder(tmp_path, {place: 5})
     parts = load_images(str(tmp_path))
     assert pixels_of(parts.train) == bytes_of(images)
     assert parts.train.labels.tolist() == [-1] * 5
     assert parts.evaluation is None
     assert not parts.has_labels
+    assert len(parts.to("cpu").train) == 5
     with pytest.raises(ValueError, match=r"the images have no labels$"):
         parts.train.labelled()
     with pytest.raises(ValueError, match="a validation part needs labels, the images have none"):
@@ -108,7 +101,7 @@ def test_images_in_the_folder_unlabeled_have_no_label_and_only_train(tmp_path, l
     assert unlabeled.ids.tolist()[-1] == "unlabeled/more/000.png"
     assert parts.remarks == (f"{tmp_path}: 5 of 35 images have no label: they are only trained on",)
     assert sorted(pixels_of(parts.train) + pixels_of(parts.evaluation)) == sorted(bytes_of(images))
-    assert len(parts.labelled().train) == 21
+    assert len(parts.labelled()[0]) == 21
     chosen = load_images(str(tmp_path), evaluate_on="validation", loader=loader, loader_workers=0)
     assert (chosen.train.labels == -1).sum() == 5
     assert chosen.evaluation.is_labelled
@@ -121,14 +114,7 @@ def test_a_test_part_may_have_unlabeled_images_which_judge_nothing(tmp_path):
     )
     parts = load_images(str(tmp_path))
     assert parts.evaluation.labels.tolist() == [0, 0, 1, 1, -1, -1, -1]
-    assert len(parts.labelled().evaluation) == 4
-
-
-def test_a_folder_unlabeled_alone_is_a_folder_without_classes(tmp_path):
-    make_folder(tmp_path, {"unlabeled": 3})
-    parts = load_images(str(tmp_path))
-    assert parts.train.labels.tolist() == [-1] * 3
-    assert not parts.has_labels
+    assert len(parts.labelled()[1]) == 4
 
 
 def test_remarks_are_logged_before_anything_trains_and_once(tmp_path, caplog):
@@ -140,28 +126,16 @@ def test_remarks_are_logged_before_anything_trains_and_once(tmp_path, caplog):
     assert "1 of 10 files left out" in caplog.text
 
 
-def test_unlabelled_parts_move_between_devices_together(tmp_path):
-    make_folder(tmp_path, {".": 2})
-    parts = load_images(str(tmp_path)).to("cpu")
-    assert len(parts.train) == 2
-
-
-def test_hidden_and_foreign_files_are_passed_over(tmp_path):
-    make_folder(tmp_path, {"ant": 2, ".cache": 2, "__MACOSX": 1})
+def test_hidden_and_foreign_files_are_passed_over_and_empty_class_folders_reported(tmp_path):
+    make_folder(tmp_path, {"ant": 2, "cow": 2, ".cache": 2, "__MACOSX": 1})
     (tmp_path / "README.md").write_text("words")
     (tmp_path / "ant" / "._000.png").write_bytes(b"resource fork")
     (tmp_path / "ant" / "notes.txt").write_text("words")
-    train, _, remarks = load_folder(tmp_path)
-    assert len(train) == 2
-    assert remarks == ()
-
-
-def test_an_empty_class_folder_is_reported_and_counts_as_no_class(tmp_path):
-    make_folder(tmp_path, {"ant": 2, "cow": 2})
     (tmp_path / "bee").mkdir()
-    parts = load_images(str(tmp_path))
-    assert parts.train.class_names == ("ant", "cow")
-    assert parts.remarks == (f"{tmp_path}: no images in the class folder bee",)
+    train, _, remarks = load_folder(tmp_path)
+    assert len(train) == 4
+    assert train.class_names == ("ant", "cow")
+    assert remarks == (f"{tmp_path}: no images in the class folder bee",)
 
 
 @pytest.mark.parametrize("damage", ["header", "body", "empty"])
@@ -177,28 +151,21 @@ def test_damaged_images_are_left_out_counted_and_named(tmp_path, damage):
     assert remark.startswith(f"{tmp_path}: 1 of 8 files left out: {victim} (")
 
 
-def test_many_damaged_images_are_counted_and_the_first_are_named(tmp_path):
-    make_folder(tmp_path, {"ant": 12})
-    for number in range(5, 12):
-        (tmp_path / "ant" / f"{number:03}.png").write_bytes(b"nothing")
+def test_many_damaged_images_are_counted_and_too_many_are_refused(tmp_path):
+    make_folder(tmp_path, {"train/ant": 12, "test/ant": 2})
+    files = sorted(tmp_path.rglob("*.png"))
+    for file in files[-7:]:
+        file.write_bytes(b"nothing")
     (remark,) = load_folder(tmp_path)[2]
-    assert "7 of 12 files left out" in remark
+    assert "7 of 14 files left out" in remark
     assert remark.count(".png") == 3
-
-
-def test_a_folder_of_nothing_but_damaged_images_is_refused(tmp_path):
-    make_folder(tmp_path, {"ant": 2, "bee": 2})
-    for path in tmp_path.rglob("*.png"):
-        path.write_bytes(b"nothing")
-    with pytest.raises(ValueError, match=r"none of 4 files can be read: .* \(not an image\)"):
-        load_images(str(tmp_path))
-
-
-def test_a_part_of_nothing_but_damaged_images_is_refused(tmp_path):
-    make_folder(tmp_path, {"train/ant": 2, "test/ant": 2})
-    for path in (tmp_path / "test").rglob("*.png"):
-        path.write_bytes(path.read_bytes()[:-60])
+    for file in (tmp_path / "test").rglob("*.png"):
+        file.write_bytes(file.read_bytes()[:-60])
     with pytest.raises(ValueError, match=r"no file below .*test is readable"):
+        load_images(str(tmp_path))
+    for file in files:
+        file.write_bytes(b"nothing")
+    with pytest.raises(ValueError, match=r"none of 14 files can be read: .* \(not an image\)"):
         load_images(str(tmp_path))
 
 
@@ -277,22 +244,23 @@ def test_sizes_that_differ_become_squares_of_the_most_frequent_shorter_side(tmp_
     assert remarks == (f"{tmp_path}: 3 of 4 images scaled and cropped to 8 x 8 pixels",)
     middle = np.asarray(Image.open(tmp_path / "ant" / "1.png"))[:, 2:10]
     assert pixels_of(train)[1] == np.ascontiguousarray(middle).tobytes()
-
-
-def test_sizes_that_differ_and_are_large_become_224_pixels(tmp_path):
-    for number, side in enumerate([300, 310]):
-        save(colours(side, side), tmp_path / "ant" / f"{number}.png")
-    assert load_folder(tmp_path)[0].image_shape == (3, 224, 224)
     assert load_folder(tmp_path, image_size=40)[0].image_shape == (3, 40, 40)
 
 
-@pytest.mark.parametrize(("size", "kept"), [((5, 7), (5, 7)), ((600, 5), (5, 5))])
-def test_equal_sizes_are_kept_whatever_their_shape_unless_they_are_huge(tmp_path, size, kept):
-    save(colours(*size), tmp_path / "ant" / "a.png")
-    save(colours(*size), tmp_path / "ant" / "b.png")
+@pytest.mark.parametrize(
+    ("sizes", "kept"),
+    [
+        ([(5, 7), (5, 7)], (5, 7)),
+        ([(600, 5), (600, 5)], (5, 5)),
+        ([(300, 300), (310, 310)], (224, 224)),
+    ],
+)
+def test_equal_sizes_are_kept_whatever_their_shape_unless_they_are_huge(tmp_path, sizes, kept):
+    for number, size in enumerate(sizes):
+        save(colours(*size), tmp_path / "ant" / f"{number}.png")
     train, _, remarks = load_folder(tmp_path)
     assert train.image_shape == (3, *kept)
-    assert bool(remarks) == (size != kept)
+    assert bool(remarks) == (sizes[0] != kept)
 
 
 def test_a_store_larger_than_the_disk_is_refused_with_advice(tmp_path, always_cached, monkeypatch):
@@ -301,15 +269,6 @@ def test_a_store_larger_than_the_disk_is_refused_with_advice(tmp_path, always_ca
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(ValueError, match=r"need 576 bytes, .* has 10 free; a smaller image_size"):
         load_folder(tmp_path, loader="memory")
-
-
-def test_notes_that_are_lost_are_noticed(tmp_path, always_cached):
-    make_folder(tmp_path, {"ant": 3})
-    load_folder(tmp_path)
-    (notes,) = Path(os.environ["BAYESCL_CACHE"]).glob("*.json")
-    notes.unlink()
-    with pytest.raises(ValueError, match=r"is damaged \(.*json.*\): remove it to decode"):
-        load_folder(tmp_path)
 
 
 def test_several_processes_may_decode_the_same_folder(tmp_path, always_cached):
@@ -363,25 +322,20 @@ def test_a_folder_that_changed_is_decoded_again(tmp_path, always_cached, change)
     assert pixels_of(after) != pixels_of(before)
 
 
-def test_cached_and_uncached_pixels_are_the_same(tmp_path, monkeypatch):
+def test_cached_pixels_are_those_decoded_and_damage_to_them_is_named(tmp_path, monkeypatch):
     make_folder(tmp_path, {"ant": 3, "bee": 3})
     plain = load_folder(tmp_path)[0]
     monkeypatch.setattr(folder_module, "CACHE_FROM", 1)
-    assert torch.equal(load_folder(tmp_path)[0].images, plain.images)
-
-
-def test_writing_to_cached_pixels_leaves_the_cache_alone(tmp_path, always_cached):
-    make_folder(tmp_path, {"ant": 3})
     first = load_folder(tmp_path)[0]
-    before = first.images.clone()
-    first.images.zero_()
-    assert torch.equal(load_folder(tmp_path)[0].images, before)
-
-
-def test_a_damaged_cache_is_named(tmp_path, always_cached):
-    make_folder(tmp_path, {"ant": 3})
-    load_folder(tmp_path)
-    (cached,) = Path(os.environ["BAYESCL_CACHE"]).glob("*.npy")
+    assert torch.equal(first.images, plain.images)
+    first.images.zero_()  # of this process alone
+    assert torch.equal(load_folder(tmp_path)[0].images, plain.images)
+    cache = Path(os.environ["BAYESCL_CACHE"])
+    (cached,), (notes,) = cache.glob("*.npy"), cache.glob("*.json")
+    notes.rename(cache / "lost")
+    with pytest.raises(ValueError, match=r"is damaged \(.*json.*\): remove it to decode"):
+        load_folder(tmp_path)
+    (cache / "lost").rename(notes)
     cached.write_bytes(cached.read_bytes()[:-10])
     with pytest.raises(ValueError, match=r"\.npy is damaged"):
         load_folder(tmp_path)
@@ -405,31 +359,3 @@ def test_more_images_than_one_task_stay_in_order(tmp_path, monkeypatch):
     monkeypatch.setattr(decoding, "_BLOCK", 3)
     images = make_folder(tmp_path, {"ant": 25, "bee": 7})
     assert pixels_of(load_folder(tmp_path)[0]) == bytes_of(images)
-
-
-def shared_data() -> Path:
-    beside = Path(__file__).parents[3] / "shared" / "data"
-    return Path(os.environ.get("BAYESCL_DATA", beside))
-
-
-ARCHIVE = shared_data() / "cifar10-jpeg.tar.gz"
-
-
-@pytest.mark.skipif(not ARCHIVE.is_file(), reason="no cifar10-jpeg.tar.gz in BAYESCL_DATA")
-def test_a_real_folder_of_photographs_is_read(tmp_path):
-    per_class: dict[str, int] = {}
-    with tarfile.open(ARCHIVE) as archive:
-        for member in archive:
-            place = str(Path(member.name).parent)
-            if member.isfile() and member.name.endswith(".jpg") and per_class.get(place, 0) < 20:
-                per_class[place] = per_class.get(place, 0) + 1
-                target = tmp_path / member.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(archive.extractfile(member).read())
-            if member.name.startswith("train/"):
-                break  # the test part comes first, and is enough
-    store = load_folder(tmp_path / "test")[0]
-    assert store.image_shape == (3, 32, 32)
-    assert store.num_classes == 10
-    assert store.labels.bincount().tolist() == [20] * 10
-    assert 100 < store.images.float().mean() < 140

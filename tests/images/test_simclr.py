@@ -24,21 +24,25 @@ def simclr(loss: torch.nn.Module, **changes) -> SimCLR:
         projection_head=ProjectionHead(encoder.feature_dim),
         loss=loss,
         augmentation=AffineNoise(),
-        normalization=Normalization(TRAIN.images),
+        normalization=Normalization(TRAIN),
         **settings,
     )
     model.log = lambda *_, **__: None  # there is no trainer to log to
     return model
 
 
-def test_each_view_passes_through_the_network_in_its_own_call():
-    model = simclr(InfoNCELoss())
+@pytest.mark.parametrize(("joint", "sizes"), [(False, [24, 24]), (True, [48])])
+def test_views_pass_through_the_network_in_calls_of_their_own_or_together(joint, sizes):
+    model, seen = simclr(InfoNCELoss(), joint_views=joint), []
     norm = model.encoder.layers[1]
-    sizes = []
-    norm.register_forward_hook(lambda _module, inputs, _output: sizes.append(len(inputs[0])))
-    model.training_step(BATCH, 0)
-    assert sizes == [24, 24]
-    assert norm.num_batches_tracked == 2
+    norm.register_forward_hook(lambda _module, inputs, _output: seen.append(len(inputs[0])))
+    value = model.training_step(BATCH, 5)
+    assert seen == sizes
+    model = simclr(InfoNCELoss())
+    views = [model.draw_views(BATCH.images, view, 5) for view in (1, 2)]
+    passed = [torch.cat(views)] if joint else views
+    both = torch.cat([model.projection_head(model.encode_views(view)) for view in passed])
+    torch.testing.assert_close(value, InfoNCELoss()(*both.chunk(2)))
 
 
 def test_the_loss_is_that_of_the_two_views_drawn_for_this_step():
@@ -55,23 +59,18 @@ def test_the_loss_is_that_of_the_two_views_drawn_for_this_step():
     torch.testing.assert_close(value, expected)
 
 
-def test_only_a_loss_that_needs_labels_sees_them():
+@pytest.mark.parametrize("kind", [InfoNCELoss, OracleContrastiveLoss])
+def test_only_a_loss_that_needs_labels_sees_them(kind):
     seen = []
 
-    class Spy(InfoNCELoss):
-        def forward(self, view_1, view_2, **others):
-            seen.append(others)
-            return super().forward(view_1, view_2, **others)
-
-    class OracleSpy(OracleContrastiveLoss):
+    class Spy(kind):
         def forward(self, view_1, view_2, **others):
             seen.append(others)
             return super().forward(view_1, view_2, **others)
 
     simclr(Spy()).training_step(BATCH, 0)
-    simclr(OracleSpy()).training_step(BATCH, 0)
-    assert seen[0] == {}
-    assert torch.equal(seen[1]["groups"], BATCH.labels)
+    assert list(seen[0]) == (["groups"] if kind is OracleContrastiveLoss else [])
+    assert all(torch.equal(labels, BATCH.labels) for labels in seen[0].values())
 
 
 def test_the_state_of_the_loss_travels_with_the_model():
@@ -92,19 +91,6 @@ def test_the_learning_rate_falls_along_half_a_cosine_to_zero():
     half = 0.5**0.5
     expected = [0.01, 0.005 * (1 + half), 0.005, 0.005 * (1 - half), 0.0]
     assert rates == pytest.approx(expected, abs=1e-12)
-
-
-def test_joint_views_pass_through_the_network_in_one_call():
-    model = simclr(InfoNCELoss(), joint_views=True)
-    sizes = []
-    norm = model.encoder.layers[1]
-    norm.register_forward_hook(lambda _module, inputs, _output: sizes.append(len(inputs[0])))
-    value = model.training_step(BATCH, 5)
-    assert sizes == [48]
-    views = [model.draw_views(BATCH.images, view, 5) for view in (1, 2)]
-    model = simclr(InfoNCELoss())
-    both = model.projection_head(model.encode_views(torch.cat(views)))
-    torch.testing.assert_close(value, InfoNCELoss()(both[:24], both[24:]))
 
 
 def test_autocast_and_channels_last_change_features_by_rounding_alone():
@@ -138,7 +124,8 @@ def test_features_do_not_depend_on_the_rest_of_the_batch_in_eval_mode():
         ({"total_steps": 0}, "total_steps must be"),
         ({"seed": -1}, "seed must be"),
         ({"weight_decay": -1.0}, "weight_decay must be"),
-        ({"warmup_steps": 10}, "warmup_steps must be less than total_steps"),
+        ({"warmup_steps": 10}, "warmup_steps must be less than total_steps, got 10 of 10"),
+        ({"warmup_steps": -1}, "warmup_steps must be a whole number of at least 0"),
         ({"cache_chunk": 0}, "cache_chunk must be a whole number of at least 1"),
     ],
 )

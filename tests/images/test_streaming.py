@@ -19,11 +19,10 @@ from bayescl_lab.images import streaming
 from bayescl_lab.images.augmentation import Normalization
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import load_images
-from bayescl_lab.images.decoding import ImageFormat
 from bayescl_lab.images.folder import load_folder
 from bayescl_lab.images.pixel_files import cache_folder
 from bayescl_lab.images.probes import extract_features
-from bayescl_lab.images.streaming import StreamedPixels, decoding_workers
+from bayescl_lab.images.streaming import decoding_workers
 
 # Python 3.12 and later warn of forks, which PyTorch's loader makes by default as well.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
@@ -75,12 +74,6 @@ def test_streamed_images_have_the_pixels_labels_ids_and_remarks_of_those_in_memo
         assert other.class_names == part.class_names
 
 
-def test_a_common_size_is_found_without_decoding(photos):
-    stores = [load_folder(photos, loader=loader, workers=0)[0] for loader in ("memory", "stream")]
-    assert stores[0].image_shape == stores[1].image_shape
-    assert torch.equal(stores[0].images, stores[1].images)
-
-
 def test_subsets_of_subsets_stay_streams_and_take_the_same_images(photos):
     memory, stream = both(photos)
     rows, inner = torch.tensor([7, 3, 3, 12]), torch.tensor([2, 0])
@@ -118,21 +111,12 @@ def test_a_pass_that_is_left_early_does_not_spoil_the_next_and_no_worker_stays(p
         StoreBatches(parts.train, EpochOrder(len(parts.train), 5, 3)) for parts in both(photos, 2)
     )
     next(iter(stream))
+    assert stream.state_dict() == {"epoch": 0, "batches": 1}  # of what is shown, not decoded ahead
     assert len(multiprocessing.active_children()) == 2
     expected = [batch.images for batch in memory]
     assert all(map(torch.equal, [batch.images for batch in stream], expected))
     del stream
     assert multiprocessing.active_children() == []
-
-
-def test_what_is_ahead_is_counted_when_it_is_shown(photos):
-    batches = StoreBatches(
-        load_images(str(photos), image_size=16, loader="stream", loader_workers=2).train,
-        EpochOrder(21, 5, 0),
-    )
-    epoch = iter(batches)
-    next(epoch)
-    assert batches.state_dict() == {"epoch": 0, "batches": 1}
 
 
 def test_features_and_normalisation_are_those_of_the_store_in_memory(photos, monkeypatch):
@@ -151,8 +135,8 @@ def test_features_and_normalisation_are_those_of_the_store_in_memory(photos, mon
         one, other = (Normalization(parts.train) for parts in (memory, stream))
         assert torch.equal(one.mean, other.mean)
         assert torch.equal(one.deviation, other.deviation)
-    some = Normalization(memory.train.images[torch.arange(5) * len(memory.train) // 5])
-    assert torch.equal(one.mean, some.mean)
+    five = memory.train.subset(torch.arange(5) * len(memory.train) // 5)
+    assert torch.equal(one.mean, Normalization(five).mean)
 
 
 @pytest.mark.usefixtures("small_tasks")
@@ -202,13 +186,6 @@ def test_auto_streams_what_would_fill_the_disk_unless_it_is_there_already(photos
         assert not load_folder(photos, image_size=16)[0].is_streamed
 
 
-def test_a_stream_leaves_nothing_in_the_cache(photos, monkeypatch):
-    monkeypatch.setattr(folder_module, "CACHE_FROM", 10)
-    train, _, _ = load_folder(photos, image_size=16, loader="stream", workers=0)
-    assert train.is_streamed
-    assert not any(cache_folder().glob("*"))
-
-
 def test_only_folders_are_streamed(shapes):
     for data in ("digits", shapes):
         with pytest.raises(ValueError, match="loader stream is for folders of images, got"):
@@ -217,9 +194,9 @@ def test_only_folders_are_streamed(shapes):
         load_images("digits", loader="disk")
 
 
-def test_a_number_of_workers_below_0_is_refused(tmp_path):
+def test_a_number_of_workers_below_0_is_refused(photos):
     with pytest.raises(ValueError, match="workers must be a whole number of at least 0, got -1"):
-        StreamedPixels.of(tmp_path, [tmp_path / "a.jpg"], ImageFormat(3, 8, 8), -1)
+        load_folder(photos, loader="stream", workers=-1)
 
 
 def test_by_default_processes_share_the_cores_and_one_is_left_over(monkeypatch):

@@ -37,16 +37,10 @@ def test_texts_of_other_tokens_or_another_order_have_other_keys() -> None:
     keys = text_keys(padded(TEXTS, 3, "right")).tolist()
     assert keys[0] == keys[3]
     assert len(set(keys)) == 4
-
-
-def test_keys_of_many_short_texts_do_not_collide() -> None:
     pairs = torch.cartesian_prod(torch.arange(300), torch.arange(300))
     assert text_keys({"input_ids": pairs}).unique().numel() == len(pairs)
-
-
-def test_a_token_of_number_zero_at_the_end_is_part_of_the_text() -> None:
-    short = text_keys({"input_ids": torch.tensor([[4]])})
-    long = text_keys({"input_ids": torch.tensor([[4, 0]])})
+    # A token of number zero at the end is part of the text.
+    short, long = (text_keys({"input_ids": torch.tensor([text])}) for text in ([4], [4, 0]))
     assert short.item() != long.item()
 
 

@@ -16,21 +16,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 WORDS = [
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "cat",
-    "dog",
-    "bird",
-    "fish",
-    "red",
-    "green",
-    "blue",
-    "runs",
-    "sleeps",
-    "eats",
-    "flies",
+    *("alpha", "beta", "gamma", "delta", "cat", "dog", "bird", "fish", "red", "green", "blue"),
+    *("runs", "sleeps", "eats", "flies"),
 ]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 

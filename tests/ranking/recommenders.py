@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import lightning.pytorch as pl
 import torch
@@ -28,83 +29,55 @@ from bayescl_lab.ranking.scorers import Popularity, Score, Scorer
 from bayescl_lab.runs.loop import quiet_lightning
 
 Recommender = Callable[[Interactions], Scorer]
+Source = Callable[..., CandidateSource]
 
 
-def train(
-    train: Interactions,
-    encoder: Callable[[Interactions], Encoder],
-    loss: torch.nn.Module,
-    candidates: CandidateSource,
-    *,
-    epochs: int = 6,
-    seed: int = 0,
-) -> RankingModule:
-    """A trained module."""
-    with seeded(derived_seed(seed, Purpose.WEIGHTS)):
-        module = RankingModule(
-            encoder=encoder(train),
-            loss=loss,
-            candidates=candidates,
-            learning_rate=0.05,
-            weight_decay=1e-6,
-            seed=seed,
-        )
-    with quiet_lightning():
-        trainer = pl.Trainer(
-            accelerator="cpu",
-            max_epochs=epochs,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-        )
-        trainer.fit(module, PairBatches(train, 64, seed))
-    return module
+def trained(
+    encoder: type[Encoder], score: Score, loss: torch.nn.Module, candidates: Source, *count: int
+) -> Recommender:
+    """Six epochs with an encoder of four coordinates."""
+
+    def train(data: Interactions) -> Scorer:
+        source = candidates(data, *count)
+        with seeded(derived_seed(0, Purpose.WEIGHTS)):
+            module = RankingModule(
+                encoder=encoder(data, 4, score=score),
+                loss=loss,
+                candidates=source,
+                learning_rate=0.05,
+                weight_decay=1e-6,
+                seed=0,
+            )
+        with quiet_lightning():
+            pl.Trainer(
+                accelerator="cpu",
+                max_epochs=6,
+                logger=False,
+                enable_checkpointing=False,
+                enable_progress_bar=False,
+                enable_model_summary=False,
+            ).fit(module, PairBatches(data, 64, 0))
+        return module.scorer()
+
+    return train
 
 
-def factors(score: Score) -> Callable[[Interactions], Encoder]:
-    return lambda train: MatrixFactorization(train, 4, score=score)
+INFO_NCE = InfoNCELoss(temperature=0.2)
+INNER = InfoNCELoss(temperature=1.0, normalize=False)
+BAYESIAN = BayesianContrastiveLoss(tau_plus=0.1, temperature=0.2)
+DEBIASED = DebiasedContrastiveLoss(tau_plus=0.1, temperature=0.2)
+MF = MatrixFactorization
+DISTINCT = partial(InBatchCandidates, distinct=True)
 
-
-def graph(score: Score) -> Callable[[Interactions], Encoder]:
-    return lambda train: LightGCN(train, 4, layers=2, score=score)
-
-
-def bayesian() -> BayesianContrastiveLoss:
-    return BayesianContrastiveLoss(tau_plus=0.1, temperature=0.2)
-
-
-TRAINED: dict[str, Recommender] = {
-    "MF, InfoNCE, shared candidates": lambda data: train(
-        data, factors("cosine"), InfoNCELoss(temperature=0.2), SharedCandidates(data, 12)
-    ).scorer(),
-    "MF, inner products, InfoNCE, all items": lambda data: train(
-        data, factors("inner"), InfoNCELoss(temperature=1.0, normalize=False), AllItems(data)
-    ).scorer(),
-    "MF, Bayesian, in batch": lambda data: train(
-        data, factors("cosine"), bayesian(), InBatchCandidates(data)
-    ).scorer(),
-    "MF, debiased, distinct in batch": lambda data: train(
-        data,
-        factors("cosine"),
-        DebiasedContrastiveLoss(tau_plus=0.1, temperature=0.2),
-        InBatchCandidates(data, distinct=True),
-    ).scorer(),
-    "MF, BPR": lambda data: train(
-        data, factors("inner"), BPRLoss(), PerPairCandidates(data, 1)
-    ).scorer(),
-    "LightGCN, BPR": lambda data: train(
-        data, graph("inner"), BPRLoss(), PerPairCandidates(data, 1)
-    ).scorer(),
-    "LightGCN, Bayesian, all items": lambda data: train(
-        data, graph("cosine"), bayesian(), AllItems(data)
-    ).scorer(),
-}
-
-PERSONAL: dict[str, Recommender] = {
-    **TRAINED,
+ALL: dict[str, Recommender] = {
+    "MF, InfoNCE, shared candidates": trained(MF, "cosine", INFO_NCE, SharedCandidates, 12),
+    "MF, inner products, InfoNCE, all items": trained(MF, "inner", INNER, AllItems),
+    "MF, Bayesian, in batch": trained(MF, "cosine", BAYESIAN, InBatchCandidates),
+    "MF, debiased, distinct in batch": trained(MF, "cosine", DEBIASED, DISTINCT),
+    "MF, BPR": trained(MF, "inner", BPRLoss(), PerPairCandidates, 1),
+    "LightGCN, BPR": trained(LightGCN, "inner", BPRLoss(), PerPairCandidates, 1),
+    "LightGCN, Bayesian, all items": trained(LightGCN, "cosine", BAYESIAN, AllItems),
     "EASE": lambda data: EASE(data, 1.0),
     "iALS": lambda data: IALS(data, dim=4),
+    "popularity": Popularity,
 }
-
-ALL: dict[str, Recommender] = {**PERSONAL, "popularity": Popularity}

@@ -16,7 +16,6 @@ from bayescl_lab.ranking.candidates import (
 from bayescl_lab.ranking.encoder import MatrixFactorization
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.known_items import KnownItems
-from bayescl_lab.ranking.losses import BPRLoss
 
 GENERATOR = np.random.default_rng(0)
 LIKED = GENERATOR.random((20, 30)) < 0.3
@@ -55,19 +54,14 @@ def test_known_items_of_users_are_those_of_the_matrix_in_any_order_of_users():
 
 @pytest.mark.parametrize("count", [1, 3, 30, 90])
 def test_both_ways_to_ask_agree_with_the_matrix(count):
-    known = KnownItems(TRAIN)
     items = torch.randint(30, (count,), generator=torch.Generator().manual_seed(count))
     users = torch.randint(20, (50,), generator=torch.Generator().manual_seed(1))
-    expected = KNOWN[users][:, items]
-    assert torch.equal(known.among(users, items), expected)
-    pairwise = known.contains(users[:, None].expand(-1, count), items.expand(50, -1))
-    assert torch.equal(pairwise, expected)
-
-
-def test_nothing_is_known_of_an_empty_data_set():
-    empty = KnownItems(Interactions.from_pairs([], [], user_ids=3, item_ids=4))
-    assert not empty.among(torch.tensor([0, 2]), torch.tensor([1, 3])).any()
-    assert not empty.contains(torch.tensor([2]), torch.tensor([3])).any()
+    empty = Interactions.from_pairs([], [], user_ids=20, item_ids=30)
+    for train, table in ((TRAIN, KNOWN), (empty, torch.zeros_like(KNOWN))):
+        known, expected = KnownItems(train), table[users][:, items]
+        assert torch.equal(known.among(users, items), expected)
+        pairwise = known.contains(users[:, None].expand(-1, count), items.expand(50, -1))
+        assert torch.equal(pairwise, expected)
 
 
 def test_shared_candidates_are_distinct_and_mask_what_each_user_knows(encoder):
@@ -112,14 +106,6 @@ def test_draws_depend_on_the_seed_and_on_nothing_else(source):
     assert not torch.equal(source.choose(BATCH, seed=4)[0], first)
 
 
-def test_distinct_in_batch_candidates_are_the_batchs_items_once_each(encoder):
-    loss = Witness()
-    InBatchCandidates(TRAIN, distinct=True)(loss, encoder, BATCH, seed=0)
-    items = ITEMS.unique()
-    assert torch.equal(loss.asked["candidates"], encoder.item_table[items])
-    assert torch.equal(loss.asked["valid"], ~KNOWN[USERS][:, items])
-
-
 @pytest.mark.parametrize(
     "loss", [InfoNCELoss(temperature=0.3), BayesianContrastiveLoss(tau_plus=0.1, temperature=0.3)]
 )
@@ -153,43 +139,18 @@ def test_in_batch_candidates_tell_how_often_an_item_comes_up(encoder, distinct):
     loss = Witness()
     source = InBatchCandidates(TRAIN, distinct=distinct)
     source(loss, encoder, BATCH, seed=0)
+    columns = ITEMS.unique() if distinct else ITEMS
+    assert torch.equal(loss.asked["candidates"], encoder.item_table[columns])
+    assert torch.equal(loss.asked["valid"], ~KNOWN[USERS][:, columns])
     draws = torch.from_numpy(GENERATOR.choice(TRAIN.pairs()[1], (20_000, len(ITEMS))))
+    often = draws.flatten().bincount(minlength=30) / len(draws)
     if distinct:
         often = torch.stack([(draws == item).any(dim=1).float().mean() for item in range(30)])
-        columns = ITEMS.unique()
         torch.testing.assert_close(loss.asked["positive_log_q"], source.log_q(ITEMS, len(ITEMS)))
-    else:
-        often, columns = draws.flatten().bincount(minlength=30) / len(draws), ITEMS
     torch.testing.assert_close(loss.asked["log_q"].exp(), often[columns], rtol=0.05, atol=0)
 
 
-def test_bpr_of_one_candidate_is_the_logistic_loss_of_the_difference(encoder):
-    users, items, others = encoder.embed(USERS, ITEMS, (ITEMS + 1) % 30)
-    value = BPRLoss().sampled(users, items, others[:, None])
-    expected = -torch.nn.functional.logsigmoid((users * (items - others)).sum(dim=1)).mean()
-    torch.testing.assert_close(value, expected)
-
-
-def test_bpr_means_over_the_candidates_that_count(encoder):
-    anchors, positives, candidates = encoder.embed(USERS[:2], ITEMS[:2], torch.arange(5))
-    valid = torch.tensor([[True, False, True, False, False], [False] * 5])
-    value = BPRLoss(temperature=0.5, normalize=True).sampled(
-        anchors, positives, candidates, valid=valid
-    )
-    cosine = torch.nn.functional.cosine_similarity
-    gaps = cosine(anchors[0], candidates[[0, 2]]) - cosine(anchors[0], positives[:1])
-    expected = torch.nn.functional.softplus(gaps / 0.5).mean() / 2  # the second pair has loss 0
-    torch.testing.assert_close(value, expected)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: SharedCandidates(TRAIN, 0), "count must be a whole number of at least 1"),
-        (lambda: PerPairCandidates(TRAIN, 0), "count must be a whole number of at least 1"),
-        (lambda: BPRLoss(temperature=0), "temperature must be positive"),
-    ],
-)
-def test_bad_settings_are_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
+@pytest.mark.parametrize("source", [SharedCandidates, PerPairCandidates])
+def test_bad_settings_are_refused(source):
+    with pytest.raises(ValueError, match="count must be a whole number of at least 1"):
+        source(TRAIN, 0)

@@ -1,66 +1,33 @@
-"""Published interactions fetched from a server of our own, and copies compared with them."""
+"""Published interactions unpacked, and copies compared with them."""
 
 from __future__ import annotations
 
 import hashlib
-import io
-import threading
-import zipfile
-from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
+from tests.ranking.readers.tables import zipped
 
 from bayescl_lab._downloads import DataSource, RemoteFile
 from bayescl_lab.ranking import catalog
-from bayescl_lab.ranking.catalog import (
-    PUBLISHED,
-    SOURCES,
-    Published,
-    fetch_interactions,
-)
+from bayescl_lab.ranking.catalog import PUBLISHED, SOURCES, Published, fetch_interactions
 from bayescl_lab.ranking.datasets import load_interactions, verify_interactions
 from bayescl_lab.ranking.readers.formats import READERS
 
 RATINGS = "".join(f"{user}\t{item}\t3\t1\n" for user in range(4) for item in range(5))
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *args: object) -> None:
-        pass
-
-
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """A folder and the address at which its files are served."""
-    folder = tmp_path / "served"
-    folder.mkdir()
-    handler = partial(_Quiet, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as found:
-        thread = threading.Thread(target=found.serve_forever, daemon=True)
-        thread.start()
-        yield folder, f"http://127.0.0.1:{found.server_port}"
-        found.shutdown()
-        thread.join()
-
-
-@pytest.fixture
-def publish(server, monkeypatch, tmp_path):
-    """Serve an archive as ml-100k, and return its source."""
+def publish(monkeypatch, tmp_path):
+    """Put an archive where a download would put it, and return its source."""
     monkeypatch.setenv("BAYESCL_DATA", str(tmp_path / "data"))
-    folder, address = server
 
     def put(files: dict[str, str]) -> DataSource:
-        content = io.BytesIO()
-        with zipfile.ZipFile(content, "w") as archive:
-            for name, text in files.items():
-                archive.writestr(name, text)
-        (folder / "ml-100k.zip").write_bytes(content.getvalue())
-        checksum = f"sha256:{hashlib.sha256(content.getvalue()).hexdigest()}"
-        size = len(content.getvalue())
-        file = RemoteFile(f"{address}/ml-100k.zip", "ml-100k.zip", size, checksum)
+        content = zipped({name: text.encode() for name, text in files.items()})
+        archive = tmp_path / "data" / "ml-100k" / "ml-100k.zip"
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        archive.write_bytes(content)
+        checksum = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        file = RemoteFile("http://127.0.0.1:9/", archive.name, len(content), checksum)
         return DataSource("ml-100k", "interactions", "MovieLens-100k", (file,), "", "", "")
 
     return put
@@ -95,7 +62,6 @@ def test_a_fetched_archive_lies_where_its_name_is_looked_for(publish, tmp_path):
 def test_files_already_there_are_not_fetched_again_nor_replaced(publish, tmp_path):
     source = publish({"ml-100k/u.data": RATINGS, "ml-100k/u.item": "0|Zero|\n"})
     mine = tmp_path / "data" / "ml-100k" / "u.item"
-    mine.parent.mkdir(parents=True)
     mine.write_text("0|Mine|\n")
     fetch_interactions(source)
     assert mine.read_text() == "0|Mine|\n"
@@ -110,21 +76,23 @@ def test_an_archive_without_the_files_is_refused(publish):
         fetch_interactions(source)
 
 
-def test_a_damaged_download_leaves_nothing_to_trust(publish, server, tmp_path):
-    source = publish({"ml-100k/u.data": RATINGS})
-    archive = server[0] / "ml-100k.zip"
-    content = bytearray(archive.read_bytes())
-    content[40] ^= 1
-    archive.write_bytes(bytes(content))
-    with pytest.raises(ValueError, match="is damaged: sha256 must be"):
-        fetch_interactions(source)
-    assert not any((tmp_path / "data" / "ml-100k").iterdir())
-
-
-def test_what_cannot_be_downloaded_says_where_to_get_it():
-    source = next(source for source in SOURCES if source.name == "yahoo-r3")
-    with pytest.raises(ValueError, match="ask Yahoo Webscope for R3"):
-        fetch_interactions(source)
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("ml-1m", "`bayescl data fetch ml-1m` downloads it, or put ratings.dat"),
+        ("yahoo-r3", "ask Yahoo Webscope for R3"),
+        ("gowalla", "put train.txt and test.txt from data/gowalla of https://github.com/"),
+    ],
+)
+def test_a_known_data_set_that_is_absent_says_how_to_get_it(monkeypatch, tmp_path, name, advice):
+    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
+    for read in (load_interactions, verify_interactions):
+        with pytest.raises(ValueError, match=f"{name} is not in {tmp_path / name}: {advice}"):
+            read(name)
+    [source] = (source for source in SOURCES if source.name == name)
+    if not source.files:
+        with pytest.raises(ValueError, match=f"{name} cannot be downloaded: {advice}"):
+            fetch_interactions(source)
 
 
 def test_a_copy_is_compared_with_published_counts_and_checksums(publish, monkeypatch, tmp_path):
@@ -148,15 +116,13 @@ def test_a_copy_is_compared_with_published_counts_and_checksums(publish, monkeyp
         verify_interactions("ml-100k")
 
 
-def test_a_copy_that_is_absent_says_how_to_get_it(monkeypatch, tmp_path):
-    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
-    with pytest.raises(ValueError, match="`bayescl data fetch ml-1m` downloads it"):
-        verify_interactions("ml-1m")
-
-
 @pytest.mark.parametrize(
     ("name", "pairs", "files"),
-    [("ml-100k", "100,000", 1), ("gowalla", "810,128 + 217,242", 0)],
+    [
+        ("ml-100k", "100,000", 1),
+        ("gowalla", "810,128 + 217,242", 0),
+        ("yelp2018", "1,237,259 + 324,147", 0),
+    ],
 )
 def test_real_copies_are_as_published(real_data, name, pairs, files):
     real_data(name)

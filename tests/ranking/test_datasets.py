@@ -40,33 +40,25 @@ def test_validation_is_carved_from_training_and_test_stays_unseen(table, split):
     assert choosing.train.matrix.shape == final.train.matrix.shape == (8, 10)
 
 
-def test_the_default_is_four_to_one_for_every_user(table):
+def test_the_default_is_four_to_one_for_every_user_whatever_the_order_of_lines(table, write):
     parts = load_interactions(table)
     assert np.diff(parts.train.matrix.indptr).tolist() == [8] * 8
     assert np.diff(parts.evaluation.matrix.indptr).tolist() == [2] * 8
-
-
-def test_the_split_follows_its_seed_and_not_the_order_of_lines(table, write):
     header, *lines = TABLE.splitlines()
     shuffled = np.random.default_rng(0).permutation(lines).tolist()
     other = str(write("shuffled.csv", "\n".join([header, *shuffled])))
-    assert ids(load_interactions(table).train) == ids(load_interactions(other).train)
-    assert ids(load_interactions(table).train) != ids(load_interactions(table, split_seed=1).train)
+    assert ids(parts.train) == ids(load_interactions(other).train)
+    assert ids(parts.train) != ids(load_interactions(table, split_seed=1).train)
 
 
-def test_the_last_interaction_by_time_is_left_out(table):
+def test_times_and_ratings_count_when_asked_for(table):
     parts = load_interactions(table, split="last")
     assert ids(parts.evaluation) == {(user, 9) for user in range(8)}
     assert parts.evaluation.timestamps.tolist() == [900.0 + user for user in range(8)]
-
-
-def test_ratings_count_only_when_asked_for(table):
-    everything = load_interactions(table)
-    good = load_interactions(table, min_rating=4)
-    count = everything.train.num_interactions + everything.evaluation.num_interactions
-    assert count == 80
-    assert good.train.num_interactions + good.evaluation.num_interactions == 32
-    assert good.report["ratings below 4 left out"] == 48
+    for options, count in (({}, 80), ({"min_rating": 4}, 32)):
+        parts = load_interactions(table, **options)
+        assert parts.train.num_interactions + parts.evaluation.num_interactions == count
+    assert parts.report["ratings below 4 left out"] == 48
 
 
 def test_a_second_table_is_the_test_part_and_unknown_ids_are_reported(write):
@@ -139,29 +131,10 @@ def test_the_author_split_of_ml_100k_is_chosen_by_name(write, monkeypatch, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("name", "advice"),
-    [
-        ("ml-1m", "`bayescl data fetch ml-1m` downloads it, or put ratings.dat"),
-        ("yahoo-r3", "ask Yahoo Webscope for R3"),
-        ("gowalla", "put train.txt and test.txt from data/gowalla of https://github.com/"),
-    ],
-)
-def test_a_known_data_set_that_is_absent_says_how_to_get_it(monkeypatch, tmp_path, name, advice):
-    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
-    with pytest.raises(
-        ValueError, match=re.escape(f"{name} is not in {tmp_path / name}: {advice}")
-    ):
-        load_interactions(name)
-
-
-@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"data": "movielens"}, "no data set is called 'movielens'; known are ml-100k, ml-1m, y"),
-        (
-            {"split": "half"},
-            "split must be one of per-user, random, last, given, author, none, got",
-        ),
+        ({"split": "half"}, "split must be one of per-user, random, last, given, author, none, g"),
         ({"split": "given"}, "mine.csv comes without a test part: split cannot be 'given'"),
         ({"evaluate_on": "train"}, "evaluate_on must be one of test, validation, got 'train'"),
         ({"user_column": "who"}, "has no column 'who' for the users; it has user, item, rating"),
@@ -233,8 +206,6 @@ def test_text_ids_that_are_numbers_in_every_part_become_numbers(write):
     write("parts/a.csv", "user,item\n1,a\n2,b\n1,c\n")
     folder = write("parts/b.csv", "user,item\n10,a\n9,7\n").parent
     train = load_interactions(str(folder), split="none").train
-    assert train.user_ids.tolist() == [1, 2, 9, 10]
-    assert train.item_ids.tolist() == ["7", "a", "b", "c"]
     assert ids(train) == {(1, "a"), (2, "b"), (1, "c"), (10, "a"), (9, "7")}
 
 
@@ -258,20 +229,11 @@ def test_a_folder_with_nothing_known_says_what_it_must_hold(tmp_path):
         load_interactions(str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("name", "split", "shape", "train", "test"),
-    [
-        ("ml-100k", "author", (943, 1682), 80_000, 20_000),
-        ("ml-100k", None, (943, 1682), 80_000, 20_000),
-        ("gowalla", None, (29_858, 40_981), 810_128, 217_242),
-        ("yelp2018", None, (31_668, 38_048), 1_237_259, 324_147),
-    ],
-)
-def test_real_data_come_to_the_published_counts(real_data, name, split, shape, train, test):
-    real_data(name)
-    parts = load_interactions(name, split=split)
-    assert parts.train.matrix.shape == parts.evaluation.matrix.shape == shape
-    assert (parts.train.num_interactions, parts.evaluation.num_interactions) == (train, test)
-    choosing = load_interactions(name, split=split, evaluate_on="validation")
-    count = choosing.train.num_interactions + choosing.evaluation.num_interactions
-    assert count == train
+@pytest.mark.parametrize("split", ["author", None])
+def test_real_splits_have_the_papers_sizes(real_data, split):
+    real_data("ml-100k")
+    parts = load_interactions("ml-100k", split=split)
+    assert parts.train.matrix.shape == parts.evaluation.matrix.shape == (943, 1682)
+    assert (parts.train.num_interactions, parts.evaluation.num_interactions) == (80_000, 20_000)
+    choosing = load_interactions("ml-100k", split=split, evaluate_on="validation")
+    assert choosing.train.num_interactions + choosing.evaluation.num_interactions == 80_000

@@ -17,13 +17,8 @@ def frame(*rows: tuple, columns=("user", "item")) -> pl.DataFrame:
 
 def by_ids(interactions: Interactions) -> set[tuple]:
     users, items = interactions.pairs()
-    return set(
-        zip(
-            interactions.user_ids[users].tolist(),
-            interactions.item_ids[items].tolist(),
-            strict=True,
-        )
-    )
+    ids = interactions.user_ids[users].tolist(), interactions.item_ids[items].tolist()
+    return set(zip(*ids, strict=True))
 
 
 def slow_core(pairs: set[tuple[int, int]], k: int) -> set[tuple[int, int]]:
@@ -88,12 +83,6 @@ def test_ratings_below_the_minimum_go_before_anything_else():
     }
 
 
-def test_what_the_core_leaves_out_is_counted():
-    raw = RawInteractions(frame((1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 9)))
-    _, _, report = numbered_interactions(raw, k_core=2)
-    assert report == {"items outside the 2-core": 1, "users outside the 2-core": 1}
-
-
 def test_a_test_part_shares_rows_and_columns_and_loses_what_training_has():
     raw = RawInteractions(train=frame((1, 1), (2, 2), (1, 1)), test=frame((1, 1), (1, 2), (4, 9)))
     train, test, report = numbered_interactions(raw)
@@ -114,19 +103,23 @@ def test_titles_find_their_columns_and_gaps_stay_empty():
     assert whole.item_titles.tolist() == ["one", "", "nine"]
 
 
+def test_what_the_core_leaves_out_is_counted():
+    raw = RawInteractions(frame((1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 9)))
+    _, _, report = numbered_interactions(raw, k_core=2)
+    assert report == {"items outside the 2-core": 1, "users outside the 2-core": 1}
+
+
 def test_contradictions_and_empty_results_are_refused():
     plain = RawInteractions(frame((1, 1)), name="mine")
     given_test = RawInteractions(frame((1, 1)), test=frame((1, 1)), name="mine")
-    with pytest.raises(ValueError, match="min_rating needs ratings, but mine has none"):
-        numbered_interactions(plain, min_rating=3)
-    with pytest.raises(ValueError, match="k_core would change the given test part of mine"):
-        numbered_interactions(given_test, k_core=2)
-    with pytest.raises(ValueError, match="training part has every pair of the test part"):
-        numbered_interactions(given_test)
-    with pytest.raises(ValueError, match="k_core must be a whole number of at least 0, got -1"):
-        numbered_interactions(plain, k_core=-1)
     rated = RawInteractions(frame((1, 1, 2.0), columns=("user", "item", "rating")), name="mine")
-    with pytest.raises(ValueError, match="mine: no interactions are left"):
-        numbered_interactions(rated, min_rating=3)
-    with pytest.raises(ValueError, match="min_rating must be finite"):
-        numbered_interactions(rated, min_rating=float("inf"))
+    for raw, options, message in (
+        (plain, {"min_rating": 3}, "min_rating needs ratings, but mine has none"),
+        (given_test, {"k_core": 2}, "k_core would change the given test part of mine"),
+        (given_test, {}, "training part has every pair of the test part"),
+        (plain, {"k_core": -1}, "k_core must be a whole number of at least 0, got -1"),
+        (rated, {"min_rating": 3}, "mine: no interactions are left"),
+        (rated, {"min_rating": float("inf")}, "min_rating must be finite"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            numbered_interactions(raw, **options)

@@ -201,10 +201,16 @@ def distance(value: Tensor, expected: Tensor) -> float:
     return ((value - expected).abs().max() / torch.where(scale > 0, scale, 1.0)).item()
 
 
+def summed(value: Tensor) -> Tensor:
+    """A value's sum over processes."""
+    total = value.detach().clone()
+    dist.all_reduce(total)
+    return total
+
+
 def summed_over_ranks(vectors: list[Tensor]) -> list[Tensor]:
     """Add vectors up over processes, all in one message."""
-    total = torch.cat([vector.detach().double() for vector in vectors])
-    dist.all_reduce(total)
+    total = summed(torch.cat([vector.double() for vector in vectors]))
     return list(total.split([len(vector) for vector in vectors]))
 
 

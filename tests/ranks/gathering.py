@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import bayescl
 from bayescl import CandidateQueue, cached_backward, distributed
-from ranks.equality import BATCHES, DIM, distance
+from ranks.equality import BATCHES, DIM, distance, summed
 from ranks.launch import Findings
 
 
@@ -67,8 +67,7 @@ def reductions(rank: int, world_size: int) -> Findings:
     expected.backward()
     value = bayescl.BayesianContrastiveLoss(reduction="sum", gather=True)(*parts)
     value.backward()
-    total = value.detach().clone()
-    dist.all_reduce(total)
+    total = summed(value)
     each = bayescl.BayesianContrastiveLoss(reduction="none")(*inputs).detach()
     mine = bayescl.BayesianContrastiveLoss(reduction="none", gather=True)(*parts).detach()
     return {
@@ -97,10 +96,11 @@ def queues(rank: int, world_size: int) -> Findings:
             unions[other].append(rows[own_slice(other, world_size)])
     union = torch.cat([torch.cat(rows)[-3:] for rows in unions])
     anchors, positives = drawn(count, DIM, seed=7), drawn(count, DIM, seed=8)
-    mean = bayescl.BayesianContrastiveLoss(gather=True).in_batch(
-        anchors[own], positives[own], extra=local.candidates
+    mean = summed(
+        bayescl.BayesianContrastiveLoss(gather=True).in_batch(
+            anchors[own], positives[own], extra=local.candidates
+        )
     )
-    dist.all_reduce(mean)
     expected = bayescl.BayesianContrastiveLoss().in_batch(anchors, positives, extra=union)
     return {
         "same rows": torch.equal(shared.candidates, alone.candidates),
@@ -150,8 +150,7 @@ def denominators(rank: int, world_size: int) -> Findings:
             value = getattr(everyone, call)(*mine, indices=indices[own])
             of_mine = torch.autograd.grad(value, mine)
             of_rows = torch.autograd.grad(expected, rows)
-            mean = value.detach().clone()
-            dist.all_reduce(mean)
+            mean = summed(value)
             found[f"{call}, step {step}"] = max(
                 distance(mean / world_size, expected.detach()),
                 distance(torch.stack(of_mine) / world_size, torch.stack(of_rows)[:, own]),

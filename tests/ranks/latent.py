@@ -10,7 +10,7 @@ from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from bayescl import LatentClassContrastiveLoss, LatentClassSigmoidLoss
-from ranks.equality import BATCHES, DIM, EXTRA, distance, parts
+from ranks.equality import BATCHES, DIM, EXTRA, distance, parts, summed
 from ranks.launch import Findings
 
 STEPS = 8
@@ -79,12 +79,6 @@ def labels_of(step: int, *counts: int, first: tuple[int, ...]) -> list[Tensor]:
 def tensors(loss: LatentClassContrastiveLoss) -> dict[str, Tensor]:
     state = loss.memory.get_extra_state()
     return {name: value for name, value in state.items() if isinstance(value, Tensor)}
-
-
-def summed(value: Tensor) -> Tensor:
-    total = value.detach().clone()
-    dist.all_reduce(total)
-    return total
 
 
 def gathered(rank: int, world_size: int) -> Findings:

@@ -16,7 +16,7 @@ from torch import nn
 
 from bayescl.losses import BayesianContrastiveLoss, InfoNCELoss, OracleContrastiveLoss
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
-from bayescl_lab.images.optimizers import adam, lars
+from bayescl_lab.images.optimizers import Lars, adam
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import ImageStore
 from bayescl_lab.runs.folder import RunFolder
@@ -28,7 +28,7 @@ CASES = {
     "bayesian": {"loss": BayesianContrastiveLoss, "seen": {}},
     "oracle, joint views": {"loss": OracleContrastiveLoss, "seen": {"joint_views": True}},
     "gradient cache": {"loss": BayesianContrastiveLoss, "seen": {"cache_chunk": 3}},
-    "lars": {"loss": InfoNCELoss, "seen": {"optimizer": lars}, "lr": 1.0},
+    "lars": {"loss": InfoNCELoss, "seen": {"optimizer": Lars}, "lr": 1.0},
 }
 
 

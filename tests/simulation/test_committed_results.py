@@ -27,5 +27,5 @@ def test_every_experiment_has_its_files_and_its_place_on_the_page() -> None:
 )
 def test_the_committed_tables_are_what_the_code_gives(name: str) -> None:
     (experiment,) = chosen([name])
-    table = experiment.run(Settings(), 0, lambda _: None)
+    table = experiment.run(Settings(), 0)
     assert table.equals(read_table(RESULTS / f"{name}.csv"))

@@ -8,11 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bayescl import functional as F
 from bayescl_lab.paper.simulation.estimators import (
     TITLES,
     estimates,
-    implied_mean,
     true_negative_mean,
 )
 from bayescl_lab.paper.simulation.process import (
@@ -29,10 +27,6 @@ SETTINGS = Settings(anchors=6, candidates=11, alpha=0.85, tau_plus=0.3, temperat
 @pytest.fixture(name="observed")
 def observed_fixture() -> Observations:
     return next(observe(SETTINGS, generator(1)))
-
-
-def test_every_estimator_has_a_title(observed: Observations) -> None:
-    assert list(estimates(observed, SETTINGS)) == list(TITLES)
 
 
 def test_estimators_equal_the_papers_formulas_in_loops(observed: Observations) -> None:
@@ -67,20 +61,6 @@ def test_estimators_equal_the_papers_formulas_in_loops(observed: Observations) -
         assert {name: float(value[row]) for name, value in found.items()} == pytest.approx(expected)
 
 
-def test_estimators_are_what_the_losses_train(observed: Observations) -> None:
-    found = estimates(observed, SETTINGS)
-    positive = torch.linspace(-1, 2, SETTINGS.anchors, dtype=torch.float64)
-    options = {"alpha": SETTINGS.alpha, "beta": 0.5, "tau_plus": SETTINGS.tau_plus}
-    losses = {
-        "biased": F.info_nce_loss(positive, observed.unlabeled),
-        "bayesian_mid": F.bayesian_loss(positive, observed.unlabeled, ranks="mid", **options),
-        "bayesian_upper": F.bayesian_loss(positive, observed.unlabeled, ranks="upper", **options),
-    }
-    for name, loss in losses.items():
-        read_off = implied_mean(loss, positive, SETTINGS.candidates)
-        torch.testing.assert_close(read_off, found[name])
-
-
 def test_the_debiased_estimate_is_floored() -> None:
     low = torch.full((1, 4), -1.0, dtype=torch.float64)
     high = torch.full((1, 2), 3.0, dtype=torch.float64)
@@ -103,7 +83,7 @@ def test_a_random_encoder_makes_bayesian_and_biased_one(observed: Observations) 
 
 
 def test_an_anchor_without_true_negatives_has_no_supervised_mean(observed: Observations) -> None:
-    hidden = replace(observed, true_negative=torch.zeros_like(observed.true_negative))
+    hidden = observed._replace(true_negative=torch.zeros_like(observed.true_negative))
     assert estimates(hidden, SETTINGS)["supervised"].isnan().all()
 
 
@@ -121,22 +101,17 @@ def test_true_negative_mean_has_its_closed_form_for_uniform_proposals() -> None:
     assert float(found) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["supervised", "bayesian_upper", "bayesian_mid"])
-def test_supervised_and_bayesian_estimates_converge_to_the_expectation(name: str) -> None:
+def test_supervised_and_bayesian_estimates_converge_to_the_expectation_and_others_do_not() -> None:
     settings = Settings(anchors=40, candidates=20_000, tau_plus=0.3)
-    error = []
+    errors: dict[str, list[torch.Tensor]] = {}
     for chunk in observe(settings, generator(2)):
         size = len(chunk.unlabeled)
         truth = true_negative_mean(chunk.proposals, size, alpha=0.9, temperature=0.5)
-        error.append(estimates(chunk, settings)[name] / truth - 1)
-    every = torch.cat(error)
-    assert abs(float(every.mean())) < 4 * float(every.std()) / 40**0.5
-    assert float(every.abs().max()) < 0.03
-
-
-@pytest.mark.parametrize("name", ["biased", "hard"])
-def test_biased_and_hard_estimates_do_not(name: str) -> None:
-    settings = Settings(anchors=10, candidates=20_000, tau_plus=0.3)
-    chunk = next(observe(settings, generator(2)))
-    truth = true_negative_mean(chunk.proposals, len(chunk.unlabeled), alpha=0.9, temperature=0.5)
-    assert float((estimates(chunk, settings)[name] / truth - 1).min()) > 0.1
+        for name, values in estimates(chunk, settings).items():
+            errors.setdefault(name, []).append(values / truth - 1)
+    relative = {name: torch.cat(parts) for name, parts in errors.items()}
+    for name in ("supervised", "bayesian_upper", "bayesian_mid"):
+        assert abs(float(relative[name].mean())) < 4 * float(relative[name].std()) / 40**0.5
+        assert float(relative[name].abs().max()) < 0.03
+    for name in ("biased", "hard"):
+        assert float(relative[name].min()) > 0.1

@@ -7,25 +7,19 @@ import pytest
 import torch
 from scipy.special import ive
 
-from bayescl_lab.paper.simulation.latent import (
-    class_sizes,
-    latent,
-    latent_calibration,
-    sample_component,
-)
+from bayescl_lab.paper.simulation.experiments import chosen
+from bayescl_lab.paper.simulation.latent import class_sizes, sample_component
 from bayescl_lab.paper.simulation.process import Settings
-
-SMALL = Settings(draws=2)
 
 
 @pytest.fixture(scope="module")
 def found() -> pl.DataFrame:
-    return latent(SMALL, 1)
+    return chosen(["latent"])[0].run(Settings(draws=2), 1)
 
 
 @pytest.fixture(scope="module")
 def calibrated() -> pl.DataFrame:
-    return latent_calibration(SMALL, 1)
+    return chosen(["latent-calibration"])[0].run(Settings(draws=2), 1)
 
 
 @pytest.mark.parametrize("kappa", [0.0, 5.0, 60.0])

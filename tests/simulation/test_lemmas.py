@@ -10,23 +10,21 @@ import torch
 from scipy import integrate
 
 from bayescl import functional as F
-from bayescl_lab.paper.simulation.curves import ATTAINED, FORMULA, density_ratio, sampling_bias
-from bayescl_lab.paper.simulation.frames import banded, fitted_rate
-from bayescl_lab.paper.simulation.lemmas import (
-    convergence,
-    error_bound,
-    measured_rate,
-    mended_bound,
-    reliability,
-    stated_bound,
-)
-from bayescl_lab.paper.simulation.model import acceptance, independent_pair_auc, pair_order
+from bayescl_lab.paper.simulation.curves import ATTAINED, FORMULA, density_ratio
+from bayescl_lab.paper.simulation.experiments import chosen
+from bayescl_lab.paper.simulation.lemmas import measured_rate, mended_bound, stated_bound
+from bayescl_lab.paper.simulation.model import independent_pair_auc
 from bayescl_lab.paper.simulation.process import Settings, generator, observe
+
+
+def table_of(name: str, **settings: float) -> pl.DataFrame:
+    (experiment,) = chosen([name])
+    return experiment.run(Settings(**settings), 0)
 
 
 @pytest.fixture(scope="module", name="bounds")
 def bounds_fixture() -> pl.DataFrame:
-    return error_bound(Settings(draws=4, anchors=300), seed=0)
+    return table_of("lemma-3", draws=4, anchors=300)
 
 
 def test_lemma_1_the_posterior_is_the_frequency_of_true_negatives() -> None:
@@ -48,7 +46,7 @@ def test_lemma_1_the_posterior_is_the_frequency_of_true_negatives() -> None:
 
 
 def test_lemma_1_holds_with_ranks_but_for_the_top_of_short_rows() -> None:
-    table = reliability(Settings(draws=6), seed=0).filter(alpha=0.9)
+    table = table_of("lemma-1", draws=6).filter(alpha=0.9)
     many = table.filter(candidates=64, ranks="mid")
     assert many["excess"].abs().max() < 0.02
     top = table.filter(candidates=8, ranks="upper", bin=8)
@@ -58,7 +56,7 @@ def test_lemma_1_holds_with_ranks_but_for_the_top_of_short_rows() -> None:
 
 
 def test_lemma_2_the_bayesian_gap_vanishes_and_the_biased_stays() -> None:
-    table = convergence(Settings(draws=8), seed=0)
+    table = table_of("lemma-2", draws=8)
     for name in ("bayesian_upper", "bayesian_mid"):
         for count in (1024, 2048, 4096):
             record = table.filter(loss=name, candidates=count).row(0, named=True)
@@ -102,7 +100,7 @@ def test_bounds_are_the_integrals_of_their_tails() -> None:
 
 
 def test_no_attained_score_reaches_the_jump_and_the_ratio_only_rises() -> None:
-    table = sampling_bias(0.2)
+    table = table_of("sampling-bias", tau_plus=0.2)
     for alpha in table.filter(kind=ATTAINED)["alpha"].unique():
         here = table.filter(kind=ATTAINED, alpha=alpha)
         score, ratio = (here[name].to_torch() for name in ("score", "ratio"))
@@ -115,27 +113,8 @@ def test_no_attained_score_reaches_the_jump_and_the_ratio_only_rises() -> None:
 
 
 def test_independent_pairs_have_the_closed_form_auc_not_alpha() -> None:
-    table = pair_order(Settings(draws=4, anchors=100), seed=0)
+    table = table_of("pair-order", draws=4, anchors=100)
     for record in table.rows(named=True):
         assert abs(record["measured"] - record["closed_form"]) < 5 * (0.25 / 80_000) ** 0.5
     assert table.filter(alpha=0.9)["measured"].item() < 0.8
     assert independent_pair_auc(1.0) == pytest.approx(5 / 6)
-
-
-def test_acceptance_rates_and_samples_pass_their_tests() -> None:
-    table = acceptance(Settings(draws=5), seed=0)
-    for record in table.rows(named=True):
-        assert abs(record["rate"] - record["expected"]) <= 5 * record["rate_error"] + 1e-12
-        for name in ("rejection_p", "inversion_p", "both_p"):
-            assert record[name] > 0.001
-
-
-def test_spread_of_equal_draws_is_a_point() -> None:
-    assert tuple(banded("x", [2.0] * 4).values()) == (2.0, 2.0, 2.0, 0.0)
-
-
-def test_fitted_rate_recovers_a_power_law() -> None:
-    sizes = [4, 8, 16, 64]
-    assert fitted_rate(sizes, [2 * size**-0.7 for size in sizes]) == pytest.approx(
-        (-0.7, 2.0), rel=1e-6
-    )

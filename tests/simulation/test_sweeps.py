@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from bayescl_lab.paper.simulation.frames import frame
 from bayescl_lab.paper.simulation.process import Settings, generator
-from bayescl_lab.paper.simulation.sweeps import SWEEPS, one_draw, sweep, verdict, verdicts
+from bayescl_lab.paper.simulation.sweeps import (
+    SWEEPS,
+    one_draw,
+    points_of,
+    sweep,
+    verdict,
+    verdicts,
+)
 
 DEFAULTS = Settings(draws=6)
+
+
+def swept(*parameters: str, settings: Settings, seed: int = 0, measure: Any = sweep) -> Any:
+    points = points_of(*parameters)(settings)
+    return frame(record for point in points for record in measure(point, seed))
+
+
 BAYESIAN = ("bayesian_upper", "bayesian_mid")
 
 
 @pytest.fixture(scope="module", name="by_concentration")
 def by_concentration_fixture() -> object:
-    return sweep(["concentration"], DEFAULTS, seed=0)
+    return swept("concentration", settings=DEFAULTS)
 
 
 @pytest.mark.parametrize("estimator", BAYESIAN)
@@ -59,11 +76,11 @@ def test_anchors_without_true_negatives_are_left_out_and_counted() -> None:
 def test_a_draw_of_nothing_but_false_negatives_is_refused() -> None:
     settings = Settings(candidates=1, tau_plus=0.999, anchors=1, draws=2)
     with pytest.raises(ValueError, match="no anchor has a true negative at concentration = 0"):
-        sweep(["concentration"], settings, seed=0)
+        swept("concentration", settings=settings)
 
 
 def test_bands_hold_the_mean_and_the_supervised_estimator_has_no_error() -> None:
-    table = sweep(["gamma"], Settings(draws=5, anchors=100), seed=1)
+    table = swept("gamma", settings=Settings(draws=5, anchors=100), seed=1)
     assert len(table) == len(SWEEPS["gamma"]) * 8
     for record in table.rows(named=True):
         assert record["mse_low"] <= record["mse"] <= record["mse_high"]
@@ -73,8 +90,8 @@ def test_bands_hold_the_mean_and_the_supervised_estimator_has_no_error() -> None
 
 def test_a_sweeps_value_draws_the_same_alone_and_among_others() -> None:
     settings = Settings(draws=2, anchors=20)
-    alone = sweep(["gamma"], settings, seed=5)
-    among = sweep(["temperature", "gamma"], settings, seed=5).filter(parameter="gamma")
+    alone = swept("gamma", settings=settings, seed=5)
+    among = swept("temperature", "gamma", settings=settings, seed=5).filter(parameter="gamma")
     assert alone.equals(among)
 
 
@@ -89,7 +106,7 @@ def test_verdicts_count_differences_beyond_two_standard_errors() -> None:
 
 
 def test_verdicts_find_the_tie_at_a_random_encoder() -> None:
-    table = verdicts(Settings(draws=4, anchors=300), seed=0, parameters=["alpha"])
+    table = swept("alpha", settings=Settings(draws=4, anchors=300), measure=verdicts)
     biased = table.filter(rival="biased", estimator="bayesian_mid")
     assert set(biased.filter(value=0.5)["verdict"]) == {"tied"}
     assert set(biased.filter(value=0.9)["verdict"]) == {"below"}

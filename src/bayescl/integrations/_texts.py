@@ -23,24 +23,10 @@ _TOKEN_BITS = 32
 
 
 def text_keys(features: Mapping[str, Any], salt: int = 0) -> Int[Tensor, " rows"]:
-    """Return one integer per text; equal tokens give equal keys, whatever the padding.
+    """Return a 64-bit key per text; equal tokens give equal keys, whatever the padding.
 
-    Args:
-        features: a tokenizer's output for one column: ``input_ids`` with ``attention_mask``, padded
-            on either side; one unpadded sequence with ``cu_seq_lens_q``; or a bag of tokens with
-            ``offsets``.
-        salt: a number that differs between columns and devices.
-
-    Returns:
-        64-bit keys; two texts collide with a probability of about 1 in 10^19. In a column of images
-        or sound all keys differ, also (through ``salt``) from those of other columns.
-
-    Example:
-        >>> left = {"input_ids": torch.tensor([[0, 5, 6]]), "attention_mask": torch.tensor([[0, 1, 1]])}
-        >>> right = {"input_ids": torch.tensor([[5, 6]])}
-        >>> bool(text_keys(left) == text_keys(right))
-        True
-    """  # noqa: E501
+    ``salt`` tells columns and devices apart: all keys differ in a column of images or sound.
+    """
     tokens = features.get("input_ids")
     if tokens is None or _NOT_TEXT & features.keys():
         known = next(value for value in features.values() if isinstance(value, Tensor))
@@ -83,10 +69,7 @@ def repeats(
 ) -> tuple[bool, bool]:
     """Whether texts repeat, other than as a pair, and whether an anchor's is also a candidate's.
 
-    Args:
-        candidates: keys of the candidates' texts.
-        partners: for each candidate, the key of the anchor whose positive it is; :data:`NO_TEXT` if
-            it is nobody's positive.
+    ``partners`` are the keys of the anchors whose positives the candidates are, or :data:`NO_TEXT`.
     """
     positives = partners != NO_TEXT
     elsewhere = partners[positives & (partners != candidates)]
@@ -109,15 +92,7 @@ def above_margin(
     *,
     normalize: bool = True,
 ) -> Bool[Tensor, "rows columns"]:
-    """Return True where a candidate is more similar to the anchor than its positive plus a margin.
-
-    Args:
-        anchors: embeddings of the trained model or of a guide.
-        positives: embeddings of each anchor's positive.
-        candidates: embeddings of all candidates.
-        margin: added to the positive's similarity; negative values drop more candidates.
-        normalize: whether similarities are cosines rather than inner products.
-    """
+    """True where a candidate is more similar to the anchor than its positive plus a margin."""
     if normalize:
         anchors, positives, candidates = (
             unit_length(rows.float(), dim=1) for rows in (anchors, positives, candidates)

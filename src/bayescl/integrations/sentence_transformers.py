@@ -82,11 +82,9 @@ class BatchNotes(NamedTuple):
 
 
 class MemoryByDimension(nn.Module):
-    """Further memories of a loss, for embeddings of other lengths than its own memory holds.
+    """Memories of a loss for the lengths to which ``MatryoshkaLoss`` cuts embeddings.
 
-    ``MatryoshkaLoss`` calls one loss with embeddings cut to several lengths. Classes are found
-    separately for each: hyper-parameters and temperature are shared; memory, fits and trust are
-    not. The loss's own memory keeps the length that it saw first.
+    Each finds classes of its own. The loss's own memory keeps the length that it saw first.
     """
 
     def __init__(self, own: ClassMemory) -> None:

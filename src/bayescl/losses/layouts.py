@@ -245,7 +245,7 @@ def turned_mask(
 
 def check_valid(
     valid: Tensor | None,
-    shape: tuple[int, int],
+    shape: tuple[int, ...],
     device: torch.device,
     gather: bool,
     *,

@@ -19,7 +19,7 @@ from bayescl_lab.paper.images.request import TableRequest
 
 if TYPE_CHECKING:
     from bayescl_lab.paper.images.cost import RunCost
-    from bayescl_lab.paper.images.table import PaperTable
+    from bayescl_lab.paper.images.tables import PaperTable
     from bayescl_lab.runs.images.settings import ImageSettings
 
 TELLING = 0.02

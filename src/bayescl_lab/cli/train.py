@@ -126,7 +126,7 @@ def ranking(
         loss: the loss to train mf and lightgcn with. Its hyper-parameters follow. Temperature
             defaults to 0.2 with cosines and 1 with inner products, beta to 0.5, concentration to
             0.03, and tau_plus to the density of the interactions (debiased, hard: a tenth of it).
-        regularization: L2 penalty of ease and ials; default: 300 and 0.003.
+        regularization: L2 penalty of ease and ials; default: 300 and 0.03.
         unobserved_weight: weight of all pairs in ials, beside the weight 1 of interactions.
         frequency_exponent: how the penalty of ials grows with the weight of a row's pairs.
     """

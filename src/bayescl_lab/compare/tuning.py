@@ -171,16 +171,8 @@ def search(
     The first setting is the one given. Others differ in the temperature, from a quarter to
     twice the first one. Up to half of the settings have the best of these temperatures, and one
     other value of one of the loss's own hyper-parameters each; a loss without some gets more
-    temperatures. Everything is in a fixed order.
-
-    Args:
-        first: a setting of every loss, such as a comparison's own.
-        count: number of settings for each loss.
-        make: makes a run's settings of a loss, its values and a seed.
-        trials: trains and scores.
-
-    Returns:
-        What :meth:`Trials.record` says.
+    temperatures. Everything is in a fixed order. ``make`` makes a run's settings of a loss, its
+    values and a seed. Returns what :meth:`Trials.record` says.
     """
     changes = {loss: other_values(values)[: count // 2] for loss, values in first.items()}
     tried = {
@@ -202,11 +194,7 @@ def search(
 
 
 def temperatures(first: float, count: int) -> list[float]:
-    """Temperatures to try; however many there are, they cover the range evenly.
-
-    Args:
-        first: the first of them; the others are from a quarter to twice as large.
-        count: number of temperatures.
+    """The first temperature and others, from a quarter to twice as large, that cover it evenly.
 
     Example:
         >>> temperatures(0.5, 4)

@@ -31,14 +31,14 @@ class Normalization(nn.Module):
     many values are measured.
 
     Args:
-        images: the images to measure, normally all training images, as a tensor or a store. They
-            are measured in parts, so they may be in a file and larger than memory.
+        images: the images to measure, normally all training images. They are measured in parts, so
+            they may be in a file and larger than memory.
     """
 
     mean: Float[Tensor, "1 channels 1 1"]
     deviation: Float[Tensor, "1 channels 1 1"]
 
-    def __init__(self, images: UInt8[Tensor, "images channels height width"] | ImageStore) -> None:
+    def __init__(self, images: ImageStore) -> None:
         super().__init__()
         shares = _value_counts(images).double()
         shares /= shares.sum(dim=1, keepdim=True)
@@ -57,24 +57,16 @@ class Normalization(nn.Module):
         return (images - self.mean) / self.deviation
 
 
-def _value_counts(
-    images: UInt8[Tensor, "images channels height width"] | ImageStore,
-) -> Int[Tensor, "channels 256"]:
+def _value_counts(images: ImageStore) -> Int[Tensor, "channels 256"]:
     """Number of occurrences of each pixel value in each channel."""
-    shape = images.image_shape if isinstance(images, ImageStore) else images.shape[1:]
-    counts = torch.zeros(shape[0], 256, dtype=torch.int64)
-    count = min(len(images), max(1, MEASURED_VALUES // math.prod(shape)))
-    measured = torch.arange(count) * len(images) // count
-    size = max(1, _VALUES_AT_ONCE // math.prod(shape))
-    batches = measured.split(size)
-    chunks = (
-        images.in_batches(batches, size)
-        if isinstance(images, ImageStore)
-        else (images[rows.to(images.device)] for rows in batches)
-    )
-    for chunk in chunks:
-        for channel, values in enumerate(chunk.unbind(dim=1)):
-            counts[channel] += torch.bincount(values.flatten(), minlength=256).cpu()
+    channels, values = images.image_shape[0], math.prod(images.image_shape)
+    counts = torch.zeros(channels, 256, dtype=torch.int64)
+    count = min(len(images), max(1, MEASURED_VALUES // values))
+    size = max(1, _VALUES_AT_ONCE // values)
+    batches = (torch.arange(count) * len(images) // count).split(size)
+    for part in images.in_batches(batches, size):
+        for channel, pixels in enumerate(part.unbind(dim=1)):
+            counts[channel] += torch.bincount(pixels.flatten(), minlength=256).cpu()
     return counts
 
 

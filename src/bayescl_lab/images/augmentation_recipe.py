@@ -18,10 +18,8 @@ Images = Float[Tensor, "batch channels height width"]
 Factor = Float[Tensor, " batch"]
 Operation = Callable[[Images, Factor], Images]
 
-CROP_AREA = 0.08
-"""Smallest share of the image's area that a crop keeps, at strength 1."""
-CROP_RATIO = (3 / 4, 4 / 3)
-"""Width over height of a crop."""
+CROP_AREA, CROP_RATIO = 0.08, (3 / 4, 4 / 3)
+"""Smallest share of the area that a crop keeps, at strength 1, and its width over its height."""
 JITTER = {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1}
 """Largest deviation of each factor from 1 (hue: from 0) at strength 1, in the order of
 ``jitter_order``."""
@@ -69,12 +67,9 @@ class SimCLRAugmentation(nn.Module):
             Views with values in [0, 1].
         """
         batch, _, height, width = images.shape
+        generator = torch.Generator().manual_seed(seed)
         parameters = draw_view_parameters(
-            batch,
-            height,
-            width,
-            strength=self.strength,
-            generator=torch.Generator().manual_seed(seed),
+            batch, height, width, strength=self.strength, generator=generator
         )
         return self.apply_parameters(images, parameters)
 
@@ -83,31 +78,25 @@ class SimCLRAugmentation(nn.Module):
         self, images: UInt8[Tensor, "batch channels height width"], parameters: ViewParameters
     ) -> Float[Tensor, "batch channels size size"]:
         """The views for given parameters."""
-        device = images.device
+        device, has_colours = images.device, images.shape[1] == 3
         height, width = images.shape[2:]
         size = (height, width) if self.size is None else (self.size, self.size)
-        top, left, box_height, box_width = (
-            part.to(device, non_blocking=True) for part in parameters[:4]
+        boxes, is_mirrored, jitter, sigma = (
+            getattr(parameters, name).to(device, non_blocking=True)
+            for name in ("boxes", "is_mirrored", "jitter", "sigma")
         )
-        jitter = parameters.jitter.to(device, non_blocking=True)
-        sigma = parameters.sigma.to(device, non_blocking=True)
+        changes: list[Operation] = [adjust_brightness, adjust_contrast]
+        changes += [adjust_saturation, adjust_hue] if has_colours else []
         # bfloat16 would leave pixels 8 bits in the products, and fewer after the jitter.
         with torch.autocast(device.type, enabled=False):
-            mirrored = parameters.is_mirrored.to(device, non_blocking=True)
-            views = resized_crop(
-                images.float() / 255, top, left, box_height, box_width, size, mirrored
-            )
-            colours = images.shape[1] == 3
-            changes: tuple[Operation, ...] = (adjust_brightness, adjust_contrast)
-            changes += (adjust_saturation, adjust_hue) if colours else ()
-            for step in range(4):
-                kind = parameters.jitter_order[:, step]
+            views = resized_crop(images.float() / 255, boxes, size, is_mirrored)
+            for kinds in parameters.jitter_order.unbind(dim=1):
                 for number, change in enumerate(changes):
-                    chosen = parameters.is_jittered & (kind == number)
-                    apply_where(views, chosen, change, jitter[:, number])
-            if colours:
-                apply_where(views, parameters.is_grey, lambda part, _: to_grey(part), sigma)
-            apply_where(views, parameters.is_blurred, gaussian_blur, sigma)
+                    chosen = parameters.is_jittered & (kinds == number)
+                    _change_rows(views, chosen, change, jitter[:, number])
+            if has_colours:
+                _change_rows(views, parameters.is_grey, lambda part, _: to_grey(part), sigma)
+            _change_rows(views, parameters.is_blurred, gaussian_blur, sigma)
         return views
 
 
@@ -115,10 +104,7 @@ class ViewParameters(NamedTuple):
     """The parameters of one view of each image, on the CPU.
 
     Attributes:
-        top: first row of the crop.
-        left: first column of the crop.
-        height: rows of the crop.
-        width: columns of the crop.
+        boxes: first row, first column, height and width of the crop.
         is_mirrored: whether the image is mirrored.
         is_jittered: whether colours are changed.
         jitter_order: the order of brightness 0, contrast 1, saturation 2 and hue 3.
@@ -128,10 +114,7 @@ class ViewParameters(NamedTuple):
         sigma: standard deviation of the blur in pixels.
     """
 
-    top: Int[Tensor, " batch"]
-    left: Int[Tensor, " batch"]
-    height: Int[Tensor, " batch"]
-    width: Int[Tensor, " batch"]
+    boxes: Int[Tensor, "batch 4"]
     is_mirrored: Bool[Tensor, " batch"]
     is_jittered: Bool[Tensor, " batch"]
     jitter_order: Int[Tensor, "batch 4"]
@@ -144,39 +127,28 @@ class ViewParameters(NamedTuple):
 def draw_view_parameters(
     count: int, height: int, width: int, *, strength: float = 1.0, generator: torch.Generator
 ) -> ViewParameters:
-    """Draw the parameters of one view of each image.
+    """Draw the parameters of one view of each of some images of the same size.
 
-    Args:
-        count: number of images.
-        height: of the images, in pixels.
-        width: of the images, in pixels.
-        strength: in [0, 5]. Scales the range of every jitter (hue's up to 0.5), and sets the
-            smallest crop to a share of ``0.08 ** strength`` of the area.
-        generator: a generator on the CPU, so that all devices see the same parameters.
-
-    Returns:
-        The parameters, on the CPU.
+    ``strength``, in [0, 5], scales the range of every jitter (hue's up to 0.5), and sets the
+    smallest crop to a share of ``0.08 ** strength`` of the area. ``generator`` is one on the CPU,
+    so that all devices see the same parameters.
 
     Example:
         >>> drawn = draw_view_parameters(3, 32, 32, generator=torch.Generator().manual_seed(0))
-        >>> drawn.jitter.shape, bool((drawn.left + drawn.width <= 32).all())
+        >>> drawn.jitter.shape, bool((drawn.boxes[:, 1] + drawn.boxes[:, 3] <= 32).all())
         (torch.Size([3, 4]), True)
     """
-    check_interval("strength", strength, 0.0, 5.0)
 
     def uniform(*shape: int) -> Tensor:
         return torch.rand(*shape, generator=generator)
 
     boxes = _crop_boxes(count, height, width, CROP_AREA**strength, generator)
-    reach = torch.tensor(list(JITTER.values())) * strength
-    low = torch.tensor([1.0, 1.0, 1.0, 0.0]) - reach
-    low[:3].clamp_(min=0.0)
-    low[3].clamp_(min=-0.5)
-    high = torch.tensor([1.0, 1.0, 1.0, 0.0]) + reach
-    high[3].clamp_(max=0.5)
+    centre, reach = torch.tensor([1.0, 1.0, 1.0, 0.0]), torch.tensor(list(JITTER.values()))
+    low = (centre - reach * strength).maximum(torch.tensor([0.0, 0.0, 0.0, -0.5]))
+    high = (centre + reach * strength).minimum(torch.tensor([torch.inf] * 3 + [0.5]))
     blur_low, blur_high = BLUR_SIGMA
     return ViewParameters(
-        *boxes,
+        boxes,
         is_mirrored=uniform(count) < MIRROR_SHARE,
         is_jittered=uniform(count) < JITTER_SHARE,
         jitter_order=uniform(count, 4).argsort(dim=1),
@@ -189,7 +161,7 @@ def draw_view_parameters(
 
 def _crop_boxes(
     count: int, height: int, width: int, smallest: float, generator: torch.Generator
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> Int[Tensor, "batch 4"]:
     """Top, left, height and width of a crop of each image, as torchvision draws them.
 
     Area and log-ratio are uniform. The first of ten attempts that fits into the image is used; if
@@ -199,31 +171,18 @@ def _crop_boxes(
     area = smallest + (1 - smallest) * torch.rand(shape, generator=generator)
     low, high = (math.log(ratio) for ratio in CROP_RATIO)
     ratio = (low + (high - low) * torch.rand(shape, generator=generator)).exp()
-    widths = (height * width * area * ratio).sqrt().round().long()
-    heights = (height * width * area / ratio).sqrt().round().long()
-    fits = (widths >= 1) & (widths <= width) & (heights >= 1) & (heights <= height)
+    pixels = height * width * area
+    sides = torch.stack([pixels / ratio, pixels * ratio], dim=2).sqrt().round().long()
+    whole = torch.tensor([height, width])
+    fits = ((sides >= 1) & (sides <= whole)).all(dim=2)
 
-    first = fits.long().argmax(dim=1, keepdim=True)
-    found = fits.any(dim=1)
-    whole_height, whole_width = _largest_box(height, width)
-    chosen_height = torch.where(found, heights.gather(1, first).squeeze(1), whole_height)
-    chosen_width = torch.where(found, widths.gather(1, first).squeeze(1), whole_width)
-    places = torch.rand(count, 2, generator=generator)
-    places = torch.where(found[:, None], places, torch.full_like(places, 0.5))
-    top = (places[:, 0] * (height - chosen_height + 1)).long()
-    left = (places[:, 1] * (width - chosen_width + 1)).long()
+    first = sides[torch.arange(count), fits.long().argmax(dim=1)]
+    largest = [min(height, round(width / CROP_RATIO[0])), min(width, round(height * CROP_RATIO[1]))]
+    is_drawn = fits.any(dim=1, keepdim=True)
+    chosen = torch.where(is_drawn, first, torch.tensor(largest))
     # 0.5 of an odd number of places is the middle one; of an even number the later of two.
-    return top, left, chosen_height, chosen_width
-
-
-def _largest_box(height: int, width: int) -> tuple[int, int]:
-    """Height and width of the largest crop of an allowed ratio."""
-    low, high = CROP_RATIO
-    if width / height < low:
-        return round(width / low), width
-    if width / height > high:
-        return height, round(height * high)
-    return height, width
+    places = torch.where(is_drawn, torch.rand(count, 2, generator=generator), 0.5)
+    return torch.cat([(places * (whole - chosen + 1)).long(), chosen], dim=1)
 
 
 # Operations on a batch in which every image has its own parameters. Each applies torchvision's
@@ -232,12 +191,9 @@ def _largest_box(height: int, width: int) -> tuple[int, int]:
 
 def resized_crop(
     images: Images,
-    top: Int[Tensor, " batch"],
-    left: Int[Tensor, " batch"],
-    height: Int[Tensor, " batch"],
-    width: Int[Tensor, " batch"],
+    boxes: Int[Tensor, "batch 4"],
     size: tuple[int, int],
-    is_mirrored: Bool[Tensor, " batch"] | None = None,
+    is_mirrored: Bool[Tensor, " batch"],
 ) -> Float[Tensor, "batch channels {size[0]} {size[1]}"]:
     """Cut a box out of each image, resize it to ``size`` and mirror it.
 
@@ -245,10 +201,10 @@ def resized_crop(
     a product with a matrix per image, so boxes may differ in size.
     """
     batch, channels, rows, columns = images.shape
+    top, left, height, width = boxes.unbind(dim=1)
     down = _resize_matrix(top, height, rows, size[0])
     across = _resize_matrix(left, width, columns, size[1])
-    if is_mirrored is not None:
-        across = torch.where(is_mirrored[:, None, None], across.flip(1), across)
+    across = torch.where(is_mirrored[:, None, None], across.flip(1), across)
     narrow = torch.bmm(images.reshape(batch, channels * rows, columns), across.transpose(1, 2))
     narrow = narrow.view(batch, channels, rows, size[1])
     return down[:, None] @ narrow
@@ -270,7 +226,7 @@ def _resize_matrix(
 
 def adjust_brightness(images: Images, factor: Factor) -> Images:
     """Multiply pixel values by a factor."""
-    return (images * _each(factor)).clamp_(0.0, 1.0)
+    return (images * factor[:, None, None, None]).clamp_(0.0, 1.0)
 
 
 def adjust_contrast(images: Images, factor: Factor) -> Images:
@@ -321,7 +277,7 @@ def gaussian_blur(images: Images, sigma: Factor) -> Images:
     return gaussian_blur2d(images, (3, 3), sigma[:, None].expand(-1, 2), separable=False)
 
 
-def apply_where(
+def _change_rows(
     images: Images, chosen: Bool[Tensor, " batch"], change: Operation, factor: Factor
 ) -> None:
     """Change the chosen images in place; which they are is on the CPU, so no GPU is waited for."""
@@ -339,9 +295,4 @@ def _grey_values(images: Images) -> Float[Tensor, "batch 1 height width"]:
 
 def _blend(images: Images, other: Tensor, factor: Factor) -> Images:
     """``factor`` times the images plus ``1 - factor`` times the other."""
-    return torch.lerp(other.expand_as(images), images, _each(factor)).clamp_(0.0, 1.0)
-
-
-def _each(factor: Factor) -> Float[Tensor, "batch 1 1 1"]:
-    """One number per image, beside its pixels."""
-    return factor[:, None, None, None]
+    return torch.lerp(other.expand_as(images), images, factor[:, None, None, None]).clamp_(0.0, 1.0)

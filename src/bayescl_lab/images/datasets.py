@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -29,18 +28,11 @@ from bayescl_lab.images.subsets import (
 from bayescl_lab.images.tables import unpacked_tables
 
 TRAIN_SHARE = 0.7
-VALIDATION_SHARE = 0.3
+"""Share of each class that trains where the images are split; the others are evaluated on."""
 SPLIT_SEED = 0
 """Splits never depend on the seed of a run: every run of every loss sees the same ones."""
 
 EVALUATION_PARTS = ("test", "validation")
-
-
-class LabelledParts(NamedTuple):
-    """Images of known class: those that probes learn from, and those they are scored on."""
-
-    train: ImageStore
-    evaluation: ImageStore
 
 
 @dataclass(frozen=True)
@@ -65,15 +57,11 @@ class ImageParts:
         """Whether probes have labels to learn from and to be scored on."""
         return self.evaluation is not None
 
-    def labelled(self) -> LabelledParts:
-        """Both parts without the images of unknown class.
-
-        Raises:
-            ValueError: if no image has a label.
-        """
+    def labelled(self) -> tuple[ImageStore, ImageStore]:
+        """Both parts without the images of unknown class; a ``ValueError`` if none has a label."""
         if self.evaluation is None:
             raise ValueError(f"{self.train.name}: the images have no labels to evaluate with")
-        return LabelledParts(self.train.labelled(), self.evaluation.labelled())
+        return self.train.labelled(), self.evaluation.labelled()
 
     def to(self, device: torch.device | str) -> ImageParts:
         """The same parts on another device."""
@@ -139,6 +127,9 @@ def load_images(
     train, test, remarks = _load(data, image_size, loader, loader_workers)
     for remark in remarks:
         _announce(remark)
+    if image_size is not None:
+        train = train.resized(image_size)
+        test = None if test is None else test.resized(image_size)
     if classes is not None:
         if not train.class_names:
             raise ValueError(f"{data}: classes cannot be chosen because the images have no labels")
@@ -146,10 +137,9 @@ def load_images(
         train = only_classes(train, names)
         test = None if test is None else only_classes(test, names)
     if evaluate_on == "validation":
-        train, test = _split(train, 1 - VALIDATION_SHARE)
+        train, test = _split(train)
     if max_train_images is not None:
-        rows = balanced_rows(train.labels, max_train_images, seed=SUBSET_SEED)
-        train = train.subset(rows)
+        train = train.subset(balanced_rows(train.labels, max_train_images, seed=SUBSET_SEED))
         if test is not None and (train.labels == UNLABELLED).all():
             raise ValueError(
                 f"max_train_images must leave a labelled image, got {max_train_images}"
@@ -161,35 +151,27 @@ def _load(
     data: str, image_size: int | None, loader: str, workers: int | None
 ) -> tuple[ImageStore, ImageStore | None, tuple[str, ...]]:
     """Training images, test images if there are labels, and what was left out."""
-    remarks: tuple[str, ...] = ()
-    test: ImageStore | None
-    if loader == "stream" and not Path(data).is_dir():
+    folder = Path(data)
+    if loader == "stream" and not folder.is_dir():
         raise ValueError(f"loader stream is for folders of images, got {data}")
     if data == DIGITS.name:
-        train, test = _digits()
-    elif data in READERS:
-        train, test = load_published(data)
-    elif data.endswith(".npz"):
-        train, test = _npz(Path(data))
-    elif Path(data).is_dir():
-        folder = unpacked_tables(Path(data)) or Path(data)
-        train, test, remarks = load_folder(
-            folder, image_size=image_size, loader=loader, workers=workers
-        )
-        if test is None and train.class_names:
-            train, test = _split(train)
-        elif not train.class_names:
-            test = None
-            remarks += (f"{data}: the images have no labels: they are only trained on",)
-    else:
-        known = ", ".join(known_data_sets())
+        return *_digits(), ()
+    if data in READERS:
+        return *load_published(data), ()
+    if data.endswith(".npz"):
+        return *_npz(folder), ()
+    if not folder.is_dir():
         raise ValueError(
-            f"no data set is called {data!r}; known are {known}, "
+            f"no data set is called {data!r}; known are {', '.join(known_data_sets())}, "
             "or give a folder of images or the path of an .npz file"
         )
-    if image_size is not None:
-        train = train.resized(image_size)
-        test = None if test is None else test.resized(image_size)
+    files = unpacked_tables(folder) or folder
+    train, test, remarks = load_folder(files, image_size=image_size, loader=loader, workers=workers)
+    if not train.class_names:
+        remarks += (f"{data}: the images have no labels: they are only trained on",)
+        return train, None, remarks
+    if test is None:
+        train, test = _split(train)
     return train, test, remarks
 
 
@@ -241,12 +223,12 @@ def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
     return store.subset(mask.nonzero().squeeze(1)), store.subset((~mask).nonzero().squeeze(1))
 
 
-def _split(store: ImageStore, share: float = TRAIN_SHARE) -> tuple[ImageStore, ImageStore]:
+def _split(store: ImageStore) -> tuple[ImageStore, ImageStore]:
     """Split images in two, each class alike; those without a label stay in the first part."""
     labelled = (store.labels != UNLABELLED).nonzero().squeeze(1)
     if len(labelled) == 0:
         raise ValueError(f"{store.name}: a validation part needs labels, the images have none")
-    train, evaluation = stratified_split(store.labels[labelled], share=share, seed=SPLIT_SEED)
+    train, evaluation = stratified_split(store.labels[labelled], share=TRAIN_SHARE, seed=SPLIT_SEED)
     if len(train) == 0 or len(evaluation) == 0:
         raise ValueError(f"{store.name}: {len(labelled)} images are too few to split")
     unlabelled = (store.labels == UNLABELLED).nonzero().squeeze(1)

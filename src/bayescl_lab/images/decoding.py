@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -46,22 +45,15 @@ _Result = TypeVar("_Result")
 
 
 class Header(NamedTuple):
-    """Contents of the header of an image file."""
+    """Width, height and kind of an image file, by its header."""
 
     width: int
     height: int
     is_grey: bool
 
 
-@dataclass(frozen=True)
-class ImageFormat:
-    """Format of every decoded image.
-
-    Attributes:
-        channels: 1 for grey values, 3 for colours.
-        height: pixels.
-        width: pixels.
-    """
+class ImageFormat(NamedTuple):
+    """Channels (1 for grey values, 3 for colours), height and width of every decoded image."""
 
     channels: int
     height: int
@@ -69,17 +61,15 @@ class ImageFormat:
 
 
 def read_headers(files: Sequence[Path]) -> tuple[dict[Path, Header], Reasons]:
-    """Read the header of each image file, without its pixels.
-
-    Args:
-        files: image files.
-
-    Returns:
-        The headers of those that are images, and the other files.
-    """
-    results = list(zip(files, _in_threads(_header, files), strict=True))
-    headers = {path: result for path, result in results if isinstance(result, Header)}
-    return headers, {path: result for path, result in results if isinstance(result, str)}
+    """The headers of files that are images, read without their pixels, and the other files."""
+    headers: dict[Path, Header] = {}
+    reasons: Reasons = {}
+    for path, result in zip(files, _in_threads(_header, files), strict=True):
+        if isinstance(result, Header):
+            headers[path] = result
+        else:
+            reasons[path] = result
+    return headers, reasons
 
 
 def common_format(headers: Sequence[Header], image_size: int | None = None) -> ImageFormat:
@@ -99,16 +89,16 @@ def common_format(headers: Sequence[Header], image_size: int | None = None) -> I
         ImageFormat(channels=3, height=32, width=32)
     """
     channels = 1 if all(header.is_grey for header in headers) else 3
+    sizes = {(header.height, header.width) for header in headers}
     if image_size is not None:
-        check_count("image_size", image_size, 1)
-        return ImageFormat(channels, image_size, image_size)
-    width, height, _ = headers[0]
-    is_common = all((header.width, header.height) == (width, height) for header in headers)
-    if is_common and max(width, height) <= LARGEST_KEPT:
-        return ImageFormat(channels, height, width)
-    shorter = Counter(min(header.width, header.height) for header in headers)
-    side = max(shorter, key=lambda side: (shorter[side], side))
-    return ImageFormat(channels, min(side, LARGEST_DEFAULT), min(side, LARGEST_DEFAULT))
+        height = width = check_count("image_size", image_size, 1)
+    elif len(sizes) == 1 and max(max(sizes)) <= LARGEST_KEPT:
+        ((height, width),) = sizes
+    else:
+        shorter = Counter(min(header.height, header.width) for header in headers)
+        side = max(shorter, key=lambda side: (shorter[side], side))
+        height = width = min(side, LARGEST_DEFAULT)
+    return ImageFormat(channels, height, width)
 
 
 def decode_into(pixels: NDArray[np.uint8], files: Sequence[Path], wanted: ImageFormat) -> Reasons:
@@ -126,17 +116,17 @@ def decode_into(pixels: NDArray[np.uint8], files: Sequence[Path], wanted: ImageF
         The files that could not be read; the others fill the first rows, in order.
     """
 
-    def decode_row(row: int) -> str | None:
+    def decode_row(row: int) -> str:
         image = decode(files[row], wanted)
         if isinstance(image, str):
             return image
         pixels[row] = image
-        return None
+        return ""
 
     reasons = list(_in_threads(decode_row, range(len(files))))
-    if any(reasons):  # close the gaps
-        kept = (row for row, reason in enumerate(reasons) if reason is None)
-        for target, row in enumerate(kept):
+    kept = [row for row, reason in enumerate(reasons) if not reason]
+    for target, row in enumerate(kept):  # close the gaps
+        if target < row:
             pixels[target] = pixels[row]
     return {path: reason for path, reason in zip(files, reasons, strict=True) if reason}
 

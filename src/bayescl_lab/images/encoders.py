@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any
 
 import torch
 import torchvision
@@ -149,7 +149,7 @@ def _take_out_classifier(network: nn.Module, name: str) -> int:
     if not linear or linear[-1][0].partition(".")[0] != head:
         raise ValueError(f"encoder must end in a linear classifier, but {name} does not")
     path, classifier = linear[-1]
-    _replace(network, path, nn.Identity())
+    network.set_submodule(path, nn.Identity())
     return classifier.in_features
 
 
@@ -158,25 +158,9 @@ def _replace_first_convolution(network: nn.Module, channels: int) -> None:
     path, first = next(
         (path, module) for path, module in network.named_modules() if isinstance(module, nn.Conv2d)
     )
-    # Torch keeps pairs of them, and says less.
-    kernel, stride, padding = (
-        cast("tuple[int, int]", side) for side in (first.kernel_size, first.stride, first.padding)
-    )
-    other = nn.Conv2d(
-        channels,
-        first.out_channels,
-        kernel,
-        stride=stride,
-        padding=padding,
-        bias=first.bias is not None,
-    )
-    _replace(network, path, other)
-
-
-def _replace(network: nn.Module, path: str, module: nn.Module) -> None:
-    """Replace a module by another."""
-    parent, _, name = path.rpartition(".")
-    setattr(network.get_submodule(parent), name, module)
+    form: Any = {name: getattr(first, name) for name in ("kernel_size", "stride", "padding")}
+    bias = first.bias is not None
+    network.set_submodule(path, nn.Conv2d(channels, first.out_channels, bias=bias, **form))
 
 
 @torch.no_grad()

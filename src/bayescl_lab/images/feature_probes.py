@@ -5,7 +5,6 @@ All linear classifiers are L2-penalised softmax regressions, many small problems
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -17,11 +16,12 @@ from bayescl.checks import check_count, check_positive
 TOP = 5
 """Number of guesses in the second score."""
 
-PROBLEMS_AT_ONCE = 50
-"""Largest number of draws fitted at a time; it does not affect the draws."""
+ROWS_AT_ONCE = 1024
+"""Rows whose neighbours are searched for at a time."""
 
-WEIGHTS_AT_ONCE = 1 << 21
-"""Largest number of weights fitted at a time. L-BFGS keeps up to 200 copies of them: 1.7 GB."""
+PROBLEMS_AT_ONCE, WEIGHTS_AT_ONCE = 50, 1 << 21
+"""Largest numbers of draws and of weights fitted at a time. L-BFGS keeps up to 200 copies of the
+weights: 1.7 GB."""
 
 
 class ProbeData(NamedTuple):
@@ -41,6 +41,17 @@ class ProbeData(NamedTuple):
     labels: Int[Tensor, " rows"]
     num_classes: int
 
+    def standardised(
+        self,
+    ) -> tuple[Float[Tensor, "train features"], Float[Tensor, "rows features"]]:
+        """Both features with mean 0 and deviation 1 over the training images, or 0 if constant."""
+        train = self.train_features
+        deviation, mean = torch.std_mean(train, dim=0, correction=0)
+        # Features of a dead unit differ by rounding at most: leave them at 0, do not blow them up.
+        alive = deviation > 1e-6 * deviation.max().clamp_min(torch.finfo(train.dtype).tiny)
+        scale = torch.where(alive, deviation, torch.inf)
+        return (train - mean) / scale, (self.features - mean) / scale
+
 
 class TopScore(NamedTuple):
     """Accuracy of a classifier with one guess and with five.
@@ -56,21 +67,14 @@ class TopScore(NamedTuple):
 
 
 class FewLabelScore(NamedTuple):
-    """Accuracy over draws of the labelled images.
-
-    Attributes:
-        mean: mean accuracy, in [0, 1].
-        spread: standard deviation over draws.
-    """
+    """Mean accuracy over draws of the labelled images, in [0, 1], and its standard deviation."""
 
     mean: float
     spread: float
 
 
 @torch.no_grad()
-def knn_probe(
-    data: ProbeData, *, k: int = 200, temperature: float = 0.1, chunk_size: int = 1024
-) -> float:
+def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> float:
     r"""Accuracy of a vote among the nearest training images.
 
     Neighbours have the highest cosine similarity, and each votes with weight
@@ -81,7 +85,6 @@ def knn_probe(
         k: number of neighbours; at most the mean number of training images per class, since further
             neighbours must be of other classes.
         temperature: temperature of the vote, positive; small values favour the nearest.
-        chunk_size: rows per step; does not affect the result.
 
     Returns:
         The share of correct predictions, in [0, 1].
@@ -96,26 +99,24 @@ def knn_probe(
     check_positive("temperature", temperature)
     k = max(1, min(k, len(data.train_features) // data.num_classes))
     train = F.normalize(data.train_features.float(), dim=1)
-    features = F.normalize(data.features.float(), dim=1)
-    correct = 0
-    for chunk, truth in zip(features.split(chunk_size), data.labels.split(chunk_size), strict=True):
-        similarity, neighbours = (chunk @ train.T).topk(k, dim=1)
-        # [chunk, k]; 1 is the largest cosine, so that no weight overflows
+    predictions = []
+    for rows in F.normalize(data.features.float(), dim=1).split(ROWS_AT_ONCE):
+        similarity, neighbours = (rows @ train.T).topk(k, dim=1)
+        # [rows, k]; 1 is the largest cosine, so that no weight overflows
         weight = ((similarity - 1) / temperature).exp()
-        votes = weight.new_zeros(len(chunk), data.num_classes)
+        votes = weight.new_zeros(len(rows), data.num_classes)
         votes.scatter_add_(1, data.train_labels[neighbours], weight)
-        correct += int((votes.argmax(dim=1) == truth).sum())
-    return correct / len(data.labels)
+        predictions.append(votes.argmax(dim=1))
+    return (torch.cat(predictions) == data.labels).double().mean().item()
 
 
-def linear_probe(data: ProbeData, *, inverse_penalty: float = 0.1) -> TopScore:
+def linear_probe(data: ProbeData) -> TopScore:
     """Accuracy of a linear classifier trained on all training labels.
 
     A softmax regression on standardised features; nothing in it is random.
 
     Args:
         data: features and labels.
-        inverse_penalty: of the regression; see :func:`fit_softmax_regression`.
 
     Returns:
         Shares of correct predictions, in [0, 1].
@@ -124,22 +125,18 @@ def linear_probe(data: ProbeData, *, inverse_penalty: float = 0.1) -> TopScore:
         :func:`~bayescl_lab.images.probes.augmented_linear_probe`, the protocol of the paper;
         :func:`few_label_probe`, which still tells losses apart when these saturate.
     """
-    train_features, features = standardise(data.train_features, data.features)
-    fit = fit_softmax_regression(
+    train_features, features = data.standardised()
+    weight, bias = fit_softmax_regression(
         train_features[None],
         data.train_labels[None],
         num_classes=data.num_classes,
-        inverse_penalty=inverse_penalty,
+        inverse_penalty=0.1,
     )
-    return top_score(fit.logits(features)[0], data.labels)
+    return top_score(features @ weight[0] + bias[0], data.labels)
 
 
 def top_score(logits: Float[Tensor, "rows classes"], labels: Int[Tensor, " rows"]) -> TopScore:
-    """Score the logits of a classifier.
-
-    Args:
-        logits: larger for more probable classes.
-        labels: the classes.
+    """Score the logits of a classifier, which are larger for more probable classes.
 
     Example:
         >>> logits = torch.tensor([[3.0, 2.0, 1.0, 0.5, 0.4, 0.3]]).expand(4, -1)
@@ -154,12 +151,7 @@ def top_score(logits: Float[Tensor, "rows classes"], labels: Int[Tensor, " rows"
 
 
 def few_label_probe(
-    data: ProbeData,
-    *,
-    labels_per_class: int,
-    draws: int = 100,
-    seed: int = 0,
-    inverse_penalty: float = 1.0,
+    data: ProbeData, *, labels_per_class: int, draws: int = 100, seed: int = 0
 ) -> FewLabelScore:
     """Accuracy of a linear classifier trained on a few labels per class.
 
@@ -172,7 +164,6 @@ def few_label_probe(
         labels_per_class: labelled images of each class, at least 1.
         draws: number of draws, at least 1.
         seed: fixes the draws.
-        inverse_penalty: of the regression; see :func:`fit_softmax_regression`.
 
     Raises:
         ValueError: if a class has fewer training images than ``labels_per_class``.
@@ -185,18 +176,15 @@ def few_label_probe(
         draws=draws,
         seed=seed,
     )
-    train_features, features = standardise(data.train_features, data.features)
+    train_features, features = data.standardised()
     weights = train_features.shape[1] * data.num_classes
     at_once = max(1, min(PROBLEMS_AT_ONCE, WEIGHTS_AT_ONCE // weights))
     accuracies = []
     for rows in chosen.split(at_once):
-        fit = fit_softmax_regression(
-            train_features[rows],
-            data.train_labels[rows],
-            num_classes=data.num_classes,
-            inverse_penalty=inverse_penalty,
+        weight, bias = fit_softmax_regression(
+            train_features[rows], data.train_labels[rows], num_classes=data.num_classes
         )
-        guesses = fit.logits(features).argmax(dim=-1)
+        guesses = (features @ weight + bias).argmax(dim=-1)
         accuracies.append((guesses == data.labels).double().mean(dim=1))
     accuracy = torch.cat(accuracies)
     return FewLabelScore(accuracy.mean().item(), accuracy.std().item() if draws > 1 else 0.0)
@@ -210,17 +198,7 @@ def few_label_draws(
     draws: int,
     seed: int,
 ) -> Int[Tensor, "draws chosen"]:
-    """Rows of ``labels_per_class`` images of every class, drawn several times.
-
-    Args:
-        labels: the class of each row.
-        num_classes: number of classes.
-        labels_per_class: rows of each class, without repetition.
-        draws: number of draws.
-        seed: fixes the draws.
-
-    Returns:
-        The rows of each draw, on the device of ``labels``.
+    """Rows of ``labels_per_class`` images of every class, drawn several times without repetition.
 
     Raises:
         ValueError: if a class has fewer rows than ``labels_per_class``.
@@ -240,33 +218,13 @@ def few_label_draws(
     return torch.cat(columns, dim=1).to(labels.device)
 
 
-@dataclass(frozen=True)
-class SoftmaxRegression:
-    """Linear classifiers, one per problem.
-
-    Attributes:
-        weight: weights of features for each class.
-        bias: bias of each class.
-    """
-
-    weight: Float[Tensor, "problems features classes"]
-    bias: Float[Tensor, "problems 1 classes"]
-
-    def logits(
-        self, features: Float[Tensor, "rows features"]
-    ) -> Float[Tensor, "problems rows classes"]:
-        """Unnormalised log-probabilities of the classes, by each problem's classifier."""
-        return features @ self.weight + self.bias
-
-
 def fit_softmax_regression(
     features: Float[Tensor, "problems rows features"],
     labels: Int[Tensor, "problems rows"],
     *,
     num_classes: int,
     inverse_penalty: float = 1.0,
-    max_iter: int = 200,
-) -> SoftmaxRegression:
+) -> tuple[Float[Tensor, "problems features classes"], Float[Tensor, "problems 1 classes"]]:
     r"""Fit one L2-penalised softmax regression per problem.
 
     Each problem minimises :math:`C \sum_r \mathrm{CE}_r + \tfrac12 \lVert W \rVert^2`, as
@@ -278,37 +236,34 @@ def fit_softmax_regression(
         labels: the class of each row, in [0, num_classes).
         num_classes: number of classes.
         inverse_penalty: :math:`C`, positive; larger values fit the labels more closely.
-        max_iter: largest number of L-BFGS steps.
 
     Returns:
-        The fitted classifiers.
+        Weight and bias of each problem; ``features @ weight + bias`` are the classes' logits.
 
     Example:
         >>> features = torch.tensor([[[-1.0], [-0.5], [0.5], [1.0]]])
         >>> labels = torch.tensor([[0, 0, 1, 1]])
-        >>> fit = fit_softmax_regression(features, labels, num_classes=2)
-        >>> fit.logits(torch.tensor([[-2.0], [2.0]])).argmax(dim=-1)
+        >>> weight, bias = fit_softmax_regression(features, labels, num_classes=2)
+        >>> (torch.tensor([[-2.0], [2.0]]) @ weight + bias).argmax(dim=-1)
         tensor([[0, 1]])
     """
     check_count("num_classes", num_classes, 2)
-    check_positive("inverse_penalty", inverse_penalty)
     features = features.detach().float()
     problems, rows, dim = features.shape
     weight = features.new_zeros(problems, dim, num_classes, requires_grad=True)
     bias = features.new_zeros(problems, 1, num_classes, requires_grad=True)
     optimizer = torch.optim.LBFGS(
         [weight, bias],
-        max_iter=max_iter,
+        max_iter=200,
         tolerance_grad=1e-4,
         tolerance_change=1e-7,
         line_search_fn="strong_wolfe",
     )
-    targets = labels.flatten()
 
     def objective() -> Tensor:
         optimizer.zero_grad()
         logits = torch.baddbmm(bias, features, weight)
-        misfit = F.cross_entropy(logits.flatten(0, 1), targets, reduction="sum")
+        misfit = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum")
         # Per row, so that one line search suits problems of any size.
         value = (inverse_penalty * misfit + 0.5 * weight.square().sum()) / rows
         value.backward()
@@ -316,23 +271,4 @@ def fit_softmax_regression(
 
     with torch.enable_grad():
         optimizer.step(objective)
-    return SoftmaxRegression(weight.detach(), bias.detach())
-
-
-def standardise(
-    train: Float[Tensor, "rows features"], *others: Float[Tensor, "_ features"]
-) -> tuple[Tensor, ...]:
-    """Shift and scale features to mean 0, deviation 1 over the training rows.
-
-    Args:
-        train: the rows to measure.
-        others: rows to transform in the same way.
-
-    Returns:
-        ``train`` and ``others``, standardised; a constant feature becomes 0.
-    """
-    deviation, mean = torch.std_mean(train, dim=0, correction=0)
-    # Features of a dead unit differ by rounding at most: leave them at 0, do not blow them up.
-    alive = deviation > 1e-6 * deviation.max().clamp_min(torch.finfo(train.dtype).tiny)
-    scale = torch.where(alive, deviation, torch.inf)
-    return tuple((rows - mean) / scale for rows in (train, *others))
+    return weight.detach(), bias.detach()

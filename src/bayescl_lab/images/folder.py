@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -90,39 +91,32 @@ def load_folder(
     begin = 0
     for part in parts:
         labels = {
-            path.relative_to(folder).as_posix(): label_of.get(name, UNLABELLED)
+            file: label_of.get(name, UNLABELLED)
             for name, paths in part.items()
-            for path in paths
+            for file in (path.relative_to(folder).as_posix() for path in paths)
+            if file not in notes["left_out"]
         }
-        kept = {file: label for file, label in labels.items() if file not in notes["left_out"]}
-        if not kept:
-            below = (folder / next(iter(labels))).parent.parent
+        if not labels:
+            below = next(paths[0].parent.parent for paths in part.values() if paths)
             raise ValueError(f"{folder}: no file below {below} is readable")
-        end = begin + len(kept)
-        rows = torch.arange(begin, end)
+        own = slice(begin, begin + len(labels))
         store = ImageStore(
-            pixels=pixels[begin:end] if isinstance(pixels, Tensor) else pixels.subset(rows),
-            labels=torch.tensor(list(kept.values())),
-            class_names=class_names,
+            pixels[own] if isinstance(pixels, Tensor) else replace(pixels, names=pixels.names[own]),
+            torch.tensor(list(labels.values())),
+            class_names,
             name=folder.resolve().name,
-            ids=np.array(list(kept)),
+            ids=np.array(list(labels)),
         )
         stores.append(store)
-        begin = end
-    is_chosen = image_size is not None
-    remarks = tuple(_remarks(folder, parts, notes, pixels.shape, is_chosen=is_chosen))
-    return stores[0], stores[1] if len(stores) == 2 else None, remarks
+        begin = own.stop
+    remarks = _remarks(folder, parts, notes, pixels.shape if image_size is None else None)
+    return stores[0], stores[1] if len(stores) == 2 else None, tuple(remarks)
 
 
 def _remarks(
-    folder: Path,
-    parts: Sequence[FilesByClass],
-    notes: Notes,
-    shape: Sequence[int],
-    *,
-    is_chosen: bool,
+    folder: Path, parts: Sequence[FilesByClass], notes: Notes, shape: Sequence[int] | None
 ) -> Iterator[str]:
-    """What a user should know before training; ``is_chosen``: the user chose the images' size."""
+    """What a user should know before training; ``shape`` is None if the user chose it."""
     for part in parts:
         empty = [name for name, paths in part.items() if not paths]
         if empty:
@@ -136,11 +130,10 @@ def _remarks(
         every = len(left_out) + notes["images"]
         named = _listed([f"{folder / path} ({reason})" for path, reason in left_out.items()])
         yield f"{folder}: {len(left_out)} of {every} files left out: {named}"
-    if notes["resized"] and not is_chosen:
-        _, _, height, width = shape
+    if notes["resized"] and shape is not None:
         yield (
             f"{folder}: {notes['resized']} of {notes['images']} images scaled and cropped "
-            f"to {width} x {height} pixels"
+            f"to {shape[3]} x {shape[2]} pixels"
         )
 
 
@@ -168,12 +161,12 @@ def find_parts(folder: Path) -> list[FilesByClass]:
     """
     train_folder = folder / TRAIN_FOLDER
     if not train_folder.is_dir():
-        return [find_images(folder)]
-    train = find_images(train_folder)
+        return [_files_by_class(folder)]
+    train = _files_by_class(train_folder)
     test_folder = next((folder / name for name in TEST_FOLDERS if (folder / name).is_dir()), None)
     if test_folder is None:
         return [train]
-    test = find_images(test_folder)
+    test = _files_by_class(test_folder)
     known, tested = _class_names(train), _class_names(test)
     if bool(known) != bool(tested):
         raise ValueError(f"{folder}: one of train and {test_folder.name} has no class folders")
@@ -185,22 +178,19 @@ def find_parts(folder: Path) -> list[FilesByClass]:
     return [train, test]
 
 
-def find_images(folder: Path) -> FilesByClass:
-    """Find the image files of one folder, with or without one subfolder per class.
-
-    Raises:
-        ValueError: if there are none, or images lie both in class folders and beside them.
-    """
+def _files_by_class(folder: Path) -> FilesByClass:
+    """The image files of one folder, with or without one subfolder per class."""
     try:
-        with os.scandir(folder) as content:
-            entries = sorted(content, key=lambda entry: entry.name)
-        loose = [folder / entry.name for entry in entries if _is_image(entry.name)]
-        loose = [path for path in loose if path.is_file()]
-        classes = [entry.name for entry in entries if entry.is_dir() and _is_visible(entry.name)]
-        files = {name: _images_below(folder / name) for name in classes}
+        entries = sorted(folder.iterdir())
+        loose = [path for path in entries if _is_image(path.name) and path.is_file()]
+        files = {
+            path.name: _images_below(path)
+            for path in entries
+            if _is_visible(path.name) and path.is_dir()
+        }
     except OSError as error:
         raise ValueError(f"cannot read {folder}: {error.strerror or error}") from None
-    first = next((name for name in classes if files[name]), None)
+    first = next((name for name, paths in files.items() if paths), None)
     if first is not None and loose:
         raise ValueError(
             f"{folder} holds images both in class folders ({first}, ...) "
@@ -218,17 +208,16 @@ def _class_names(files: FilesByClass) -> tuple[str, ...]:
 
 def _images_below(folder: Path) -> list[Path]:
     """The image files of a folder and its subfolders, sorted."""
-    found = []
-    for place, folders, files in os.walk(folder, onerror=_refuse):
+
+    def refuse(error: OSError) -> None:  # instead of treating an unreadable subfolder as empty
+        raise error
+
+    paths = []
+    for place, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = filter(_is_visible, folders)
         here = Path(place)
-        found += [here / name for name in files if _is_image(name)]
-    return sorted(found, key=str)
-
-
-def _refuse(error: OSError) -> None:
-    """Refuse an unreadable subfolder instead of treating it as empty."""
-    raise error
+        paths += [here / name for name in files if _is_image(name)]
+    return sorted(paths, key=str)
 
 
 def _is_visible(name: str) -> bool:
@@ -264,20 +253,20 @@ def _pixels(
         left_out = {path.relative_to(folder).as_posix(): unreadable[path] for path in unreadable}
         return {"images": len(files) - len(unreadable), "left_out": left_out, "resized": resized}
 
-    shape = len(headers), wanted.channels, wanted.height, wanted.width
-    if loader == "stream" or (loader == "auto" and _is_too_large(math.prod(shape), array)):
-        return StreamedPixels.of(folder, list(headers), wanted, workers), notes()
-
     def fill(pixels: NDArray[np.uint8]) -> Notes:
         unreadable.update(decode_into(pixels, list(headers), wanted))
         return notes()
 
-    if array is None:
-        pixels = np.empty(shape, np.uint8)
-        described = fill(pixels)
-        return torch.from_numpy(pixels[: described["images"]]), described
-    write_pixels(array, shape, fill)
-    return map_pixels(array)
+    shape = (len(headers), *wanted)
+    if loader == "stream" or (loader == "auto" and _is_too_large(math.prod(shape), array)):
+        names = np.array([os.fsencode(path.relative_to(folder)) for path in headers])
+        return StreamedPixels(folder, names, wanted, workers), notes()
+    if array is not None:
+        write_pixels(array, shape, fill)
+        return map_pixels(array)
+    pixels = np.empty(shape, np.uint8)
+    described = fill(pixels)
+    return torch.from_numpy(pixels[: described["images"]]), described
 
 
 def _is_too_large(size: int, array: Path | None) -> bool:

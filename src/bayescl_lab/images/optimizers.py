@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from bayescl.checks import check_count, check_positive
-
 MOMENTUM = 0.9
 TRUST = 1e-3
 """Relative change of a weight in one step of LARS, at learning rate 1."""
@@ -36,61 +34,34 @@ def sgd(
     return torch.optim.SGD(parameters, lr=lr, momentum=MOMENTUM, weight_decay=weight_decay)
 
 
-def lars(
-    parameters: Iterable[nn.Parameter], *, lr: float, weight_decay: float
-) -> torch.optim.Optimizer:
-    """LARS, which leaves biases and the scales of normalisation to plain SGD without decay."""
-    parameters = list(parameters)
-    weights = [parameter for parameter in parameters if parameter.ndim > 1]
-    others = [parameter for parameter in parameters if parameter.ndim <= 1]
-    groups = [
-        {"params": weights, "decay": weight_decay, "trust": TRUST},
-        {"params": others, "decay": 0.0, "trust": None},
-    ]
-    return Lars([group for group in groups if group["params"]], lr=lr)
-
-
-OPTIMIZERS: Mapping[str, OptimizerFactory] = {"adam": adam, "sgd": sgd, "lars": lars}
-"""Every optimizer by its name."""
-
-
 class Lars(torch.optim.SGD):
     r"""Momentum SGD in which every weight moves in proportion to its own norm.
 
-    For the gradient :math:`g` of a weight :math:`w`, decay :math:`\lambda` and trust :math:`\eta`,
-    SGD is given the gradient
+    For the gradient :math:`g` of a weight :math:`w`, decay :math:`\lambda` and trust
+    :math:`\eta = 10^{-3}`, SGD is given the gradient
 
     .. math::
         \eta \frac{\lVert w \rVert}{\lVert g + \lambda w \rVert} (g + \lambda w),
 
     so the size of a layer's gradients does not matter, and batches of thousands of images with
-    large learning rates train all layers evenly. If either norm is 0, the factor is 1.
+    large learning rates train all layers evenly. If either norm is 0, the factor is 1. Biases and
+    the scales of normalisation are left to plain SGD without decay.
 
     Args:
-        parameters: parameters, or groups of them that may set their own ``decay`` and ``trust``; a
-            group with ``trust=None`` uses plain SGD.
+        parameters: the parameters.
         lr: learning rate.
-        momentum: share of the previous step that is kept.
-        decay: :math:`\lambda`.
-        trust: :math:`\eta`.
+        weight_decay: :math:`\lambda`.
 
     Reference:
         You et al., "Large Batch Training of Convolutional Networks", 2017.
     """
 
     def __init__(
-        self,
-        parameters: Iterable[Any],
-        *,
-        lr: float,
-        momentum: float = MOMENTUM,
-        decay: float = 0.0,
-        trust: float | None = TRUST,
+        self, parameters: Iterable[nn.Parameter], *, lr: float, weight_decay: float = 0.0
     ) -> None:
-        super().__init__(parameters, lr=lr, momentum=momentum)
+        super().__init__(parameters, lr=lr, momentum=MOMENTUM)
         for group in self.param_groups:
-            group.setdefault("decay", decay)
-            group.setdefault("trust", trust)
+            group["decay"] = weight_decay
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -101,14 +72,18 @@ class Lars(torch.optim.SGD):
                 value = closure()
         for group in self.param_groups:
             for parameter in group["params"]:
-                if parameter.grad is not None and group["trust"] is not None:
+                if parameter.grad is not None and parameter.ndim > 1:
                     gradient = parameter.grad.add_(parameter, alpha=group["decay"])
                     own, slope = parameter.norm(), gradient.norm()
-                    ratio = group["trust"] * own / slope
+                    ratio = TRUST * own / slope
                     usable = (own > 0) & (slope > 0)
                     gradient.mul_(torch.where(usable, ratio, torch.ones_like(ratio)))
         super().step()
         return value
+
+
+OPTIMIZERS: Mapping[str, OptimizerFactory] = {"adam": adam, "sgd": sgd, "lars": Lars}
+"""Every optimizer by its name."""
 
 
 def warm_up_and_cosine(step: int, *, warmup_steps: int, total_steps: int) -> float:
@@ -130,14 +105,3 @@ def warm_up_and_cosine(step: int, *, warmup_steps: int, total_steps: int) -> flo
         return (step + 1) / warmup_steps
     share = min((step - warmup_steps) / (total_steps - warmup_steps), 1.0)
     return 0.5 * (1 + math.cos(math.pi * share))
-
-
-def check_course(learning_rate: float, warmup_steps: int, total_steps: int) -> None:
-    """Refuse a learning rate, or a warm-up that leaves no step after it."""
-    check_positive("learning_rate", learning_rate)
-    check_count("total_steps", total_steps, 1)
-    check_count("warmup_steps", warmup_steps, 0)
-    if warmup_steps >= total_steps:
-        raise ValueError(
-            f"warmup_steps must be less than total_steps, got {warmup_steps} of {total_steps}"
-        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable
@@ -47,7 +48,7 @@ def write_pixels(
     Raises:
         ValueError: if the disk is full or not writable.
     """
-    size = int(np.prod(shape, dtype=np.int64))
+    size = math.prod(shape)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(path.parent).free

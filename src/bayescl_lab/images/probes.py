@@ -7,10 +7,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from bayescl.axes import Float, Tensor
-from bayescl.checks import check_choice, check_count, check_positive
+from bayescl.checks import check_choice, check_count
 from bayescl.diagnostics import in_eval_mode
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.images.datasets import ImageParts, LabelledParts
+from bayescl_lab.images.datasets import ImageParts
 from bayescl_lab.images.feature_probes import (
     ProbeData,
     TopScore,
@@ -22,9 +22,6 @@ from bayescl_lab.images.feature_probes import (
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import ImageStore
 
-PROBE_SEED = 0
-"""Seed of the probes, independent of the run's."""
-
 FEW_LABELS = (1, 5)
 """Labels per class of the few-label probes, smallest first."""
 
@@ -32,12 +29,9 @@ PROBES = (*(f"few_label_{count}" for count in FEW_LABELS), "knn", "linear")
 """Names of the probes, in the order of tables. With more than five classes the linear probe also
 has a score under ``linear_top5``."""
 
-
 LARGEST_BATCH = 1024
 PIXELS_AT_ONCE = LARGEST_BATCH * 32 * 32
 """Pixels per forward call; the memory of feature maps grows with them."""
-
-WEIGHT_DECAY = 1e-6
 
 
 def probe_title(probe: str) -> str:
@@ -76,20 +70,19 @@ def run_probes(
         ValueError: if the images have no labels.
     """
     check_choice("linear_protocol", linear_protocol, ("fast", "paper"))
-    labelled = parts.labelled()
-    data = _features(model, labelled)
+    data = _features(model, parts)
     fewest = int(data.train_labels.bincount(minlength=data.num_classes).min())
     scores = {}
     for count in FEW_LABELS:
         if count <= fewest:
-            score = few_label_probe(data, labels_per_class=count, draws=draws, seed=PROBE_SEED)
+            score = few_label_probe(data, labels_per_class=count, draws=draws)
             scores[f"few_label_{count}"] = score.mean
             scores[f"few_label_{count}_spread"] = score.spread
     scores["knn"] = knn_probe(data)
     if linear_protocol == "fast":
         linear = linear_probe(data)
     else:
-        linear = augmented_linear_probe(model, *labelled, seed=PROBE_SEED)
+        linear = augmented_linear_probe(model, *parts.labelled())
     scores["linear"] = linear.top_1
     if linear.top_5 is not None:
         scores["linear_top5"] = linear.top_5
@@ -102,17 +95,18 @@ def knn_score(model: SimCLR, parts: ImageParts) -> float:
     Raises:
         ValueError: if there are no labels.
     """
-    return knn_probe(_features(model, parts.labelled()))
+    return knn_probe(_features(model, parts))
 
 
-def _features(model: nn.Module, parts: LabelledParts) -> ProbeData:
+def _features(model: nn.Module, parts: ImageParts) -> ProbeData:
     """Features and labels to learn from, and those to be scored on."""
+    train, evaluation = parts.labelled()
     return ProbeData(
-        extract_features(model, parts.train),
-        parts.train.labels,
-        extract_features(model, parts.evaluation),
-        parts.evaluation.labels,
-        parts.train.num_classes,
+        extract_features(model, train),
+        train.labels,
+        extract_features(model, evaluation),
+        evaluation.labels,
+        train.num_classes,
     )
 
 
@@ -171,17 +165,12 @@ def augmented_linear_probe(
     Returns:
         Shares of correct predictions, in [0, 1].
     """
-    check_count("epochs", epochs, 1)
-    check_count("batch_size", batch_size, 1)
-    check_positive("learning_rate", learning_rate)
     with in_eval_mode(model):
-        dim = extract_features(model, evaluation.subset(torch.arange(1))).shape[1]
+        features = extract_features(model, evaluation)
         with seeded(derived_seed(seed, Purpose.WEIGHTS)):
-            classifier = nn.Linear(dim, train.num_classes)
+            classifier = nn.Linear(features.shape[1], train.num_classes)
         classifier.to(train.device)
-        optimizer = torch.optim.Adam(
-            classifier.parameters(), lr=learning_rate, weight_decay=WEIGHT_DECAY
-        )
+        optimizer = torch.optim.Adam(classifier.parameters(), lr=learning_rate, weight_decay=1e-6)
         for epoch in range(epochs):
             order_seed = derived_seed(seed, Purpose.ORDER, epoch)
             order = torch.randperm(len(train), generator=torch.Generator().manual_seed(order_seed))
@@ -191,11 +180,11 @@ def augmented_linear_probe(
                 view_seed = derived_seed(seed, Purpose.VIEWS, epoch, step)
                 with torch.no_grad():
                     views = model.augmentation(images, seed=view_seed)
-                    features = model.encode_views(views).float()
+                    seen = model.encode_views(views).float()
                 with torch.enable_grad():
                     optimizer.zero_grad()
                     labels = train.labels[rows.to(train.device)]
-                    F.cross_entropy(classifier(features), labels).backward()
+                    F.cross_entropy(classifier(seen), labels).backward()
                     optimizer.step()
         with torch.no_grad():
-            return top_score(classifier(extract_features(model, evaluation)), evaluation.labels)
+            return top_score(classifier(features), evaluation.labels)

@@ -9,7 +9,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,24 +27,31 @@ class RawImages(NamedTuple):
     """A data set as its publisher stores it, before decoding.
 
     Attributes:
-        shape: channels, height and width.
+        side: height and width.
         labels: the class of each image, counted from 0, training images first; -1 where unknown.
         train: number of training images.
         class_names: one name per class.
-        fill: writes the pixels of all images into an array.
+        blocks: pixels of the images, one block after the other.
+        files: the image files instead.
     """
 
-    shape: tuple[int, int, int]
-    labels: NDArray[np.integer]
+    side: int
+    labels: list[int]
     train: int
     class_names: list[str]
-    fill: Callable[[NDArray[np.uint8]], None]
+    blocks: Sequence[NDArray[np.uint8]] = ()
+    files: Sequence[Path] = ()
 
-    def fill_and_describe(self, pixels: NDArray[np.uint8]) -> Notes:
-        """Write the pixels, and return what to keep beside them."""
-        self.fill(pixels)
-        labels = self.labels.tolist()
-        notes = {"images": len(labels), "train": self.train, "labels": labels}
+    def fill(self, pixels: NDArray[np.uint8]) -> Notes:
+        """Write the pixels of all images, and return what to keep beside them."""
+        row = 0
+        for block in self.blocks:
+            pixels[row : row + len(block)] = block
+            row += len(block)
+        wanted = ImageFormat(*pixels.shape[1:])
+        for path, reason in decode_into(pixels, self.files, wanted).items():
+            raise ValueError(f"{path} is damaged: {reason}")
+        notes = {"images": len(self.labels), "train": self.train, "labels": self.labels}
         return {**notes, "class_names": self.class_names}
 
 
@@ -69,15 +75,12 @@ def load_published(name: str) -> tuple[ImageStore, ImageStore]:
         try:
             with _unpacked(name, raw_folder) as folder:
                 raw = read(folder)
-                write_pixels(path, (len(raw.labels), *raw.shape), raw.fill_and_describe)
+                write_pixels(path, (len(raw.labels), 3, raw.side, raw.side), raw.fill)
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"cannot read {name}: {error}") from None
     pixels, notes = map_pixels(path)
     stores = []
-    for part, rows in (
-        ("train", slice(notes["train"])),
-        ("test", slice(notes["train"], None)),
-    ):
+    for part, rows in (("train", slice(notes["train"])), ("test", slice(notes["train"], None))):
         labels = torch.tensor(notes["labels"][rows])
         ids = np.array([f"{part}/{number}" for number in range(len(labels))])
         stores.append(ImageStore(pixels[rows], labels, tuple(notes["class_names"]), name, ids=ids))
@@ -115,45 +118,43 @@ def _unpacked(name: str, raw_folder: str) -> Iterator[Path]:
 
 def _cifar10(folder: Path) -> RawImages:
     """Six files; a record is a label and the pixels."""
-    train = [folder / f"data_batch_{number}.bin" for number in range(1, 6)]
-    return _cifar(train, folder / "test_batch.bin", folder / "batches.meta.txt", label_bytes=1)
+    files = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]
+    return _cifar(folder, files, "batches.meta.txt", label_bytes=1)
 
 
 def _cifar100(folder: Path) -> RawImages:
     """Two files; a record is a coarse label, a fine one and the pixels."""
-    names = folder / "fine_label_names.txt"
-    return _cifar([folder / "train.bin"], folder / "test.bin", names, label_bytes=2)
+    return _cifar(folder, ["train.bin", "test.bin"], "fine_label_names.txt", label_bytes=2)
 
 
-def _cifar(train: Sequence[Path], test: Path, names: Path, *, label_bytes: int) -> RawImages:
-    """Records of labels, of which the last counts, and of pixels."""
-    class_names = _lines(names)
-    blocks = [_records(file, label_bytes + 3 * 32 * 32) for file in (*train, test)]
+def _cifar(folder: Path, files: Sequence[str], names: str, *, label_bytes: int) -> RawImages:
+    """Records of labels, of which the last counts, and of pixels; the last file is the test."""
+    class_names = _lines(folder / names)
+    blocks = [_records(folder / file, label_bytes + 3 * 32 * 32) for file in files]
     labels = np.concatenate([block[:, label_bytes - 1] for block in blocks])
     if labels.max() >= len(class_names):
-        raise ValueError(f"{names.name} is damaged: label {labels.max()} has no class name")
+        raise ValueError(f"{names} is damaged: label {labels.max()} has no class name")
     pixels = [block[:, label_bytes:].reshape(-1, 3, 32, 32) for block in blocks]
-    count = len(labels) - len(blocks[-1])
-    return RawImages((3, 32, 32), labels, count, class_names, partial(_copy, pixels))
+    return RawImages(32, labels.tolist(), len(labels) - len(blocks[-1]), class_names, pixels)
 
 
 def _stl10(folder: Path) -> RawImages:
     """Pixels, column by column, and labels from 1 in separate files; many images have no label."""
-    labels, pixels = [], []
+    labels: list[int] = []
+    pixels = []
     for part in ("train", "unlabeled", "test"):
         images = _records(folder / f"{part}_X.bin", 3 * 96 * 96)
         pixels.append(images.reshape(-1, 3, 96, 96).transpose(0, 1, 3, 2))
-        if part == "unlabeled":
-            labels.append(np.full(len(images), UNLABELLED))
-            continue
-        labels.append(_records(folder / f"{part}_y.bin", 1)[:, 0].astype(np.int64) - 1)
-        if len(labels[-1]) != len(images) or labels[-1].min() < 0:
-            raise ValueError(
-                f"{part}_X.bin is damaged: {len(images)} images and {len(labels[-1])} labels"
-            )
-    every, count = np.concatenate(labels), len(labels[0]) + len(labels[1])
+        own = [UNLABELLED] * len(images)
+        if part != "unlabeled":
+            own = (_records(folder / f"{part}_y.bin", 1)[:, 0].astype(np.int64) - 1).tolist()
+            if len(own) != len(images) or min(own) < 0:
+                raise ValueError(
+                    f"{part}_X.bin is damaged: {len(images)} images and {len(own)} labels"
+                )
+        labels += own
     names = _lines(folder / "class_names.txt")
-    return RawImages((3, 96, 96), every, count, names, partial(_copy, pixels))
+    return RawImages(96, labels, len(pixels[0]) + len(pixels[1]), names, pixels)
 
 
 def _tiny_imagenet(folder: Path) -> RawImages:
@@ -162,12 +163,12 @@ def _tiny_imagenet(folder: Path) -> RawImages:
     position = {name: index for index, name in enumerate(classes)}
     files: list[Path] = []
     labels: list[int] = []
-    for name in classes:
-        found = sorted((folder / "train" / name / "images").glob("*"))
-        if not found:
+    for name, label in position.items():
+        own = sorted((folder / "train" / name / "images").glob("*"))
+        if not own:
             raise ValueError(f"{folder.name} is damaged: the class {name} has no training images")
-        files += found
-        labels += [position[name]] * len(found)
+        files += own
+        labels += [label] * len(own)
     count = len(files)
     for line in _lines(folder / "val" / "val_annotations.txt"):
         file, name = line.split("\t")[:2]
@@ -178,13 +179,10 @@ def _tiny_imagenet(folder: Path) -> RawImages:
 
     # Two classes may share their first word.
     words = dict(line.split("\t", 1) for line in _lines(folder / "words.txt") if "\t" in line)
-    first = [words.get(name, name).split(",")[0].strip() for name in classes]
-    often = Counter(first)
-    names = [
-        word if often[word] == 1 else f"{word} ({name})"
-        for word, name in zip(first, classes, strict=True)
-    ]
-    return RawImages((3, 64, 64), np.array(labels), count, names, partial(_decode, files))
+    first = {name: words.get(name, name).split(",")[0].strip() for name in classes}
+    often = Counter(first.values())
+    names = [word if often[word] == 1 else f"{word} ({name})" for name, word in first.items()]
+    return RawImages(64, labels, count, names, files=files)
 
 
 def _lines(file: Path) -> list[str]:
@@ -199,20 +197,6 @@ def _records(file: Path, size: int) -> NDArray[np.uint8]:
     if length == 0 or length % size:
         raise ValueError(f"{file.name} is damaged: {length} bytes are not whole records")
     return np.memmap(file, np.uint8, mode="r").reshape(-1, size)
-
-
-def _copy(blocks: Sequence[NDArray[np.uint8]], target: NDArray[np.uint8]) -> None:
-    """Write blocks of images one after the other."""
-    row = 0
-    for block in blocks:
-        target[row : row + len(block)] = block
-        row += len(block)
-
-
-def _decode(files: Sequence[Path], target: NDArray[np.uint8]) -> None:
-    """Decode files, of which none may be damaged."""
-    for path, reason in decode_into(target, files, ImageFormat(*target.shape[1:])).items():
-        raise ValueError(f"{path} is damaged: {reason}")
 
 
 READERS: dict[str, tuple[str, Callable[[Path], RawImages]]] = {

@@ -14,11 +14,11 @@ from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from bayescl.axes import Float, Tensor
-from bayescl.checks import check_count, check_non_negative
+from bayescl.checks import check_count, check_non_negative, check_positive
 from bayescl.losses import cached_backward
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.batches import ImageBatch
-from bayescl_lab.images.optimizers import OptimizerFactory, adam, check_course, warm_up_and_cosine
+from bayescl_lab.images.optimizers import OptimizerFactory, adam, warm_up_and_cosine
 
 
 class SimCLR(pl.LightningModule):
@@ -72,14 +72,18 @@ class SimCLR(pl.LightningModule):
         seed: int,
     ) -> None:
         super().__init__()
-        check_course(learning_rate, warmup_steps, total_steps)
+        check_count("total_steps", total_steps, 1)
+        if check_count("warmup_steps", warmup_steps, 0) >= total_steps:
+            raise ValueError(
+                f"warmup_steps must be less than total_steps, got {warmup_steps} of {total_steps}"
+            )
         self.encoder = encoder
         self.projection_head = projection_head
         self.loss = loss
         self.augmentation = augmentation
         self.normalization = normalization
         self.make_optimizer = optimizer
-        self.learning_rate = learning_rate
+        self.learning_rate = check_positive("learning_rate", learning_rate)
         self.weight_decay = check_non_negative("weight_decay", weight_decay)
         self.total_steps = total_steps
         self.warmup_steps = warmup_steps
@@ -102,16 +106,8 @@ class SimCLR(pl.LightningModule):
         self, views: Float[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch features"]:
         """Features of images with values in [0, 1]."""
-        features: Tensor = self.encoder(self._arranged(self.normalization(views)))
+        features: Tensor = self.encoder(self.normalization(self._arranged(views)))
         return features
-
-    def embed_view(
-        self, images: UInt8[Tensor, "batch channels height width"], *, view: int, step: int
-    ) -> Float[Tensor, "batch dim"]:
-        """Embeddings of one augmented view of each image."""
-        views = self.draw_views(images, view, step)
-        embeddings: Tensor = self.projection_head(self.encode_views(views))
-        return embeddings
 
     def draw_views(
         self, images: UInt8[Tensor, "batch channels height width"], view: int, step: int
@@ -120,60 +116,55 @@ class SimCLR(pl.LightningModule):
         place = (self.current_epoch, step, view, self.global_rank)
         # The first device draws the same as a single one.
         seed = derived_seed(self.seed, Purpose.VIEWS, *(place if place[-1] else place[:-1]))
-        views: Tensor = self.augmentation(images, seed=seed)
-        return views
+        return self._arranged(self.augmentation(images, seed=seed))
+
+    def _arranged(self, images: Tensor) -> Tensor:
+        """Images in the memory format for the encoder."""
+        if self.channels_last:
+            return images.contiguous(memory_format=torch.channels_last)
+        return images
 
     def training_step(self, batch: ImageBatch, batch_idx: int) -> Float[Tensor, ""]:
         """The loss of one batch; with a gradient cache, the whole step."""
         labels = {"groups": batch.labels} if getattr(self.loss, "needs_groups", False) else {}
         if batch.known is not None:
             labels = {"labels": batch.known}
-        if self.cache_chunk is not None:
-            return self._cached_step(batch, batch_idx, labels, self.cache_chunk)
+        views = [self.draw_views(batch.images, view, batch_idx) for view in (1, 2)]
         if self.joint_views:
-            views = [self.draw_views(batch.images, view, batch_idx) for view in (1, 2)]
-            view_1, view_2 = self.projection_head(self.encode_views(torch.cat(views))).chunk(2)
-        else:
-            view_1 = self.embed_view(batch.images, view=1, step=batch_idx)
-            view_2 = self.embed_view(batch.images, view=2, step=batch_idx)
+            views = [torch.cat(views)]
+        if self.cache_chunk is not None:
+            return self._cached_step(views, labels, self.cache_chunk)
+        embeddings = [self.projection_head(self.encode_views(view)) for view in views]
+        return self._loss_of(*embeddings, **labels)
+
+    def _loss_of(self, *embeddings: Tensor, **labels: Tensor) -> Tensor:
+        """The loss of the embeddings of two views, or of one tensor that holds both."""
+        view_1, view_2 = embeddings[0].chunk(2) if self.joint_views else embeddings
         value: Tensor = self.loss(view_1, view_2, **labels)
         return value
 
     def _cached_step(
-        self, batch: ImageBatch, step: int, labels: dict[str, Tensor], chunk: int
+        self, views: list[Tensor], labels: dict[str, Tensor], chunk: int
     ) -> Float[Tensor, ""]:
         """One step that holds the graph of one chunk at a time."""
         # One of each, as configure_optimizers makes them.
         optimizer = cast("LightningOptimizer", self.optimizers())
         scheduler = cast("LRScheduler", self.lr_schedulers())
         optimizer.zero_grad()
-        views = [self.draw_views(batch.images, view, step) for view in (1, 2)]
-        network = _Embedder(self)
-        if self.joint_views:
-            value = cached_backward(
-                lambda both: self.loss(*both.chunk(2), **labels),
-                network,
-                torch.cat(views).split(chunk),
-            )
-        else:
-            value = cached_backward(
-                partial(self.loss, **labels), network, *(view.split(chunk) for view in views)
-            )
-        self._share_gradients()
+        # One module, whose buffers are restored between the passes.
+        network = nn.Sequential(self.normalization, self.encoder, self.projection_head)
+        chunks = (view.split(chunk) for view in views)
+        value = cached_backward(partial(self._loss_of, **labels), network, *chunks)
+        if self.trainer.world_size > 1:  # average gradients, as is done without a cache
+            for parameter in self.parameters():
+                if parameter.requires_grad:
+                    if parameter.grad is None:
+                        parameter.grad = torch.zeros_like(parameter)
+                    torch.distributed.all_reduce(parameter.grad)
+                    parameter.grad.div_(self.trainer.world_size)
         optimizer.step()
         scheduler.step()
         return value
-
-    def _share_gradients(self) -> None:
-        """Average gradients over devices, as data parallel training does without a cache."""
-        if self.trainer.world_size == 1:
-            return
-        for parameter in self.parameters():
-            if parameter.requires_grad:
-                if parameter.grad is None:
-                    parameter.grad = torch.zeros_like(parameter)
-                torch.distributed.all_reduce(parameter.grad)
-                parameter.grad.div_(self.trainer.world_size)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """The optimizer and its learning rate, updated at every step."""
@@ -188,26 +179,3 @@ class SimCLR(pl.LightningModule):
             "optimizer": optimizer,
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
         }
-
-    def _arranged(self, images: Tensor) -> Tensor:
-        """Images in the memory format for the encoder."""
-        if self.channels_last:
-            return images.contiguous(memory_format=torch.channels_last)
-        return images
-
-
-class _Embedder(nn.Module):
-    """Views to embeddings as one module, whose buffers the gradient cache can restore."""
-
-    def __init__(self, model: SimCLR) -> None:
-        super().__init__()
-        self.encode_views = model.encode_views
-        self.encoder = model.encoder
-        self.projection_head = model.projection_head
-
-    def forward(
-        self, views: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch dim"]:
-        """Embeddings of views."""
-        embeddings: Tensor = self.projection_head(self.encode_views(views))
-        return embeddings

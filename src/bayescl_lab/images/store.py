@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from jaxtyping import UInt8
 from numpy.typing import NDArray
-from torch.nn import functional as F
 
 from bayescl.axes import Int, Tensor
 from bayescl.checks import check_count
@@ -33,7 +32,7 @@ class ImageStore:
         labels: the class of each image, counted from 0; -1 where it is unknown.
         class_names: one name per class.
         name: name of the images in tables and messages.
-        rows: the rows of a tensor ``pixels`` that are the images; None for all of them.
+        rows: the rows of ``pixels`` that are the images; None for all of them.
         ids: id of each image in the data set: its file in a folder, or its number; None if unknown.
     """
 
@@ -45,13 +44,13 @@ class ImageStore:
     ids: NDArray[np.str_] | None = None
 
     def __post_init__(self) -> None:
-        if self.pixels.dtype != torch.uint8 or self.pixels.ndim != 4:
+        pixels, count = self.pixels, len(self)
+        if isinstance(pixels, Tensor) and (pixels.dtype != torch.uint8 or pixels.ndim != 4):
             raise ValueError(
                 f"{self.name}: images must be uint8 of shape [images, channels, height, width], "
-                f"got {self.pixels.dtype} of shape {list(self.pixels.shape)}"
+                f"got {pixels.dtype} of shape {list(pixels.shape)}"
             )
-        count = len(self)
-        if count == 0:
+        if pixels.shape.numel() == 0 or count == 0:
             raise ValueError(f"{self.name}: there are no images")
         if self.labels.shape != (count,):
             raise ValueError(
@@ -89,7 +88,7 @@ class ImageStore:
     @property
     def image_shape(self) -> tuple[int, int, int]:
         """Channels, height and width of every image."""
-        channels, height, width = self.pixels.shape[1:]
+        _, channels, height, width = self.pixels.shape
         return channels, height, width
 
     @property
@@ -102,9 +101,14 @@ class ImageStore:
         """Whether the class of every image is known."""
         return bool((self.labels != UNLABELLED).all())
 
+    def _own(self, rows: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
+        """Rows of ``pixels`` from rows of the store."""
+        rows = rows.to(self.device)
+        return rows if self.rows is None else self.rows[rows]
+
     def take(self, rows: Int[Tensor, " rows"]) -> UInt8[Tensor, "rows channels height width"]:
         """The images of some rows, as a new tensor."""
-        return self.pixels[rows if self.rows is None else self.rows[rows]]
+        return self.pixels[self._own(rows)]
 
     def in_batches(
         self, order: Iterable[Int[Tensor, " batch"]], size: int
@@ -116,25 +120,24 @@ class ImageStore:
             size: largest number of rows in a batch.
         """
         if isinstance(self.pixels, StreamedPixels):
-            return ImageStream(self.pixels, order, size)
-        return _Taken(self, order)
+            return ImageStream(self.pixels, _Mapped(self._own, order), size)
+        return _Mapped(self.take, order)
 
     def to(self, device: torch.device | str) -> ImageStore:
         """The same images on another device; streamed images are moved there after decoding."""
         if torch.empty(0, device=device).device == self.device:
             return self
-        pixels = self.pixels if isinstance(self.pixels, StreamedPixels) else self.images
-        return replace(self, pixels=pixels.to(device), labels=self.labels.to(device), rows=None)
+        labels = self.labels.to(device)
+        if isinstance(self.pixels, StreamedPixels):
+            rows = None if self.rows is None else self.rows.to(device)
+            return replace(self, pixels=self.pixels.to(device), labels=labels, rows=rows)
+        return replace(self, pixels=self.images.to(device), labels=labels, rows=None)
 
     def subset(self, rows: Int[Tensor, " rows"]) -> ImageStore:
         """The images of some rows, in that order; it shares this store's pixels."""
         rows = rows.to(self.device)
-        labels = self.labels[rows]
         ids = None if self.ids is None else self.ids[rows.cpu().numpy()]
-        if isinstance(self.pixels, StreamedPixels):
-            return replace(self, pixels=self.pixels.subset(rows), labels=labels, ids=ids)
-        own = rows if self.rows is None else self.rows[rows]
-        return replace(self, labels=labels, rows=own, ids=ids)
+        return replace(self, labels=self.labels[rows], rows=self._own(rows), ids=ids)
 
     def resized(self, image_size: int) -> ImageStore:
         """The images scaled to fit their shorter side, and cropped at the centre.
@@ -150,31 +153,28 @@ class ImageStore:
             >>> ImageStore(images, torch.tensor([0, 1]), ("a", "b")).resized(16).image_shape
             (3, 16, 16)
         """
+        from torchvision.transforms.v2 import functional as transforms
+
         check_count("image_size", image_size, 1)
         channels, height, width = self.image_shape
         if (height, width) == (image_size, image_size):
             return self
         shape = (len(self), channels, image_size, image_size)
         pixels = torch.empty(shape, dtype=torch.uint8, device=self.device)
-        shorter = min(height, width)
-        scaled_size = [round(side * image_size / shorter) for side in (height, width)]
-        top, left = ((side - image_size) // 2 for side in scaled_size)
         at_once = max(1, _VALUES_AT_ONCE // (channels * height * width))
         for rows in torch.arange(len(self), device=self.device).split(at_once):
             images = self.take(rows).float()
-            scaled = F.interpolate(images, scaled_size, mode="bicubic", antialias=True)
-            middle = scaled[:, :, top : top + image_size, left : left + image_size]
+            bicubic = transforms.InterpolationMode.BICUBIC
+            scaled = transforms.resize(images, [image_size], bicubic, antialias=True)
+            middle = transforms.center_crop(scaled, [image_size])
             pixels[rows] = middle.round().clamp(0, 255).byte()
         return replace(self, pixels=pixels, rows=None)
 
     def require_labels(self, purpose: str) -> None:
-        """Raise if the class of an image is unknown.
+        """Raise a ``ValueError`` if the class of an image is unknown; it says what needs them all.
 
         Args:
             purpose: what needs the classes, for the message.
-
-        Raises:
-            ValueError: if the class of an image is unknown.
         """
         unknown = int((self.labels == UNLABELLED).sum())
         if unknown:
@@ -184,11 +184,7 @@ class ImageStore:
             )
 
     def labelled(self) -> ImageStore:
-        """The images whose class is known.
-
-        Raises:
-            ValueError: if there are none.
-        """
+        """The images whose class is known; a ``ValueError`` if there are none."""
         if self.is_labelled:
             return self
         rows = (self.labels != UNLABELLED).nonzero().squeeze(1)
@@ -198,21 +194,20 @@ class ImageStore:
 
 
 @dataclass(frozen=True)
-class _Taken:
-    """Batches of a tensor, each indexed on demand."""
+class _Mapped:
+    """A function of each batch of rows, on demand, as often as the order is iterated over."""
 
-    store: ImageStore
+    function: Callable[[Tensor], Tensor]
     order: Iterable[Tensor]
 
     def __iter__(self) -> Iterator[Tensor]:
-        return (self.store.take(rows.to(self.store.device)) for rows in self.order)
+        return map(self.function, self.order)
 
 
 def store_from_arrays(
     images: NDArray[np.generic],
     labels: NDArray[np.generic],
     *,
-    class_names: tuple[str, ...] | None = None,
     name: str = "arrays",
 ) -> ImageStore:
     """Make an image store from arrays of images and labels, after checking them.
@@ -220,8 +215,7 @@ def store_from_arrays(
     Args:
         images: ``[images, height, width]`` or ``[images, channels, height, width]``; whole
             numbers from 0 to 255, or floating-point numbers from 0 to 1.
-        labels: one whole number per image; any values, in class order.
-        class_names: a name for each label value in ascending order; default: the values themselves.
+        labels: one whole number per image; any values, which become the names of classes.
         name: name of the images in tables and messages.
 
     Returns:
@@ -245,27 +239,13 @@ def store_from_arrays(
             f"{name}: images must have shape [images, height, width] or "
             f"[images, channels, height, width], got {list(images.shape)}"
         )
-    if labels.ndim != 1 or len(labels) != len(images):
-        raise ValueError(
-            f"{name}: there must be one label per image, "
-            f"got {len(images)} images and labels of shape {list(labels.shape)}"
-        )
-    if len(images) == 0 or images[0].size == 0:
-        raise ValueError(f"{name}: there are no images")
     if not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(f"{name}: labels must be whole numbers, got {labels.dtype}")
-
     values, positions = np.unique(labels, return_inverse=True)
-    names = tuple(str(value) for value in values) if class_names is None else class_names
-    if len(names) != len(values):
-        raise ValueError(
-            f"{name}: there must be one class name per label value, "
-            f"got {len(names)} names and {len(values)} values"
-        )
     return ImageStore(
         pixels=torch.from_numpy(_as_bytes(images, name)),
-        labels=torch.from_numpy(positions.astype(np.int64)),
-        class_names=names,
+        labels=torch.from_numpy(positions.reshape(labels.shape).astype(np.int64)),
+        class_names=tuple(map(str, values)),
         name=name,
         ids=np.arange(len(images)).astype(str),
     )
@@ -273,20 +253,17 @@ def store_from_arrays(
 
 def _as_bytes(images: NDArray[np.generic], name: str) -> NDArray[np.uint8]:
     """Pixel values as uint8; other values are refused."""
-    if images.dtype == np.uint8:
-        return np.array(images)
-    if np.issubdtype(images.dtype, np.floating):
-        bad = int((~np.isfinite(images)).sum())
-        if bad:
-            raise ValueError(f"{name}: images must be finite, got {bad} NaN or infinite values")
-        limit, scale = 1, 255
-    elif np.issubdtype(images.dtype, np.integer):
-        limit, scale = 255, 1
-    else:
+    if images.dtype == np.uint8 or images.size == 0:
+        return images.astype(np.uint8)
+    if images.dtype.kind not in "iuf":
         raise ValueError(f"{name}: images must hold numbers, got {images.dtype}")
+    bad = int((~np.isfinite(images)).sum())
+    if bad:
+        raise ValueError(f"{name}: images must be finite, got {bad} NaN or infinite values")
+    limit = 1 if images.dtype.kind == "f" else 255
     low, high = images.min(), images.max()
     if low < 0 or high > limit:
         raise ValueError(
             f"{name}: {images.dtype} images must lie in [0, {limit}], got {low} to {high}"
         )
-    return np.round(images.astype(np.float64) * scale).astype(np.uint8)
+    return np.round(images.astype(np.float64) * (255 // limit)).astype(np.uint8)

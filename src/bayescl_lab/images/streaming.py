@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,7 @@ def decoding_workers(processes: int = 1) -> int:
 class StreamedPixels:
     """Image files that behave like one uint8 tensor, without keeping pixels in memory.
 
-    Indexing by rows decodes these images, to the same pixels as
+    Indexing by a tensor of rows decodes these images, to the same pixels as
     :func:`~bayescl_lab.images.decoding.decode_into`.
 
     Attributes:
@@ -59,19 +60,9 @@ class StreamedPixels:
     format: ImageFormat
     workers: int = 0
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    dtype = torch.uint8
-    ndim = 4
 
     def __post_init__(self) -> None:
         check_count("workers", self.workers, 0)
-
-    @classmethod
-    def of(
-        cls, folder: Path, files: Sequence[Path], wanted: ImageFormat, workers: int = 0
-    ) -> StreamedPixels:
-        """Images of some files below a folder."""
-        names = [os.fsencode(path.relative_to(folder)) for path in files]
-        return cls(folder, np.array(names, dtype=np.bytes_), wanted, workers)
 
     def __len__(self) -> int:
         """The number of images."""
@@ -80,8 +71,7 @@ class StreamedPixels:
     @property
     def shape(self) -> torch.Size:
         """``[images, channels, height, width]``."""
-        wanted = self.format
-        return torch.Size((len(self), wanted.channels, wanted.height, wanted.width))
+        return torch.Size((len(self), *self.format))
 
     def __getitem__(
         self, rows: Int[Tensor, " rows"]
@@ -91,14 +81,10 @@ class StreamedPixels:
         Raises:
             ValueError: if one of them cannot be read.
         """
-        pixels = np.empty((len(rows), *self.shape[1:]), np.uint8)
+        pixels = np.empty((len(rows), *self.format), np.uint8)
         for path, reason in decode_into(pixels, self._files(rows.tolist()), self.format).items():
             raise ValueError(f"cannot read {path}: {reason}")
         return torch.from_numpy(pixels).to(self.device)
-
-    def subset(self, rows: Int[Tensor, " rows"]) -> StreamedPixels:
-        """The images of some rows, not decoded yet."""
-        return replace(self, names=self.names[rows.cpu().numpy()])
 
     def to(self, device: torch.device | str) -> StreamedPixels:
         """The same images, to be moved to another device after decoding."""
@@ -106,13 +92,13 @@ class StreamedPixels:
 
     def decoded(self, rows: Sequence[int]) -> UInt8[Tensor, "rows channels height width"] | str:
         """Decode the images of some rows one by one, or complain about the first unreadable one."""
-        pixels = np.empty((len(rows), *self.shape[1:]), np.uint8)
-        for place, path in enumerate(self._files(rows)):
-            with quiet():
+        pixels = np.empty((len(rows), *self.format), np.uint8)
+        with quiet():
+            for place, path in enumerate(self._files(rows)):
                 image = decode(path, self.format)
-            if isinstance(image, str):
-                return f"cannot read {path}: {image}"
-            pixels[place] = image
+                if isinstance(image, str):
+                    return f"cannot read {path}: {image}"
+                pixels[place] = image
         return torch.from_numpy(pixels)
 
     def _files(self, rows: Sequence[int]) -> list[Path]:
@@ -137,11 +123,10 @@ class ImageStream:
         self, pixels: StreamedPixels, order: Iterable[Int[Tensor, " batch"]], size: int
     ) -> None:
         self._pixels = pixels
-        values = pixels.shape[1:].numel()
-        self._tasks = _Tasks(order, max(1, min(_TASK_BYTES // values, _TASK_IMAGES)))
-        self._ahead = -(-self._tasks.of(size) // max(1, pixels.workers))
+        at_once = max(1, min(_TASK_BYTES // pixels.shape[1:].numel(), _TASK_IMAGES))
+        self._tasks = _Tasks(order, -(-size // at_once))
         self._loader: DataLoader[Tensor | str] | None = None
-        self._parts: Iterator[Tensor | str] = iter(())
+        self._decoded: Iterator[Tensor | str] = iter(())
 
     def __iter__(self) -> Iterator[UInt8[Tensor, "batch channels height width"]]:
         """Yield the images of each batch, on the device of the pixels.
@@ -152,10 +137,14 @@ class ImageStream:
         try:
             if self._loader is None:
                 self._loader = self._started()
-            self._parts = iter(self._loader)
-            for rows in self._tasks.order:
-                parts = [self._next_part() for _ in range(self._tasks.of(len(rows)))]
-                yield parts[0] if len(parts) == 1 else torch.cat(parts)
+            self._decoded = iter(self._loader)
+            while parts := list(islice(self._decoded, self._tasks.parts)):
+                moved = []
+                for part in parts:
+                    if isinstance(part, str):
+                        raise ValueError(part)  # noqa: TRY004
+                    moved.append(part.to(self._pixels.device, non_blocking=True))
+                yield moved[0] if len(moved) == 1 else torch.cat(moved)
         except RuntimeError as error:
             if "DataLoader worker" not in str(error):
                 raise
@@ -164,16 +153,9 @@ class ImageStream:
                 "fewer workers or a smaller batch_size need less memory"
             ) from None
 
-    def _next_part(self) -> Tensor:
-        """What the next task decoded, on the device of the pixels."""
-        part = next(self._parts)
-        if isinstance(part, str):
-            raise ValueError(part)  # noqa: TRY004
-        return part.to(self._pixels.device, non_blocking=True)
-
     def close(self) -> None:
         """Stop the workers, even if a pass is under way; the next pass starts new ones."""
-        self._loader, self._parts = None, iter(())
+        self._loader, self._decoded = None, iter(())
 
     def _started(self) -> DataLoader[Tensor | str]:
         """The loader that decodes ahead; its workers start with its first pass."""
@@ -184,7 +166,7 @@ class ImageStream:
             batch_size=None,
             num_workers=workers,
             multiprocessing_context=_START if workers else None,
-            prefetch_factor=max(2, self._ahead) if workers else None,
+            prefetch_factor=max(2, -(-self._tasks.parts // workers)) if workers else None,
             persistent_workers=workers > 0,
             pin_memory=self._pixels.device.type == "cuda",
             generator=torch.Generator(),  # otherwise it draws from the global one
@@ -193,19 +175,13 @@ class ImageStream:
 
 @dataclass(frozen=True)
 class _Tasks:
-    """Tasks of the workers: batches in parts of limited size."""
+    """Tasks of the workers: every batch in so many parts."""
 
     order: Iterable[Int[Tensor, " batch"]]
-    at_once: int
-
-    def of(self, count: int) -> int:
-        """Number of tasks for a batch of this many images."""
-        return -(-count // self.at_once)
+    parts: int
 
     def __iter__(self) -> Iterator[list[int]]:
-        for rows in self.order:
-            for some in rows.tensor_split(self.of(len(rows))):
-                yield some.tolist()
+        return (part.tolist() for rows in self.order for part in rows.tensor_split(self.parts))
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,8 @@ def balanced_rows(labels: Int[Tensor, " images"], count: int, *, seed: int) -> I
     """Choose rows with equally many of every class, as far as possible.
 
     A class that is too small gives all its rows, and the others make up for it. Images without a
-    label keep their share of the whole.
-
-    Args:
-        labels: the class of each row, -1 where unknown.
-        count: how many rows to choose, at least 1.
-        seed: seed for drawing rows. A larger count includes the rows of a smaller one if no class
-            runs out.
-
-    Returns:
-        ``count`` rows, ascending; every row if there are no more.
+    label, -1, keep their share of the whole. A larger count includes the rows of a smaller one if
+    no class runs out; rows are ascending, and all of them if there are no more.
 
     Example:
         >>> labels = torch.tensor([0] * 2 + [1] * 20 + [2] * 20)
@@ -43,16 +35,12 @@ def balanced_rows(labels: Int[Tensor, " images"], count: int, *, seed: int) -> I
     if count >= len(labels):
         return torch.arange(len(labels))
     orders = _shuffled_classes(labels, seed)
-    chosen = []
-    if UNLABELLED in orders:
-        unlabelled = orders.pop(UNLABELLED)
-        chosen.append(unlabelled[: min(count, round(count * len(unlabelled) / len(labels)))])
-        count -= len(chosen[0])
+    unlabelled = orders.pop(UNLABELLED, torch.arange(0))
+    chosen = [unlabelled[: round(count * len(unlabelled) / len(labels))]]
     # The smallest class first: what it cannot give, the larger ones do.
     for position, rows in enumerate(sorted(orders.values(), key=len)):
-        share = min(len(rows), count // (len(orders) - position))
-        chosen.append(rows[:share])
-        count -= share
+        left = count - sum(map(len, chosen))
+        chosen.append(rows[: left // (len(orders) - position)])
     return torch.cat(chosen).sort().values
 
 
@@ -61,17 +49,8 @@ def stratified_split(
 ) -> tuple[Int[Tensor, " first"], Int[Tensor, " second"]]:
     """Split rows in two so that every class is divided in the same proportion.
 
-    Args:
-        labels: the class of each row.
-        share: the part of every class that goes to the first set, in (0, 1), rounded to whole
-            rows.
-        seed: seed for drawing the rows.
-
-    Returns:
-        The rows of the first and the second set, each ascending; every row is in exactly one.
-
-    Raises:
-        ValueError: if ``share`` is out of range.
+    A ``share`` of every class, in (0, 1) and rounded to whole rows, goes to the first set. Rows are
+    ascending, and every row is in exactly one set.
 
     Example:
         >>> labels = torch.tensor([0] * 10 + [1] * 20)
@@ -80,10 +59,12 @@ def stratified_split(
         ([7, 14], [3, 6])
     """
     check_interval("share", share, 0.0, 1.0, open_low=True, open_high=True)
-    orders = _shuffled_classes(labels.cpu(), seed).values()
-    first = [rows[: round(share * len(rows))] for rows in orders]
-    second = [rows[round(share * len(rows)) :] for rows in orders]
-    return torch.cat(first).sort().values, torch.cat(second).sort().values
+    sets: tuple[list[Tensor], list[Tensor]] = ([], [])
+    for rows in _shuffled_classes(labels.cpu(), seed).values():
+        cut = round(share * len(rows))
+        sets[0].append(rows[:cut])
+        sets[1].append(rows[cut:])
+    return torch.cat(sets[0]).sort().values, torch.cat(sets[1]).sort().values
 
 
 def _shuffled_classes(labels: Int[Tensor, " rows"], seed: int) -> dict[int, Int[Tensor, " class"]]:
@@ -99,15 +80,12 @@ def _shuffled_classes(labels: Int[Tensor, " rows"], seed: int) -> dict[int, Int[
 def chosen_classes(
     class_names: Sequence[str], classes: int | str | Sequence[str], *, seed: int = CLASS_SEED
 ) -> tuple[str, ...]:
-    """The classes that a user chose.
+    """The classes that a user chose, in the order of ``class_names``.
 
     Args:
         class_names: every class.
         classes: names of classes, as a sequence or comma-separated, or how many to draw.
         seed: seed for drawing classes; a larger number includes the classes of a smaller one.
-
-    Returns:
-        The names in the order of ``class_names``.
 
     Raises:
         ValueError: if a name is unknown or there are fewer than two, or more than there are.
@@ -139,11 +117,7 @@ def chosen_classes(
 
 
 def only_classes(store: ImageStore, classes: Sequence[str]) -> ImageStore:
-    """The images of some classes, with renumbered labels; unlabelled images are left out.
-
-    Raises:
-        ValueError: if there are none.
-    """
+    """The images of some classes, with renumbered labels; a ``ValueError`` if there are none."""
     position = {name: index for index, name in enumerate(classes)}
     # The last entry serves the images without a label, whose index is -1.
     table = torch.tensor([*(position.get(name, -1) for name in store.class_names), -1])

@@ -7,14 +7,11 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bayescl_lab._files import staged_folder
 from bayescl_lab.images.folder import TEST_FOLDERS, TRAIN_FOLDER, UNLABELED_FOLDER
 from bayescl_lab.images.pixel_files import cache_folder
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _SUFFIXES = {b"\x89P": ".png", b"\xff\xd8": ".jpg", b"GI": ".gif", b"BM": ".bmp", b"RI": ".webp"}
 """By the first two bytes of an image."""
@@ -70,28 +67,26 @@ def _images(table: Path) -> Iterator[tuple[str, bytes]]:
         if image is None or not isinstance(frame[image].dtype, pl.Struct):
             raise ValueError(f"{table} has no column image of encoded images")
         content = frame[image].struct.field("bytes")
-        if content.null_count():
-            raise ValueError(f"{table} has paths of images instead of their content")
-        labels = _labels(table, frame)
     except pl.exceptions.PolarsError as error:
         raise ValueError(f"cannot read {table}: {str(error).partition(chr(10))[0]}") from None
-    return zip(labels, content, strict=True)
-
-
-def _labels(table: Path, frame: pl.DataFrame) -> list[str]:
-    """The class of each row by name, if names are known."""
+    if content.null_count():
+        raise ValueError(f"{table} has paths of images instead of their content")
     column = next((name for name in ("label", "fine_label") if name in frame.columns), None)
     if column is None:
-        return [UNLABELED_FOLDER] * len(frame)
+        return ((UNLABELED_FOLDER, image) for image in content)
     names = _class_names(table, column)
+    return (
+        (_class_name(label, names), image)
+        for label, image in zip(frame[column], content, strict=True)
+    )
 
-    def name(label: Any) -> str:
-        if label is None or label == -1:
-            return UNLABELED_FOLDER
-        word = names[label] if isinstance(label, int) and 0 <= label < len(names) else str(label)
-        return re.sub(r"[^\w. -]", "_", word).strip(". ") or "_"
 
-    return [name(label) for label in frame[column]]
+def _class_name(label: Any, names: list[str]) -> str:
+    """The name of a class as that of a folder: known by its number, or the label itself."""
+    if label is None or label == -1:
+        return UNLABELED_FOLDER
+    word = names[label] if isinstance(label, int) and 0 <= label < len(names) else str(label)
+    return re.sub(r"[^\w. -]", "_", word).strip(". ") or "_"
 
 
 def _class_names(table: Path, column: str) -> list[str]:

@@ -199,7 +199,7 @@ class SharedCandidates(CandidateSource):
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=6)
         >>> pairs = PairBatch(torch.tensor([0]), torch.tensor([1]))
         >>> SharedCandidates(train, count=6).choose(pairs, seed=0)
-        (tensor([2, 1, 3, 4, 0, 5]), tensor([[ True, False,  True,  True, False,  True]]))
+        (tensor([2, 5, 3, 0, 1, 4]), tensor([[ True,  True,  True, False, False,  True]]))
     """
 
     def __init__(self, train: Interactions, count: int, **options: Any) -> None:

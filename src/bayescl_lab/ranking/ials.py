@@ -71,7 +71,7 @@ class IALS(EmbeddingScorer):
         train: Interactions,
         *,
         dim: int = 64,
-        regularization: float = 0.003,
+        regularization: float = 0.03,
         unobserved_weight: float = 0.1,
         frequency_exponent: float = 1.0,
         epochs: int = 16,

@@ -47,6 +47,15 @@ _CAPTIONS = {
     "ranking": "Metrics by loss and baseline.",
 }
 _ORIGIN = ("command", "started", "commit", "hardware", "versions", "workers", "threads_per_run")
+_READINGS = {
+    "loss": "loss",
+    "knn": measure_title("knn"),
+    "ndcg@20": measure_title("ndcg@20"),
+    "trust": "trust",
+    "pair_precision": "precision of attracting pairs",
+}
+"""Columns of ``metrics.csv`` that are drawn, with their titles."""
+
 _LARGEST_PICTURE = 16 * 2**20
 
 
@@ -104,7 +113,7 @@ def page_of(sections: Sequence[Section], source: str) -> str:
     )
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(rich=_rich, shown=_shown, uri=_uri, is_wide=_is_wide)
+    environment.filters.update(rich=_rich, shown=_shown, uri=_uri, least_width=_least_width)
     title = sections[0].title if len(sections) == 1 else counted(len(sections), "result")
     text = environment.get_template("page.html").render(
         title=title,
@@ -252,7 +261,7 @@ def training_readings(
             curves.append((loss, rows))
     known = {name for _, rows in curves for row in rows for name in row}
     several = len({loss for loss, _ in curves}) > 1
-    wanted = ("knn", "ndcg@20", "trust") if several else ("loss", "knn", "ndcg@20", "trust")
+    wanted = [name for name in _READINGS if not (several and name == "loss")]
     return curves, [name for name in wanted if name in known], several
 
 
@@ -265,16 +274,22 @@ def _training_curves(folder: Path) -> list[tuple[str, bytes]]:
     def draw(_: object) -> Figure:
         from matplotlib.ticker import MaxNLocator
 
-        figure, axes = panels(1, len(shown), width=5.2 * len(shown), height=3.6)
-        for axis, name in zip(axes, shown, strict=True):
-            for loss, rows in curves:
-                points = [(row["epoch"], row[name]) for row in rows if name in row]
+        columns = min(2, len(shown))
+        rows = -(-len(shown) // columns)
+        figure, axes = panels(rows, columns, width=5.2 * columns, height=3.4 * rows)
+        for axis in axes[len(shown) :]:
+            axis.remove()
+        for axis, name in zip(axes, shown, strict=False):
+            for loss, readings in curves:
+                points = [(row["epoch"], row[name]) for row in readings if name in row]
                 if points:
                     colour, label = loss_colour(loss), loss_title(loss)
-                    axis.plot(*zip(*points, strict=True), color=colour, lw=1.3, label=label)
+                    axis.plot(
+                        *zip(*points, strict=True), color=colour, lw=1.3, marker=".", label=label
+                    )
             axis.set_xlabel("epoch")
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-            axis.set_ylabel(name if name in ("loss", "trust") else measure_title(name))
+            axis.set_ylabel(_READINGS[name])
             if several:
                 handles, labels = axis.get_legend_handles_labels()
                 one_each = dict(zip(labels, handles, strict=True))
@@ -317,7 +332,6 @@ def _uri(content: bytes) -> str:
     return "data:image/png;base64," + base64.b64encode(content).decode("ascii")
 
 
-def _is_wide(content: bytes) -> bool:
-    """Whether a picture is too wide for a phone."""
-    width, height = (int.from_bytes(content[at : at + 4], "big") for at in (16, 20))
-    return width > 1.6 * height
+def _least_width(content: bytes) -> int:
+    """The width in pixels below which a PNG file of ours is too small to read."""
+    return round(0.55 * int.from_bytes(content[16:20], "big"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayescl_lab.images.probes import PROBES
-from bayescl_lab.paper.images.table import measure_title as paper_title
+from bayescl_lab.paper.images.tables import measure_title as paper_title
 from bayescl_lab.report.tables import Result, Table, counted, difference_table, mean_text
 from bayescl_lab.report.titles import data_title, loss_title, measure_title
 from bayescl_lab.report.verdicts import comparison_verdict

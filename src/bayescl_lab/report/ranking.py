@@ -7,13 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab.paper.ranking.printed import (
-    METRICS,
-    PUBLISHED,
-    has_lightgcn_split,
-    is_misprint,
-    paper_figure,
-)
+from bayescl_lab.paper.ranking.printed import METRICS, MISPRINTS, PUBLISHED
+from bayescl_lab.paper.ranking.printed import PAPER as PRINTED
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.report.tables import Table, difference_table, mean_text
 from bayescl_lab.report.titles import encoder_title, loss_title, measure_title
@@ -71,7 +66,7 @@ def cell_markdown(cell: Cell) -> str:
 
 def cell_title(cell: Cell) -> str:
     """Data set, encoder and split of a cell."""
-    split = ", LightGCN's split" if has_lightgcn_split(cell["data"]) else ""
+    split = ", LightGCN's split" if cell["data"] in PUBLISHED else ""
     return f"{cell['data']}{split}, {encoder_title(cell['encoder'])}"
 
 
@@ -87,7 +82,7 @@ def note(cell: Cell) -> str:
         if seeds > 1
         else "One seed: no spread, and small differences mean nothing.",
     ]
-    if has_lightgcn_split(cell["data"]):
+    if cell["data"] in PUBLISHED:
         words.append("The paper's figures are from another split, so they are left out.")
     elif any(theirs(cell, loss, "ndcg@20") for loss in cell["losses"]):
         words.append("In parentheses what the paper prints, chosen on the test part.")
@@ -118,7 +113,7 @@ def figures_table(cell: Cell, metrics: Sequence[str] = METRICS) -> Table:
             text = mean_text(entry["metrics"][metric], ".4f")
             printed = theirs(cell, name, metric) if name in cell["losses"] else None
             if printed is not None:
-                wrong = is_misprint(data_name(cell), cell["encoder"], name, metric)
+                wrong = (data_name(cell), cell["encoder"], name, metric) in MISPRINTS
                 text += f" ({printed:.4f}{', misprint' * wrong})"
             row.append(_plain(text))
         rows.append(row)
@@ -155,9 +150,9 @@ def _default_prior(loss: str) -> str:
 
 def theirs(cell: Cell, loss: str, metric: str) -> float | None:
     """The paper's figures for such a split, if any."""
-    if has_lightgcn_split(cell["data"]):
+    if cell["data"] in PUBLISHED:
         return None
-    return paper_figure(data_name(cell), cell["encoder"], loss, metric)
+    return PRINTED.get((data_name(cell), cell["encoder"], loss), {}).get(metric)
 
 
 def _shared(cell: Cell) -> str:
@@ -198,7 +193,7 @@ def against_paper(cell: Cell) -> str:
         for loss, entry in cell["losses"].items()
         for metric in METRICS
         if (printed := theirs(cell, loss, metric)) is not None
-        and not is_misprint(data_name(cell), cell["encoder"], loss, metric)
+        and (data_name(cell), cell["encoder"], loss, metric) not in MISPRINTS
     }
     if not gaps:
         return ""

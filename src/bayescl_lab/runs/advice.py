@@ -83,14 +83,7 @@ def advise(found: EmbeddingDiagnosis, first: Rows, second: Rows | None = None) -
 
 
 def advise_on_views(first: Rows, second: Rows, labels: Rows | None, temperature: float) -> Advice:
-    """Recommend a loss for two views of items, as a run embeds them.
-
-    Args:
-        first: embeddings of one view of each item.
-        second: embeddings of the other.
-        labels: their classes, -1 where unknown, if any is known.
-        temperature: softmax scale of the loss.
-    """
+    """Recommend a loss for two views of items, as a run embeds them; labels may be -1."""
     try:
         found = diagnose_embeddings(first, second, labels=labels, temperature=temperature)
     except ValueError as error:  # too few items, or labels of one class

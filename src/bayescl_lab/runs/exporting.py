@@ -32,16 +32,10 @@ def run_embeddings(
 ) -> pl.DataFrame:
     """Embed one part of a run's data with the run's weights.
 
-    Args:
-        path: the run folder.
-        of: one of :data:`PARTS` for the run's kind.
-        data: other images to embed; default: the run's own.
-        encoder: the custom network of a run on images, if it has one.
-
-    Returns:
-        ``id`` and ``embedding``, one row each. For images, the id is the number within the part,
-        ``image`` is the file in the folder or the number in the data set, and there are ``label``
-        and ``class``, empty where they are unknown.
+    ``of`` is one of :data:`PARTS`, ``data`` are other images, and ``encoder`` is the run's custom
+    network, if it has one. The table has ``id`` and ``embedding``. For images, the id is the number
+    within the part, ``image`` is the file in the folder or the number in the data set, and there
+    are ``label`` and ``class``, empty where they are unknown.
 
     Raises:
         ValueError: if the folder does not hold a run with embeddings or a usable checkpoint, or

@@ -30,9 +30,6 @@ from bayescl.losses import (
 from bayescl_lab._docstrings import descriptions
 from bayescl_lab.ranking.losses import BPRLoss, ExtraPositivesDebiasedLoss
 
-_FIXED = ("minimum_similarity",)
-"""A constructor argument that runs do not vary, since it follows from the similarity."""
-
 
 @dataclass(frozen=True)
 class LossRow:
@@ -70,7 +67,8 @@ class LossRow:
         """By name, the class whose constructor takes a hyper-parameter, and its type."""
         made: Any = self.images or self.ranking
         names = ("temperature", *getattr(made, "hyperparameters", ()))
-        return {name: _owner(made, name) for name in names if name not in _FIXED}
+        # The smallest similarity is no choice: it follows from how embeddings are compared.
+        return {name: _owner(made, name) for name in names if name != "minimum_similarity"}
 
 
 def _owner(made: type, name: str) -> tuple[type, type]:
@@ -259,13 +257,7 @@ class RankingLoss(LossSettings):
         return {**values, **{name: float(value) for name, value in self.hyperparameters.items()}}
 
     def build(self, *, score: str = "cosine", density: float = 0.01, **options: Any) -> Any:
-        """The loss itself.
-
-        Args:
-            score: how the encoder scores, "cosine" or "inner".
-            density: of the interactions in training, for the default of ``tau_plus``.
-            **options: further options of the class.
-        """
+        """The loss itself, for a score and for the density of the training interactions."""
         prior = density * self.density_share
         values = {
             name: prior if value is None else value
@@ -297,15 +289,8 @@ def choose_hyperparameters(
 ) -> Loss:
     """Choose a loss's hyper-parameters.
 
-    A given value takes precedence over one derived from the number of classes, then a value of
-    ``start``, such as one recorded for the same data, then the loss's default.
-
-    Args:
-        kind: makes the loss.
-        loss: its name.
-        given: given values; None if not given.
-        num_classes: sets ``tau_plus = 1 / num_classes`` for the losses that take it.
-        start: values without either.
+    A given value that is not None takes precedence over ``tau_plus = 1 / num_classes``, then a
+    value of ``start``, such as one recorded for the same data, then the loss's default.
 
     Raises:
         ValueError: if the loss is unknown, or does not take a given hyper-parameter or its value.

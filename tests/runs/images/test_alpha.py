@@ -155,7 +155,7 @@ def test_the_labelled_part_is_stratified_and_of_training_images_alone(settings) 
     assert len(everything) == len(images)
 
 
-def test_schedules_that_make_no_sense_are_refused(settings) -> None:
+def test_settings_name_the_schedule_where_there_is_one_and_it_makes_sense(settings) -> None:
     with pytest.raises(ValueError, match="alpha_schedule must be fixed for the loss info_nce"):
         replace(settings, loss=LossSettings("info_nce"), alpha_schedule="ramp")
     hardest = LossSettings("bayesian", {"alpha": 0.7, "beta": 1.0})
@@ -167,9 +167,6 @@ def test_schedules_that_make_no_sense_are_refused(settings) -> None:
         ValueError, match="alpha_every\n  Input should be greater than or equal to 1"
     ):
         replace(settings, alpha_schedule="measured", alpha_every=0)
-
-
-def test_settings_name_the_schedule_where_there_is_one(settings) -> None:
     assert not any(name.startswith("alpha_") for name in settings.as_config())
     measured = replace(settings, alpha_schedule="measured", alpha_reading="auc", alpha_every=3)
     config = measured.as_config()

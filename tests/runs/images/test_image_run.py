@@ -27,7 +27,7 @@ def test_losses_of_one_seed_start_alike_and_see_the_same_views(settings):
     batches = [next(iter(run.batches)) for run in runs]
     assert torch.equal(batches[0].images, batches[1].images)
     embeddings = [
-        run.model.embed_view(batch.images, view=1, step=0)
+        run.model.encode_views(run.model.draw_views(batch.images, 1, 0))
         for run, batch in zip(runs, batches, strict=True)
     ]
     assert torch.equal(*embeddings)

@@ -77,17 +77,6 @@ def test_a_compiled_run_has_graphs_for_its_own_shapes_whatever_ran_before(monkey
         assert any(list(one.shape) == [batch_size, 1, 8, 8] for one in inputs if one.ndim == 4)
 
 
-def test_a_module_of_ones_own_trains_and_is_judged(settings, tmp_path):
-    def own() -> nn.Module:
-        torch.manual_seed(3)
-        return nn.Sequential(nn.Flatten(), nn.Linear(36, 7), nn.ReLU())
-
-    result = train_images(settings, tmp_path / "run", encoder=own())
-    assert evaluate_images(tmp_path / "run", encoder=own())["probes"] == result["probes"]
-    with pytest.raises(ValueError, match="belongs to another model"):
-        evaluate_images(tmp_path / "run")
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -50,7 +50,9 @@ def costs_of(runs: Iterable[ImageSettings]) -> list[RunCost]:
         train = parts[key].train
         if settings.encoder not in bytes_of:
             model = build_model(settings, train, steps_per_epoch=1)
-            bytes_of[settings.encoder] = 4 * sum(one.numel() for one in model.parameters())
+            bytes_of[settings.encoder] = 4 * sum(
+                parameter.numel() for parameter in model.parameters()
+            )
         side = settings.view_size or max(train.image_shape[1:])
         steps = settings.epochs * (len(train) // settings.batch_size)
         views = 2 * settings.batch_size * steps * (side / UNIT) ** 2

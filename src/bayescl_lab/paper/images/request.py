@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import torch
 from pydantic.dataclasses import dataclass
 
-from bayescl_lab._fields import Count, at_least
+from bayescl_lab._fields import Count, Words, at_least
 from bayescl_lab.paper.images.sizes import Size
-from bayescl_lab.paper.images.table import Cell, PaperTable
+from bayescl_lab.paper.images.tables import Cell, PaperTable
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.settings import Device, StoredSettings
 
@@ -40,8 +40,8 @@ class TableRequest(StoredSettings):
     """
 
     size: Size = "smoke"
-    datasets: str = ""
-    losses: str = ""
+    datasets: Words = ()
+    losses: Words = ()
     seeds: Count | None = None
     epochs: Count | None = None
     max_train_images: Annotated[int, at_least(2)] | None = None
@@ -52,27 +52,35 @@ class TableRequest(StoredSettings):
         if self.size == "paper" and self.device == "auto" and not torch.cuda.is_available():
             raise ValueError("size paper takes weeks without a GPU: say --device cpu to try it")
 
+    @property
+    def _wanted(self) -> dict[str, tuple[str, ...]]:
+        """The named data sets and losses; no names stand for all."""
+        return {"datasets": self.datasets, "losses": self.losses}
+
     def cells(self, table: PaperTable) -> list[Cell]:
         """The requested cells, with their settings.
 
         Raises:
             ValueError: if there is no such data set or loss in the table.
         """
-        wanted = self._wanted()
-        if self.losses and not table.has_losses:
+        offered = table.offered(self.size)
+        if self.losses and not offered["losses"]:
             raise ValueError(
-                f"the table {table.name} has no losses to choose from, got {self.losses}"
+                f"the table {table.name} has no losses to choose from, got {', '.join(self.losses)}"
             )
-        _check_known(wanted, table.offered(self.size), " in this table")
-        own: dict[str, Any] = {"epochs": self.epochs, "max_train_images": self.max_train_images}
-        own = {name: value for name, value in own.items() if value is not None}
+        _check_known(self._wanted, offered, " in this table")
+        changes: dict[str, Any] = {"device": self.device}
+        if self.epochs is not None:
+            changes["epochs"] = self.epochs
+        if self.max_train_images is not None:
+            changes["max_train_images"] = self.max_train_images
         if not self.compiled:
-            own["compiled"] = False
+            changes["compiled"] = False
         return [
-            replace(cell, settings=replace(cell.settings, device=self.device, **own))
+            replace(cell, settings=replace(cell.settings, **changes))
             for cell in table.cells(self.size)
-            if cell.settings.data in (wanted["datasets"] or [cell.settings.data])
-            and cell.settings.loss.loss in (wanted["losses"] or [cell.settings.loss.loss])
+            if not self.datasets or cell.settings.data in self.datasets
+            if not self.losses or cell.settings.loss.loss in self.losses
         ]
 
     def within(self, tables: Iterable[PaperTable]) -> dict[str, TableRequest]:
@@ -81,44 +89,38 @@ class TableRequest(StoredSettings):
         Raises:
             ValueError: if none of the tables has a requested data set or loss.
         """
-        offered = {table.name: table.offered(self.size) for table in tables}
-        wanted = self._wanted()
-        known = {what: [name for by in offered.values() for name in by[what]] for what in wanted}
-        _check_known(wanted, known)
-        requests = {}
-        for table, by in offered.items():
-            own = {what: [one for one in wanted[what] if one in by[what]] for what in wanted}
-            if all(own[what] or not wanted[what] for what in own):
-                words: dict[str, Any] = {what: ",".join(names) for what, names in own.items()}
-                requests[table] = replace(self, **words)
-        return requests
-
-    def _wanted(self) -> dict[str, list[str]]:
-        """The named data sets and losses; an empty list stands for all."""
-        return {
-            what: [name.strip() for name in names.split(",") if name.strip()]
-            for what, names in (("datasets", self.datasets), ("losses", self.losses))
+        offers = {table.name: table.offered(self.size) for table in tables}
+        known = {
+            what: [name for offer in offers.values() for name in offer[what]]
+            for what in self._wanted
         }
+        _check_known(self._wanted, known)
+        requests = {}
+        for table, offer in offers.items():
+            parts: dict[str, Any] = {
+                what: tuple(name for name in names if name in offer[what])
+                for what, names in self._wanted.items()
+            }
+            if all(parts[what] or not names for what, names in self._wanted.items()):
+                requests[table] = replace(self, **parts)
+        return requests
 
     def runs(self, table: PaperTable) -> dict[str, ImageSettings]:
         """The settings of every run by name, seed by seed, so that cells take turns."""
         cells = self.cells(table)
         return {
             f"{cell.name}-seed{seed}": replace(cell.settings, seed=seed)
-            for seed in range(self.seeds or table.seeds[self.size])
+            for seed in range(self.seeds or table.seeds(self.size))
             for cell in cells
         }
 
     def as_config(self) -> dict[str, Any]:
-        """The request as options of the command; some only if they are not the default."""
-        config = asdict(self)
-        plain = {"losses": "", "max_train_images": None, "compiled": True}
-        return {key: config[key] for key in config if key not in plain or config[key] != plain[key]}
+        """The request as options of the command."""
+        return asdict(self) | {what: ",".join(names) for what, names in self._wanted.items()}
 
     def is_comparable(self, table: PaperTable) -> bool:
         """Whether the paper's values can be compared with ours."""
-        own = {cell.settings.epochs for cell in table.cells(self.size)}
-        as_long = self.epochs is None or {self.epochs} == own
+        as_long = self.epochs in (None, table.cells(self.size)[0].settings.epochs)
         return self.size == "paper" and as_long and self.max_train_images is None
 
 

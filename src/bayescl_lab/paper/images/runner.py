@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bayescl.checks import check_count
-from bayescl_lab.compare.summary import mean_and_spread
+from bayescl_lab.compare.summary import SPREAD, mean_and_spread
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.paper.images.request import TableRequest
 from bayescl_lab.paper.images.sizes import PROTOCOL, UNSTATED
-from bayescl_lab.paper.images.table import SECONDS, Cell, PaperTable
+from bayescl_lab.paper.images.tables import SECONDS, PaperTable
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.run import KIND, ImageRun, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
@@ -54,27 +53,28 @@ def reproduce_table(
         ValueError: if a data set cannot be used, or ``out`` cannot hold the table or holds another.
     """
     check_count("workers", workers, 1)
-    cells = request.cells(table)
     runs = request.runs(table)
-
-    there = {} if elsewhere is None else elsewhere
     start = RunStart(out, f"reproduce {table.name}", request, resume=resume, what="table")
     if start.result is not None:
         return start.result
     # Bad input, a data set that is not there among it, is found before there is a folder.
-    ImageRun(next(iter(runs.values())))
-    for data in {cell.settings.data for cell in cells[1:]} - {cells[0].settings.data}:
+    first, *_ = runs.values()
+    ImageRun(first)
+    for data in {settings.data for settings in runs.values()} - {first.data}:
         load_images(data)
     with start.work() as folder:
-        results = {name: RunFolder.open(path, KIND).read_result() for name, path in there.items()}
+        results = {
+            name: RunFolder.open(path, KIND).read_result()
+            for name, path in (elsewhere or {}).items()
+        }
         results |= train_runs(
-            {name: settings for name, settings in runs.items() if name not in there},
+            {name: settings for name, settings in runs.items() if name not in results},
             folder.path / "runs",
             train=train_images,
             workers=1 if table.is_timed else workers,
             progress=progress,
         )
-    return start.finish(summary_of(table, request, cells, results))
+    return start.finish(summary_of(table, request, results))
 
 
 def reproduce_tables(
@@ -85,7 +85,7 @@ def reproduce_tables(
     resume: bool = False,
     workers: int = 1,
     progress: Progress | None = None,
-    finished: Callable[[Result, Path], None] | None = None,
+    finished: Callable[[Result, Path], None] = lambda *_: None,
 ) -> Result:
     """Make several tables one after the other; what two of them share is trained once.
 
@@ -105,28 +105,30 @@ def reproduce_tables(
         load_images(data)
     places: dict[str, Path] = {}
     before = 0
+
+    def report(run: str, epoch: int, done: int) -> None:
+        if progress is not None:
+            progress(f"{name}/{run}", epoch, before + done)
+
     with start.work() as folder:
         for name, own in requests.items():
             path = folder.path / name
-            runs = own.runs(by_name[name])
-            elsewhere = {
-                run: places[_identity(settings)]
-                for run, settings in runs.items()
-                if run not in plan[name]
-            }
             result = reproduce_table(
                 by_name[name],
                 own,
                 path,
                 resume=path.is_dir(),
                 workers=workers,
-                progress=None if progress is None else partial(_after, progress, name, before),
-                elsewhere=elsewhere,
+                progress=report,
+                elsewhere={
+                    run: places[_identity(settings)]
+                    for run, settings in own.runs(by_name[name]).items()
+                    if run not in plan[name]
+                },
             )
             places |= {_identity(plan[name][run]): path / "runs" / run for run in plan[name]}
             before += sum(settings.epochs for settings in plan[name].values())
-            if finished is not None:
-                finished(result, path)
+            finished(result, path)
     return start.finish({"tables": list(requests)})
 
 
@@ -143,7 +145,7 @@ def runs_of_tables(
             for run, settings in runs.items()
             if tables[name].is_timed or _identity(settings) not in known
         }
-        known |= {_identity(settings) for settings in runs.values()}
+        known |= set(map(_identity, runs.values()))
     return plan
 
 
@@ -152,36 +154,28 @@ def _identity(settings: ImageSettings) -> str:
     return json.dumps(settings.as_config(), sort_keys=True)
 
 
-def _after(progress: Progress, table: str, before: int, run: str, epoch: int, done: int) -> None:
-    """Pass progress on, with the epochs of earlier tables."""
-    progress(f"{table}/{run}", epoch, before + done)
-
-
 def summary_of(
-    table: PaperTable,
-    request: TableRequest,
-    cells: list[Cell],
-    results: Mapping[str, Mapping[str, Any]],
+    table: PaperTable, request: TableRequest, results: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """A finished table as plain values, from its cells and every run's ``result.json``."""
-    seeds = request.seeds or table.seeds[request.size]
+    """A finished table as plain values, from every run's ``result.json``."""
+    seeds = range(request.seeds or table.seeds(request.size))
     comparable = request.is_comparable(table)
     rows = []
-    for cell in cells:
-        of_cell = [results[f"{cell.name}-seed{seed}"] for seed in range(seeds)]
-        settings = {key: it for key, it in cell.settings.as_config().items() if key != "seed"}
+    seconds: dict[str, dict[str, list[float]]] = {}
+    for cell in request.cells(table):
+        of_cell = [results[f"{cell.name}-seed{seed}"] for seed in seeds]
+        measures = {
+            measure: mean_and_spread([_measured(result, measure) for result in of_cell])
+            for measure in table.measures
+        }
+        if table.is_timed:
+            by_loss = seconds.setdefault(cell.settings.data, {})
+            by_loss[cell.settings.loss.loss] = measures[SECONDS]["values"]
+        paper = {name: asdict(figure) for name, figure in cell.paper.items() if comparable}
+        settings = cell.settings.as_config()
+        del settings["seed"]
         rows.append(
-            {
-                "keys": dict(cell.keys),
-                "measures": {
-                    measure: mean_and_spread([_measured(one, measure) for one in of_cell])
-                    for measure in table.measures
-                },
-                "paper": {
-                    name: asdict(figure) for name, figure in cell.paper.items() if comparable
-                },
-                "settings": settings,
-            }
+            {"keys": dict(cell.keys), "measures": measures, "paper": paper, "settings": settings}
         )
     remarks = [*table.remarks, *(UNSTATED if request.size == "paper" else ())]
     if request.size == "paper" and not comparable:
@@ -196,10 +190,10 @@ def summary_of(
         "size": request.size,
         "protocol": PROTOCOL[request.size],
         "is_comparable": comparable,
-        "seeds": list(range(seeds)),
-        "spread": "standard deviation over seeds",
+        "seeds": list(seeds),
+        "spread": SPREAD,
         "cells": rows,
-        "remarks": remarks + (_ratios(cells, rows) if table.is_timed else []),
+        "remarks": remarks + _ratios(seconds),
     }
 
 
@@ -210,15 +204,11 @@ def _measured(result: Mapping[str, Any], measure: str) -> float:
     return 100 * float(result["probes"][measure])
 
 
-def _ratios(cells: list[Cell], rows: list[dict[str, Any]]) -> list[str]:
+def _ratios(seconds: Mapping[str, Mapping[str, list[float]]]) -> list[str]:
     """Ratio of the Bayesian loss's seconds to InfoNCE's, for every data set."""
-    seconds: dict[str, dict[str, list[float]]] = {}
-    for cell, row in zip(cells, rows, strict=True):
-        by_loss = seconds.setdefault(cell.settings.data, {})
-        by_loss[cell.settings.loss.loss] = row["measures"][SECONDS]["values"]
     said = []
     for data, by_loss in seconds.items():
-        if by_loss.keys() >= {BASELINE, SUBJECT}:
+        if {BASELINE, SUBJECT} <= by_loss.keys():
             pairs = zip(by_loss[SUBJECT], by_loss[BASELINE], strict=True)
             ratio = mean_and_spread([slow / fast for slow, fast in pairs])
             spread = "" if ratio["spread"] is None else f" ± {ratio['spread']:.3f}"

@@ -88,24 +88,13 @@ UNSTATED = (
 """Known and possible differences between a run at the paper's size and the authors'."""
 
 
-def datasets_of(size: str) -> tuple[str, ...]:
-    """The data sets of most tables: the paper's, or the one that ships with scikit-learn."""
-    return ("digits",) if size == "smoke" else DATASETS
-
-
 def cell_settings(
-    size: str,
-    data: str,
-    loss: str,
-    *,
-    batch_size: int = 256,
-    two_classes: bool = False,
-    **hyperparameters: float,
+    size: str, data: str, loss: str, *, two_classes: bool = False, **changes: Any
 ) -> ImageSettings:
-    """The settings of a cell, without its seed.
+    """The settings of a cell, without its seed, as the authors have them but for the changes.
 
-    Each anchor sees ``2 * batch_size - 2`` negatives. Hyper-parameters that are not given are the
-    authors', with ``tau_plus`` one over the number of classes.
+    Each anchor sees ``2 * batch_size - 2`` negatives; ``tau_plus`` is one over the number of
+    classes.
     """
     count = 2 if two_classes else NUM_CLASSES[data]
     values = {"temperature": 0.5}
@@ -115,14 +104,14 @@ def cell_settings(
         values["concentration"] = 1.0
     if takes(loss, "alpha"):
         values |= {"alpha": 0.9, "beta": 1 - 1 / count} if two_classes else _BAYESIAN[data]
-    values |= hyperparameters
-    # STL10 trains on crops of 32 pixels and is judged at its full 96.
-    crop: dict[str, Any] = {"view_size": 32} if data == "stl10" else {}
-    return ImageSettings(
-        loss=LossSettings(loss, values),
-        data=data,
-        classes=_TWO_CLASSES[size] if two_classes else None,
-        batch_size=batch_size,
-        **crop,
+    values |= {name: changes.pop(name) for name in list(changes) if takes(loss, name)}
+    settings = {
+        "data": data,
+        "classes": _TWO_CLASSES[size] if two_classes else None,
+        "batch_size": 256,
+        # STL10 trains on crops of 32 pixels and is judged at its full 96.
+        "view_size": 32 if data == "stl10" else None,
         **_SHAPES[size],
-    )
+        **changes,
+    }
+    return ImageSettings(loss=LossSettings(loss, values), **settings)

@@ -2,172 +2,193 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from itertools import product
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from bayescl_lab.paper.images.sizes import NUM_CLASSES, TITLES, cell_settings, datasets_of
-from bayescl_lab.paper.images.table import SECONDS, Cell, PaperFigure, PaperTable, figures_of
+from bayescl_lab.images.probes import probe_title
+from bayescl_lab.paper.images.sizes import DATASETS, NUM_CLASSES, TITLES, cell_settings
+from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import BASELINE, LOSSES, SUBJECT
 
-RIVALS = ("info_nce", "debiased", "hard", "bayesian")
-PAIR = (BASELINE, SUBJECT)
+SECONDS = "seconds_per_epoch"
+"""The measure of tables of time."""
+
+MEASURES = {"linear": "top-1, %", "linear_top5": "top-5, %", SECONDS: "seconds per epoch"}
+"""The measures that the paper prints, and their titles."""
 
 
-def _cell(
-    size: str,
-    data: str,
-    loss: str,
-    varied: Mapping[str, str],
-    paper: Mapping[str, PaperFigure | None],
-    **settings: Any,
-) -> Cell:
-    """A cell of a data set and a loss; ``varied`` are its further keys."""
-    printed = {measure: figure for measure, figure in paper.items() if figure is not None}
-    return Cell(
-        keys={"data set": TITLES[data], **varied},
-        settings=cell_settings(size, data, loss, **settings),
-        paper=printed if size == "paper" else {},
-    )
+@dataclass(frozen=True)
+class PaperFigure:
+    """A figure as printed in the paper.
 
-
-def _two(size: str) -> tuple[str, ...]:
-    """The data sets on which the paper varies one thing at a time."""
-    return ("digits",) if size == "smoke" else ("cifar10", "stl10")
-
-
-def _loss(loss: str) -> dict[str, str]:
-    """A loss as a key."""
-    return {"loss": LOSSES[loss].title}
-
-
-_BINARY = figures_of(
+    Attributes:
+        value: the figure, accuracies in percent.
+        spread: the paper's figure after "±", if any.
+        note: what is wrong with the figure, if anything.
     """
-                  info_nce debiased hard bayesian
-    cifar10       99.1     98.1     98.4 99.3±0.22
-    stl10         91.7     91.2     91.1 92.7±0.34
-    cifar100      97.5     86.9     96.5 98.8±0.28
-    tiny-imagenet 97.0     96.0     94.0 99.0±0.26
+
+    value: float
+    spread: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of a table in long form: the varied settings, and the run.
+
+    Attributes:
+        keys: values that identify the cell, by column title; the first is the data set.
+        settings: settings of its runs; the runner sets the seed.
+        paper: the paper's figures by measure; empty if the paper has no such cell.
     """
-)
+
+    keys: Mapping[str, str]
+    settings: ImageSettings
+    paper: Mapping[str, PaperFigure] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The cell's name in the names of files."""
+        return "-".join(value.replace(" ", "_") for value in self.keys.values())
 
 
-def _binary(size: str) -> list[Cell]:
-    """Every loss on two classes of every data set, ``tau_plus`` = 0.5."""
-    batch_size = 64 if size == "smoke" else 256  # two of the digits come to 250 training images
-    fixed: dict[str, Any] = {"batch_size": batch_size, "two_classes": True}
-    count = {"N": str(2 * batch_size - 2)}
-    return [
-        _cell(size, data, loss, _loss(loss) | count, {"linear": _BINARY.get((data, loss))}, **fixed)
-        for data in datasets_of(size)
-        for loss in RIVALS
-    ]
+Variation = tuple[dict[str, str], dict[str, Any]]
+"""Further keys of a cell, and the settings that they stand for."""
 
 
-_MULTICLASS = figures_of(
+@dataclass(frozen=True)
+class PaperTable:
+    """One table of the paper: every loss on every data set, with every variation.
+
+    Attributes:
+        name: as in ``bayescl reproduce NAME``.
+        title: what the table shows.
+        label: the table's label in the paper's source.
+        printed: the paper's figures; see :func:`figures_of`.
+        datasets: the paper's data sets. The size ``smoke`` has scikit-learn's digits instead.
+        losses: the losses; a key of the cells if there are several.
+        variations: for a size and a data set, the values of what else the table varies.
+        measures: measures of a run; see :func:`measure_title`.
+        smoke_seeds: number of seeds at the size ``smoke``; a rehearsal has 1, the paper's size 3.
+        remarks: what a reader must know before comparing the figures.
+        is_timed: whether it measures time, so that runs must not be parallel.
     """
-                  info_nce debiased hard bayesian
-    cifar10       91.1     92.1     91.9 92.5±0.15
-    stl10         80.2     84.3     87.4 87.7±0.12
-    cifar100      66.4     67.7     69.5 69.7±0.10
-    tiny-imagenet 53.4     53.7     57.0 57.3±0.09
-    """,
-    "stl10 bayesian: the paper's tables of N and of beta give 87.65 and 86.51 for the same setting",
-)
+
+    name: str
+    title: str
+    label: str
+    printed: Mapping[frozenset[str], PaperFigure] = field(default_factory=dict)
+    datasets: tuple[str, ...] = DATASETS
+    losses: tuple[str, ...] = ("info_nce", "debiased", "hard", "bayesian")
+    variations: Callable[[str, str], Sequence[Variation]] = lambda _size, _data: [({}, {})]
+    measures: tuple[str, ...] = ("linear", "few_label_1")
+    smoke_seeds: int = 2
+    remarks: tuple[str, ...] = ()
+    is_timed: bool = False
+
+    def seeds(self, size: str) -> int:
+        """The number of seeds at a size."""
+        return {"smoke": self.smoke_seeds, "rehearsal": 1, "paper": 3}[size]
+
+    def cells(self, size: str) -> list[Cell]:
+        """The table's cells at a size, in the order of its rows."""
+        return [
+            self._cell(size, data, loss, *variation)
+            for data in (("digits",) if size == "smoke" else self.datasets)
+            for loss in self.losses
+            for variation in self.variations(size, data)
+        ]
+
+    def _cell(
+        self, size: str, data: str, loss: str, varied: dict[str, str], changes: dict[str, Any]
+    ) -> Cell:
+        """The cell of a data set, a loss and a variation."""
+        loss_key = {"loss": LOSSES[loss].title} if len(self.losses) > 1 else {}
+        words = {data, loss, *varied.values()}
+        return Cell(
+            keys={"data set": TITLES[data], **loss_key, **varied},
+            settings=cell_settings(size, data, loss, **changes),
+            paper={
+                measure: figure
+                for place, figure in self.printed.items()
+                for measure in self.measures
+                if size == "paper" and place <= {*words, measure}
+            },
+        )
+
+    def offered(self, size: str) -> dict[str, tuple[str, ...]]:
+        """The data sets and losses to choose from at a size; no losses if it does not vary them."""
+        return {
+            "datasets": tuple(dict.fromkeys(cell.settings.data for cell in self.cells(size))),
+            "losses": self.losses if len(self.losses) > 1 else (),
+        }
 
 
-def _multiclass(size: str) -> list[Cell]:
-    """Every loss on every data set, ``tau_plus`` one over the number of classes."""
-    return [
-        _cell(size, data, loss, _loss(loss), {"linear": _MULTICLASS.get((data, loss))})
-        for data in datasets_of(size)
-        for loss in RIVALS
-    ]
+def measure_title(measure: str) -> str:
+    """The title of a measure for readers.
 
-
-_NEGATIVES = figures_of(
+    Example:
+        >>> measure_title("linear")
+        'top-1, %'
     """
-                     30    62    126   254   510
-    cifar10 info_nce 80.21 84.82 87.58 89.87 91.12
-    cifar10 bayesian 83.61 88.56 90.83 92.07 92.58
-    stl10   info_nce 61.20 71.69 74.36 77.33 80.20
-    stl10   bayesian 67.45 73.36 80.23 84.68 87.65
-    """,
-    "stl10 bayesian 510: the paper's main table and its table of beta give 87.7 and 86.51 for the "
-    "same setting",
-)
+    return MEASURES.get(measure) or f"{probe_title(measure)}, %"
 
 
-def _negatives(size: str) -> list[Cell]:
-    """InfoNCE and the Bayesian loss for every N; a batch of B images gives N = 2 B - 2."""
-    cells = []
-    for data, loss, batch_size in product(_two(size), PAIR, (16, 32, 64, 128, 256)):
-        count = str(2 * batch_size - 2)
-        paper = {"linear": _NEGATIVES.get((data, loss, count))}
-        varied = {**_loss(loss), "N": count}
-        cells.append(_cell(size, data, loss, varied, paper, batch_size=batch_size))
-    return cells
+def figures_of(table: str, note: str = "") -> dict[frozenset[str], PaperFigure]:
+    r"""Figures from a table of text, by the words of their row and the title of their column.
 
+    Figures are of the measure "linear" if they name none. A note begins with the words and the
+    column of the figure with which something is wrong.
 
-_HARDNESS = figures_of(
+    Example:
+        >>> figures = figures_of("hard bayesian \n cifar10 98.4 99.3±0.22")
+        >>> figures[frozenset(("cifar10", "bayesian", "linear"))]
+        PaperFigure(value=99.3, spread=0.22, note='')
     """
-            0.5   0.6   0.7   0.8   0.9   1.0
-    cifar10 91.39 91.41 91.89 92.02 92.58 92.12
-    stl10   80.32 81.79 83.58 83.83 84.85 86.51
-    """,
-    "stl10 1.0: the paper's main table and its table of N give 87.7 and 87.65 for the same setting",
-)
+    header, *rows = (line.split() for line in table.strip().splitlines())
+    noted, _, what = note.partition(": ")
+    figures = {}
+    for row in rows:
+        for column, figure in zip(header, row[-len(header) :], strict=True):
+            words = {*row[: -len(header)], column}
+            value, _, spread = figure.partition("±")
+            wrong = what if words == set(noted.split()) else ""
+            measured = words if words & MEASURES.keys() else {*words, "linear"}
+            figures[frozenset(measured)] = PaperFigure(
+                float(value), float(spread) if spread else None, wrong
+            )
+    return figures
 
 
-def _hardness(size: str) -> list[Cell]:
-    """The Bayesian loss for every beta; the other hyper-parameters are the authors'."""
-    cells = []
-    for data, beta in product(_two(size), (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)):
-        paper = {"linear": _HARDNESS.get((data, f"{beta:.1f}"))}
-        cells.append(_cell(size, data, SUBJECT, {"beta": f"{beta:.1f}"}, paper, beta=beta))
-    return cells
+def _two_classes(size: str, _: str) -> list[Variation]:
+    """Two classes of every data set; two of the digits come to 250 training images."""
+    batch_size = 64 if size == "smoke" else 256
+    return [({"N": str(2 * batch_size - 2)}, {"batch_size": batch_size, "two_classes": True})]
 
 
-_PRIOR = figures_of(
-    """
-          linear linear_top5
-    0.001 57.10  80.54
-    0.005 57.32  80.87
-    0.01  56.34  80.24
-    """
-)
-"""Of tinyImageNet, by ``tau_plus`` and measure."""
+def _batches(*_: str) -> list[Variation]:
+    """Every N; a batch of B images gives N = 2 B - 2."""
+    return [({"N": str(2 * size - 2)}, {"batch_size": size}) for size in (16, 32, 64, 128, 256)]
 
 
-def _prior(size: str) -> list[Cell]:
-    """The Bayesian loss for every prior; the other hyper-parameters are the authors'."""
-    data = "digits" if size == "smoke" else "tiny-imagenet"
-    cells = []
-    for share in (0.2, 1.0, 2.0):  # of one over the number of classes
-        tau_plus = round(share / NUM_CLASSES[data], 6)
-        word = f"{tau_plus:g}"
-        paper = {measure: _PRIOR.get((word, measure)) for measure in ("linear", "linear_top5")}
-        cells.append(_cell(size, data, SUBJECT, {"tau_plus": word}, paper, tau_plus=tau_plus))
-    return cells
+def _hardness(*_: str) -> list[Variation]:
+    """Every beta; the other hyper-parameters are the authors'."""
+    return [({"beta": f"{beta:.1f}"}, {"beta": beta}) for beta in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)]
 
 
-_RUNTIME = {"cifar10": PaperFigure(82.0), "stl10": PaperFigure(169.0)}
-"""The paper prints the same for both losses."""
+def _priors(_: str, data: str) -> list[Variation]:
+    """Every prior, as a multiple of one over the number of classes."""
+    priors = [round(share / NUM_CLASSES[data], 6) for share in (0.2, 1.0, 2.0)]
+    return [({"tau_plus": f"{prior:g}"}, {"tau_plus": prior}) for prior in priors]
 
 
-def _runtime(size: str) -> list[Cell]:
-    """Both losses at N = 510, with the probe that costs least and few epochs.
+def _short(size: str, _: str) -> list[Variation]:
+    """The probe that costs least and few epochs.
 
     Those suffice: the median leaves out the first epoch, which warms up.
     """
-    short: dict[str, Any] = {"epochs": 2 if size == "rehearsal" else 5, "linear_protocol": "fast"}
-    cells = [
-        _cell(size, data, loss, _loss(loss), {SECONDS: _RUNTIME.get(data)})
-        for data in _two(size)
-        for loss in PAIR
-    ]
-    return [replace(cell, settings=replace(cell.settings, **short)) for cell in cells]
+    return [({}, {"epochs": 2 if size == "rehearsal" else 5, "linear_protocol": "fast"})]
 
 
 TABLES: dict[str, PaperTable] = {
@@ -177,7 +198,16 @@ TABLES: dict[str, PaperTable] = {
             "binary",
             "Two classes of each data set, tau_plus = 0.5",
             "Exp:result2",
-            _binary,
+            figures_of(
+                """
+                              info_nce debiased hard bayesian
+                cifar10       99.1     98.1     98.4 99.3±0.22
+                stl10         91.7     91.2     91.1 92.7±0.34
+                cifar100      97.5     86.9     96.5 98.8±0.28
+                tiny-imagenet 97.0     96.0     94.0 99.0±0.26
+                """
+            ),
+            variations=_two_classes,
             remarks=(
                 "The paper does not say which two classes it drew. Here a fixed seed draws them, "
                 "the same for every loss and run.",
@@ -187,7 +217,17 @@ TABLES: dict[str, PaperTable] = {
             "multiclass",
             "All classes of each data set, N = 510, tau_plus = 1/C",
             "Exp:result1",
-            _multiclass,
+            figures_of(
+                """
+                              info_nce debiased hard bayesian
+                cifar10       91.1     92.1     91.9 92.5±0.15
+                stl10         80.2     84.3     87.4 87.7±0.12
+                cifar100      66.4     67.7     69.5 69.7±0.10
+                tiny-imagenet 53.4     53.7     57.0 57.3±0.09
+                """,
+                "stl10 bayesian: the paper's tables of N and of beta give 87.65 and 86.51 for the "
+                "same setting",
+            ),
             remarks=(
                 "The paper's text speaks of gains over SimCLR of 7.7 points on STL10 and 2.9 on "
                 "tinyImageNet; its table says 7.5 and 3.9.",
@@ -197,27 +237,70 @@ TABLES: dict[str, PaperTable] = {
             "negatives",
             "The number N of negatives, by way of the batch size",
             "Exp:N",
-            _negatives,
+            figures_of(
+                """
+                                 30    62    126   254   510
+                cifar10 info_nce 80.21 84.82 87.58 89.87 91.12
+                cifar10 bayesian 83.61 88.56 90.83 92.07 92.58
+                stl10   info_nce 61.20 71.69 74.36 77.33 80.20
+                stl10   bayesian 67.45 73.36 80.23 84.68 87.65
+                """,
+                "stl10 bayesian 510: the paper's main table and its table of beta give 87.7 and "
+                "86.51 for the same setting",
+            ),
+            DATASETS[:2],
+            (BASELINE, SUBJECT),
+            _batches,
             remarks=(
                 "With the batch also the number of steps changes, and the noise of each: not all "
                 "of a difference is due to N.",
             ),
         ),
-        PaperTable("hardness", "The Bayesian loss's hardness beta, N = 510", "Exp:beta", _hardness),
+        PaperTable(
+            "hardness",
+            "The Bayesian loss's hardness beta, N = 510",
+            "Exp:beta",
+            figures_of(
+                """
+                        0.5   0.6   0.7   0.8   0.9   1.0
+                cifar10 91.39 91.41 91.89 92.02 92.58 92.12
+                stl10   80.32 81.79 83.58 83.83 84.85 86.51
+                """,
+                "stl10 1.0: the paper's main table and its table of N give 87.7 and 87.65 for the "
+                "same setting",
+            ),
+            DATASETS[:2],
+            (SUBJECT,),
+            _hardness,
+        ),
         PaperTable(
             "prior",
             "The prior tau_plus that the Bayesian loss assumes, N = 510",
             "6Table:prior",
-            _prior,
+            figures_of(
+                """
+                      linear linear_top5
+                0.001 57.10  80.54
+                0.005 57.32  80.87
+                0.01  56.34  80.24
+                """
+            ),
+            ("tiny-imagenet",),
+            (SUBJECT,),
+            _priors,
             measures=("linear", "linear_top5", "few_label_1"),
         ),
         PaperTable(
             "runtime",
             "Seconds per epoch, N = 510",
             "Exp:N",
-            _runtime,
+            # The paper prints the same for both losses.
+            figures_of(f"{SECONDS} \n cifar10 82 \n stl10 169"),
+            DATASETS[:2],
+            (BASELINE, SUBJECT),
+            _short,
             measures=(SECONDS,),
-            seeds={"smoke": 3, "rehearsal": 1, "paper": 3},
+            smoke_seeds=3,
             remarks=(
                 "The paper does not name its hardware: ratios of losses can be compared, seconds "
                 "cannot.",

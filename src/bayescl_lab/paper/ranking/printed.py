@@ -61,33 +61,11 @@ gowalla  lightgcn bayesian 0.0863 0.0893 0.1156 0.0670 0.1332 0.1248 0.0490 0.19
 """
 
 
-def _parsed() -> dict[tuple[str, str, str], dict[str, float]]:
-    """Rows by data set, encoder and loss."""
-    rows = {}
-    for line in _TABLE.strip().splitlines():
-        data, encoder, loss, *figures = line.split()
-        rows[data, encoder, loss] = dict(zip(METRICS, map(float, figures), strict=True))
-    return rows
-
-
-PAPER: Mapping[tuple[str, str, str], Mapping[str, float]] = _parsed()
+PAPER: Mapping[tuple[str, str, str], Mapping[str, float]] = {
+    (data, encoder, loss): dict(zip(METRICS, map(float, figures), strict=True))
+    for data, encoder, loss, *figures in map(str.split, _TABLE.strip().splitlines())
+}
 """The paper's figures by (data set, encoder, loss), then by metric."""
-
-
-def paper_figure(data: str, encoder: str, loss: str, metric: str) -> float | None:
-    """The paper's figure; None if there is none.
-
-    Example:
-        >>> paper_figure("ml-100k", "mf", "bayesian", "recall@20")
-        0.3588
-    """
-    return PAPER.get((data, encoder, loss), {}).get(metric)
-
-
-def is_misprint(data: str, encoder: str, loss: str, metric: str) -> bool:
-    """Whether the paper's figure is one of :data:`MISPRINTS`."""
-    return (data, encoder, loss, metric) in MISPRINTS
-
 
 PUBLISHED: Mapping[str, Mapping[str, Mapping[str, float]]] = {
     "gowalla": {
@@ -103,14 +81,6 @@ PUBLISHED: Mapping[str, Mapping[str, Mapping[str, float]]] = {
         "SimGCL": {"recall@20": 0.0721, "ndcg@20": 0.0601},
     },
 }
-"""By data set and method, as their authors chose them; full ranking, dimension 64."""
+"""By data set and method, as their authors chose them; full ranking, dimension 64.
 
-
-def has_lightgcn_split(data: str) -> bool:
-    """Whether the files of a data set come with LightGCN's split, on which the paper has nothing.
-
-    Example:
-        >>> has_lightgcn_split("gowalla"), has_lightgcn_split("ml-100k, author split")
-        (True, False)
-    """
-    return data in PUBLISHED
+The files of these data sets come with LightGCN's split, on which the paper has nothing."""

@@ -17,8 +17,9 @@ from bayescl import functional as F
 from bayescl.axes import Float, Tensor
 from bayescl.checks import check_interval
 from bayescl.figures import FALSE_COLOUR, LEVELS, NEUTRAL, TRUE_COLOUR, legend_below, legend_under
-from bayescl_lab.paper.simulation.figures import LINES, Look, curve, sized_panels
-from bayescl_lab.paper.simulation.frames import Record, columns_of, frame
+from bayescl_lab.paper.simulation.figures import LINES, Look, curve, levels, parts_of, sized_panels
+from bayescl_lab.paper.simulation.frames import Experiment, Record, columns_of
+from bayescl_lab.paper.simulation.process import Settings
 
 ALPHAS = (0.5, 0.7, 0.9, 1.0)
 BETAS = (0.5, 0.7, 0.9, 1.0)
@@ -27,7 +28,7 @@ POINTS = 201
 FORMULA, ATTAINED = "formula", "attained"
 
 
-def densities() -> pl.DataFrame:
+def densities(*_: object) -> list[Record]:
     """Densities of both classes' scores for a standard normal proposal, by alpha and score.
 
     Reference:
@@ -38,61 +39,56 @@ def densities() -> pl.DataFrame:
     cdf = torch.special.ndtr(score)
     records: list[Record] = []
     for alpha in ALPHAS:
-        curves = {
+        columns = {
             "score": score,
             "proposal": density,
             "true_negative": F.PairMixture.true_negatives(alpha).density(density, cdf),
             "false_negative": F.PairMixture.false_negatives(alpha).density(density, cdf),
         }
-        records += columns_of({"alpha": alpha}, curves)
-    return frame(records)
+        records += columns_of({"alpha": alpha}, columns)
+    return records
 
 
 def draw_densities(table: pl.DataFrame) -> Figure:
     """Both classes' densities, one panel per alpha."""
     figure, axes = sized_panels(2, 2, title="Densities of scores, normal proposal")
-    for axis, here in zip(axes, table.partition_by("alpha", maintain_order=True), strict=True):
-        for column, label, look in (
-            ("proposal", r"proposal $\phi$", Look(NEUTRAL, ":")),
-            ("true_negative", r"true negatives $\phi_{TN}$", Look(TRUE_COLOUR)),
-            ("false_negative", r"false negatives $\phi_{FN}$", Look(FALSE_COLOUR, "--")),
-        ):
-            curve(axis, here, "score", column, look, label)
+    for axis, here in zip(axes, parts_of(table, "alpha"), strict=True):
+        curve(axis, here, "score", "proposal", Look(NEUTRAL, ":"), r"proposal $\phi$")
+        for name, look in (("true", Look(TRUE_COLOUR)), ("false", Look(FALSE_COLOUR, "--"))):
+            label = rf"{name} negatives $\phi_{{{name[0].upper()}N}}$"
+            curve(axis, here, "score", f"{name}_negative", look, label)
         title = rf"$\alpha$ = {here['alpha'][0]:g}"
         axis.set(title=title, xlabel="score $x$", ylabel="density", ylim=(0, 0.55))
     legend_below(figure, axes[0], columns=3)
     return figure
 
 
-def cdf_transform(tau_plus: float) -> pl.DataFrame:
+def cdf_transform(settings: Settings, _seed: int = 0) -> list[Record]:
     """The proposal CDF against the CDF of unlabeled candidates, by alpha.
 
     Reference:
         Liu et al., ICML 2024, the figure of Eq. "cdftrans".
     """
-    level = torch.linspace(0, 1, POINTS, dtype=torch.float64)
+    level, tau_plus = torch.linspace(0, 1, POINTS, dtype=torch.float64), settings.tau_plus
     records: list[Record] = []
     for alpha in ALPHAS:
         transformed = F.proposal_cdf(level, alpha=alpha, tau_plus=tau_plus)
         columns = {"unlabeled_cdf": level, "proposal_cdf": transformed}
         records += columns_of({"alpha": alpha, "tau_plus": tau_plus}, columns)
-    return frame(records)
+    return records
 
 
 def draw_cdf_transform(table: pl.DataFrame) -> Figure:
     """The proposal CDF against the unlabeled CDF."""
     title = rf"CDF transform, $\tau^+$ = {table['tau_plus'][0]:g}"
     figure, (axis,) = sized_panels(1, 1, title=title)
-    parts = table.partition_by("alpha", maintain_order=True)
-    for here, colour, line in zip(parts, LEVELS, LINES, strict=True):
-        label = rf"$\alpha$ = {here['alpha'][0]:g}"
-        curve(axis, here, "unlabeled_cdf", "proposal_cdf", Look(colour, line), label)
+    levels(axis, table, "unlabeled_cdf", "proposal_cdf", by="alpha")
     axis.set(xlabel=r"CDF of unlabeled candidates $\Phi_{UN}$", ylabel=r"proposal CDF $\Phi$")
     legend_below(figure, axis)
     return figure
 
 
-def weight_curves(tau_plus: float) -> pl.DataFrame:
+def weight_curves(settings: Settings, _seed: int = 0) -> list[Record]:
     """Importance weights against the CDF of unlabeled candidates.
 
     There is one record per panel (``"alpha"`` or ``"beta"``, whichever is held fixed), curve and
@@ -101,16 +97,16 @@ def weight_curves(tau_plus: float) -> pl.DataFrame:
     Reference:
         Liu et al., ICML 2024, Eq. "ome1".
     """
-    level = torch.linspace(0, 1, POINTS, dtype=torch.float64)
-    pairs = [("alpha", FIXED_ALPHA, beta) for beta in BETAS]
-    pairs += [("beta", alpha, FIXED_BETA) for alpha in ALPHAS]
+    level, tau_plus = torch.linspace(0, 1, POINTS, dtype=torch.float64), settings.tau_plus
+    curves = [("alpha", FIXED_ALPHA, beta) for beta in BETAS]
+    curves += [("beta", alpha, FIXED_BETA) for alpha in ALPHAS]
     records: list[Record] = []
-    for fixed, alpha, beta in pairs:
+    for fixed, alpha, beta in curves:
         proposal = F.proposal_cdf(level, alpha=alpha, tau_plus=tau_plus)
         weight = F.importance_weights(proposal, alpha=alpha, beta=beta, tau_plus=tau_plus)
         constants: Record = {"fixed": fixed, "alpha": alpha, "beta": beta, "tau_plus": tau_plus}
         records += columns_of(constants, {"unlabeled_cdf": level, "weight": weight})
-    return frame(records)
+    return records
 
 
 def draw_weights(table: pl.DataFrame) -> Figure:
@@ -118,16 +114,10 @@ def draw_weights(table: pl.DataFrame) -> Figure:
     title = rf"Importance weights, $\tau^+$ = {table['tau_plus'][0]:g}"
     figure, axes = sized_panels(1, 2, title=title)
     for axis, fixed, varied in zip(axes, ("alpha", "beta"), ("beta", "alpha"), strict=True):
-        parts = table.filter(fixed=fixed).partition_by(varied, maintain_order=True)
-        for here, colour, line in zip(parts, LEVELS, LINES, strict=True):
-            label = rf"$\{varied}$ = {here[varied][0]:g}"
-            curve(axis, here, "unlabeled_cdf", "weight", Look(colour, line), label)
-        axis.set(
-            title=rf"$\{fixed}$ = {parts[0][fixed][0]:g}",
-            xlabel=r"CDF of unlabeled candidates $\Phi_{UN}$",
-            ylabel="importance weight $w$",
-            ylim=(0, None),
-        )
+        here = table.filter(fixed=fixed)
+        levels(axis, here, "unlabeled_cdf", "weight", by=varied)
+        axis.set(title=rf"$\{fixed}$ = {here[fixed][0]:g}", ylim=(0, None))
+        axis.set(xlabel=r"CDF of unlabeled candidates $\Phi_{UN}$", ylabel="importance weight $w$")
         legend_under(axis)
     return figure
 
@@ -148,7 +138,7 @@ def density_ratio(score: Float[Tensor, "*shape"], *, tau_plus: float) -> Float[T
     return score * (1 - tau_plus) / (1 - score * tau_plus)
 
 
-def sampling_bias(tau_plus: float) -> pl.DataFrame:
+def sampling_bias(settings: Settings, _seed: int = 0) -> list[Record]:
     """The curve with the jump, and the parts of it that the mixture model reaches.
 
     Records with ``kind`` "formula" trace the curve on both sides of the jump. Those with ``kind``
@@ -157,7 +147,7 @@ def sampling_bias(tau_plus: float) -> pl.DataFrame:
     Reference:
         Liu et al., ICML 2024, appendix "Sampling Bias Analysis".
     """
-    jump = 1 / tau_plus
+    tau_plus, jump = settings.tau_plus, 1 / settings.tau_plus
     near = torch.linspace(0, 0.99 * jump, 150, dtype=torch.float64)
     beyond = torch.linspace(1.01 * jump, 2 * jump, 150, dtype=torch.float64)
     score = torch.cat([near, beyond])
@@ -176,7 +166,7 @@ def sampling_bias(tau_plus: float) -> pl.DataFrame:
             {"kind": ATTAINED, "alpha": alpha, "tau_plus": tau_plus},
             {"score": positive / unlabeled, "ratio": positive / negative},
         )
-    return frame(records)
+    return records
 
 
 def draw_sampling_bias(table: pl.DataFrame) -> Figure:
@@ -193,10 +183,9 @@ def draw_sampling_bias(table: pl.DataFrame) -> Figure:
     axes[0].axvspan(jump, 2 * jump, color=FALSE_COLOUR, alpha=0.1, label="no density is there")
     axes[0].set(title="the formula on both sides", ylim=(-150, 150))
     curve(axes[1], below, "score", "ratio", Look("#c3c8cf"), lw=5)
-    parts = table.filter(kind=ATTAINED).partition_by("alpha", maintain_order=True)
-    lines = ("none", *LINES[1:])
-    for here, colour, line in reversed(list(zip(parts, LEVELS, lines, strict=True))):
-        look = Look(colour, line, "o" if line == "none" else "")
+    parts = parts_of(table.filter(kind=ATTAINED), "alpha")
+    looks = [Look(LEVELS[0], "none", "o"), *map(Look, LEVELS[1:], LINES[1:])]
+    for here, look in reversed(list(zip(parts, looks, strict=True))):
         label = rf"reached at $\alpha$ = {here['alpha'][0]:g}"
         curve(axes[1], here, "score", "ratio", look, label, lw=2, ms=6)
     axes[1].axvline(jump, color=FALSE_COLOUR, ls=":")
@@ -206,3 +195,26 @@ def draw_sampling_bias(table: pl.DataFrame) -> Figure:
         axis.set(xlabel=r"score $\hat{x}^+/m = p^+/p_d$", ylabel="$p^+/p^-$")
         legend_under(axis)
     return figure
+
+
+EXPERIMENTS = (
+    Experiment("densities", "densities of true and false negatives", densities, draw_densities),
+    Experiment(
+        "cdf-transform",
+        "proposal CDF against the CDF of unlabeled candidates",
+        cdf_transform,
+        draw_cdf_transform,
+    ),
+    Experiment(
+        "weights",
+        "importance weights at a fixed alpha and at a fixed beta",
+        weight_curves,
+        draw_weights,
+    ),
+    Experiment(
+        "sampling-bias",
+        "what the biased loss's score says of the density ratio",
+        sampling_bias,
+        draw_sampling_bias,
+    ),
+)

@@ -40,7 +40,7 @@ VARIANTS = tuple(name for name in TITLES if name.startswith("bayesian"))
 
 
 def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor]:
-    r"""Every estimator's value for each anchor.
+    r"""Every estimator's value for each anchor, by the names in :data:`TITLES`.
 
     =========================== ===============================================================
     ``supervised``              realised mean of the anchor's true negatives (Eq. "true"); NaN
@@ -54,46 +54,37 @@ def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor
     ``..._normalized``          the same, divided by the weights' mean
     =========================== ===============================================================
 
-    Values are by the names in :data:`TITLES`, float64.
-
     Reference:
         Liu et al., ICML 2024, Eqs. "true", "BiasedEstimator", "DCLEstimator" and "ome1"; Robinson
         et al., ICLR 2021, Eq. 4.
     """
-    observation = observed.unlabeled.exp()
-    counted = observed.true_negative
-    found = {
-        SUPERVISED: (observation * counted).sum(dim=1) / counted.sum(dim=1),
-        "biased": observation.mean(dim=1),
-    }
+    unlabeled, tau_plus = observed.unlabeled, settings.tau_plus
+    observation, counted = unlabeled.exp(), observed.true_negative
     # The losses know one positive logit; K positives enter as the logarithm of their mean.
     positive = observed.positives.logsumexp(dim=1) - math.log(observed.positives.shape[1])
-    count = observed.unlabeled.shape[1]
     floor = -1 / settings.temperature
-    debiased = F.debiased_loss(
-        positive, observed.unlabeled, tau_plus=settings.tau_plus, minimum_logit=floor
-    )
-    found["debiased"] = implied_mean(debiased, positive, count)
-    hard = F.hard_loss(
-        positive,
-        observed.unlabeled,
-        tau_plus=settings.tau_plus,
-        concentration=settings.concentration,
-        minimum_logit=floor,
-    )
-    found["hard"] = implied_mean(hard, positive, count)
+    losses = {
+        "debiased": F.debiased_loss(positive, unlabeled, tau_plus=tau_plus, minimum_logit=floor),
+        "hard": F.hard_loss(
+            positive,
+            unlabeled,
+            tau_plus=tau_plus,
+            concentration=settings.concentration,
+            minimum_logit=floor,
+        ),
+    }
+    values = {
+        SUPERVISED: (observation * counted).sum(dim=1) / counted.sum(dim=1),
+        "biased": observation.mean(dim=1),
+        **{name: implied_mean(losses[name], positive, unlabeled.shape[1]) for name in losses},
+    }
     for ranks in EXACT_RANKS:
         weight = F.logit_weights(
-            observed.unlabeled,
-            alpha=settings.alpha,
-            beta=settings.beta,
-            tau_plus=settings.tau_plus,
-            ranks=ranks,
+            unlabeled, alpha=settings.alpha, beta=settings.beta, tau_plus=tau_plus, ranks=ranks
         )
-        raw = (weight * observation).mean(dim=1)
-        found[f"bayesian_{ranks}"] = raw
-        found[f"bayesian_{ranks}_normalized"] = raw / weight.mean(dim=1)
-    return {name: found[name] for name in TITLES}
+        values[f"bayesian_{ranks}"] = (weight * observation).mean(dim=1)
+        values[f"bayesian_{ranks}_normalized"] = values[f"bayesian_{ranks}"] / weight.mean(dim=1)
+    return {name: values[name] for name in TITLES}
 
 
 def implied_mean(

@@ -9,7 +9,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bayescl.figures import panels
+from bayescl.figures import LEVELS, panels
 from bayescl_lab.paper.simulation.estimators import TITLES
 
 
@@ -55,6 +55,11 @@ def sized_panels(rows: int, columns: int, *, title: str) -> tuple[Figure, list[A
     return panels(rows, columns, width=max(width, 5.5), height=height, title=title)
 
 
+def parts_of(table: pl.DataFrame, *by: str) -> list[pl.DataFrame]:
+    """The rows of a table with equal values in some columns, in the order of the first ones."""
+    return table.partition_by(*by, maintain_order=True)
+
+
 def curve(
     axis: Axes,
     table: pl.DataFrame,
@@ -72,6 +77,12 @@ def curve(
     if band:
         low, high = table[f"{y}_low"], table[f"{y}_high"]
         axis.fill_between(table[x], low, high, color=look.colour, alpha=0.18, lw=0)
+
+
+def levels(axis: Axes, table: pl.DataFrame, x: str, y: str, *, by: str) -> None:
+    r"""A curve for each value of a column, which is named in Greek as in ``\alpha``."""
+    for part, colour, line in zip(parts_of(table, by), LEVELS, LINES, strict=True):
+        curve(axis, part, x, y, Look(colour, line), rf"$\{by}$ = {part[by][0]:g}")
 
 
 def bars(
@@ -95,23 +106,9 @@ def bars(
 
 
 def estimator_curves(
-    axis: Axes,
-    table: pl.DataFrame,
-    names: Sequence[str],
-    *,
-    x: str = "value",
-    y: str,
-    by: str = "estimator",
+    axis: Axes, table: pl.DataFrame, names: Sequence[str], x: str, y: str, *, by: str = "estimator"
 ) -> None:
     """One banded curve per estimator."""
     for name in names:
         here = table.filter(pl.col(by) == name)
         curve(axis, here, x, y, ESTIMATORS[name], TITLES[name], band=True)
-
-
-def label_swept(axis: Axes, parameter: str, y_label: str) -> None:
-    """Name the axes of a sweep; counts get a logarithmic axis."""
-    axis.set_xlabel(LABELS[parameter])
-    axis.set_ylabel(y_label)
-    if parameter in LOGARITHMIC:
-        axis.set_xscale("log", base=LOGARITHMIC[parameter])

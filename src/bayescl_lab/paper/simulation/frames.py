@@ -1,19 +1,21 @@
-"""Data frames of an experiment's records, and the statistics in them."""
+"""One experiment, the data frame of its records, and the statistics in them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
+from matplotlib.figure import Figure
 
 from bayescl.axes import Tensor
 from bayescl_lab._cores import usable_cores
+from bayescl_lab.paper.simulation.process import Settings
 
-Point = TypeVar("Point")
 Record = dict[str, str | float | int | None]
 Tick = Callable[[float], None]
 """Called with the share of an experiment that is done."""
@@ -22,6 +24,44 @@ SIGNIFICANT_DIGITS = 6
 """Significant digits: enough for any figure, and few enough to hide the order of a sum."""
 BAND = (0.05, 0.95)
 """Quantiles over draws that bound a curve's band."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One numerical experiment.
+
+    Args:
+        name: name on the command line and of the files.
+        summary: a short description.
+        measure: the records of one point, with the seed as its second argument.
+        draw: draws the figure from the table.
+        finding: what the table says in a sentence or two; nothing for curves.
+        points: what is measured, one after the other; default: the settings themselves.
+    """
+
+    name: str
+    summary: str
+    measure: Callable[[Any, int], Iterable[Record]]
+    draw: Callable[[pl.DataFrame], Figure]
+    finding: Callable[[pl.DataFrame], str] = lambda _: ""
+    points: Callable[[Settings], Sequence[Any]] = lambda settings: [settings]
+
+    def run(self, settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
+        """Measure every point, on one thread per core, and gather the records in order.
+
+        Tensor operations on tens of thousands of numbers gain nothing from several threads and lose
+        much on busy cores. So each operation runs on one thread, and points run in parallel;
+        ``tick`` is called after each point.
+        """
+        points, records = self.points(settings), list[Record]()
+        # The initializer's setting is that of the worker's own thread.
+        pool = ThreadPoolExecutor(usable_cores(), initializer=torch.set_num_threads, initargs=(1,))
+        with pool:
+            measured = pool.map(lambda point: self.measure(point, seed), points)
+            for number, rows in enumerate(measured, start=1):
+                records += rows
+                tick(number / len(points))
+        return frame(records)
 
 
 def frame(records: Iterable[Record]) -> pl.DataFrame:
@@ -43,27 +83,6 @@ def columns_of(constants: Record, columns: dict[str, Tensor]) -> list[Record]:
     """Records from columns of equal length, with the constants in each."""
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     return [{**constants, **dict(zip(columns, row, strict=True))} for row in rows]
-
-
-def measured(
-    points: Sequence[Point],
-    measure: Callable[[Point], Iterable[Record]],
-    tick: Tick = lambda _: None,
-) -> pl.DataFrame:
-    """Measure every point, on one thread per core, and gather the records in order.
-
-    Tensor operations on tens of thousands of numbers gain nothing from several threads and lose
-    much on busy cores. So each operation runs on one thread, and points run in parallel;
-    ``measure`` must not depend on other calls, and ``tick`` is called after each point.
-    """
-    records: list[Record] = []
-    # The initializer's setting is that of the worker's own thread.
-    pool = ThreadPoolExecutor(usable_cores(), initializer=torch.set_num_threads, initargs=(1,))
-    with pool:
-        for number, found in enumerate(pool.map(measure, points), start=1):
-            records += found
-            tick(number / len(points))
-    return frame(records)
 
 
 def banded(name: str, draws: Sequence[float] | Tensor) -> Record:
@@ -97,14 +116,10 @@ def fitted_rate(sizes: Sequence[float], values: Sequence[float]) -> tuple[float,
 
 
 def with_error(record: Record, column: str) -> str:
-    """A column's mean with its standard error, if it has one; nothing if the cell is empty.
+    """A column's mean with its standard error.
 
     Example:
         >>> with_error({"mse": 0.0012345, "mse_error": 0.0000121}, "mse")
         '0.00123 ± 1.2e-05'
     """
-    value = record[column]
-    if value is None or isinstance(value, str):
-        return value or ""
-    error = record.get(f"{column}_error")
-    return f"{value:.4g}" if error is None else f"{value:.3g} ± {error:.1e}"
+    return f"{record[column]:.3g} ± {record[f'{column}_error']:.1e}"

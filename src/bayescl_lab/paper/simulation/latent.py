@@ -26,13 +26,8 @@ from bayescl.functional import (
     same_class,
     trust_of_agreement,
 )
-from bayescl_lab.paper.simulation.figures import Look, bars, curve, sized_panels
-from bayescl_lab.paper.simulation.frames import (
-    Record,
-    Tick,
-    banded,
-    measured,
-)
+from bayescl_lab.paper.simulation.figures import Look, bars, curve, parts_of, sized_panels
+from bayescl_lab.paper.simulation.frames import Experiment, Record, banded
 from bayescl_lab.paper.simulation.process import Settings, generator
 
 DIM, KAPPA, NOISE = 32, 30.0, 0.5
@@ -63,8 +58,10 @@ SWEPT_WITH_NOISE = ("0.5", "1", "together")
 
 
 class Point(NamedTuple):
-    """One setting: number of components, sizes of classes, and noise."""
+    """One setting: the number of classes and of draws, components, sizes of classes and noise."""
 
+    num_classes: int
+    draws: int
     swept: str
     components: str
     classes: Classes
@@ -79,47 +76,29 @@ class Items(NamedTuple):
     labels: Int[Tensor, " items"]
 
 
-def latent(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
-    """Measure how well fitted components find classes, over their number and the views' noise.
+def _points(settings: Settings, *names: str) -> list[Point]:
+    """Points over the number of components.
 
     ``settings.tau_plus`` is the share of an average class, so there are ``1 / tau_plus`` classes.
     There are half as many repetitions as ``draws``, since one draw holds some hundred thousand
     pairs.
-
-    Returns:
-        One record per setting: agreement of views and trust, the mean posterior of pairs of one
-        class and of two, calibration error, and precision and recall of pairs with a posterior
-        above 1/2; precision is over draws with such a pair, and empty if fewer than two have one.
-        The posterior is taken before trust.
     """
-    points = [
-        Point("components", components, classes, NOISE)
+    count, draws = max(2, round(1 / settings.tau_plus)), max(2, settings.draws // 2)
+    return [
+        Point(count, draws, "components", name, classes, NOISE)
         for classes in SIZES
-        for components in COMPONENTS
+        for name in names
     ]
-    points += [
-        Point("noise", components, "equal", noise)
+
+
+def latent_points(settings: Settings) -> list[Point]:
+    """Points over the number of components, and over the noise of views."""
+    points = _points(settings, *COMPONENTS)
+    return points + [
+        points[0]._replace(swept="noise", components=components, noise=noise)
         for components in SWEPT_WITH_NOISE
         for noise in NOISES
     ]
-    return measured(points, lambda point: [_measured(point, settings, seed)], tick)
-
-
-def latent_calibration(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
-    """Compare the posterior of pairs with the frequency of one class, in bins of its value.
-
-    The settings are as for :func:`latent`.
-
-    Returns:
-        One record per setting and bin: the mean posterior, the share of pairs of one class, with
-        band over draws and standard error, and the number of pairs.
-    """
-    points = [
-        Point("components", components, classes, NOISE)
-        for classes in SIZES
-        for components in (KNOWN, *COMPONENTS)
-    ]
-    return measured(points, lambda point: _binned(point, settings, seed), tick)
 
 
 def class_sizes(count: int, classes: Classes) -> Float[Tensor, " classes"]:
@@ -158,19 +137,13 @@ def sample_component(
     return cosine * directions + (1 - cosine.square()).sqrt() * F.normalize(around, dim=1)
 
 
-def _draws(settings: Settings) -> int:
-    """Number of repetitions."""
-    return max(2, settings.draws // 2)
-
-
-def _drawn(
-    point: Point, count: int, seed: int, draw: int
-) -> tuple[Items, Items, Float[Tensor, "classes dim"]]:
+def _drawn(point: Point, seed: int, draw: int) -> tuple[Items, Items, Float[Tensor, "classes dim"]]:
     """Items to remember, items to evaluate, and the directions of their classes."""
     # Whatever is fitted to them, the items are the same.
-    source = generator(seed, "latent", point.classes, point.noise, count, draw)
-    directions = F.normalize(torch.randn(count, DIM, generator=source, dtype=torch.float64), dim=1)
-    shares = class_sizes(count, point.classes)
+    source = generator(seed, "latent", point.classes, point.noise, point.num_classes, draw)
+    directions = torch.randn(point.num_classes, DIM, generator=source, dtype=torch.float64)
+    directions = F.normalize(directions, dim=1)
+    shares = class_sizes(point.num_classes, point.classes)
 
     def items(rows: int) -> Items:
         labels = torch.multinomial(shares, rows, replacement=True, generator=source)
@@ -183,25 +156,28 @@ def _drawn(
 
 
 def _posterior(
-    point: Point, settings: Settings, seed: int, draw: int
+    point: Point, seed: int, draw: int
 ) -> tuple[Float[Tensor, " pairs"], Tensor, Float[Tensor, " mixtures"]]:
     """Posterior of all pairs of evaluated items, whether they are of one class, and agreement."""
-    count = max(2, round(1 / settings.tau_plus))
-    remembered, judged, directions = _drawn(point, count, seed, draw)
+    remembered, judged, directions = _drawn(point, seed, draw)
     if point.components == KNOWN:
-        shares = _known_responsibilities(judged, directions, class_sizes(count, point.classes))
+        sizes = class_sizes(point.num_classes, point.classes)
+        shares = _known_responsibilities(judged, directions, sizes)
         posterior, agreement = shares @ shares.T, torch.ones(1, dtype=torch.float64)
     else:
-        sizes = [max(1, round(each * count)) for each in COMPONENTS[point.components]]
-        source = generator(seed, "latent fit", *sizes, draw)
-        found = fit_latent_classes(remembered.view_1, remembered.view_2, sizes, generator=source)
-        shares, agreement = item_responsibilities(judged.view_1, judged.view_2, found)
-        whole = torch.ones(len(sizes), dtype=shares.dtype)
-        posterior = same_class(shares, shares, trust=whole, transitions=found.transitions)
-    posterior = posterior.clamp(0, 1)
+        fitted = [
+            max(1, round(ratio * point.num_classes)) for ratio in COMPONENTS[point.components]
+        ]
+        source = generator(seed, "latent fit", *fitted, draw)
+        mixtures = fit_latent_classes(
+            remembered.view_1, remembered.view_2, fitted, generator=source
+        )
+        shares, agreement = item_responsibilities(judged.view_1, judged.view_2, mixtures)
+        whole = torch.ones(len(fitted), dtype=shares.dtype)
+        posterior = same_class(shares, shares, trust=whole, transitions=mixtures.transitions)
     rows, columns = torch.triu_indices(JUDGED, JUDGED, offset=1)
     alike = judged.labels[rows] == judged.labels[columns]
-    return posterior[rows, columns], alike, agreement
+    return posterior.clamp(0, 1)[rows, columns], alike, agreement
 
 
 def _known_responsibilities(
@@ -214,12 +190,19 @@ def _known_responsibilities(
     return responsibilities(rows, mixtures)
 
 
-def _measured(point: Point, settings: Settings, seed: int) -> Record:
-    """All figures of one setting."""
+def latent(point: Point, seed: int) -> list[Record]:
+    """Measure how well fitted components find classes.
+
+    Returns:
+        One record: agreement of views and trust, the mean posterior of pairs of one class and of
+        two, calibration error, and precision and recall of pairs with a posterior above 1/2;
+        precision is over draws with such a pair, and empty if fewer than two have one. The
+        posterior is taken before trust.
+    """
     columns: dict[str, list[float]] = {}
     precise = []
-    for draw in range(_draws(settings)):
-        posterior, alike, agreement = _posterior(point, settings, seed, draw)
+    for draw in range(point.draws):
+        posterior, alike, agreement = _posterior(point, seed, draw)
         sure = posterior > 0.5
         predicted, observed, count = _bins(posterior, alike)
         here = {
@@ -234,10 +217,10 @@ def _measured(point: Point, settings: Settings, seed: int) -> Record:
             columns.setdefault(name, []).append(float(value))
         if bool(sure.any()):
             precise.append(float(alike[sure].double().mean()))
-    record: Record = dict(point._asdict())
+    record: Record = dict(zip(point._fields[2:], point[2:], strict=True))
     for name, values in {**columns, "precision": precise}.items():
         record |= banded(name, values)
-    return record
+    return [record]
 
 
 def _bins(
@@ -252,12 +235,15 @@ def _bins(
     return predicted, zeros.index_add(0, place, alike.double()) / some, count
 
 
-def _binned(point: Point, settings: Settings, seed: int) -> list[Record]:
-    """The bins in which two draws or more have pairs; draws without any do not count there."""
-    draws = [
-        torch.stack(_bins(*_posterior(point, settings, seed, draw)[:2]))
-        for draw in range(_draws(settings))
-    ]
+def latent_calibration(point: Point, seed: int) -> list[Record]:
+    """Compare the posterior of pairs with the frequency of one class, in bins of its value.
+
+    Returns:
+        One record per bin in which two draws or more have pairs; draws without any do not count
+        there: the mean posterior, the share of pairs of one class, with band over draws and
+        standard error, and the number of pairs.
+    """
+    draws = [torch.stack(_bins(*_posterior(point, seed, draw)[:2])) for draw in range(point.draws)]
     predicted, observed, count = torch.stack(draws).unbind(dim=1)
     records: list[Record] = []
     for column in range(BINS):
@@ -297,26 +283,22 @@ _UNIT = (-0.03, 1.03)
 def draw_latent(table: pl.DataFrame) -> Figure:
     """What is found over the number of components and over noise, and agreement as its sign."""
     figure, axes = sized_panels(2, 2, title="Latent classes: what fitted components find")
-    swept = table.filter(swept="components").partition_by("classes", maintain_order=True)
-    for axis, here in zip(axes[:2], swept, strict=True):
+    over_noise = table.filter(swept="noise")
+    for axis, here in zip(
+        axes, parts_of(table.filter(swept="components"), "classes"), strict=False
+    ):
         _draw_figures(axis, here.with_row_index("place"), "place")
         axis.set_xticks(range(len(here)), here["components"].to_list())
         axis.set(title=_title(here), xlabel="components per class")
-    over_noise = table.filter(swept="noise")
     _draw_figures(axes[2], over_noise.filter(components="together"), "noise")
     axes[2].set(title="2, 3, 4 and 6 components together", xlabel="length of a view's noise")
-    for here in over_noise.partition_by("components", maintain_order=True):
+    for here in parts_of(over_noise, "components"):
         name = here["components"][0]
         label = f"{_NAMES.get(name, name)} per class"
         curve(axes[3], here.drop_nulls("precision"), "agreement", "precision", _LOOKS[name], label)
     axes[3].axvspan(0.5, 0.8, color=NEUTRAL, alpha=0.12, label="trust rises from 0 to 1")
-    axes[3].set(
-        title="as noise grows, from right to left",
-        xlabel="agreement of views",
-        ylabel="precision of pairs above 1/2",
-        xlim=(0, 1.02),
-        ylim=_UNIT,
-    )
+    axes[3].set(title="as noise grows, from right to left", xlim=(0, 1.02), ylim=_UNIT)
+    axes[3].set(xlabel="agreement of views", ylabel="precision of pairs above 1/2")
     legend_under(axes[3], columns=1, size=8)
     return figure
 
@@ -329,22 +311,30 @@ def _draw_figures(axis: Axes, table: pl.DataFrame, x: str) -> None:
     legend_under(axis, size=8)
 
 
+def latent_finding(table: pl.DataFrame) -> str:
+    """What do fitted components find?"""
+    names = {"together": "2, 3, 4 and 6 per class", "1": "one per class", "0.5": "half as many"}
+    here = table.filter(swept="components", classes="equal").drop_nulls("precision")
+    found = [
+        f"{names[row['components']]}: precision {row['precision']:.0%}, recall "
+        f"{row['recall']:.0%}, agreement of views {row['agreement']:.2f}"
+        for row in here.rows(named=True)
+        if row["components"] in names
+    ]
+    return f"Pairs with a posterior above 1/2, by components. {'; '.join(found)}."
+
+
 def draw_latent_calibration(table: pl.DataFrame) -> Figure:
     """Posterior against the share of pairs of one class, by the number of components."""
     figure, axes = sized_panels(1, 2, title="Latent classes: posterior against frequency")
-    for axis, here in zip(axes, table.partition_by("classes", maintain_order=True), strict=True):
+    for axis, here in zip(axes, parts_of(table, "classes"), strict=True):
         axis.plot([0, 1], [0, 1], color=NEUTRAL, ls=":", lw=1.2, label="exact")
-        for part in here.partition_by("components", maintain_order=True):
+        for part in parts_of(here, "components"):
             name = part["components"][0]
             label = _NAMES.get(name, name)
             bars(axis, part, "posterior", "share", _LOOKS[name], label, errors=True, lw=1.2)
-        axis.set(
-            title=_title(here),
-            xlabel="posterior of one class",
-            ylabel="share of pairs of one class",
-            xlim=_UNIT,
-            ylim=_UNIT,
-        )
+        axis.set(title=_title(here), xlim=_UNIT, ylim=_UNIT)
+        axis.set(xlabel="posterior of one class", ylabel="share of pairs of one class")
     legend_below(figure, axes[0], note="components per class; bars: two standard errors")
     return figure
 
@@ -352,3 +342,33 @@ def draw_latent_calibration(table: pl.DataFrame) -> Figure:
 def _title(table: pl.DataFrame) -> str:
     """The title of a panel of classes of one kind."""
     return f"classes of {'one size' if table['classes'][0] == 'equal' else 'sizes 5:1'}"
+
+
+def calibration_finding(table: pl.DataFrame) -> str:
+    """How far is the posterior of latent classes from the frequency of pairs of one class?"""
+    gap = (pl.col("share") - pl.col("posterior")).abs()
+    errors = table.group_by("components", maintain_order=True).agg(
+        (gap * pl.col("pairs")).sum() / pl.col("pairs").sum()
+    )
+    gaps = ", ".join(f"{name} {error:.3f}" for name, error in errors.iter_rows())
+    return f"Mean distance of posterior and frequency, by components per class: {gaps}."
+
+
+EXPERIMENTS = (
+    Experiment(
+        "latent",
+        "what latent classes find, over components, sizes of classes and noise of views",
+        latent,
+        draw_latent,
+        latent_finding,
+        latent_points,
+    ),
+    Experiment(
+        "latent-calibration",
+        "posterior of latent classes against the frequency of pairs of one class",
+        latent_calibration,
+        draw_latent_calibration,
+        calibration_finding,
+        lambda settings: _points(settings, KNOWN, *COMPONENTS),
+    ),
+)

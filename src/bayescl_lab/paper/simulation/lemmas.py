@@ -40,7 +40,7 @@ from bayescl.axes import Float, PerAnchor, Tensor
 from bayescl.checks import check_count, check_interval
 from bayescl.figures import FALSE_COLOUR, LEVELS, NEUTRAL, legend_below
 from bayescl.functional.ranks import EXACT_RANKS, Ranks
-from bayescl_lab.paper.simulation.estimators import true_negative_mean
+from bayescl_lab.paper.simulation.estimators import TITLES, true_negative_mean
 from bayescl_lab.paper.simulation.figures import (
     BAND_NOTE,
     ESTIMATORS,
@@ -51,14 +51,15 @@ from bayescl_lab.paper.simulation.figures import (
     bars,
     curve,
     estimator_curves,
+    parts_of,
     sized_panels,
 )
 from bayescl_lab.paper.simulation.frames import (
+    Experiment,
     Record,
-    Tick,
     banded,
     fitted_rate,
-    measured,
+    with_error,
 )
 from bayescl_lab.paper.simulation.process import (
     Observations,
@@ -81,9 +82,8 @@ BAYESIAN = {f"bayesian_{ranks}": ranks for ranks in EXACT_RANKS}
 
 def _with_fewer_anchors(settings: Settings, scores: int, fewest: int) -> Settings:
     """The settings, with fewer anchors if there are many candidates."""
-    return replace(
-        settings, anchors=min(settings.anchors, max(fewest, scores // settings.candidates))
-    )
+    most = max(fewest, scores // settings.candidates)
+    return replace(settings, anchors=min(settings.anchors, most))
 
 
 def _bayesian_loss(chunk: Observations, settings: Settings, ranks: Ranks) -> PerAnchor:
@@ -98,50 +98,45 @@ def _bayesian_loss(chunk: Observations, settings: Settings, ranks: Ranks) -> Per
     )
 
 
-def reliability(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
+def mixtures(settings: Settings) -> list[Settings]:
+    """The settings and two other pairs of ``alpha`` and ``tau_plus``, and all with 8 candidates."""
+    pairs = [(settings.alpha, settings.tau_plus), *OTHER_MIXTURES]
+    return [
+        replace(settings, alpha=alpha, tau_plus=tau_plus, candidates=candidates, beta=0.5)
+        for candidates in dict.fromkeys((settings.candidates, FEW_CANDIDATES))
+        for alpha, tau_plus in dict.fromkeys(pairs)
+    ]
+
+
+def reliability(settings: Settings, seed: int) -> list[Record]:
     """Compare the posterior with the frequency of true negatives, in bins of equal rank.
 
     Each anchor's candidates are split by rank into 16 groups (fewer if there are fewer candidates),
-    whose members have nearly equal posteriors. Two other pairs of ``alpha`` and ``tau_plus`` are
-    measured too, and all three also with 8 candidates.
+    whose members have nearly equal posteriors.
 
     Returns:
-        One record per setting, kind of ranks and bin: the mean posterior, the share of true
-        negatives with its band over draws and standard error, and their difference ``excess``
-        (share less posterior).
+        One record per kind of ranks and bin: the mean posterior, the share of true negatives with
+        its band over draws and standard error, and their difference ``excess`` (share less
+        posterior).
 
     Reference:
         Liu et al., ICML 2024, Lemma 1 and Eq. "poster".
     """
-    mixtures = [(settings.alpha, settings.tau_plus), *OTHER_MIXTURES]
-    points = [
-        replace(settings, alpha=alpha, tau_plus=tau_plus, candidates=candidates, beta=0.5)
-        for candidates in dict.fromkeys((settings.candidates, FEW_CANDIDATES))
-        for alpha, tau_plus in dict.fromkeys(mixtures)
-    ]
-    return measured(points, lambda point: _reliability(point, seed), tick)
-
-
-def _reliability(settings: Settings, seed: int) -> list[Record]:
-    """All bins of one setting, for both kinds of ranks."""
     draws: dict[Ranks, list[Tensor]] = {ranks: [] for ranks in EXACT_RANKS}
+    place: Record = {name: getattr(settings, name) for name in ("alpha", "tau_plus", "candidates")}
     for index in range(settings.draws):
-        path = ("reliability", settings.alpha, settings.tau_plus, settings.candidates, index)
-        chunks = list(observe(settings, generator(seed, *path)))
-        orders = [chunk.unlabeled.argsort(dim=1) for chunk in chunks]
+        chunks = list(observe(settings, generator(seed, "reliability", *place.values(), index)))
         for ranks, drawn in draws.items():
-            drawn.append(_bins(chunks, orders, settings, ranks))
+            drawn.append(_rank_bins(chunks, settings, ranks))
     records: list[Record] = []
     for ranks, drawn in draws.items():
-        posteriors, shares = torch.stack(drawn).unbind(dim=1)  # [draws, bins] each
-        for column in range(shares.shape[1]):
-            posterior = float(posteriors[:, column].mean())
+        # [draws, bins] each
+        posteriors, shares = torch.stack(drawn).unbind(dim=1)
+        for column, posterior in enumerate(posteriors.mean(dim=0).tolist()):
             share = banded("share", shares[:, column])
             records.append(
                 {
-                    "alpha": settings.alpha,
-                    "tau_plus": settings.tau_plus,
-                    "candidates": settings.candidates,
+                    **place,
                     "ranks": ranks,
                     "bin": column + 1,
                     "posterior": posterior,
@@ -152,24 +147,24 @@ def _reliability(settings: Settings, seed: int) -> list[Record]:
     return records
 
 
-def _bins(
-    chunks: list[Observations], orders: list[Tensor], settings: Settings, ranks: Ranks
+def _rank_bins(
+    chunks: list[Observations], settings: Settings, ranks: Ranks
 ) -> Float[Tensor, "two bins"]:
     """Mean posterior and share of true negatives by group of ranks."""
     posteriors, labels = [], []
-    for chunk, order in zip(chunks, orders, strict=True):
+    for chunk in chunks:
+        order = chunk.unlabeled.argsort(dim=1)
         cdf = F.empirical_cdf(chunk.unlabeled, ranks=ranks)
         proposal = F.proposal_cdf(cdf, alpha=settings.alpha, tau_plus=settings.tau_plus)
         posterior = F.posterior(proposal, alpha=settings.alpha, tau_plus=settings.tau_plus)
         posteriors.append(posterior.gather(1, order))
         labels.append(chunk.true_negative.gather(1, order).double())
     groups = min(BINS, settings.candidates)
-    return torch.stack(
-        [
-            torch.stack([part.mean() for part in torch.cat(rows).tensor_split(groups, dim=1)])
-            for rows in (posteriors, labels)
-        ]
-    )
+    means = [
+        [float(part.mean()) for part in torch.cat(rows).tensor_split(groups, dim=1)]
+        for rows in (posteriors, labels)
+    ]
+    return torch.tensor(means, dtype=torch.float64)
 
 
 def draw_reliability(table: pl.DataFrame) -> Figure:
@@ -180,8 +175,9 @@ def draw_reliability(table: pl.DataFrame) -> Figure:
     for axis, (ranks, count) in zip(axes, panels, strict=True):
         axis.plot([0, 1], [0, 1], color=NEUTRAL, ls=":", lw=1.2, label="exact")
         here = table.filter(candidates=count, ranks=ranks)
-        mixtures = here.partition_by("alpha", "tau_plus", maintain_order=True)
-        for part, colour, marker in zip(mixtures, LEVELS, MARKERS, strict=False):
+        for part, colour, marker in zip(
+            parts_of(here, "alpha", "tau_plus"), LEVELS, MARKERS, strict=False
+        ):
             label = rf"$\alpha$ = {part['alpha'][0]:g}, $\tau^+$ = {part['tau_plus'][0]:g}"
             bars(axis, part, "posterior", "share", Look(colour, "none", marker), label)
         axis.set(
@@ -195,8 +191,20 @@ def draw_reliability(table: pl.DataFrame) -> Figure:
     return figure
 
 
-def convergence(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
-    """Measure each loss less the supervised loss, over numbers of candidates.
+def reliability_finding(table: pl.DataFrame) -> str:
+    """How far is the posterior from the frequency of true negatives?"""
+    worst = table.group_by("ranks", "candidates", maintain_order=True).agg(
+        pl.col("excess").abs().max()
+    )
+    gaps = [
+        f"{gap:.3f} with {ranks} ranks of {candidates} candidates"
+        for ranks, candidates, gap in worst.iter_rows()
+    ]
+    return f"Posterior and share of true negatives differ by at most {', '.join(gaps)}."
+
+
+def convergence(settings: Settings, seed: int) -> list[Record]:
+    """Measure each loss less the supervised loss.
 
     The supervised loss has the same number of candidates, all true negatives and drawn separately;
     the anchor and its positive are shared. The positive is the first that the process draws, and
@@ -204,22 +212,13 @@ def convergence(settings: Settings, seed: int, tick: Tick = lambda _: None) -> p
     a draw holds at most some hundred thousand scores.
 
     Returns:
-        One record per number of candidates and loss: the mean over anchors of its difference to
-        the supervised loss, averaged over draws, with band and standard error, and the mean
-        supervised loss.
+        One record per loss: the mean over anchors of its difference to the supervised loss,
+        averaged over draws, with band and standard error, and the mean supervised loss.
 
     Reference:
         Liu et al., ICML 2024, Lemma 2 and Eq. "SupLoss".
     """
-    points = [
-        _with_fewer_anchors(replace(settings, candidates=count), scores=2**17, fewest=1)
-        for count in CANDIDATES
-    ]
-    return measured(points, lambda point: _convergence(point, seed), tick)
-
-
-def _convergence(settings: Settings, seed: int) -> list[Record]:
-    """All losses at one number of candidates."""
+    settings = _with_fewer_anchors(settings, scores=2**17, fewest=1)
     gaps: dict[str, list[float]] = {}
     supervised = []
     for index in range(settings.draws):
@@ -265,7 +264,7 @@ def draw_convergence(table: pl.DataFrame) -> Figure:
     """Each loss less the supervised loss, over the number of candidates."""
     figure, axes = sized_panels(1, 2, title="Lemma 2: difference to the supervised loss")
     names = table["loss"].unique(maintain_order=True).to_list()
-    estimator_curves(axes[0], table, names, x="candidates", y="gap", by="loss")
+    estimator_curves(axes[0], table, names, "candidates", "gap", by="loss")
     axes[0].set(title="single draws scatter", ylabel="loss less supervised loss, nats")
     for name in names:
         here = table.filter(loss=name)
@@ -277,6 +276,14 @@ def draw_convergence(table: pl.DataFrame) -> Figure:
         axis.set_xlabel(LABELS["candidates"])
     legend_below(figure, axes[0], columns=2, note=BAND_NOTE.replace("line", "left: line"))
     return figure
+
+
+def convergence_finding(table: pl.DataFrame) -> str:
+    """Does the Bayesian loss tend to the supervised loss?"""
+    most = table.filter(pl.col("candidates") == pl.col("candidates").max())
+    gaps = [f"{TITLES[row['loss']]} {with_error(row, 'gap')}" for row in most.rows(named=True)]
+    where = f"at N = {most['candidates'][0]}, in nats"
+    return f"Difference to the supervised loss {where}: {', '.join(gaps)}."
 
 
 def stated_bound(candidates: int, tau_plus: float) -> float:
@@ -303,21 +310,11 @@ def mended_bound(candidates: int, tau_plus: float) -> float:
     return stated_bound(candidates, tau_plus) * (math.e**2 - 1) / 2 / (1 - tau_plus) ** 2
 
 
-def error_bound(settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
-    """Measure the error of the Bayesian loss beside both bounds.
+def lemma_3_points(settings: Settings) -> list[tuple[str, Settings]]:
+    """Numbers of candidates at the settings' prior, and priors at their number of candidates.
 
     Every anchor's scores lie in [-1, 1] at temperature 1, as the lemma assumes, with a uniform
-    proposal over the whole interval, the widest of the family. The error is measured over numbers
-    of candidates at the settings' ``tau_plus``, and over priors at the settings' number of
-    candidates.
-
-    Returns:
-        One record per axis (``"candidates"`` or ``"tau_plus"``), alpha, point and estimator: the
-        mean absolute error of the loss, averaged over draws, with band and standard error, and
-        the bounds.
-
-    Reference:
-        Liu et al., ICML 2024, Lemma 3 and its proof.
+    proposal over the whole interval, the widest of the family.
     """
     lemma = replace(settings, proposal="script", gamma=0.0, temperature=1.0, beta=0.5)
     points = []
@@ -325,24 +322,29 @@ def error_bound(settings: Settings, seed: int, tick: Tick = lambda _: None) -> p
         here = replace(lemma, alpha=alpha)
         points += [("candidates", replace(here, candidates=count)) for count in CANDIDATES]
         points += [("tau_plus", replace(here, tau_plus=prior)) for prior in PRIORS]
-    return measured(points, lambda point: _error_bound(*point, seed), tick)
+    return points
 
 
-def _error_bound(axis: str, settings: Settings, seed: int) -> list[Record]:
-    """Both kinds of ranks at one point."""
+def error_bound(point: tuple[str, Settings], seed: int) -> list[Record]:
+    """Measure the error of the Bayesian loss beside both bounds.
+
+    Returns:
+        One record per estimator, with its axis (``"candidates"`` or ``"tau_plus"``): the mean
+        absolute error of the loss, averaged over draws, with band and standard error, and the
+        bounds.
+
+    Reference:
+        Liu et al., ICML 2024, Lemma 3 and its proof.
+    """
+    axis, settings = point
     settings = _with_fewer_anchors(settings, scores=2**15, fewest=50)
     errors: dict[str, list[float]] = {name: [] for name in BAYESIAN}
-    alpha, count = settings.alpha, settings.candidates
+    alpha, tau_plus, count = settings.alpha, settings.tau_plus, settings.candidates
     for index in range(settings.draws):
         sums = dict.fromkeys(BAYESIAN, 0.0)
-        source = generator(seed, "bound", alpha, settings.tau_plus, count, index)
-        for chunk in observe(settings, source):
-            truth = true_negative_mean(
-                chunk.proposals,
-                len(chunk.unlabeled),
-                alpha=alpha,
-                temperature=settings.temperature,
-            )
+        for chunk in observe(settings, generator(seed, "bound", alpha, tau_plus, count, index)):
+            size, temperature = len(chunk.unlabeled), settings.temperature
+            truth = true_negative_mean(chunk.proposals, size, alpha=alpha, temperature=temperature)
             limit = torch.log1p(count * truth / chunk.positives[:, 0].exp())
             for name, ranks in BAYESIAN.items():
                 sums[name] += float((_bayesian_loss(chunk, settings, ranks) - limit).abs().sum())
@@ -352,13 +354,13 @@ def _error_bound(axis: str, settings: Settings, seed: int) -> list[Record]:
         {
             "axis": axis,
             "alpha": alpha,
-            "tau_plus": settings.tau_plus,
+            "tau_plus": tau_plus,
             "candidates": count,
             "anchors": settings.anchors,
             "estimator": name,
             **banded("error", values),
-            "bound": stated_bound(count, settings.tau_plus),
-            "mended_bound": mended_bound(count, settings.tau_plus),
+            "bound": stated_bound(count, tau_plus),
+            "mended_bound": mended_bound(count, tau_plus),
         }
         for name, values in errors.items()
     ]
@@ -374,8 +376,7 @@ def draw_error_bound(table: pl.DataFrame) -> Figure:
     figure, axes = sized_panels(1, 2, title="Lemma 3: error of the Bayesian loss (upper ranks)")
     fixed = {"candidates": ("tau_plus", r"\tau^+"), "tau_plus": ("candidates", "N")}
     for axis, (swept, (other, symbol)) in zip(axes, fixed.items(), strict=True):
-        here = table.filter(axis=swept, estimator="bayesian_upper")
-        parts = here.partition_by("alpha", maintain_order=True)
+        parts = parts_of(table.filter(axis=swept, estimator="bayesian_upper"), "alpha")
         for part, colour, line, marker in zip(parts, LEVELS, LINES, MARKERS, strict=False):
             label = rf"measured, $\alpha$ = {part['alpha'][0]:g}"
             if swept == "candidates":
@@ -385,9 +386,48 @@ def draw_error_bound(table: pl.DataFrame) -> Figure:
         curve(axis, parts[0], swept, "bound", Look(FALSE_COLOUR), stated)
         mended = "bound as the mended proof gives it"
         curve(axis, parts[0], swept, "mended_bound", Look(NEUTRAL, "--"), mended)
-        axis.set_yscale("log")
-        axis.set(xlabel=LABELS[swept], ylabel="mean |error| of the loss, nats")
-        axis.set_title(f"${symbol}$ = {here[other][0]:g}")
+        axis.set(xlabel=LABELS[swept], ylabel="mean |error| of the loss, nats", yscale="log")
+        axis.set_title(f"${symbol}$ = {parts[0][other][0]:g}")
     axes[0].set_xscale("log", base=2)
     legend_below(figure, axes[0], columns=2, note=BAND_NOTE)
     return figure
+
+
+def error_bound_finding(table: pl.DataFrame) -> str:
+    """Does the error stay below the bounds?"""
+    above = table.filter(pl.col("error") > pl.col("bound"))
+    priors = ", ".join(f"{prior:g}" for prior in above["tau_plus"].unique().sort())
+    mended = len(table.filter(pl.col("error") > pl.col("mended_bound")))
+    where = f": it is above at tau_plus = {priors}" if priors else ""
+    return (
+        f"The error is below the stated bound in {len(table) - len(above)} of {len(table)} "
+        f"cases{where}. It is above the corrected bound in {mended}."
+    )
+
+
+EXPERIMENTS = (
+    Experiment(
+        "lemma-1",
+        "posterior against the frequency of true negatives",
+        reliability,
+        draw_reliability,
+        reliability_finding,
+        mixtures,
+    ),
+    Experiment(
+        "lemma-2",
+        "Bayesian loss against the supervised loss as N grows",
+        convergence,
+        draw_convergence,
+        convergence_finding,
+        lambda settings: [replace(settings, candidates=count) for count in CANDIDATES],
+    ),
+    Experiment(
+        "lemma-3",
+        "error of the Bayesian loss under its bound",
+        error_bound,
+        draw_error_bound,
+        error_bound_finding,
+        lemma_3_points,
+    ),
+)

@@ -24,25 +24,21 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from bayescl import functional as F
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.checks import (
-    check_choice,
-    check_count,
-    check_interval,
-    check_non_negative,
-    check_positive,
-)
+from bayescl.checks import check_count
+from bayescl_lab._fields import Count, NonNegative, Positive, at_least, between
 
 Proposal = Literal["slide", "script", "normal"]
-PROPOSALS = ("slide", "script", "normal")
-SAMPLERS = ("inversion", "accept-reject")
+Sampler = Literal["inversion", "accept-reject"]
+SAMPLERS: tuple[Sampler, ...] = get_args(Sampler)
 
 HALF_WIDTH = 0.5
 """Half the length of a sliding interval."""
@@ -58,19 +54,19 @@ HIGHEST_LOGIT = 350.0
 class Settings:
     """One point in the parameter space of the numerical experiments.
 
-    Args:
-        anchors: number M of anchors in one draw of the experiment, at least 1.
-        candidates: number N of unlabeled candidates of each anchor, at least 1.
-        alpha: probability that a positive outscores a negative, in [0.5, 1].
-        beta: hardness that the Bayesian estimators aim at, in [0.5, 1].
-        gamma: how far an anchor's interval may slide, in [0, 1].
-        tau_plus: prior probability that a candidate is a positive, in (0, 1).
-        temperature: softmax scale t, which divides scores; positive.
-        positives: number K of positives that the debiased and hard estimators see, at least 1.
-        concentration: exponent of the hard estimator, at least 0.
-        proposal: ``"slide"``, ``"script"`` or ``"normal"``.
-        sampler: ``"inversion"`` or ``"accept-reject"``.
-        draws: number of repetitions of an experiment, at least 2 for the bands.
+    Attributes:
+        anchors: number M of anchors in one draw of the experiment.
+        candidates: number N of unlabeled candidates of each anchor.
+        alpha: probability that a positive outscores a negative.
+        beta: hardness that the Bayesian estimators aim at.
+        gamma: how far an anchor's interval may slide.
+        tau_plus: prior probability that a candidate is a positive.
+        temperature: softmax scale t, which divides scores.
+        positives: number K of positives that the debiased and hard estimators see.
+        concentration: exponent of the hard estimator.
+        proposal: the family of proposal distributions.
+        sampler: how scores are drawn.
+        draws: number of repetitions of an experiment.
 
     Raises:
         ValueError: if a parameter is out of range.
@@ -78,58 +74,35 @@ class Settings:
     Example:
         >>> Settings().candidates
         64
-        >>> Settings(alpha=0.3)
-        Traceback (most recent call last):
-            ...
-        ValueError: alpha must lie in [0.5, 1], got 0.3
 
     Reference:
         Liu et al., ICML 2024, appendix "Parameter Settings".
     """
 
-    anchors: int = 1000
-    candidates: int = 64
-    alpha: float = 0.9
-    beta: float = 0.5
-    gamma: float = 0.1
-    tau_plus: float = 0.1
-    temperature: float = 0.5
-    positives: int = 10
-    concentration: float = 1.0
+    anchors: Count = 1000
+    candidates: Count = 64
+    alpha: Annotated[float, between(0.5, 1)] = 0.9
+    beta: Annotated[float, between(0.5, 1)] = 0.5
+    gamma: Annotated[float, between(0, 1)] = 0.1
+    tau_plus: Annotated[float, Field(gt=0, lt=1, description="between 0 and 1")] = 0.1
+    temperature: Positive = 0.5
+    positives: Count = 10
+    concentration: NonNegative = 1.0
     proposal: Proposal = "slide"
-    sampler: Literal["inversion", "accept-reject"] = "inversion"
-    draws: int = 20
+    sampler: Sampler = "inversion"
+    draws: Annotated[int, at_least(2)] = 20
 
     def __post_init__(self) -> None:
-        check_count("anchors", self.anchors, 1)
-        check_count("candidates", self.candidates, 1)
-        check_interval("alpha", self.alpha, 0.5, 1.0)
-        check_interval("beta", self.beta, 0.5, 1.0)
         if self.alpha == 1 and self.beta == 1:
             raise ValueError("alpha and beta must not both be 1: the target is then empty")
-        check_interval("gamma", self.gamma, 0.0, 1.0)
-        check_interval("tau_plus", self.tau_plus, 0.0, 1.0, open_low=True, open_high=True)
-        check_positive("temperature", self.temperature)
-        check_count("positives", self.positives, 1)
-        check_non_negative("concentration", self.concentration)
-        check_choice("proposal", self.proposal, PROPOSALS)
-        check_choice("sampler", self.sampler, SAMPLERS)
-        check_count("draws", self.draws, 2)
 
 
 def generator(seed: int, *path: object) -> torch.Generator:
     """The generator of the draw named by ``path``.
 
     Each draw has its own stream, so an experiment gives the same numbers whether it runs alone
-    or among others, and adding a value to a sweep leaves the others as they were.
-
-    Args:
-        seed: seed of the whole run, at least 0.
-        path: identifies the draw by printed values, such as the experiment's name, the value and
-            the repetition.
-
-    Raises:
-        ValueError: if ``seed`` is not a whole number of at least 0.
+    or among others, and adding a value to a sweep leaves the others as they were. ``path`` are
+    printed values, such as the experiment's name, the value and the repetition.
     """
     check_count("seed", seed, 0)
     words = [zlib.crc32(str(part).encode()) for part in path]
@@ -137,8 +110,7 @@ def generator(seed: int, *path: object) -> torch.Generator:
     return torch.Generator().manual_seed(int(state[0]) >> 1)
 
 
-@dataclass(frozen=True)
-class UniformProposals:
+class UniformProposals(NamedTuple):
     """Uniform distributions between each anchor's ``low`` and ``high``.
 
     Methods take ``rows``, the anchor of each value, in any shape that broadcasts with the values'.
@@ -186,8 +158,7 @@ class NormalProposals:
         self, level: Float[Tensor, "*shape"], rows: Int[Tensor, "*#shape"]
     ) -> Float[Tensor, "*shape"]:
         """Quantile of N(0, 1); a uniform draw of 0 is replaced by the smallest positive number."""
-        smallest = torch.finfo(level.dtype).tiny
-        score: Tensor = torch.special.ndtri(level.clamp(min=smallest))
+        score: Tensor = torch.special.ndtri(level.clamp(min=torch.finfo(level.dtype).tiny))
         return score + torch.zeros_like(rows, dtype=level.dtype)
 
 
@@ -213,16 +184,6 @@ def draw_proposals(settings: Settings, count: int, generator: torch.Generator) -
     return UniformProposals(low - limit, limit - high)
 
 
-class AcceptReject(NamedTuple):
-    """Result of accept-reject sampling."""
-
-    scores: Tensor
-    """The accepted scores, one for each label."""
-
-    proposed: Tensor
-    """Number of proposals for each score, at least 1; int64."""
-
-
 def sample_by_inversion(
     true_negative: Bool[Tensor, "anchors columns"],
     proposals: Proposals,
@@ -232,12 +193,8 @@ def sample_by_inversion(
 ) -> Float[Tensor, "anchors columns"]:
     """Draw a score for every label, by inverting the CDF of its class.
 
-    Args:
-        true_negative: True for a true negative, False for a false negative or, equivalently, a
-            positive.
-        proposals: the anchors' distributions, one per row.
-        alpha: probability that a positive outscores a negative, in [0.5, 1].
-        generator: source of randomness.
+    A label is True for a true negative, False for a false negative or, equivalently, a positive;
+    ``proposals`` are the distributions of the rows.
     """
     level = torch.rand(true_negative.shape, generator=generator, dtype=torch.float64)
     proposal_level = F.PairMixture.true_negatives(alpha).quantile(level)
@@ -255,13 +212,13 @@ def sample_by_rejection(
     *,
     alpha: float,
     generator: torch.Generator,
-) -> AcceptReject:
+) -> tuple[Float[Tensor, "anchors columns"], Int[Tensor, "anchors columns"]]:
     r"""Draw a score for every label, proposing until one is accepted.
 
     A score from :math:`\phi` is accepted with probability :math:`\phi_{TN} / (c\,\phi)` or
     :math:`\phi_{FN} / (c\,\phi)`, where :math:`c = 2\alpha` bounds both ratios. So a share
     :math:`1/(2\alpha)` of the proposals is accepted. Arguments are those of
-    :func:`sample_by_inversion`.
+    :func:`sample_by_inversion`; returned are the scores and the number of proposals for each.
 
     Reference:
         Liu et al., ICML 2024, Algorithms "AccRejetSamplingTN" and "AccRejetSamplingFN".
@@ -289,28 +246,26 @@ def sample_by_rejection(
         proposed[pending] += 1
         pending = pending[~accepted]
     shape = true_negative.shape
-    return AcceptReject(scores.view(shape), proposed.view(shape))
+    return scores.view(shape), proposed.view(shape)
 
 
-@dataclass(frozen=True)
-class Observations:
+class Observations(NamedTuple):
     """The visible and hidden variables of some anchors.
 
     Scores are stored as logits, divided by the temperature, as the objectives take them; an
     observation in the paper is the exponential of a logit.
+
+    Attributes:
+        unlabeled: logits of the unlabeled candidates.
+        true_negative: the hidden labels: True for a true negative.
+        positives: logits of positives, drawn from the density of false negatives.
+        proposals: the anchors' proposal distributions.
     """
 
     unlabeled: Float[Tensor, "anchors candidates"]
-    """Logits of the unlabeled candidates."""
-
     true_negative: Bool[Tensor, "anchors candidates"]
-    """The hidden labels: True for a true negative."""
-
     positives: Float[Tensor, "anchors positives"]
-    """Logits of positives, drawn from the density of false negatives."""
-
     proposals: Proposals
-    """The anchors' proposal distributions."""
 
 
 def observe(settings: Settings, generator: torch.Generator) -> Iterator[Observations]:
@@ -331,34 +286,29 @@ def observe(settings: Settings, generator: torch.Generator) -> Iterator[Observat
         Liu et al., ICML 2024, Algorithm "Numerical experiments".
     """
     size = max(1, CHUNK_ELEMENTS // settings.candidates)
+    count = settings.candidates
     for start in range(0, settings.anchors, size):
-        yield _observe_some(settings, min(size, settings.anchors - start), generator)
-
-
-def _observe_some(settings: Settings, anchors: int, generator: torch.Generator) -> Observations:
-    """One chunk of anchors."""
-    proposals = draw_proposals(settings, anchors, generator)
-    chance = torch.rand((anchors, settings.candidates), generator=generator, dtype=torch.float64)
-    true_negative = chance > settings.tau_plus
-    wanted = torch.zeros((anchors, settings.positives), dtype=torch.bool)
-    # Positives and false negatives have the same density, so they are drawn in one go.
-    labels = torch.cat([true_negative, wanted], dim=1)
-    if settings.sampler == "inversion":
-        scores = sample_by_inversion(labels, proposals, alpha=settings.alpha, generator=generator)
-    else:
-        scores = sample_by_rejection(
-            labels, proposals, alpha=settings.alpha, generator=generator
-        ).scores
-    logits = scores / settings.temperature
-    highest = float(logits.max())
-    if highest > HIGHEST_LOGIT:
-        raise ValueError(
-            f"temperature must be higher with {settings.proposal} proposals, got "
-            f"{settings.temperature}: squared observations overflow, logits reach {highest:.3g}"
-        )
-    return Observations(
-        unlabeled=logits[:, : settings.candidates].contiguous(),
-        true_negative=true_negative,
-        positives=logits[:, settings.candidates :].contiguous(),
-        proposals=proposals,
-    )
+        anchors = min(size, settings.anchors - start)
+        proposals = draw_proposals(settings, anchors, generator)
+        chance = torch.rand((anchors, count), generator=generator, dtype=torch.float64)
+        true_negative = chance > settings.tau_plus
+        # Positives and false negatives have the same density, so they are drawn in one go.
+        wanted = torch.zeros((anchors, settings.positives), dtype=torch.bool)
+        labels = torch.cat([true_negative, wanted], dim=1)
+        if settings.sampler == "inversion":
+            scores = sample_by_inversion(
+                labels, proposals, alpha=settings.alpha, generator=generator
+            )
+        else:
+            scores, _ = sample_by_rejection(
+                labels, proposals, alpha=settings.alpha, generator=generator
+            )
+        logits = scores / settings.temperature
+        highest = float(logits.max())
+        if highest > HIGHEST_LOGIT:
+            raise ValueError(
+                f"temperature must be higher with {settings.proposal} proposals, got "
+                f"{settings.temperature}: squared observations overflow, logits reach {highest:.3g}"
+            )
+        unlabeled, positives = logits[:, :count].contiguous(), logits[:, count:].contiguous()
+        yield Observations(unlabeled, true_negative, positives, proposals)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import polars as pl
 import torch
@@ -18,19 +19,14 @@ from bayescl_lab.paper.simulation.figures import (
     BAND_NOTE,
     ESTIMATORS,
     LABELS,
+    LOGARITHMIC,
     Look,
     curve,
     estimator_curves,
-    label_swept,
+    parts_of,
     sized_panels,
 )
-from bayescl_lab.paper.simulation.frames import (
-    Record,
-    Tick,
-    banded,
-    frame,
-    measured,
-)
+from bayescl_lab.paper.simulation.frames import Experiment, Record, banded, frame, with_error
 from bayescl_lab.paper.simulation.process import Proposal, Settings, generator, observe
 
 RIVALS = ("biased", "debiased")
@@ -53,24 +49,27 @@ PANELS = ("alpha", "candidates", "tau_plus", "gamma", "temperature", "anchors")
 STANDARD_ERRORS = 2.0
 """A difference counts if it exceeds this many standard errors."""
 
-SWEPT_PROPOSALS: tuple[Proposal, ...] = ("slide", "script")
 SHOWN = (*RIVALS, "bayesian_upper", "bayesian_mid")
 WIDE = 1e6
 """Ratio of a curve's ends beyond which errors are shown relative to the biased estimator's."""
 
+Point = tuple[str, float | int, Settings]
+"""The swept parameter, its value, and the settings."""
+
 
 @dataclass(frozen=True)
 class Draw:
-    """One draw of the experiment: every estimator over its anchors."""
+    """One draw of the experiment: every estimator over its anchors.
+
+    Attributes:
+        error: mean squared error to the supervised mean.
+        value: mean over anchors.
+        left_out: number of anchors without a true negative, which have no supervised mean.
+    """
 
     error: dict[str, float]
-    """Mean squared error to the supervised mean."""
-
     value: dict[str, float]
-    """Mean over anchors."""
-
     left_out: int
-    """Number of anchors without a true negative, which have no supervised mean."""
 
 
 def one_draw(settings: Settings, source: torch.Generator, *, assumed: float | None = None) -> Draw:
@@ -82,7 +81,7 @@ def one_draw(settings: Settings, source: torch.Generator, *, assumed: float | No
     Reference:
         Liu et al., ICML 2024, section "Numerical Experiment", the definition of MSE.
     """
-    kept: dict[str, list[Float[Tensor, " some"]]] = {}
+    kept: dict[str, list[Float[Tensor, " known"]]] = {}
     left_out = 0
     believed = settings if assumed is None else replace(settings, alpha=assumed)
     for chunk in observe(settings, source):
@@ -99,54 +98,28 @@ def one_draw(settings: Settings, source: torch.Generator, *, assumed: float | No
     )
 
 
-def sweep(
-    parameters: Iterable[str],
-    settings: Settings,
-    seed: int,
-    tick: Tick = lambda _: None,
-    *,
-    proposals: Sequence[Proposal] = (),
-) -> pl.DataFrame:
-    """Repeat the experiment over the values of each parameter in turn.
+def points_of(
+    *parameters: str, proposals: Sequence[Proposal] = ()
+) -> Callable[[Settings], list[Point]]:
+    """The points of a sweep over each parameter in turn; the others keep the settings' values.
 
-    ``parameters`` are names in :data:`SWEEPS`; the others keep the values of the settings. The
-    sweep is made with each of ``proposals``; default: the settings' own.
-
-    Returns:
-        One record per proposal, parameter, value and estimator. ``mse``, ``mean`` and ``bias``
-        (mean over anchors less that of the supervised estimator, draw by draw) are averages over
-        draws with a band (``_low`` to ``_high``, quantiles 5 % to 95 % over draws) and the
-        average's standard error. ``below_biased`` is how far the estimator's MSE lies below that of
-        the biased one on the same draws, with the standard error of this paired difference;
-        ``below_debiased`` likewise. ``left_out`` counts anchors without a true negative over all
-        draws.
-
-    Raises:
-        ValueError: if every anchor of a draw is left out.
-
-    Example:
-        >>> table = sweep(["gamma"], Settings(anchors=10, draws=2), seed=0)
-        >>> table.filter(value=0.5, estimator="supervised")["mse"].item()
-        0.0
+    The sweep is made with each of ``proposals``; default: the settings' own.
     """
-    points = [
+    return lambda settings: [
         (parameter, value, replace(settings, proposal=proposal))
         for proposal in proposals or (settings.proposal,)
         for parameter in parameters
         for value in SWEEPS[parameter]
     ]
-    return measured(points, lambda point: _records(*point, seed), tick)
 
 
 @lru_cache(maxsize=256)
 def _records(
     parameter: str, value: float | int, settings: Settings, seed: int
 ) -> tuple[Record, ...]:
-    """The records of one value: all estimators over repeated draws.
-
-    Cached, because several figures show parts of the same sweeps.
-    """
-    point = replace(settings, **{parameter: value})  # type: ignore[arg-type]  # a field by its name
+    """The records of one point; cached, because several figures show parts of the same sweeps."""
+    changes: Any = {parameter: value}
+    point = replace(settings, **changes)
     draws = [
         one_draw(point, generator(seed, "sweep", point.proposal, parameter, value, index))
         for index in range(settings.draws)
@@ -158,8 +131,6 @@ def _records(
         )
     records = []
     for name in draws[0].error:
-        errors = [drawn.error[name] for drawn in draws]
-        biases = [drawn.value[name] - drawn.value[SUPERVISED] for drawn in draws]
         record: Record = {
             "proposal": point.proposal,
             "parameter": parameter,
@@ -167,9 +138,9 @@ def _records(
             "estimator": name,
             "draws": settings.draws,
             "left_out": sum(drawn.left_out for drawn in draws),
-            **banded("mse", errors),
+            **banded("mse", [drawn.error[name] for drawn in draws]),
             **banded("mean", [drawn.value[name] for drawn in draws]),
-            **banded("bias", biases),
+            **banded("bias", [drawn.value[name] - drawn.value[SUPERVISED] for drawn in draws]),
         }
         for rival in RIVALS:
             key = f"below_{rival}"
@@ -179,42 +150,57 @@ def _records(
     return tuple(records)
 
 
-def verdicts(
-    settings: Settings,
-    seed: int,
-    tick: Tick = lambda _: None,
-    *,
-    parameters: Sequence[str] = PANELS,
-) -> pl.DataFrame:
-    """Say for every point of the sweeps whether the Bayesian error is below its rivals'.
+def sweep(point: Point, seed: int) -> tuple[Record, ...]:
+    """All estimators over repeated draws at one point of a sweep.
+
+    Returns:
+        One record per estimator. ``mse``, ``mean`` and ``bias`` (mean over anchors less that of the
+        supervised estimator, draw by draw) are averages over draws with a band (``_low`` to
+        ``_high``, quantiles 5 % to 95 % over draws) and the average's standard error.
+        ``below_biased`` is how far the estimator's MSE lies below that of the biased one on the
+        same draws, with the standard error of this paired difference; ``below_debiased`` likewise.
+        ``left_out`` counts anchors without a true negative over all draws.
+
+    Raises:
+        ValueError: if every anchor of a draw is left out.
+
+    Example:
+        >>> records = sweep(("gamma", 0.5, Settings(anchors=10, draws=2)), 0)
+        >>> [record["mse"] for record in records if record["estimator"] == "supervised"]
+        [0.0]
+    """
+    return _records(*point, seed)
+
+
+def verdicts(point: Point, seed: int) -> list[Record]:
+    """Whether the Bayesian error is below its rivals' at one point of a sweep.
 
     Both estimators see the same draws, so the standard error is that of the paired difference.
     With a threshold of two standard errors, one verdict in twenty would be wrong by chance if two
-    estimators were equally good. The proposals are ``slide`` and ``script``.
+    estimators were equally good.
 
     Returns:
-        One record per proposal, parameter, value, Bayesian variant and rival, with the ratio of
-        the two mean squared errors, how many standard errors the Bayesian one lies below, and
-        the verdict: "below", "tied" or "above".
+        One record per Bayesian variant and rival, with the ratio of the two mean squared errors,
+        how many standard errors the Bayesian one lies below, and the verdict: "below", "tied" or
+        "above".
     """
-    swept = sweep(parameters, settings, seed, tick, proposals=SWEPT_PROPOSALS)
+    swept = frame(sweep(point, seed))
+    mse = dict(swept.select("estimator", "mse").iter_rows())
     records: list[Record] = []
-    for point in swept.partition_by("proposal", "parameter", "value", maintain_order=True):
-        mse = dict(point.select("estimator", "mse").iter_rows())
-        for record in point.filter(pl.col("estimator").is_in(VARIANTS)).rows(named=True):
-            for rival in RIVALS:
-                margin, error = record[f"below_{rival}"], record[f"below_{rival}_error"]
-                place = ("proposal", "parameter", "value", "estimator")
-                records.append(
-                    {
-                        **{name: record[name] for name in place},
-                        "rival": rival,
-                        "ratio": _ratio(record["mse"], mse[rival]),
-                        "standard_errors_below": margin / error if error else 0.0,
-                        "verdict": verdict(margin, error),
-                    }
-                )
-    return frame(records)
+    for record in swept.filter(pl.col("estimator").is_in(VARIANTS)).rows(named=True):
+        for rival in RIVALS:
+            margin, error = record[f"below_{rival}"], record[f"below_{rival}_error"]
+            place = ("proposal", "parameter", "value", "estimator")
+            records.append(
+                {
+                    **{name: record[name] for name in place},
+                    "rival": rival,
+                    "ratio": _ratio(record["mse"], mse[rival]),
+                    "standard_errors_below": margin / error if error else 0.0,
+                    "verdict": verdict(margin, error),
+                }
+            )
+    return records
 
 
 def _ratio(error: float, rival: float) -> float:
@@ -252,12 +238,12 @@ def draw_panels(
     """
 
     def draw(table: pl.DataFrame) -> Figure:
-        parts = table.partition_by("parameter", maintain_order=True)
+        parts = parts_of(table, "parameter")
         panels = [(column, part) for column in columns for part in parts]
         wide = across or len(parts)
-        proposal = table["proposal"][0]
-        rows = len(panels) // wide
-        figure, axes = sized_panels(rows, wide, title=title.format(proposal=proposal))
+        figure, axes = sized_panels(
+            len(panels) // wide, wide, title=title.format(proposal=table["proposal"][0])
+        )
         for axis, (column, part) in zip(axes, panels, strict=True):
             parameter, label = part["parameter"][0], columns[column]
             biased = part.filter(estimator="biased").select("value", scale=column)
@@ -266,8 +252,10 @@ def draw_panels(
                 ends = pl.col("mse", "mse_low", "mse_high")
                 part = part.join(biased, on="value").with_columns(ends / pl.col("scale"))
                 label = "MSE / mean MSE of biased"
-            estimator_curves(axis, part, names, y=column)
-            label_swept(axis, parameter, label)
+            estimator_curves(axis, part, names, "value", column)
+            axis.set(xlabel=LABELS[parameter], ylabel=label)
+            if parameter in LOGARITHMIC:
+                axis.set_xscale("log", base=LOGARITHMIC[parameter])
             if parameter in logarithmic:
                 axis.set_yscale("log")
             if column == "bias":
@@ -286,8 +274,7 @@ def draw_verdicts(table: pl.DataFrame) -> Figure:
     places = table.with_columns(
         place=pl.col("parameter").replace_strict(parameters, range(len(parameters)))
     )
-    parts = places.partition_by("proposal", maintain_order=True)
-    for axis, part in zip(axes, parts, strict=True):
+    for axis, part in zip(axes, parts_of(places, "proposal"), strict=True):
         for shift, estimator in ((-0.24, "bayesian_upper"), (0.06, "bayesian_mid")):
             for side, rival, marker in ((0.0, "biased", "s"), (0.16, "debiased", "^")):
                 here = part.filter(estimator=estimator, rival=rival).with_columns(
@@ -303,3 +290,103 @@ def draw_verdicts(table: pl.DataFrame) -> Figure:
     legend_below(figure, axes[0], columns=2, note="below the line the Bayesian estimator is better")
     figure.set_size_inches(8.5, 8)
     return figure
+
+
+def errors_finding(table: pl.DataFrame) -> str:
+    """Which estimator errs least, point by point?"""
+    shown = table.filter(pl.col("estimator").is_in(["biased", "debiased", "hard", "bayesian_mid"]))
+    best = shown.filter(pl.col("mse") == pl.col("mse").min().over("parameter", "value"))
+    points = len(shown.unique(["parameter", "value"]))
+    counts = best["estimator"].value_counts(sort=True).rows()
+    wins = ", ".join(f"{TITLES[name]} {count}" for name, count in counts)
+    return f"Smallest mean error at {points} swept points (ties count for each): {wins}."
+
+
+def verdicts_finding(table: pl.DataFrame) -> str:
+    """Where is the Bayesian error below its rivals', and where is it not?"""
+    sentences = []
+    for estimator in ("bayesian_mid", "bayesian_upper"):
+        here = table.filter(estimator=estimator)
+        below, tied, above = (here.filter(verdict=word) for word in ("below", "tied", "above"))
+        places = above.select("parameter", "value").unique(maintain_order=True).iter_rows()
+        at = ", ".join(f"{parameter} = {value:g}" for parameter, value in places)
+        sentences.append(
+            f"{TITLES[estimator]}: error below the rival's in {len(below)} of {len(here)} "
+            f"comparisons, tied in {len(tied)}, above in {len(above)}{f' (at {at})' * bool(at)}."
+        )
+    return " ".join(sentences)
+
+
+def means_finding(table: pl.DataFrame) -> str:
+    """How far are the estimators' means from the supervised one's?"""
+    gaps = []
+    for name in SHOWN:
+        sorted_rows = table.filter(estimator=name).sort(pl.col("bias").abs()).rows(named=True)
+        gaps.append(f"{TITLES[name]} {with_error(sorted_rows[-1], 'bias')}")
+    return f"Largest difference to the supervised mean: {', '.join(gaps)}."
+
+
+_MSE = {"mse": "MSE to the supervised mean"}
+_DRAW_MSE = draw_panels(
+    "Mean squared error, proposals: {proposal}", SHOWN, _MSE, across=3, logarithmic=PANELS
+)
+
+EXPERIMENTS = (
+    Experiment(
+        "mse",
+        "error of the estimators over six parameters",
+        sweep,
+        _DRAW_MSE,
+        errors_finding,
+        points_of(*PANELS),
+    ),
+    Experiment(
+        "mse-script",
+        "the same with the proposals of the authors' script",
+        sweep,
+        _DRAW_MSE,
+        errors_finding,
+        points_of(*PANELS, proposals=("script",)),
+    ),
+    Experiment(
+        "verdicts",
+        "where the Bayesian estimator's error is below its rivals', point by point",
+        verdicts,
+        draw_verdicts,
+        verdicts_finding,
+        points_of(*PANELS, proposals=("slide", "script")),
+    ),
+    Experiment(
+        "means",
+        "mean values of the estimators",
+        sweep,
+        draw_panels(
+            "Mean values of the estimators",
+            (*SHOWN, SUPERVISED),
+            {"mean": "mean over anchors", "bias": "mean less supervised mean"},
+        ),
+        means_finding,
+        points_of("gamma", "alpha"),
+    ),
+    Experiment(
+        "ranks",
+        "variants of the Bayesian estimator",
+        sweep,
+        draw_panels("Variants of the Bayesian estimator", VARIANTS, _MSE, logarithmic=PANELS[1:2]),
+        errors_finding,
+        points_of("candidates", "alpha"),
+    ),
+    Experiment(
+        "hard",
+        "how the hard estimator's error explodes",
+        sweep,
+        draw_panels(
+            "Error of the hard estimator",
+            ("hard", *SHOWN),
+            _MSE,
+            logarithmic=["concentration", "temperature"],
+        ),
+        errors_finding,
+        points_of("concentration", "temperature"),
+    ),
+)

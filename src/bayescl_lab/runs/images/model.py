@@ -30,13 +30,9 @@ def build_model(
     steps_per_epoch: int,
     encoder: nn.Module | None = None,
 ) -> SimCLR:
-    """Build the module of a run, with weights drawn from its seed.
+    """Build the module of a run for its training images, with weights drawn from its seed.
 
-    Args:
-        settings: the settings of the run.
-        train: the training images, for their shape, mean and deviation.
-        steps_per_epoch: batches per epoch, for the learning-rate schedule.
-        encoder: a custom network, instead of the one named by the settings.
+    A custom ``encoder`` takes the place of the one that the settings name.
     """
     with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
         if encoder is None:

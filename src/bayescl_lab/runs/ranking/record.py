@@ -62,13 +62,7 @@ class RankingRecord:
 
     @classmethod
     def of(cls, data: RankingData, evaluate_on: str, *, watches: bool) -> RankingRecord:
-        """Read a data set.
-
-        Args:
-            data: the data set and how to read it.
-            evaluate_on: the part that the run is evaluated on.
-            watches: whether a validation part is held out of training to choose the epoch.
-        """
+        """Read a data set; a run that ``watches`` holds out a part that chooses its epoch."""
         files = tuple(file_records(source_files(data.data, data.test_data)))
         place = Path(data.data)
         folder = str(place.resolve()) if place.is_dir() and data.test_data is None else None
@@ -234,13 +228,7 @@ def _part(arrays: Mapping[str, NDArray[Any]], part: str) -> Interactions | None:
 
 
 def write_embeddings(folder: RunFolder, scorer: EmbeddingScorer, epochs: int) -> None:
-    """Write the matrices of users and items; the product of two rows is a score.
-
-    Args:
-        folder: the run folder.
-        scorer: the embeddings, already scaled as the score requires.
-        epochs: number of epochs that the weights saw.
-    """
+    """Write the matrices of users and items, scaled so that products of rows are scores."""
     arrays = {"users": scorer.users.cpu().numpy(), "items": scorer.items.cpu().numpy()}
     write_arrays(folder.path / EMBEDDINGS, {**arrays, "epochs": np.array(epochs)})
 

@@ -362,10 +362,7 @@ class Recommender:
 
 
 def load_recommender(path: Path) -> Recommender:
-    """Open a run with its best weights, or with the last ones if no epoch was chosen.
-
-    Args:
-        path: the run folder; the run may still be training.
+    """Open a run's folder, which may still train, with its best weights or else the last.
 
     Raises:
         ValueError: if the folder does not hold a recommender with a record of its data.

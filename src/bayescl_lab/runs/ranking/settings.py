@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator
 from pydantic.dataclasses import dataclass
 
 from bayescl.checks import check_choice
@@ -21,12 +20,6 @@ KIND = "train ranking"
 """The kind of run: the command that makes it."""
 
 
-def _known_encoder(name: str) -> str:
-    check_choice("encoder", name, tuple(ENCODERS))
-    return name
-
-
-EncoderName = Annotated[str, AfterValidator(_known_encoder)]
 POPULARITY: Literal["popularity"] = "popularity"
 EASE_NAME: Literal["ease"] = "ease"
 IALS_NAME: Literal["ials"] = "ials"
@@ -130,11 +123,12 @@ class RankingSettings(RankingOptions):
 
     loss: RankingLoss = field(default_factory=RankingLoss)
     data: RankingData = field(default_factory=RankingData)
-    encoder: EncoderName = "mf"
+    encoder: str = "mf"
     parts: ClassVar = {"loss": RankingLoss, "data": RankingData}
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_choice("encoder", self.encoder, tuple(ENCODERS))
         if self.data.split == "none" and self.watch_every:
             raise ValueError(
                 "watch_every must be 0 if split is 'none', which leaves nothing to evaluate on, "
@@ -166,7 +160,7 @@ _OWN = {
     ),
 }
 """Settings of each baseline, besides the data and the part to evaluate on."""
-_REGULARIZATION = {POPULARITY: 1.0, EASE_NAME: 300.0, IALS_NAME: 0.003}
+_REGULARIZATION = {POPULARITY: 1.0, EASE_NAME: 300.0, IALS_NAME: 0.03}
 
 
 @dataclass(frozen=True)
@@ -176,7 +170,7 @@ class BaselineSettings(StoredSettings):
     Attributes:
         encoder: popularity, ease or ials, which alone has embeddings.
         data: the data set and how to read it.
-        regularization: L2 penalty of ease (default: 300) and ials (default: 0.003).
+        regularization: L2 penalty of ease (default: 300) and ials (default: 0.03).
         evaluate_on: the part to evaluate on, "test" or "validation".
         dim: length of an embedding of ials.
         unobserved_weight: weight of all pairs in ials, beside the weight 1 of interactions.
