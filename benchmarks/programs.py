@@ -199,6 +199,7 @@ def recommenders(options: argparse.Namespace) -> list[Figures]:
     scores = [fit_cornac(BPR, 80, 0, "validation", tried)["quality"] for tried in TRIED]
     chosen = TRIED[scores.index(max(scores))]
     courses: dict[str, list[Figures]] = {name: [] for name in EPOCHS}
+    fit_cornac(OURS, 1, 0, "validation", {})  # loads and compiles what every later fit uses
     for name, course in courses.items():
         for count in EPOCHS[name]:
             runs = [fit_cornac(name, count, seed, "test", chosen) for seed in options.seeds]
