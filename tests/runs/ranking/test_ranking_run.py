@@ -64,7 +64,7 @@ def test_extra_positives_change_what_the_debiased_loss_learns_and_survive_a_resu
     assert result["loss"] != without["loss"]
     if candidates == "shared":
         with monkeypatch.context() as patch:
-            cut_power_at(patch, 5, SharedCandidates, "draw")
+            cut_power_at(patch, 5, SharedCandidates, "choose")
             with pytest.raises(PowerCut):
                 train_ranking(settings, tmp_path / "broken")
         assert train_ranking(settings, tmp_path / "broken", resume=True)["loss"] == result["loss"]
