@@ -60,13 +60,7 @@ def question_plan(
     epochs: int = TextSettings.epochs,
     data: str | None = None,
 ) -> Plan:
-    """The plan of the comparison on questions.
-
-    Args:
-        pairs: of questions of one intent, or of views of one question.
-        epochs: of every run.
-        data: the folder of the data; found by itself by default.
-    """
+    """The plan of the comparison; the folder of the data is found by itself by default."""
     of = TextSettings(pairs, epochs)
     what = {
         "intents": "pairs of two questions of one intent",

@@ -126,12 +126,13 @@ def run_process(section: tuple[str, str, Path, float], seconds: float) -> int | 
     """Exit code of a section's process, or None if it had to be ended."""
     process = multiprocessing.get_context("spawn").Process(target=run_here, args=section)
     process.start()
+    assert process.pid
     try:
         process.join(seconds)
         return process.exitcode
     finally:  # whatever happens here, nothing goes on there
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid or 0, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGKILL)
         process.kill()
         process.join()
 

@@ -49,11 +49,7 @@ def time_side_by_side(
 ) -> dict[str, Measurement]:
     """Time each method once a round, in an order drawn anew every round.
 
-    Args:
-        methods: what to run, by name.
-        rounds: counted rounds.
-        warmup: rounds that are not counted.
-        clock: what tells the time; ``time.process_time`` for that of the processor alone.
+    Rounds of ``warmup`` are not counted. The clock ``time.process_time`` counts the processor only.
     """
     keep_freed_memory()
     measured = {name: Measurement(name) for name in methods}

@@ -95,15 +95,6 @@ class Ready(nn.Module):
         return features
 
 
-def columns_of(batch: int) -> list[dict[str, Any]]:
-    """Two columns of random tokens."""
-    mask = torch.ones(batch, LENGTH, dtype=torch.int64)
-    return [
-        {"input_ids": torch.randint(WORDS, (batch, LENGTH)), "attention_mask": mask}
-        for _ in range(2)
-    ]
-
-
 def cases(name: str, what: str, batch: int) -> Iterator[Case]:
     """Every adapter on embeddings of 128 that are there already, or in a step of a small network.
 
@@ -121,7 +112,8 @@ def cases(name: str, what: str, batch: int) -> Iterator[Case]:
         return Case(library, batch, *ways, trained)
 
     bert: Any = Ready() if alone else SmallBert()
-    columns = columns_of(batch)
+    tokens = torch.randint(WORDS, (2, batch, LENGTH))
+    columns = [{"input_ids": side, "attention_mask": torch.ones_like(side)} for side in tokens]
     for column, embeddings in zip(columns if alone else (), rows, strict=False):
         column["sentence_embedding"] = embeddings
     loss = own(temperature=0.05)

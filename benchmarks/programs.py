@@ -3,8 +3,8 @@
     BAYESCL_DATA=data python benchmarks/programs.py
 
 - images: lightly's SimCLR as its tutorial has it beside ``bayescl train images``, from one folder
-  of JPEGs, with the same encoder, optimizer and batches. Each trains as many epochs as fit into the
-  same CPU seconds, reading included; then the same k-NN probe judges both encoders.
+  of JPEGs, with the same encoder and optimizer. Each trains as many epochs as fit into the same CPU
+  seconds, reading included; then the same k-NN probe judges both encoders.
 - sentences: sentence-transformers' trainer with its own loss and with ours, on pairs of questions
   of one intent (Banking77), with a small transformer from scratch.
 - recommenders: Cornac's BPR beside our recommender as a model of Cornac, on MovieLens-100k: the CPU
@@ -34,21 +34,18 @@ import torch
 from harness import apart, command_line, write_result
 from torch import nn
 
+from bayescl_lab.compare.tuning import settings_of
+
 Figures = dict[str, Any]
 DATA = Path(os.environ.get("BAYESCL_DATA", "data"))
-IMAGES = {"train": 200, "test": 100}
-"""Of each class."""
+IMAGES = {"train": 200, "test": 100}  # of each class
 BATCH, WIDTH, SIDE, RATE = 256, 32, 32, 1e-3
 SENTENCES = ("MultipleNegativesRankingLoss", "InfoNCE, equal texts masked", "latent classes")
 SCALE, TEXT_EPOCHS = 10.0, 4
 BPR, OURS = "Cornac's BPR", "bayescl in Cornac"
-BPR_TRIED = [
-    {"learning_rate": rate, "lambda_reg": penalty}
-    for rate, penalty in product((0.01, 0.03, 0.1), (0.001, 0.01))
-]
+TRIED = settings_of({"learning_rate": (0.01, 0.03, 0.1), "lambda_reg": (0.001, 0.01)})
 EPOCHS = {BPR: (5, 10, 20, 40, 80, 160), OURS: (1, 2, 3, 5, 8, 12, 20)}
-NEARLY = 0.99
-"""Share of the lower one of two best NDCGs from which both count as equal to it."""
+NEARLY = 0.99  # share of the lower of two best NDCGs that counts as equal to it
 
 
 def seconds() -> tuple[float, float]:
@@ -59,8 +56,8 @@ def seconds() -> tuple[float, float]:
 
 def since(start: tuple[float, float]) -> Figures:
     """Both from a start until now."""
-    cpu, wall = (now - then for now, then in zip(seconds(), start, strict=True))
-    return {"cpu_s": cpu, "wall_s": wall}
+    now = seconds()
+    return {"cpu_s": now[0] - start[0], "wall_s": now[1] - start[1]}
 
 
 def train_lightly(folder: str, epochs: int, seed: int) -> Figures:
@@ -164,9 +161,8 @@ def train_sentences(method: str, seed: int) -> Figures:
 
 def sentences(options: argparse.Namespace) -> list[Figures]:
     """A row of each loss in the same trainer: steps per second, and mean average precision."""
-    programs = {method: (train_sentences, method) for method in SENTENCES}
-    what = "sentence-transformers, Banking77"
-    return in_turn(what, programs, "steps", "map@100", options.seeds)
+    losses = {method: (train_sentences, method) for method in SENTENCES}
+    return in_turn("trainer on Banking77", losses, "steps", "map@100", options.seeds)
 
 
 def fit_cornac(
@@ -200,9 +196,10 @@ def fit_cornac(
 
 def recommenders(options: argparse.Namespace) -> list[Figures]:
     """A row of each program: pairs per second, and CPU seconds to an equal NDCG."""
-    scores = [fit_cornac(BPR, 80, 0, "validation", tried)["quality"] for tried in BPR_TRIED]
-    chosen = BPR_TRIED[scores.index(max(scores))]
+    scores = [fit_cornac(BPR, 80, 0, "validation", tried)["quality"] for tried in TRIED]
+    chosen = TRIED[scores.index(max(scores))]
     courses: dict[str, list[Figures]] = {name: [] for name in EPOCHS}
+    fit_cornac(OURS, 1, 0, "validation", {})  # loads and compiles what every later fit uses
     for name, course in courses.items():
         for count in EPOCHS[name]:
             runs = [fit_cornac(name, count, seed, "test", chosen) for seed in options.seeds]
@@ -220,11 +217,7 @@ PARTS = {"images": images, "sentences": sentences, "recommenders": recommenders}
 
 
 def in_turn(
-    what: str,
-    programs: Mapping[str, tuple[Any, ...]],
-    unit: str,
-    measure: str,
-    seeds: Sequence[int],
+    what: str, programs: Mapping[str, Any], unit: str, measure: str, seeds: Sequence[int]
 ) -> list[Figures]:
     """A row of each program, which are called with every seed after their arguments."""
     runs: dict[str, list[Figures]] = {name: [] for name in programs}
@@ -235,13 +228,11 @@ def in_turn(
 
 def summary(what: str, program: str, unit: str, measure: str, runs: Sequence[Figures]) -> Figures:
     """A row of the table, from the runs of all seeds."""
-    speeds = {
-        f"per_{name}_second": statistics.median(run["done"] / run[f"{name}_s"] for run in runs)
-        for name in ("cpu", "wall")
-    }
-    cpu, quality = (statistics.fmean(run[key] for run in runs) for key in ("cpu_s", "quality"))
-    about = {"what": what, "program": program, "unit": unit, "measure": measure}
-    return {**about, **speeds, "cpu_s": cpu, "quality": quality, "runs": list(runs)}
+    done, cpu, quality = (
+        statistics.fmean(run[key] for run in runs) for key in ("done", "cpu_s", "quality")
+    )
+    row = {"what": what, "program": program, "unit": unit, "per_cpu_second": done / cpu}
+    return {**row, "cpu_s": cpu, "measure": measure, "quality": quality, "runs": list(runs)}
 
 
 def main() -> None:
@@ -256,8 +247,6 @@ def main() -> None:
     rows: list[Figures] = []
     for part in options.parts:
         rows += PARTS[part](options)
-        for row in rows:
-            print({key: value for key, value in row.items() if key not in ("runs", "course")})
         path = write_result("programs", command_line(), {**body, "measurements": rows})
         print(f"written to {path}", flush=True)
 

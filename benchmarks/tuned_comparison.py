@@ -75,12 +75,7 @@ class Plan:
 
 
 def parser_of(description: str | None, methods: Iterable[str]) -> argparse.ArgumentParser:
-    """The options that every comparison has.
-
-    Args:
-        description: the docstring of the script.
-        methods: names of all its methods.
-    """
+    """The options that every comparison has; the first line of its docstring describes it."""
     known = list(methods)
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--methods", nargs="+", choices=known, default=known, metavar="METHOD")
@@ -92,13 +87,7 @@ def parser_of(description: str | None, methods: Iterable[str]) -> argparse.Argum
 
 
 class Runs:
-    """Finished runs in a journal, and those of this comparison.
-
-    Args:
-        plan: trains.
-        path: the journal.
-        workers: processes that train at a time.
-    """
+    """Finished runs in a journal, and those of this comparison."""
 
     def __init__(self, plan: Plan, path: Path, workers: int) -> None:
         self.plan, self.path, self.workers = plan, path, workers
@@ -147,15 +136,7 @@ def _timed(plan: Plan, run: Options) -> dict[str, Any]:
 
 
 def run_plan(plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
-    """Tune, compare, and write ``<name>.jsonl`` and ``<name>.json``; finished runs are kept.
-
-    Args:
-        plan: what to do.
-        options: as from :func:`parser_of`.
-
-    Returns:
-        What ``<name>.json`` holds.
-    """
+    """Tune, compare, and write ``<name>.jsonl`` and ``<name>.json``, whose content is returned."""
     runs = Runs(plan, options.runs / f"{plan.name}.jsonl", options.workers)
     record = {**compared(plan, options, runs), **provenance()}
     rows = [

@@ -18,13 +18,6 @@ study = importlib.util.module_from_spec(SCRIPT)
 SCRIPT.loader.exec_module(study)
 
 
-def test_every_picture_of_the_pages_is_there() -> None:
-    for name in ("estimation.md", "diagnostics.md"):
-        for line in (ROOT / "docs" / name).read_text(encoding="utf-8").splitlines():
-            if line.startswith("!["):
-                assert (ROOT / "docs" / line.split("(")[1].rstrip(")")).is_file()
-
-
 def test_on_the_process_only_the_models_reading_finds_alpha() -> None:
     table = pl.read_csv(RESULTS / "process.csv")
     for record in table.rows(named=True):

@@ -20,34 +20,21 @@ VALIDATION_SHARE = 0.2
 
 @dataclass(frozen=True)
 class Bags:
-    """Some questions, as an embedding bag takes them.
+    """Some questions, as an embedding bag takes them."""
 
-    Attributes:
-        features: the features of all questions one after another.
-        offsets: where each question begins.
-    """
-
-    features: Tensor
-    offsets: Tensor
+    features: Tensor  # of all questions one after another
+    offsets: Tensor  # where each question begins
 
 
 @dataclass(frozen=True)
 class Questions:
-    """Questions as lists of features: each word, and each pair of neighbouring words.
+    """Questions as lists of features: each word, and each pair of neighbouring words."""
 
-    Attributes:
-        features: the features of all questions one after another.
-        first_word: position in its question of each feature's first word.
-        last_word: position of its last word.
-        starts: where each question begins, and the end; ``[questions + 1]``.
-        labels: the intent of each question.
-    """
-
-    features: Tensor
-    first_word: Tensor
+    features: Tensor  # of all questions one after another
+    first_word: Tensor  # position in its question of each feature's first word
     last_word: Tensor
-    starts: Tensor
-    labels: Tensor
+    starts: Tensor  # where each question begins, and the end; [questions + 1]
+    labels: Tensor  # the intent of each question
 
     def __len__(self) -> int:
         """The number of questions."""
@@ -56,13 +43,7 @@ class Questions:
     def take(
         self, rows: Tensor, *, dropout: float = 0.0, generator: torch.Generator | None = None
     ) -> Bags:
-        """Some questions, without words that were drawn and without every pair that has one.
-
-        Args:
-            rows: which questions.
-            dropout: probability that a word is left out.
-            generator: draws the words.
-        """
+        """Some questions; with ``dropout``, without drawn words and all pairs that have one."""
         lengths = self.starts[rows + 1] - self.starts[rows]
         offsets = lengths.cumsum(0) - lengths
         owner = torch.arange(len(rows)).repeat_interleave(lengths)
@@ -80,27 +61,16 @@ class Questions:
 
 @dataclass(frozen=True)
 class QuestionParts:
-    """Questions to train on, and those to judge by.
+    """Questions to train on, and those to judge by."""
 
-    Attributes:
-        train: what the encoder and its vocabulary are learned from.
-        evaluation: what asks; ``train`` answers.
-        num_features: size of the vocabulary.
-        intents: names of the intents.
-    """
-
-    train: Questions
-    evaluation: Questions
+    train: Questions  # what the encoder and its vocabulary are learned from
+    evaluation: Questions  # what asks; ``train`` answers
     num_features: int
     intents: tuple[str, ...]
 
 
 def find_data() -> Path:
-    """The folder of banking77: in ``$BAYESCL_DATA``, else in ``../shared/data``.
-
-    Raises:
-        ValueError: if it is in neither.
-    """
+    """The folder of banking77: in ``$BAYESCL_DATA``, else in ``../shared/data``."""
     places = [os.environ.get("BAYESCL_DATA"), Path(__file__).parents[3] / "shared" / "data"]
     for place in places:
         if place and (Path(place) / NAME / "train.csv").is_file():
@@ -109,15 +79,9 @@ def find_data() -> Path:
 
 
 def load_questions(folder: Path, *, evaluate_on: str = "test") -> QuestionParts:
-    """Read, split and tokenise.
+    """Read ``train.csv`` and ``test.csv``, with columns ``text`` and ``category``, and tokenise.
 
-    Args:
-        folder: has ``train.csv`` and ``test.csv`` with columns ``text`` and ``category``.
-        evaluate_on: "test", or "validation" for a fifth of each training intent, which training
-            and vocabulary then leave out.
-
-    Raises:
-        ValueError: if a file lacks a column.
+    The "validation" part is a fifth of each training intent; training and vocabulary leave it out.
     """
     texts, names = read_texts(folder / "train.csv")
     test_texts, test_names = read_texts(folder / "test.csv")
@@ -140,11 +104,7 @@ def load_questions(folder: Path, *, evaluate_on: str = "test") -> QuestionParts:
 
 
 def read_texts(path: Path) -> tuple[list[str], list[str]]:
-    """Texts and categories of a file.
-
-    Raises:
-        ValueError: if it lacks a column.
-    """
+    """Texts and categories of a file."""
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     if not rows or not {"text", "category"} <= rows[0].keys():

@@ -30,20 +30,15 @@ SCORES = (
 class TextSettings:
     """What shapes one run beside its loss.
 
-    Attributes:
-        pairs: "intents" for an anchor and another question of its intent, drawn in each epoch;
-            "views" for two copies of one question that lack different words.
-        epochs: passes over the training questions.
-        batch_size: pairs per step.
-        lr: highest learning rate; it follows a cosine down to 0.
-        dropout: probability that a view lacks a word.
+    Pairs of "intents" are an anchor and another question of its intent, drawn in each epoch;
+    "views" are two copies of one question that lack different words.
     """
 
     pairs: Literal["intents", "views"] = "intents"
     epochs: int = 12
     batch_size: int = 512
-    lr: float = 5e-3
-    dropout: float = 0.3
+    lr: float = 5e-3  # the highest; it follows a cosine down to 0
+    dropout: float = 0.3  # probability that a view lacks a word
 
 
 class BagEncoder(nn.Module):
@@ -51,9 +46,6 @@ class BagEncoder(nn.Module):
 
     Initial entries are small: with torch's deviation of 1, twelve epochs hardly move the vectors of
     rare features, and questions are compared by random ones.
-
-    Args:
-        num_features: size of the vocabulary.
     """
 
     def __init__(self, num_features: int) -> None:
@@ -74,14 +66,9 @@ class BagEncoder(nn.Module):
 def train_questions(
     method: str, seed: int, evaluate_on: str, data: str | None = None, **options: Any
 ) -> dict[str, Any]:
-    """Train an encoder and evaluate it by every score.
+    """Train an encoder with a loss of the library and evaluate it by every score.
 
-    Args:
-        method: a loss of the library.
-        seed: of weights, pairs, order and views.
-        evaluate_on: "test" or "validation".
-        data: the folder of the data; found by itself by default.
-        **options: the :class:`TextSettings`, and hyper-parameters of the loss.
+    ``options`` are the :class:`TextSettings`, and hyper-parameters of the loss.
     """
     names = {setting.name for setting in fields(TextSettings)}
     settings = TextSettings(**{name: options[name] for name in names & options.keys()})
@@ -99,11 +86,7 @@ _loaded = lru_cache(maxsize=2)(
 def fit(
     loss: nn.Module, parts: QuestionParts, seed: int, settings: TextSettings
 ) -> tuple[BagEncoder, float]:
-    """Train an encoder; it is returned with the mean loss of the last epoch.
-
-    Raises:
-        ValueError: if there are fewer training questions than a batch holds.
-    """
+    """Train an encoder; it is returned with the mean loss of the last epoch."""
     questions = parts.train
     steps = len(questions) // settings.batch_size
     if steps == 0:
@@ -157,17 +140,7 @@ def partners(labels: Tensor, generator: torch.Generator) -> Tensor:
 def precisions(
     embeddings: Tensor, labels: Tensor, train_embeddings: Tensor, train_labels: Tensor
 ) -> dict[str, float]:
-    """Share of the nearest training questions that have the question's intent.
-
-    Args:
-        embeddings: of the questions that ask, of length 1.
-        labels: their intents.
-        train_embeddings: of the questions that answer, of length 1.
-        train_labels: their intents.
-
-    Returns:
-        The mean share by depth.
-    """
+    """Mean share of the nearest training questions that have the question's intent, by depth."""
     hits = []
     deepest = max(DEPTHS)
     for rows, truth in zip(embeddings.split(1024), labels.split(1024), strict=True):

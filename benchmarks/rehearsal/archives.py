@@ -24,14 +24,8 @@ _BLOCK = 1000  # images
 def write_archive(name: str, folder: Path, share: float = 1.0) -> Path:
     """Write the archive of a data set, under its published name, unless it is there.
 
-    Args:
-        name: one of the paper's data sets.
-        folder: where to write it.
-        share: images of each part, as a share of the published number.
-
-    Returns:
-        The archive: the published members, formats, classes and shapes, with random pixels. Raw
-        pixels have seven random bits, so that they compress about as well as photographs.
+    It has the published members, formats, classes and shapes, and a share of the images, with
+    random pixels. Raw pixels have seven random bits: they compress about as well as photographs.
     """
     (source,) = (source for source in catalog.SOURCES if source.name == name)
     path = folder / source.files[0].filename
@@ -55,11 +49,7 @@ def write_archive(name: str, folder: Path, share: float = 1.0) -> Path:
 
 
 def put_in_place(archives: dict[str, dict[str, str | int]]) -> None:
-    """Have this process take generated archives for the published ones.
-
-    Args:
-        archives: ``url``, ``size`` and ``checksum`` of each data set's archive.
-    """
+    """Have this process take archives with these ``url, size, checksum`` for the published ones."""
     catalog.SOURCES = tuple(
         replace(source, files=(replace(source.files[0], **archives.get(source.name, {})),))
         for source in catalog.SOURCES

@@ -157,14 +157,7 @@ class FNC(Rival):
 
 
 def best_candidates(score: Tensor, candidate: Tensor, *, top_k: int, threshold: float) -> Tensor:
-    """True for an anchor's ``top_k`` best candidates, as far as they exceed the threshold.
-
-    Args:
-        score: ``[anchors, columns]``.
-        candidate: True where a column is of another item.
-        top_k: at most so many of a row.
-        threshold: all of a row must score more than this.
-    """
+    """True for an anchor's ``top_k`` best columns of other items that exceed the threshold."""
     score = score.masked_fill(~candidate, -torch.inf)
     best = score.topk(min(top_k, score.shape[1]), dim=1).indices
     among_best = torch.zeros_like(candidate).scatter_(1, best, True)
@@ -176,11 +169,6 @@ def cancelled_loss(pairs: TwoViewLogits, false_negative: Tensor, *, attract: boo
 
     Attracted false negatives are positives and stay in the denominator; eliminated ones are
     neither. The denominator holds every positive, as in the authors' code.
-
-    Args:
-        pairs: logits of both views.
-        false_negative: True where a candidate is taken for one.
-        attract: whether false negatives are attracted.
     """
     counted = pairs.positive | (pairs.candidate if attract else pairs.candidate & ~false_negative)
     total = pairs.logits.masked_fill(~counted, -torch.inf).logsumexp(dim=1)

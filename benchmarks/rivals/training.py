@@ -37,11 +37,7 @@ RIVALS: dict[str, Callable[..., Rival]] = {
 def build_rival(
     method: str, values: Mapping[str, Any], items: int, dim: int, seed: int = 0
 ) -> Rival:
-    """A loss of the library or a rival, with weights of its own drawn from the run's seed.
-
-    Raises:
-        ValueError: if the method is unknown or does not take a value.
-    """
+    """A loss of the library or a rival, with weights of its own drawn from the run's seed."""
     if method in image_losses():
         return PlainLoss(LossSettings(method, values).build())
     if method not in RIVALS:
@@ -52,12 +48,7 @@ def build_rival(
 
 
 class RivalSimCLR(SimCLR):
-    """Train an encoder by a method; batches know the items' places instead of labels.
-
-    Args:
-        model: whose network, views, optimizer and seed it has.
-        rival: the method.
-    """
+    """A model's network, views, optimizer and seed, trained by a method on items' places."""
 
     def __init__(self, model: SimCLR, rival: Rival) -> None:
         shared = ("encoder", "projection_head", "augmentation", "normalization", "learning_rate")
@@ -100,13 +91,7 @@ class RivalSimCLR(SimCLR):
 def train_rival(shared: ImageSettings, method: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Train by a method and evaluate the encoder by every probe.
 
-    Args:
-        shared: the settings of the library's own runs; the loss in them does not count.
-        method: a loss of the library, or a key of :data:`RIVALS`.
-        values: its hyper-parameters.
-
-    Returns:
-        The ``scores`` and the mean ``loss`` of the last epoch.
+    Settings are those of the library's own runs; the loss in them does not count.
     """
     parts = load_images(shared.data, evaluate_on=shared.evaluate_on, **shared.choice_of_images())
     count = len(parts.train)

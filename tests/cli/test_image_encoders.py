@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+import torchvision
+from safetensors.torch import save_file
 
 import bayescl_lab as library
 
@@ -126,3 +131,35 @@ def test_exports_hold_the_encoders_weights_too(bayescl, bars, image_run) -> None
     own = library.load(image_run).encoder.state_dict()
     assert weights.keys() == own.keys()
     assert all(value.equal(own[name]) for name, value in weights.items())
+
+
+def test_training_starts_from_a_networks_pretrained_weights_and_resumes_without_them(
+    bayescl, refused, pictures
+) -> None:
+    pictures("pets", count=8)
+    network = torchvision.models.resnet18(weights=None)
+    torch.save(network.state_dict(), "resnet18.pth")
+    save_file(network.state_dict(), "resnet18.safetensors")
+    save_file({"conv1.weight": torch.ones(64, 3, 7, 7), "x": torch.ones(1)}, "other.safetensors")
+    Path("junk.pth").write_bytes(b"junk")
+    line = "train images --data pets --encoder resnet18 --batch-size 8 --epochs 1 --device cpu"
+    large = f"{line} --image-size 65 --lr 1e-12 --out run --weights"
+    refused(
+        [
+            (f"{large} nowhere.pth", "there is no file nowhere.pth"),
+            (f"{large} junk.pth", "junk.pth"),
+            (f"{large} other.safetensors", "the file lacks bn1.weight and has x"),
+            (f"{large} resnet18.pth --encoder small", "weights are for a network of torchvision"),
+            (f"{line} --out run --weights resnet18.pth", "conv1.weight must have shape [64, 3, 3"),
+        ]
+    )
+    for file in ("resnet18.pth", "resnet18.safetensors"):
+        assert bayescl(f"{large} {file}").status == 0
+        own = library.load("run").encoder.state_dict()["network.conv1.weight"]
+        torch.testing.assert_close(own, network.conv1.weight)
+        checksum = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+        assert f"{file}#sha256={checksum}" in Path("run/config.yaml").read_text()
+        Path(file).unlink()
+        Path("run/result.json").unlink()
+        assert bayescl("train images --out run --resume").status == 0
+        shutil.rmtree("run")

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bayescl.functional import class_responsibilities, same_class
 from bayescl.functional.latent_classes.posterior import class_agreement
+from bayescl.losses.class_explanation import explanation
 from bayescl.losses.class_fits import (
     COMPONENTS_PER_CLASS,
     MOST_COMPONENTS,
@@ -18,7 +19,7 @@ from bayescl.losses.class_fits import (
     mixture_sizes,
 )
 from bayescl.losses.class_memory import ClassMemory
-from bayescl.losses.class_trust import Precision, explanation
+from bayescl.losses.class_trust import Precision
 
 TAU_PLUS = 0.5
 SIZES = tuple(round(each / TAU_PLUS) for each in COMPONENTS_PER_CLASS)

@@ -10,7 +10,6 @@ from cases import each
 from reference import layouts
 from reference import objectives as reference
 from torch import Tensor
-from torch.nn.functional import cross_entropy, normalize
 
 import bayescl
 
@@ -127,23 +126,6 @@ def test_gradients_through_embeddings_are_right_to_second_order(name: str, seed:
     inputs = (rows(3, 10 + seed, dim=3), rows(3, 20 + seed, dim=3))
     assert torch.autograd.gradcheck(loss, inputs)
     assert torch.autograd.gradgradcheck(loss, inputs)
-
-
-def test_info_nce_equals_cross_entropy_in_every_layout() -> None:
-    view_1, view_2 = rows(6, 0), rows(6, 1)
-    loss = bayescl.InfoNCELoss(temperature=0.1)
-    both = normalize(torch.cat([view_1, view_2]), dim=1)
-    own = torch.eye(12, dtype=torch.bool)
-    logits = (both @ both.T / 0.1).masked_fill(own, -torch.inf)
-    target = torch.arange(12).roll(6)
-    torch.testing.assert_close(loss(view_1, view_2), cross_entropy(logits, target))
-
-    logits = normalize(view_1, dim=1) @ normalize(view_2, dim=1).T / 0.1
-    torch.testing.assert_close(
-        loss.in_batch(view_1, view_2), cross_entropy(logits, torch.arange(6))
-    )
-    both_ways = cross_entropy(logits, torch.arange(6)) + cross_entropy(logits.T, torch.arange(6))
-    torch.testing.assert_close(loss.in_batch(view_1, view_2, both_directions=True), both_ways / 2)
 
 
 @each(("alpha", "beta", "tau_plus"), [(0.9, 0.9, 0.1), (0.7, 1.0, 0.01)])

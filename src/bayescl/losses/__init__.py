@@ -5,6 +5,7 @@ from bayescl.losses.bayesian import BayesianContrastiveLoss
 from bayescl.losses.debiased import DebiasedContrastiveLoss, HardContrastiveLoss
 from bayescl.losses.denominators import MovingDenominators
 from bayescl.losses.gradient_cache import cached_backward
+from bayescl.losses.hyperparameters import LearnableTemperature
 from bayescl.losses.info_nce import (
     AttractingOracleContrastiveLoss,
     InfoNCELoss,
@@ -17,7 +18,6 @@ from bayescl.losses.sigmoid import (
     LatentClassSigmoidLoss,
     SigmoidContrastiveLoss,
 )
-from bayescl.losses.temperature import LearnableTemperature
 
 __all__ = [
     "AttractingOracleContrastiveLoss",

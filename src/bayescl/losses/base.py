@@ -34,8 +34,7 @@ from bayescl.functional.sorting import can_look
 from bayescl.losses import layouts
 from bayescl.losses.denominators import MovingDenominators
 from bayescl.losses.gathering import Gathering
-from bayescl.losses.hyperparameters import state_numbers
-from bayescl.losses.temperature import LearnableTemperature, check_temperature
+from bayescl.losses.hyperparameters import LearnableTemperature, check_temperature, state_numbers
 
 Reduction = Literal["mean", "sum", "none"]
 

@@ -117,11 +117,19 @@ class ClassMemory(nn.Module):
     @property
     def trust_by_mixture(self) -> Float[Tensor, " mixtures"] | None:
         """How far each mixture is trusted, in [0, 1]; None before the first fit."""
-        if self._trust is None and self.agreement is not None:
-            self._trust = trust = trust_by_mixture(self)
+        classes, agreement = self.classes, self.agreement
+        if self._trust is None and classes is not None and agreement is not None:
+            self._trust = trust = trust_by_mixture(
+                classes, agreement, self.prior, self.precision, self.evidence
+            )
             # Looking costs nothing on the CPU.
-            self._may_trust = trust is not None and (not trust.is_cpu or bool(trust.any()))
+            self._may_trust = not trust.is_cpu or bool(trust.any())
         return self._trust
+
+    @property
+    def may_trust(self) -> bool:
+        """Whether any mixture is trusted, for all that can be said without waiting for a GPU."""
+        return self.trust_by_mixture is not None and self._may_trust
 
     @property
     def trust(self) -> float:
@@ -138,7 +146,7 @@ class ClassMemory(nn.Module):
 
         ``unit`` rows are known to have length 1 or 0.
         """
-        self._follow(rows)
+        self.follow(rows)
         classes = self.classes
         if classes is None:
             return None
@@ -155,7 +163,7 @@ class ClassMemory(nn.Module):
         None if nothing is trusted. Rows that are not finite get 0: nothing is known of them.
         """
         trust, classes = self.trust_by_mixture, self.classes
-        if classes is None or trust is None or not self._may_trust:
+        if classes is None or trust is None or not self.may_trust:
             return None
         return outlook_factors(outlook.nan_to_num(0.0), trust, classes)
 
@@ -305,7 +313,7 @@ class ClassMemory(nn.Module):
 
     # ------------------------------------------------------------------ devices and files
 
-    def _follow(self, rows: Tensor) -> None:
+    def follow(self, rows: Tensor) -> None:
         """Move to the embeddings' device, and refuse embeddings of another size."""
         if self.ring is None:
             return
@@ -323,7 +331,7 @@ class ClassMemory(nn.Module):
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return all that is remembered, fitted and observed: numbers, and copies of tensors."""
-        return state_of(self)
+        return state_of(vars(self))
 
     def set_extra_state(self, state: Any) -> None:
         """Restore the memory from a ``state_dict``.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -11,9 +11,6 @@ from bayescl.axes import Tensor
 from bayescl.checks import check_count, check_interval, check_shape
 from bayescl.functional import LatentClasses, Mixtures
 from bayescl.losses.class_fits import SCALES
-
-if TYPE_CHECKING:
-    from bayescl.losses.class_memory import ClassMemory
 
 _COUNTS = ("calls", "came", "seen", "since", "scale")
 _FRACTIONS = ("prior", "right", "wrong")
@@ -24,15 +21,16 @@ _NAMES = (*_COUNTS, *_FRACTIONS, "sizes", "scores", *_HELD, *_FIT, "transitions"
 """Contents of a state. Each tensor may be missing at first."""
 
 
-def state_of(memory: ClassMemory) -> dict[str, Any]:
-    """Numbers, and copies of tensors."""
-    state = {name: getattr(memory, name) for name in (*_COUNTS, *_FRACTIONS, *_HELD)}
-    state |= dict.fromkeys((*_FIT, "transitions")) | tensors_of(memory.classes)
+def state_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a memory with these attributes holds: numbers, and copies of tensors."""
+    classes = attributes["classes"]
+    state = {name: attributes[name] for name in (*_COUNTS, *_FRACTIONS, *_HELD)}
+    state |= dict.fromkeys((*_FIT, "transitions")) | tensors_of(classes)
     state = {
         name: value.clone() if isinstance(value, Tensor) else value for name, value in state.items()
     }
-    sizes = [] if memory.classes is None else list(memory.classes.sizes)
-    return state | {"sizes": sizes, "scores": list(memory.scores)}
+    sizes = [] if classes is None else list(classes.sizes)
+    return state | {"sizes": sizes, "scores": list(attributes["scores"])}
 
 
 def tensors_of(classes: LatentClasses | None) -> dict[str, Tensor]:

@@ -16,9 +16,10 @@ from bayescl.engines import ContrastiveBatch, Layout, SameClass
 from bayescl.functional.latent import AIMS, THRESHOLD, Aim, Latent, check_attraction
 from bayescl.functional.objective import Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions, without_autocast
+from bayescl.losses.class_explanation import explanation, too_many_classes
 from bayescl.losses.class_fits import SCALES, is_hopeless, memory_for
 from bayescl.losses.class_memory import ClassMemory
-from bayescl.losses.class_trust import Precision, explanation, too_many_classes
+from bayescl.losses.class_trust import Precision
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.hyperparameters import Hyperparameter, class_prior
 
@@ -325,14 +326,17 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             return self._with_posterior(batch, self._outlooks(batch))
 
     def _outlooks(self, batch: ContrastiveBatch) -> _Outlooks | None:
-        """Outlooks of all rows; None before the first fit."""
+        """Outlooks of all rows; None before the first fit, and where they would serve nothing."""
+        memory = self.memory
+        memory.follow(batch.candidates)
+        observes = self.training and memory.is_due_to_observe
+        if memory.classes is None or not (memory.may_trust or observes):
+            return None
 
         def of(rows: Tensor) -> Tensor:
-            return cast(Tensor, self.memory.outlook(rows, unit=self.normalize))
+            return cast(Tensor, memory.outlook(rows, unit=self.normalize))
 
         candidates = of(batch.candidates.flatten(end_dim=-2))
-        if self.memory.classes is None:
-            return None
         if batch.candidates is batch.anchors:
             first, second = candidates.chunk(2)
             return _Outlooks(first, second, candidates)

@@ -19,9 +19,8 @@ from bayescl.losses import layouts
 from bayescl.losses.base import ContrastiveLoss
 from bayescl.losses.bayesian import BayesianContrastiveLoss
 from bayescl.losses.gathering import Gathering
-from bayescl.losses.hyperparameters import Hyperparameter
+from bayescl.losses.hyperparameters import Hyperparameter, LearnableTemperature
 from bayescl.losses.latent import LatentClassContrastiveLoss
-from bayescl.losses.temperature import LearnableTemperature
 
 Bias = float | Float[Tensor, ""]
 

@@ -239,6 +239,7 @@ def settle_losses(
         ValueError: if a name is unknown, or no loss takes a given hyper-parameter.
 
     Example:
+        >>> from bayescl_lab.runs.losses import RankingLoss
         >>> losses = settle_losses(RankingLoss, ["bpr", "hard"], given={"tau_plus": 0.1})
         >>> [loss.hyperparameters for loss in losses]
         [{}, {'tau_plus': 0.1}]

@@ -52,6 +52,7 @@ def comparison_figure(result: Mapping[str, Any]) -> Figure:
     columns = len(few) + bool(paired)
     height = 1.4 + 0.36 * max(len(losses), len(probes))
     figure, axes = panels(1, columns, width=1.5 + 3.7 * columns, height=height)
+    figure.set_layout_engine("constrained", wspace=0.06)
     for axis, probe in zip(axes, few, strict=False):
         figures = {name: entry["probes"][probe] for name, entry in losses.items()}
         _draw_seeds(axis, figures, [], scale=100, form=".1f")
@@ -74,6 +75,7 @@ def cells_figure(cells: Sequence[Mapping[str, Any]]) -> Figure:
     rows = sum(len({**cell["losses"], **cell["baselines"]}) for cell in cells)
     height = 0.9 + 0.9 * len(cells) + 0.22 * rows
     figure, axes = panels(len(cells), len(MEASURES), width=10.5, height=height)
+    figure.set_layout_engine("constrained", wspace=0.04)
     places = [(cell, metric) for cell in cells for metric in MEASURES]
     for axis, (cell, metric) in zip(axes, places, strict=True):
         entries = {**cell["losses"], **cell["baselines"]}

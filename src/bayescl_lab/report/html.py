@@ -42,6 +42,7 @@ SIMULATION = "simulation.json"
 _CAPTIONS = {
     "comparison": "Accuracy by loss; a dot is a seed, a bar the mean over seeds.",
     "inspection-candidates": "Anchors with the candidates of smallest and largest weight.",
+    "inspection-components": "The most typical images of each component of the coarsest mixture.",
     "inspection-reliability": "The posterior against the share of true negatives.",
     "inspection-weights": "The weights of candidates.",
     "ranking": "Metrics by loss and baseline.",
@@ -334,4 +335,4 @@ def _uri(content: bytes) -> str:
 
 def _least_width(content: bytes) -> int:
     """The width in pixels below which a PNG file of ours is too small to read."""
-    return round(0.55 * int.from_bytes(content[16:20], "big"))
+    return round(0.36 * int.from_bytes(content[16:20], "big"))

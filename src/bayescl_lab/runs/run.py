@@ -140,6 +140,11 @@ class TrainedRun(ABC, Generic[AnySettings]):
     def write_record(self, folder: RunFolder) -> None:
         """Record the run's data in its folder, unless the folder has the record."""
 
+    def initialise(self) -> None:
+        """Load the weights to start from, if the settings name any."""
+        if self.settings.init is not None:
+            self.start_from(Path(self.settings.init))
+
     @abstractmethod
     def start_from(self, path: Path) -> None:
         """Load weights of the run in another folder, as the setting ``init`` asks for."""
@@ -209,8 +214,8 @@ class TrainedRun(ABC, Generic[AnySettings]):
             given |= cls.restore(start.folder)
         run = cls(settings, **given)
         begun = start.folder.checkpoint.is_file()
-        if settings.init is not None and not begun:
-            run.start_from(Path(settings.init))
+        if not begun:
+            run.initialise()
         with start.work() as folder:
             if begun:
                 run.load(folder.checkpoint)  # refuses one that is damaged, or of another model

@@ -6,6 +6,7 @@ Reading needs neither Lightning nor unpickled code.
 from __future__ import annotations
 
 import pickle
+import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +23,7 @@ from bayescl_lab.runs.folder import RunFolder
 _DAMAGED = (
     *(RuntimeError, EOFError, OSError, pickle.UnpicklingError, zipfile.BadZipFile),
     # what torch's reader may also raise on bytes that were never a checkpoint
-    *(ValueError, KeyError, TypeError, AttributeError, IndexError),
+    *(ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, struct.error),
 )
 
 
@@ -37,6 +38,24 @@ def read_checkpoint(path: Path, map_location: Any = "cpu") -> dict[str, Any]:
     if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
         raise ValueError(f"the checkpoint {path} is damaged")
     return checkpoint
+
+
+def read_state(file: Path) -> dict[str, Tensor]:
+    """A network's state from a safetensors file or one of torch, where it may be "state_dict".
+
+    Raises:
+        ValueError: if the file cannot be read without running code from it, or holds no state.
+    """
+    try:
+        if file.suffix == ".safetensors":
+            return dict(load_file(file))
+        content = torch.load(file, map_location="cpu", weights_only=True)
+    except (SafetensorError, *_DAMAGED):
+        raise ValueError(f"cannot read the weights {file}") from None
+    state = content.get("state_dict", content) if isinstance(content, dict) else None
+    if not isinstance(state, dict) or not all(isinstance(it, Tensor) for it in state.values()):
+        raise ValueError(f"{file} does not hold the state of a network")
+    return state
 
 
 def as_safetensors(state: Mapping[str, Any]) -> bytes:

@@ -11,18 +11,18 @@ from bayescl_lab.cli import main
 from bayescl_lab.ranking.candidates import SharedCandidates
 from bayescl_lab.runs.settings import process_rank
 
-drawn, draw = 0, SharedCandidates.draw
+drawn, choose = 0, SharedCandidates.choose
 
 
-def failing(self: SharedCandidates, *, seed: int):
-    """Draw, but not a third time."""
+def failing(self: SharedCandidates, batch: object, *, seed: int):
+    """Choose candidates, but not a third time."""
     global drawn
     drawn += 1
     if drawn == 3 and process_rank(2).rank == int(sys.argv[1]):
         raise ValueError(f"rank {sys.argv[1]} has had enough")
-    return draw(self, seed=seed)
+    return choose(self, batch, seed=seed)
 
 
 if __name__ == "__main__":
-    SharedCandidates.draw = failing
+    SharedCandidates.choose = failing
     sys.exit(main(sys.argv[2:]))

@@ -14,8 +14,9 @@ from runs.same_run import PowerCut, cut_power_at, final_state
 from bayescl_lab.ranking.candidates import SharedCandidates
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import RankingLoss, ranking_losses
-from bayescl_lab.runs.ranking.baselines import evaluate_run, fit_baseline
+from bayescl_lab.runs.ranking.baselines import fit_baseline
 from bayescl_lab.runs.ranking.data import RankingData
+from bayescl_lab.runs.ranking.evaluation import evaluate_run
 from bayescl_lab.runs.ranking.inspection import inspect_ranking
 from bayescl_lab.runs.ranking.run import (
     PAPER_NOTE,
@@ -64,7 +65,7 @@ def test_extra_positives_change_what_the_debiased_loss_learns_and_survive_a_resu
     assert result["loss"] != without["loss"]
     if candidates == "shared":
         with monkeypatch.context() as patch:
-            cut_power_at(patch, 5, SharedCandidates, "draw")
+            cut_power_at(patch, 5, SharedCandidates, "choose")
             with pytest.raises(PowerCut):
                 train_ranking(settings, tmp_path / "broken")
         assert train_ranking(settings, tmp_path / "broken", resume=True)["loss"] == result["loss"]

@@ -114,44 +114,10 @@ def points_of(
 
 
 @lru_cache(maxsize=256)
-def _records(
-    parameter: str, value: float | int, settings: Settings, seed: int
-) -> tuple[Record, ...]:
-    """The records of one point; cached, because several figures show parts of the same sweeps."""
-    changes: Any = {parameter: value}
-    point = replace(settings, **changes)
-    draws = [
-        one_draw(point, generator(seed, "sweep", point.proposal, parameter, value, index))
-        for index in range(settings.draws)
-    ]
-    if any(drawn.left_out == point.anchors for drawn in draws):
-        raise ValueError(
-            f"no anchor has a true negative at {parameter} = {value:g}: raise candidates or "
-            "anchors, or lower tau_plus"
-        )
-    records = []
-    for name in draws[0].error:
-        record: Record = {
-            "proposal": point.proposal,
-            "parameter": parameter,
-            "value": float(value),
-            "estimator": name,
-            "draws": settings.draws,
-            "left_out": sum(drawn.left_out for drawn in draws),
-            **banded("mse", [drawn.error[name] for drawn in draws]),
-            **banded("mean", [drawn.value[name] for drawn in draws]),
-            **banded("bias", [drawn.value[name] - drawn.value[SUPERVISED] for drawn in draws]),
-        }
-        for rival in RIVALS:
-            key = f"below_{rival}"
-            below = banded(key, [drawn.error[rival] - drawn.error[name] for drawn in draws])
-            record |= {column: below[column] for column in (key, f"{key}_error")}
-        records.append(record)
-    return tuple(records)
-
-
 def sweep(point: Point, seed: int) -> tuple[Record, ...]:
     """All estimators over repeated draws at one point of a sweep.
+
+    Cached, because several figures show parts of the same sweeps.
 
     Returns:
         One record per estimator. ``mse``, ``mean`` and ``bias`` (mean over anchors less that of the
@@ -169,7 +135,37 @@ def sweep(point: Point, seed: int) -> tuple[Record, ...]:
         >>> [record["mse"] for record in records if record["estimator"] == "supervised"]
         [0.0]
     """
-    return _records(*point, seed)
+    parameter, value, settings = point
+    changes: Any = {parameter: value}
+    here = replace(settings, **changes)
+    draws = [
+        one_draw(here, generator(seed, "sweep", here.proposal, parameter, value, index))
+        for index in range(settings.draws)
+    ]
+    if any(drawn.left_out == here.anchors for drawn in draws):
+        raise ValueError(
+            f"no anchor has a true negative at {parameter} = {value:g}: raise candidates or "
+            "anchors, or lower tau_plus"
+        )
+    records = []
+    for name in draws[0].error:
+        record: Record = {
+            "proposal": here.proposal,
+            "parameter": parameter,
+            "value": float(value),
+            "estimator": name,
+            "draws": settings.draws,
+            "left_out": sum(drawn.left_out for drawn in draws),
+            **banded("mse", [drawn.error[name] for drawn in draws]),
+            **banded("mean", [drawn.value[name] for drawn in draws]),
+            **banded("bias", [drawn.value[name] - drawn.value[SUPERVISED] for drawn in draws]),
+        }
+        for rival in RIVALS:
+            key = f"below_{rival}"
+            below = banded(key, [drawn.error[rival] - drawn.error[name] for drawn in draws])
+            record |= {column: below[column] for column in (key, f"{key}_error")}
+        records.append(record)
+    return tuple(records)
 
 
 def verdicts(point: Point, seed: int) -> list[Record]:

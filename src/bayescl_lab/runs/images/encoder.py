@@ -23,7 +23,7 @@ from bayescl_lab.images.store import store_from_arrays
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.weights import part_of_state, read_weights
+from bayescl_lab.runs.weights import part_of_state, read_state, read_weights
 
 TIMM = "timm:"
 """Prefix of names of timm networks."""
@@ -80,6 +80,39 @@ def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
     if isinstance(encoder, nn.Module):
         return encoder
     raise ValueError(f"encoder {name} must return a torch.nn.Module, got {type(encoder).__name__}")
+
+
+def load_pretrained(encoder: nn.Module, file: Path) -> None:
+    """Load pretrained weights into a network of torchvision or timm, without its classifier.
+
+    Raises:
+        ValueError: if the file cannot be read, or its names or shapes are not the network's.
+    """
+    network = getattr(encoder, "network", None)
+    if network is None:
+        raise ValueError("weights are for a network of torchvision or timm, such as resnet18")
+    state, own = read_state(file), network.state_dict()
+    classifier = {
+        name.rpartition(".")[0]
+        for name, value in state.items()
+        if name not in own and value.ndim == 2 and value.shape[1] == encoder.feature_dim
+    }
+    missing = [f"lacks {name}" for name in own if name not in state]
+    unexpected = [
+        f"has {name}"
+        for name in state
+        if name not in own and name.rpartition(".")[0] not in classifier
+    ]
+    if missing or unexpected:
+        what = " and ".join([*missing[:1], *unexpected[:1]])
+        raise ValueError(f"the weights {file} do not fit the encoder: the file {what}")
+    for name, value in own.items():
+        if state[name].shape != value.shape:
+            raise ValueError(
+                f"the weights {file} do not fit the encoder: {name} must have shape "
+                f"{list(value.shape)}, got {list(state[name].shape)}"
+            )
+    network.load_state_dict({name: state[name] for name in own})
 
 
 class PreparedEncoder(nn.Module):

@@ -20,9 +20,10 @@ from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.alpha import alpha_callback, pair_columns
+from bayescl_lab.runs.images.encoder import load_pretrained
 from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.images.record import ImageRecord
-from bayescl_lab.runs.images.settings import KIND, ImageSettings
+from bayescl_lab.runs.images.settings import KIND, SHA256, ImageSettings
 from bayescl_lab.runs.loop import Journal
 from bayescl_lab.runs.losses import LOSSES
 from bayescl_lab.runs.run import Result, Rows, TrainedRun, write_evaluation
@@ -100,6 +101,12 @@ class ImageRun(TrainedRun[ImageSettings]):
             "deviation": normalization.deviation.flatten().tolist(),
         }
         ImageRecord.of(self.data, self.parts, preparation).write(folder)
+
+    def initialise(self) -> None:
+        """Load the weights to start from: another run's, or a network's pretrained ones."""
+        super().initialise()
+        if self.settings.weights is not None:
+            load_pretrained(self.model.encoder, Path(self.settings.weights.rpartition(SHA256)[0]))
 
     def start_from(self, path: Path) -> None:
         """Load the encoder and projection head of another run, which must be the same networks."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
@@ -15,6 +17,9 @@ from bayescl_lab.runs.settings import Device, TrainedSettings
 
 KIND = "train images"
 """The kind of run: the command that makes it."""
+
+SHA256 = "#sha256="
+"""Stands between the file of weights and its checksum."""
 
 if TYPE_CHECKING:
     OptimizerName = str
@@ -82,6 +87,9 @@ class ImageOptions(TrainedSettings):
             paper.
         init: the folder of a run whose encoder and projection head initialise training; default:
             random weights.
+        weights: a file with pretrained weights of the network of torchvision or timm, as
+            safetensors or as torch saves a state; its classifier is ignored. The file's SHA-256 is
+            recorded, and a resumed run does without the file.
         seed: seed of weights, order and views.
         device: where to train; auto is a GPU if there is one.
         devices: devices per node, with one process each.
@@ -126,6 +134,7 @@ class ImageOptions(TrainedSettings):
     knn_every: CountOr0 = 0
     linear_protocol: Literal["fast", "paper"] = "fast"
     init: str | None = None
+    weights: str | None = None
     seed: CountOr0 = 0
     device: Device = "auto"
     devices: Count = 1
@@ -143,6 +152,15 @@ class ImageOptions(TrainedSettings):
                 f"batch_size must be divisible by the number of devices, "
                 f"got {self.batch_size} for {self.num_processes} devices"
             )
+        if self.weights is None or SHA256 in self.weights:
+            return
+        file = Path(self.weights).resolve()
+        if self.init is not None:
+            raise ValueError("give init or weights, not both")
+        if not file.is_file():
+            raise ValueError(f"weights: there is no file {self.weights}")
+        checksum = hashlib.sha256(file.read_bytes()).hexdigest()
+        object.__setattr__(self, "weights", f"{file}{SHA256}{checksum}")
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab.ranking.ease import EASE, ease_memory
-from bayescl_lab.ranking.ials import IALS
+from bayescl_lab.ranking.ease import ease_memory
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
-from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity, Scorer
-from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.ranking.scorers import EmbeddingScorer, Scorer
 from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
-from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
     EASE_NAME,
@@ -23,7 +20,7 @@ from bayescl_lab.runs.ranking.settings import (
     POPULARITY,
     BaselineSettings,
 )
-from bayescl_lab.runs.run import Result, RunStart, write_evaluation
+from bayescl_lab.runs.run import Result, RunStart
 
 TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE", IALS_NAME: "iALS"}
 """Titles of baselines for readers."""
@@ -68,7 +65,7 @@ def fit_baseline(
     record = RankingRecord.of(settings.data, settings.evaluate_on, watches=False)
     parts = record.parts(settings.evaluate_on)
     started = time.perf_counter()
-    scorer = fitted(settings, parts.train)
+    scorer = settings.fitted(parts.train)
     done = time.perf_counter()
     with start.work() as folder:
         record.write(folder, settings.data)
@@ -85,55 +82,6 @@ def fit_baseline(
         if baselines:
             result["baselines"] = evaluate_baselines(parts, without=settings.encoder)
     return start.finish(result)
-
-
-def fitted(settings: BaselineSettings, train: Interactions) -> Scorer:
-    """Fit the baseline that the settings name.
-
-    Raises:
-        ValueError: if it needs more memory than is available.
-    """
-    if settings.encoder == POPULARITY:
-        return Popularity(train)
-    if settings.encoder == EASE_NAME:
-        return EASE(train, settings.penalty["regularization"])
-    return IALS(
-        train, dim=settings.dim, epochs=settings.epochs, seed=settings.seed, **settings.penalty
-    )
-
-
-def evaluate_run(
-    path: Path, ks: Sequence[int] = LIST_LENGTHS, *, data: str | None = None
-) -> dict[str, Any]:
-    """Evaluate a run, finished or not, by full ranking, and write ``evaluation.json``.
-
-    Args:
-        path: the run folder.
-        ks: lengths of lists.
-        data: other interactions to evaluate on, without those that the run was trained on;
-            default: the run's own.
-
-    Returns:
-        Its content: metrics, also of the baselines, the epochs the weights saw, and provenance.
-    """
-    folder = RunFolder.open(path, KIND)
-    config = folder.config()
-    recommender = load_recommender(path)
-    if data is None:
-        recommender.record.refuse_changes()
-        parts = recommender.parts
-    else:
-        parts = recommender.record.on(data, config).parts(recommender.parts.evaluated_on)
-    evaluation = {
-        "epochs": recommender.epochs,
-        "of_epochs": None if recommender.epochs is None else config["epochs"],
-        "evaluated_on": parts.evaluated_on if data is None else data,
-        **ranking_figures(recommender.scorer, parts, ks),
-        "baselines": evaluate_baselines(parts, ks, without=config["encoder"]),
-        "report": dict(parts.report),
-        "settings": config,
-    }
-    return write_evaluation(folder, evaluation)
 
 
 def evaluate_baselines(
@@ -166,7 +114,7 @@ def evaluate_baselines(
             continue
         settings = BaselineSettings(name)
         started = time.perf_counter()
-        scorer = fitted(settings, parts.train)
+        scorer = settings.fitted(parts.train)
         done = time.perf_counter()
         results[name] = {
             "metrics": ranking_figures(scorer, parts, ks)["metrics"],

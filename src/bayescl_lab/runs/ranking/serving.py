@@ -203,14 +203,13 @@ class Recommender:
     @cached_property
     def _trained_scorer(self) -> tuple[Scorer, int | None]:
         """The scorer with its best weights, and their epochs; a baseline is fitted again."""
-        from bayescl_lab.runs.ranking.baselines import fitted
         from bayescl_lab.runs.ranking.record import read_embeddings
         from bayescl_lab.runs.ranking.settings import baseline_of
 
         if self._matrices:
             return read_embeddings(self._folder)
         if baseline := baseline_of(self._config):
-            return fitted(baseline, self.parts.train), None
+            return baseline.fitted(self.parts.train), None
 
         from bayescl_lab.runs.ranking.run import RankingRun
 

@@ -10,8 +10,11 @@ from pydantic.dataclasses import dataclass
 
 from bayescl.checks import check_choice
 from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, at_least
+from bayescl_lab.ranking.ease import EASE
 from bayescl_lab.ranking.encoders import ENCODERS
-from bayescl_lab.ranking.scorers import Score, check_item_norm_exponent
+from bayescl_lab.ranking.ials import IALS
+from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.scorers import Popularity, Score, Scorer, check_item_norm_exponent
 from bayescl_lab.runs.losses import RankingLoss
 from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.settings import Device, StoredSettings, TrainedSettings
@@ -209,6 +212,18 @@ class BaselineSettings(StoredSettings):
         """The settings as plain values, without those of other baselines."""
         others = {name for own in _OWN.values() for name in own} - {*_OWN[self.encoder]}
         return {name: it for name, it in super().as_config().items() if name not in others}
+
+    def fitted(self, train: Interactions) -> Scorer:
+        """The baseline, fitted to interactions.
+
+        Raises:
+            ValueError: if it needs more memory than is available.
+        """
+        if self.encoder == POPULARITY:
+            return Popularity(train)
+        if self.encoder == EASE_NAME:
+            return EASE(train, self.penalty["regularization"])
+        return IALS(train, dim=self.dim, epochs=self.epochs, seed=self.seed, **self.penalty)
 
 
 def baseline_of(config: Mapping[str, Any]) -> BaselineSettings | None:
