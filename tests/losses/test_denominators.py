@@ -141,6 +141,17 @@ def test_what_is_not_finite_is_not_kept() -> None:
         loss(*rows, indices=torch.arange(COUNT))
 
 
+def test_a_call_that_is_refused_keeps_nothing() -> None:
+    loss = bayescl.InfoNCELoss(denominators=moving(), normalize=False, check_finite=True)
+    rows = [view.detach().float() for view in views()]
+    loss(*rows, indices=torch.arange(COUNT))
+    kept = loss.denominators.log_sums.clone()
+    rows[0][0] = 1e30
+    with pytest.raises(ValueError, match="logits must be finite"):
+        loss(rows[0], -rows[0], indices=torch.arange(COUNT))
+    assert torch.equal(loss.denominators.log_sums, kept)
+
+
 def test_a_cached_step_moves_them_once() -> None:
     encoders = [torch.nn.Linear(3, 4, dtype=torch.float64) for _ in range(2)]
     encoders[1].load_state_dict(encoders[0].state_dict())

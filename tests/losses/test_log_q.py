@@ -116,6 +116,10 @@ def test_what_does_not_fit_is_named() -> None:
         (lambda: loss.in_batch(*pairs, log_q=MORE_Q[0]), "log_q must have shape [9], got []"),
         (lambda: loss.in_batch(*pairs, log_q=ITEM_Q.long()), "log_q must hold floating-point"),
         (lambda: loss.in_batch(*pairs, anchor_log_q=USER_Q), "anchor_log_q needs both_dir"),
+        (
+            lambda: loss.in_batch(*pairs, both_directions=True, anchor_log_q=MORE_Q),
+            "anchor_log_q must have shape [9], got [5]",
+        ),
         (lambda: loss.sampled(*pairs, MORE, log_q=MORE_Q), "must be given together"),
         (lambda: loss.from_logits(*logits, positive_log_q=ITEM_Q), "must be given together"),
         (
@@ -129,3 +133,5 @@ def test_what_does_not_fit_is_named() -> None:
     ):
         with pytest.raises(ValueError, match=re.escape(message)):
             call()
+    with pytest.raises(TypeError, match="log_q must be a tensor, got list"):
+        loss.from_logits(*logits, log_q=[0.0] * 4, positive_log_q=ITEM_Q)

@@ -312,12 +312,14 @@ class ContrastiveLoss(nn.Module):
                 **known,
             )
             batches = [self._with_indices(there, indices, len(anchors))]
+            if anchor_log_q is not None:
+                if not both_directions:
+                    raise ValueError("anchor_log_q needs both_directions")
+                layouts.check_log_q("anchor_log_q", anchor_log_q, anchors, anchors.shape[:1])
             if both_directions:
                 turned = layouts.turned_mask(valid, len(anchors), gathering.active)
                 back = layouts.pairs(positives, anchors, valid=turned, log_q=anchor_log_q, **known)
                 batches.append(replace(back, indices=batches[0].indices))
-            elif anchor_log_q is not None:
-                raise ValueError("anchor_log_q needs both_directions")
         return self._evaluate(gathering, batches, temperature)
 
     def sampled(
@@ -443,7 +445,8 @@ class ContrastiveLoss(nn.Module):
             if self.check_finite:
                 check_finite("positive", positive)
                 check_finite("unlabeled", unlabeled.masked_fill(~counted, 0))
-            shape = unlabeled.shape if log_q is None or log_q.ndim > 1 else unlabeled.shape[1:]
+            of_all = isinstance(log_q, Tensor) and log_q.ndim < 2  # one for each column
+            shape = unlabeled.shape[1:] if of_all else unlabeled.shape
             both = layouts.checked_log_q(positive_log_q, log_q, positive, shape)
             if both is not None:
                 positive = positive - both[0].to(positive)
@@ -580,16 +583,17 @@ class ContrastiveLoss(nn.Module):
         batches = [layouts.corrected(batch, temperature) for batch in batches]
         batches, share = gathering.candidates_of_all(batches)
         each = [self._per_anchor(batch, temperature) for batch in batches]
-        if self.denominators is not None and batches[0].indices is not None:
+        moving, indices, fresh = self.denominators, batches[0].indices, None
+        if moving is not None and indices is not None:
             with without_autocast(each[0].device):
-                each = self.denominators.moved(
-                    each, batches, temperature, gathering, keep=self.training
-                )
+                each, fresh = moving.moved(each, batches, temperature)
         losses = each[0] if len(each) == 1 else torch.cat(each)
         if self.check_finite:
             with gathering.refusals():
                 self._check_finite_losses(losses, batches, temperature)
             gathering.go_on()
+        if moving is not None and indices is not None and fresh is not None and self.training:
+            moving.keep(indices, fresh, gathering)
         return self.reduced(losses, share)
 
     def _check_finite_losses(

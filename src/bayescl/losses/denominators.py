@@ -104,13 +104,12 @@ class MovingDenominators(nn.Module):
         each: Sequence[Float[Tensor, " anchors"]],
         batches: Sequence[ContrastiveBatch],
         temperature: float | Tensor,
-        gathering: Gathering,
-        *,
-        keep: bool,
-    ) -> list[Float[Tensor, " anchors"]]:
-        """Return each direction's losses with moved estimates; these are kept if asked."""
-        indices, moved, fresh = batches[0].indices, [], []
-        assert indices is not None
+    ) -> tuple[list[Float[Tensor, " anchors"]], Float[Tensor, "items directions"]]:
+        """Return each direction's losses with moved estimates, and these, which are not yet kept.
+
+        The losses may still be refused.
+        """
+        moved, fresh = [], []
         for direction, (plain, batch) in enumerate(zip(each, batches, strict=True)):
             views = 2 if batch.layout == "two_views" else 1
             positive = pair_logits(batch.anchors, batch.positives, temperature)
@@ -119,7 +118,7 @@ class MovingDenominators(nn.Module):
                 log_scale = math.log((self.size - 1) / others)
                 # Every sum less the positive's logit, in which the plain loss is log(1 + e^gap).
                 gap = plain + torch.log(-torch.expm1(-plain)) + log_scale
-                past = self.log_sums[direction, indices].to(gap).repeat(views)
+                past = self.log_sums[direction, batches[0].indices].to(gap).repeat(views)
                 gap_now = torch.where(past > -torch.inf, self._mixed(past - positive, gap), gap)
                 value = softplus(gap_now)
                 # With D = e^s+ + u: dS / D + (e^s+ / D - 1) ds+, as a multiple of the plain loss's
@@ -130,10 +129,7 @@ class MovingDenominators(nn.Module):
                 fresh.append(now.logsumexp(dim=0) - math.log(views))
             moving = of_plain * (plain - plain.detach())
             moved.append(value + moving + of_positive * (positive - positive.detach()))
-        # A transform's values must not outlive it.
-        if keep and not torch._C._are_functorch_transforms_active():
-            self._keep(indices, torch.stack(fresh, dim=1), gathering)
-        return moved
+        return moved, torch.stack(fresh, dim=1)
 
     def _mixed(self, past: Tensor, present: Tensor) -> Tensor:
         """The logarithm of a moving mean, from those of its two parts."""
@@ -142,13 +138,15 @@ class MovingDenominators(nn.Module):
         return torch.logaddexp(past + math.log1p(-self.rate), present + math.log(self.rate))
 
     @torch.no_grad()
-    def _keep(
+    def keep(
         self,
         indices: Int[Tensor, " items"],
         fresh: Float[Tensor, "items directions"],
         gathering: Gathering,
     ) -> None:
         """Keep the estimates of a batch, of all processes if they gather; none that are NaN."""
+        if torch._C._are_functorch_transforms_active():
+            return  # a transform's values must not outlive it
         if gathering.active:
             indices, fresh = gathering.rows_of_all(indices, fresh, calls=0)
             _refuse_repeats(indices)

@@ -30,6 +30,12 @@ class CorrectedBatch(ContrastiveBatch):
     """Log sampling probabilities of positives and of candidates."""
 
 
+def check_log_q(name: str, log_q: Tensor, rows: Tensor, shape: tuple[int, ...]) -> None:
+    """Refuse log probabilities that are not floating-point, or not of so many rows beside these."""
+    check_floating(name, log_q, rows.device)
+    check_shape(name, log_q, shape)
+
+
 def checked_log_q(
     positive_log_q: Tensor | None, log_q: Tensor | None, rows: Tensor, shape: tuple[int, ...]
 ) -> tuple[Tensor, Tensor] | None:
@@ -38,10 +44,8 @@ def checked_log_q(
         return None
     if positive_log_q is None or log_q is None:
         raise ValueError("log_q and positive_log_q must be given together")
-    check_floating("log_q", log_q, rows.device)
-    check_shape("log_q", log_q, shape)
-    check_floating("positive_log_q", positive_log_q, rows.device)
-    check_shape("positive_log_q", positive_log_q, rows.shape[:1])
+    check_log_q("log_q", log_q, rows, shape)
+    check_log_q("positive_log_q", positive_log_q, rows, rows.shape[:1])
     return positive_log_q.detach(), log_q.detach()
 
 
