@@ -15,7 +15,7 @@ def test_without_a_terminal_progress_is_a_line_now_and_then(
     with EpochBar(60) as bar:
         for done in range(1, 61):
             now[0] += 1.0
-            bar.update(f"hard-seed{done // 30}", done)
+            bar.tell(f"hard-seed{done // 30}", done)
     captured = capsys.readouterr()
     lines = captured.err.splitlines()
     assert captured.out == ""

@@ -109,6 +109,6 @@ def test_the_time_left_is_estimated_by_pixels():
     lines("two", 2, 6)
     assert said == [
         "1 of 3 runs trained: tiny",
-        "2 of 3 runs trained: one; about 89 s left, by pixels",
+        "2 of 3 runs trained: one; about 0:01:29 h left, by pixels",
         "3 of 3 runs trained: two",
     ]

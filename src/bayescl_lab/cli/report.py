@@ -7,16 +7,12 @@ from pathlib import Path
 from bayescl_lab._fields import Words
 from bayescl_lab._files import write_atomically
 from bayescl_lab.cli._console import say
-from bayescl_lab.cli._files import check_table_file
+from bayescl_lab.cli._options import check_output
 
 
-def command(
-    names: Words = (),
-    *,
-    out: str | None = None,
-    pages: bool = False,
-    check: bool = False,
-) -> int:
+def report(
+    names: Words = (), *, out: Path | None = None, pages: bool = False, check: bool = False
+) -> None:
     """Make an HTML page of runs and comparisons, or update the results quoted in pages.
 
     The HTML page holds settings, tables, figures, sample pictures and provenance. It is a single
@@ -33,22 +29,21 @@ def command(
     paths = [Path(name) for name in names]
     if not paths:
         raise ValueError("give at least one run folder, or pages after --pages")
+    if check and not pages:
+        raise ValueError("--check needs --pages")
+    if pages and out is not None:
+        raise ValueError("--out cannot be used with --pages")
     if pages:
         from bayescl_lab.report.quoting import refresh_pages
 
-        if out is not None:
-            raise ValueError("--out cannot be used with --pages")
         stale = ", ".join(map(str, refresh_pages(paths, check=check)))
         if check and stale:
             raise ValueError(f"out of date: {stale}; bayescl report --pages updates them")
         say(f"written: {stale}" if stale else "all pages are up to date")
-        return 0
-    if check:
-        raise ValueError("--check needs --pages")
+        return
     from bayescl_lab.report.html import report_page
 
-    file = Path(out) if out else (paths[0] if len(paths) == 1 else Path()) / "report.html"
+    file = out or (paths[0] if len(paths) == 1 else Path()) / "report.html"
     text = report_page(paths)
-    write_atomically(check_table_file(file, (".html",)), text)
+    write_atomically(check_output(file, ".html"), text)
     say(f"report: {file}")
-    return 0
