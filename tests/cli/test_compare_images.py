@@ -55,13 +55,3 @@ def test_a_folder_of_images_is_tuned_and_compared_on_its_test_part(bayescl, phot
     assert "The best of 2 settings for every loss" in Path("comparison/report.html").read_text()
     again = bayescl("compare images --resume --out comparison")
     assert (again.status, again.out) == (0, outcome.out)
-
-
-def test_what_cannot_be_compared_is_refused_before_there_is_a_folder(refused, photographs):
-    cases = {
-        "--data photographs/train/dark": "photographs/train/dark: a comparison needs labels",
-        "--losses info_nce,hard --alpha_schedule ramp": "alpha",
-        "--tune 200": "tune must be at most 100, got 200",
-        "--tune 2 --evaluate-on validation": "evaluate_on must be test",
-    }
-    refused((f"{LINE} {options} --out comparison", message) for options, message in cases.items())

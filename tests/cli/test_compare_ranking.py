@@ -64,21 +64,3 @@ def test_losses_are_compared_reported_resumed_and_repeated(bayescl):
     complaint = bayescl(again).complaint
     assert "bought.csv: 1 more row than the run was trained on" in complaint
     assert "losses" in bayescl(f"{again} --losses bpr").complaint
-
-
-def test_what_makes_no_sense_leaves_nothing(refused):
-    cases = [
-        ("--losses oracle", "loss must be one of info_nce"),
-        ("--losses bpr,bpr", "losses must name every loss once, got bpr, bpr"),
-        ("--losses ,", "losses must name at least one loss, got none"),
-        ("--losses bpr --alpha 0.9", "none of the losses bpr takes alpha"),
-        ("--losses bpr,hard --candidates in-batch", "the loss bpr needs drawn candidates"),
-        ("--seeds 0", "seeds must be at least 1"),
-        ("--split none", "split must leave something to evaluate, got 'none'"),
-        ("--encoder ease", 'Invalid value "ease" for --encoder. Choose from: "mf"'),
-        ("--loss bpr", "Unknown option: --loss. Did you mean --losses?"),
-        ("--user-column buyer", "bought.csv has no column 'buyer' for the users"),
-        ("--resume", "nowhere is not a run folder"),
-    ]
-    line = "compare ranking --data bought.csv --out nowhere"
-    refused((f"{line} {options}", message) for options, message in cases)

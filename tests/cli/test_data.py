@@ -149,16 +149,3 @@ def test_fetch_says_how_to_get_what_it_cannot_download(bayescl, name):
     assert outcome.status == 0
     assert f"into the folder {name}" in " ".join(outcome.out.split())
     assert not Path("data").exists()
-
-
-SENSELESS = [
-    ("data fetch movielens", "no data set is called 'movielens'; known are"),
-    ("data verify movielens", "no data set is called 'movielens'; known are"),
-    ("data verify ml-1m", "ml-1m is not in data/ml-1m: `bayescl data fetch ml-1m` downloads"),
-    ("data verify gowalla", "gowalla is not in data/gowalla: put train.txt and test.txt"),
-    ("data fetch", "name"),
-]
-
-
-def test_what_cannot_be_done_gets_one_line(refused):
-    refused(SENSELESS)

@@ -30,34 +30,3 @@ def test_a_folder_without_classes_trains_and_is_never_judged(bayescl, pictures):
     refused = bayescl("evaluate run")
     assert refused.status == 2
     assert refused.complaint == "photos: the images have no labels to evaluate with"
-
-
-def test_what_needs_labels_is_refused_before_there_is_a_run(refused, pictures):
-    pictures("photos", (".",))
-    cases = {
-        "--loss oracle": "the oracle loss needs the class of every image, 20 of 20 images of",
-        "--knn_every 1": "photos: the images have no labels to evaluate with",
-        "--evaluate_on validation": "a validation part needs labels, the images have none",
-        "--classes 2": "classes cannot be chosen because the images have no labels",
-    }
-    line = f"train images --data photos {OPTIONS} --out run"
-    refused((f"{line} {options}", message) for options, message in cases.items())
-
-
-def test_folders_and_data_sets_that_cannot_be_used_are_one_line(
-    refused, pictures, monkeypatch, tmp_path
-):
-    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path / "nothing"))
-    Path("empty").mkdir()
-    pictures("bad", count=2)
-    for path in Path("bad").rglob("*.png"):
-        path.write_bytes(path.read_bytes()[:20])
-    pictures("mixed", (".", "dog"), 2)
-    cases = {
-        "bad": "none of 4 files can be read",
-        "empty": "empty holds no images",
-        "mixed": "mixed holds images both in class folders",
-        "cifar10": "get it by 'bayescl data fetch cifar10' (170 MB",
-    }
-    line = f"train images {OPTIONS} --out run --data"
-    refused((f"{line} {data}", message) for data, message in cases.items())

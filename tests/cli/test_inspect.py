@@ -237,20 +237,12 @@ def test_the_same_seed_gives_the_same_inspection_and_training_is_not_touched(bay
     assert Path("run/checkpoints/last.ckpt").read_bytes() == before
 
 
-SENSELESS = [
-    ("nowhere", "there is no run folder nowhere"),
-    ("run --part test", "part must be 'train' or 'evaluation', got test"),
-    ("run --anchors 0", "anchors must be at least 1, got 0"),
-    ("run --images 1", "images must be at least 2, got 1"),
-    ("run --anchor_images 3,x", "anchor_images must be a valid integer, got x"),
-    ("run --anchor_images 500", "anchor_images must lie in [0, 62], got 500"),
-    ("run --anchor_images 3,3", "anchor_images must not repeat an image"),
-    ("", "--run-or-file requires an argument"),
-]
-
-
-def test_senseless_inspections_are_answered_in_one_line(refused, run) -> None:
-    refused((f"inspect {options}", message) for options, message in SENSELESS)
+def test_images_that_cannot_be_shown_are_named(refused, run) -> None:
+    cases = [
+        ("500", "anchor_images must lie in [0, 62], got 500"),
+        ("3,3", "anchor_images must not repeat an image"),
+    ]
+    refused((f"inspect run --anchor_images {numbers}", message) for numbers, message in cases)
 
 
 def test_a_run_without_a_checkpoint_has_nothing_to_inspect(bayescl, run) -> None:

@@ -248,52 +248,6 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought):
     assert Path("table/table.md").read_text() == text
 
 
-SENSELESS = [
-    ("train ranking --data shopp", "no data set is called 'shopp'; known are ml-100k"),
-    (
-        "train ranking --data bought.csv --item-column film",
-        "bought.csv has no column 'film' for the items; it has customer, product, stars: "
-        "name the right one with --item-column",
-    ),
-    (
-        "train ranking --data bought.csv --split last",
-        "bought.csv has no column that looks like timestamps; it has customer, product, "
-        "stars: name the right one with --timestamp-column",
-    ),
-    (f"train ranking {COLUMNS} --encoder gcn", 'for --encoder. Choose from: "mf", "lightgcn"'),
-    (f"train ranking {COLUMNS} --loss oracle", 'for --loss. Choose from: "info_nce"'),
-    (f"train ranking {COLUMNS} --loss bpr --alpha 0.9", "bpr does not take alpha; it takes"),
-    (f"train ranking {COLUMNS} --alpha 0.3", "alpha must lie in [0.5, 1], got 0.3"),
-    (f"train ranking {COLUMNS} --epochs 0", "epochs must be at least 1"),
-    (f"train ranking {COLUMNS} --patience 1", "patience must be 0 if watch_every is 0"),
-    (f"train ranking {COLUMNS} --protocol paper", "protocol 'paper' needs"),
-    (f"train ranking {COLUMNS} --split given", "split cannot be 'given'"),
-    (f"train ranking {COLUMNS} --encoder ease --regularization 0", "regularization must be"),
-    ("train ranking --resume --out nowhere", "nowhere is not a run folder"),
-    ("recommend nowhere --user 1", "there is no run folder nowhere"),
-    ("recommend nowhere", "give one of --user ID, --items A,B,..., --users"),
-    ("recommend nowhere --user 1 --all", "give one of --user ID, --items A,B,..., --users"),
-    ("recommend nowhere --user 1 --items a", "give one of --user ID, --items A,B,..., --users"),
-    ("recommend nowhere --items ,", "give one of --user ID, --items A,B,..., --users"),
-    ("recommend nowhere --items a", "there is no run folder nowhere"),
-    ("recommend nowhere --all", "--all and --users need --out"),
-    ("recommend nowhere --all --out l.txt", "out must end in .csv or .parquet, got 'l.txt'"),
-    ("recommend nowhere --all --out no/l.csv", "there is no folder no"),
-    ("embed nowhere --out e.npy", "there is no run folder nowhere"),
-    ("embed nowhere --out e.csv", "out must end in .npy or .parquet, got 'e.csv'"),
-    ("reproduce ranking --data , ", "data must name each once, got none"),
-    ("reproduce ranking --encoders gcn", "encoder must be one of mf, lightgcn"),
-    ("reproduce ranking --losses oracle", "loss must be one of info_nce"),
-    ("reproduce ranking --size huge", "size must be 'full' or 'smoke'"),
-    ("reproduce ranking --seeds 0", "seeds must be at least 1"),
-    ("reproduce ranking --data nowhere --encoders mf", "no data set is called 'nowhere'"),
-]
-
-
-def test_what_makes_no_sense_is_answered_in_one_line_and_leaves_nothing(refused, bought):
-    refused(SENSELESS)
-
-
 def test_an_unknown_user_gets_popular_items_said_as_such_and_a_length_is_named(bayescl, run):
     outcome = bayescl("recommend run --user somebody")
     assert outcome.status == 0

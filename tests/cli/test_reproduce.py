@@ -38,32 +38,6 @@ def test_a_smoke_table_is_printed_written_and_resumed_with_the_settings_in_its_f
     assert "losses" in outcome.complaint or "reproduce prior" in outcome.complaint
 
 
-SENSELESS = [
-    ("reproduce", "--table requires an argument"),
-    ("reproduce everything", 'Invalid value "everything" for TABLE'),
-    (
-        "reproduce binary --size large",
-        "size must be 'smoke', 'rehearsal' or 'paper', got large",
-    ),
-    ("reproduce binary --datasets mnist", "datasets must be some of digits"),
-    ("reproduce binary --losses oracle", "losses must be some of info_nce"),
-    ("reproduce hardness --losses bayesian", "losses"),
-    ("reproduce all --losses oracle", "losses must be some of info_nce"),
-    ("reproduce all --size rehearsal", "bayescl data fetch"),
-    ("reproduce prior --seeds x", "seeds must be a valid integer"),
-    ("reproduce prior --epochs 0", "epochs must be at least 1, got 0"),
-    ("reproduce prior --out file", "file exists and is not a folder"),
-    ("reproduce prior --resume --out nowhere", "nowhere is not a run folder"),
-]
-
-
-def test_bad_input_gets_one_line_and_leaves_nothing_behind(refused):
-    Path("file").touch()
-    refused(
-        (f"{line} --device cpu" if " --" in line else line, message) for line, message in SENSELESS
-    )
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="here the paper's size can be had")
 def test_the_papers_size_without_a_gpu_is_refused_at_once(bayescl):
     outcome = bayescl("reproduce multiclass --size paper")

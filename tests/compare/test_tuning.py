@@ -12,7 +12,6 @@ from ranking_data import write_groups
 from bayescl_lab.cli import main
 from bayescl_lab.compare.comparison import compare, settle_losses
 from bayescl_lab.compare.images import (
-    DIGITS,
     PLANS,
     ImageComparison,
     recorded_hyperparameters,
@@ -121,7 +120,7 @@ def test_the_recorded_choice_is_the_one_that_was_measured(plan):
 
 
 def test_the_defaults_of_a_comparison_are_those_recorded_for_the_digits(defaults):
-    shared = record_of(DIGITS)["choice"]["shared"]
+    shared = record_of(PLANS["digits"])["choice"]["shared"]
     assert {**defaults, "strength": AFFINE_STRENGTH}.items() >= shared.items()
     assert defaults["strength"] is None
 
