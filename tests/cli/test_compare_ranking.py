@@ -5,21 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 import yaml
-from ranking_data import write_groups
 
 DATA = "--data bought.csv --dim 8 --count 8 --batch-size 64 --lr 0.03 --epochs 2 --device cpu"
 LINE = f"compare ranking {DATA} --losses info_nce,bayesian,bpr --seeds 2 --workers 1"
 
 
-@pytest.fixture(autouse=True)
-def bought(bayescl, tmp_path) -> Path:
-    """A table of purchases in the folder where commands run."""
-    return write_groups(tmp_path)
-
-
-def test_losses_are_compared_reported_resumed_and_repeated(bayescl):
+def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought):
     outcome = bayescl(f"{LINE} --alpha 0.8 --split random --out first")
     assert outcome.status == 0
     for words in ("InfoNCE", "Bayesian", "BPR", "popularity", "EASE", "NDCG@20", "paired by seed"):

@@ -4,46 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 import yaml
-from ranking_data import write_groups
+from ranking_data import COLUMNS, OPTIONS
 
 import bayescl_lab as library
 
-COLUMNS = "--data bought.csv --user-column customer --item-column product"
-QUICK = f"{COLUMNS} --dim 8 --count 8 --batch-size 64 --lr 0.03 --epochs 8 --device cpu"
-
-
-@pytest.fixture
-def bought(bayescl, tmp_path) -> Path:
-    """A table of purchases in the folder where commands run."""
-    return write_groups(tmp_path)
-
-
-@pytest.fixture(scope="session")
-def recommender_once(tmp_path_factory) -> Path:
-    """Where the first test that needs a trained recommender leaves it for the others."""
-    return tmp_path_factory.mktemp("recommender") / "run"
-
-
-@pytest.fixture
-def run(bayescl, bought, recommender_once) -> str:
-    """A trained recommender, trained once and copied into the test's own folder."""
-    if not recommender_once.exists():
-        assert bayescl(f"train ranking {QUICK} --out run").status == 0
-        shutil.copytree("run", recommender_once)
-    else:
-        shutil.copytree(recommender_once, "run")
-    return "run"
-
 
 def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, bought):
-    outcome = bayescl(f"train ranking {QUICK} --out run")
+    outcome = bayescl(f"train ranking {OPTIONS} --out run")
     assert outcome.status == 0
     for text in ("recall", "ndcg", "@20", "48 users judged", "seconds per epoch"):
         assert text in outcome.out
@@ -90,7 +63,7 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
 
 
 def test_options_of_a_table_are_followed(bayescl, bought):
-    options = f"{QUICK} --rating-column stars --min-rating 4 --k-core 2 --split random --seed 3"
+    options = f"{OPTIONS} --rating-column stars --min-rating 4 --k-core 2 --split random --seed 3"
     outcome = bayescl(f"train ranking {options} --epochs 1 --loss info_nce --out run")
     assert outcome.status == 0
     assert "ratings below 4 left out" in outcome.out
@@ -130,7 +103,7 @@ def test_a_part_that_came_later_is_noticed(bayescl, bought):
     assert "june/part.csv: the run was not trained on this file" in complaint
 
 
-def test_the_configuration_of_a_run_repeats_it(bayescl, run):
+def test_the_configuration_of_a_run_repeats_it(bayescl, recommender_run):
     assert bayescl("train ranking --config run/config.yaml --out again").status == 0
     assert Path("run/config.yaml").read_text() == Path("again/config.yaml").read_text()
     first, second = (json.loads(Path(name, "result.json").read_text()) for name in ("run", "again"))
@@ -138,7 +111,7 @@ def test_the_configuration_of_a_run_repeats_it(bayescl, run):
 
 
 def test_early_stopping_says_which_epoch_was_best(bayescl, bought):
-    outcome = bayescl(f"train ranking {QUICK} --watch-every 1 --patience 2 --out run")
+    outcome = bayescl(f"train ranking {OPTIONS} --watch-every 1 --patience 2 --out run")
     assert outcome.status == 0
     assert "best epoch" in outcome.out
     assert Path("run/checkpoints/best.ckpt").is_file()
@@ -147,7 +120,7 @@ def test_early_stopping_says_which_epoch_was_best(bayescl, bought):
 
 def test_the_papers_protocol_is_marked(bayescl, bought):
     outcome = bayescl(
-        f"train ranking {QUICK} --protocol paper --watch-every 1 --epochs 2 --out run"
+        f"train ranking {OPTIONS} --protocol paper --watch-every 1 --epochs 2 --out run"
     )
     assert outcome.status == 0
     assert "inflated" in outcome.out
@@ -194,7 +167,7 @@ def test_ials_is_trained_and_served_without_a_loss(bayescl, bought):
         assert message in outcome.complaint
 
 
-def test_embeddings_are_written_with_and_without_ids(bayescl, run):
+def test_embeddings_are_written_with_and_without_ids(bayescl, recommender_run):
     assert bayescl("embed run --out items.npy").status == 0
     items = np.load("items.npy")
     assert items.shape == (24, 8)
@@ -248,7 +221,9 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought):
     assert Path("table/table.md").read_text() == text
 
 
-def test_an_unknown_user_gets_popular_items_said_as_such_and_a_length_is_named(bayescl, run):
+def test_an_unknown_user_gets_popular_items_said_as_such_and_a_length_is_named(
+    bayescl, recommender_run
+):
     outcome = bayescl("recommend run --user somebody")
     assert outcome.status == 0
     assert "training saw nothing of user somebody; these are the most popular items" in outcome.out
@@ -260,10 +235,12 @@ def test_an_unknown_user_gets_popular_items_said_as_such_and_a_length_is_named(b
 
 
 @pytest.mark.parametrize("encoder", ["", "--encoder ease --regularization 5"])
-def test_somebody_new_gets_a_list_by_items_or_is_told_which_are_unknown(bayescl, run, encoder):
+def test_somebody_new_gets_a_list_by_items_or_is_told_which_are_unknown(
+    bayescl, recommender_run, encoder
+):
     if encoder:
         assert bayescl(f"train ranking {COLUMNS} {encoder} --out ease").status == 0
-    name = "ease" if encoder else run
+    name = "ease" if encoder else "run"
     group = [f"film {number}" for number in (1, 4, 7)]
     recommender = library.load(name).recommender
     lists = recommender.recommend(items=group, k=4)
@@ -285,7 +262,7 @@ def test_somebody_new_gets_a_list_by_items_or_is_told_which_are_unknown(bayescl,
     assert "has no item q" in bayescl(f"recommend {name} --items q").complaint
 
 
-def test_the_list_of_somebody_new_is_shown_and_written(bayescl, run):
+def test_the_list_of_somebody_new_is_shown_and_written(bayescl, recommender_run):
     pl.read_csv("bought.csv").with_columns(
         product=pl.col("product").str.replace("film ", "f")
     ).write_csv("short.csv")
@@ -299,7 +276,7 @@ def test_the_list_of_somebody_new_is_shown_and_written(bayescl, run):
     assert pl.read_csv("one.csv").columns == ["rank", "item", "score"]
 
 
-def test_runs_of_other_kinds_are_told_apart(bayescl, run, bars):
+def test_runs_of_other_kinds_are_told_apart(bayescl, recommender_run, bars):
     assert bayescl(f"train images {bars} --out images").status == 0
     outcome = bayescl("recommend images --user 1")
     assert outcome.status == 2

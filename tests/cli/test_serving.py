@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,44 +15,9 @@ import polars as pl
 import pytest
 import torch
 from PIL import Image
-from ranking_data import write_groups
+from ranking_data import COLUMNS, OPTIONS, write_groups
 
 import bayescl_lab as library
-
-COLUMNS = "--data bought.csv --user-column customer --item-column product"
-QUICK = f"{COLUMNS} --dim 8 --count 8 --batch-size 64 --lr 0.03 --epochs 3 --device cpu"
-
-
-@pytest.fixture(scope="session")
-def served_once(tmp_path_factory) -> Path:
-    """Where the first test that needs a run leaves it for the others."""
-    return tmp_path_factory.mktemp("served")
-
-
-@pytest.fixture
-def served(bayescl, served_once, tmp_path) -> Callable[[str, str], str]:
-    """Trains a run once; folders remember absolute paths, so a copy is told where its data are."""
-
-    def serve(name: str, line: str) -> str:
-        if (served_once / name).exists():
-            shutil.copytree(served_once / name, "run")
-            record = Path("run/data.json")
-            trained_in = (served_once / f"{name}.txt").read_text()
-            record.write_text(record.read_text().replace(trained_in, str(tmp_path)))
-        else:
-            assert bayescl(f"{line} --out run").status == 0
-            shutil.copytree("run", served_once / name)
-            (served_once / f"{name}.txt").write_text(str(tmp_path))
-        return "run"
-
-    return serve
-
-
-@pytest.fixture
-def run(served, tmp_path) -> str:
-    """A recommender whose folder lies beside its table, in the folder where commands run."""
-    write_groups(tmp_path)
-    return served("recommender", f"train ranking {QUICK}")
 
 
 def append_rows(file: str, count: int) -> None:
@@ -75,7 +39,7 @@ def owned(file: str = "bought.csv") -> dict[str, set[str]]:
     return {user: set(items) for user, items in pairs}
 
 
-def test_rows_appended_to_the_table_are_refused_by_name_and_count(bayescl, run):
+def test_rows_appended_to_the_table_are_refused_by_name_and_count(bayescl, recommender_run):
     assert bayescl("evaluate run").status == 0
     append_rows("bought.csv", 30)
     for command in ("evaluate run", "inspect run"):
@@ -85,7 +49,7 @@ def test_rows_appended_to_the_table_are_refused_by_name_and_count(bayescl, run):
         assert "--data" in outcome.complaint
 
 
-def test_two_items_that_swap_their_names_are_noticed(bayescl, run):
+def test_two_items_that_swap_their_names_are_noticed(bayescl, recommender_run):
     text = Path("bought.csv").read_text()
     swapped = text.replace("film 1,", "film X,").replace("film 2,", "film 1,")
     Path("bought.csv").write_text(swapped.replace("film X,", "film 2,"))
@@ -94,7 +58,9 @@ def test_two_items_that_swap_their_names_are_noticed(bayescl, run):
     assert "bought.csv: other content than the run was trained on" in outcome.complaint
 
 
-def test_other_data_are_judged_on_when_that_is_said_and_trained_pairs_never_count(bayescl, run):
+def test_other_data_are_judged_on_when_that_is_said_and_trained_pairs_never_count(
+    bayescl, recommender_run
+):
     append_rows("bought.csv", 30)
     outcome = bayescl("evaluate run --data bought.csv")
     assert outcome.status == 0
@@ -106,7 +72,7 @@ def test_other_data_are_judged_on_when_that_is_said_and_trained_pairs_never_coun
     assert bayescl("inspect run --data later.csv").status == 0
 
 
-def test_the_data_are_found_from_another_folder(bayescl, run, tmp_path, monkeypatch):
+def test_the_data_are_found_from_another_folder(bayescl, recommender_run, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     Path("bought.csv").write_text("customer,product\nanother,table\n")
@@ -118,7 +84,7 @@ def test_the_data_are_found_from_another_folder(bayescl, run, tmp_path, monkeypa
     assert figures[0] == figures[1]
 
 
-def test_lists_hold_nothing_that_a_user_has_in_any_part(bayescl, run):
+def test_lists_hold_nothing_that_a_user_has_in_any_part(bayescl, recommender_run):
     assert bayescl("recommend run --all -k 24 --out lists.csv").status == 0
     lists = pl.read_csv("lists.csv")
     has = owned()
@@ -127,7 +93,7 @@ def test_lists_hold_nothing_that_a_user_has_in_any_part(bayescl, run):
         assert len(has[user]) + len(items) == 24
 
 
-def test_known_items_are_allowed_and_others_excluded_where_that_is_said(bayescl, run):
+def test_known_items_are_allowed_and_others_excluded_where_that_is_said(bayescl, recommender_run):
     assert bayescl("recommend run --all -k 24 --allow-known --out all.csv").status == 0
     assert len(pl.read_csv("all.csv")) == 48 * 24
     Path("sold-out.txt").write_text("film 0\n\nfilm 3\n")
@@ -141,7 +107,9 @@ def test_known_items_are_allowed_and_others_excluded_where_that_is_said(bayescl,
     assert "cannot read" in bayescl("recommend run --user u-1 --exclude nowhere.txt").complaint
 
 
-def test_a_folder_moved_away_without_its_data_serves_as_before(bayescl, run, tmp_path, monkeypatch):
+def test_a_folder_moved_away_without_its_data_serves_as_before(
+    bayescl, recommender_run, tmp_path, monkeypatch
+):
     assert bayescl("inspect run").status == 0
     before = bayescl("recommend run --user u-4 -k 5").out
     assert bayescl("embed run --of users --out users.parquet").status == 0
@@ -160,7 +128,7 @@ def test_a_folder_moved_away_without_its_data_serves_as_before(bayescl, run, tmp
     assert Path("moved/inspection.json").is_file()
 
 
-def test_a_finished_run_recommends_without_lightning(bayescl, run):
+def test_a_finished_run_recommends_without_lightning(bayescl, recommender_run):
     assert bayescl(f"train ranking {COLUMNS} --encoder ease --out ease").status == 0
     program = (
         "import sys\nsys.modules['lightning'] = None\nfrom bayescl_lab.cli import main\n"
@@ -174,18 +142,18 @@ def test_a_finished_run_recommends_without_lightning(bayescl, run):
 
 def test_everything_trains_where_nothing_is_split_off(bayescl, tmp_path):
     write_groups(tmp_path)
-    outcome = bayescl(f"train ranking {QUICK} --split none --out run")
+    outcome = bayescl(f"train ranking {OPTIONS} --split none --out run")
     assert outcome.status == 0
     assert "nothing is left to evaluate" in outcome.out
     rows = len(pl.read_csv("bought.csv"))
     assert json.loads(Path("run/result.json").read_text())["interactions"]["train"] == rows
     assert bayescl("recommend run --user u-4").status == 0
-    outcome = bayescl(f"train ranking {QUICK} --split none --watch-every 1 --out other")
+    outcome = bayescl(f"train ranking {OPTIONS} --split none --watch-every 1 --out other")
     assert "watch_every must be 0 if split is 'none'" in outcome.complaint
     assert not Path("other").exists()
 
 
-def test_a_broken_recommender_goes_on_from_what_it_remembers(bayescl, run):
+def test_a_broken_recommender_goes_on_from_what_it_remembers(bayescl, recommender_run):
     whole = json.loads(Path("run/result.json").read_text())["metrics"]
     Path("run/result.json").unlink()
     Path("run/embeddings.npz").unlink()
@@ -198,8 +166,8 @@ def test_a_broken_recommender_goes_on_from_what_it_remembers(bayescl, run):
     assert json.loads(Path("run/result.json").read_text())["metrics"] == whole
 
 
-def test_a_recommender_loads_as_an_object(run):
-    loaded = library.load(run)
+def test_a_recommender_loads_as_an_object(recommender_run):
+    loaded = library.load(recommender_run)
     assert loaded.settings["dim"] == 8
     assert "ndcg@20" in loaded.result["metrics"]
     has = owned()["u-4"]
@@ -212,7 +180,7 @@ def test_a_recommender_loads_as_an_object(run):
         loaded.embed(torch.zeros(1, 1, 6, 6))
 
 
-def test_a_recommender_is_exported_as_plain_arrays(bayescl, run):
+def test_a_recommender_is_exported_as_plain_arrays(bayescl, recommender_run):
     assert bayescl("export run --to plain").status == 0
     with np.load("plain/recommender.npz", allow_pickle=False) as archive:
         arrays = dict(archive)
@@ -239,9 +207,9 @@ def photos(tmp_path) -> str:
 
 
 @pytest.fixture
-def encoder(served, photos) -> str:
+def encoder(trained, photos) -> str:
     """A finished run on the photos."""
-    return served("encoder", f"train images {photos}")
+    return trained("photos", f"train images {photos}")
 
 
 def test_images_that_came_went_or_changed_are_refused_by_count(bayescl, encoder, tmp_path):
