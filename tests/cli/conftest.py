@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -39,7 +40,7 @@ def bayescl(
 
     def run(line: str) -> Outcome:
         capsys.readouterr()
-        status = main(line.split())
+        status = main(shlex.split(line))
         captured = capsys.readouterr()
         return Outcome(status, captured.out, captured.err)
 
@@ -130,6 +131,6 @@ def bought(bayescl, tmp_path) -> Path:
 
 
 @pytest.fixture
-def recommender_run(trained, bought) -> str:
+def recommender(trained, bought) -> str:
     """A trained recommender, in the folder of its table."""
     return trained("bought", f"train ranking {OPTIONS}")

@@ -273,10 +273,13 @@ def test_a_damaged_checkpoint_is_named(refused, image_run):
         refused((line, message) for line in ("evaluate run", "train images --resume --out run"))
 
 
-def test_a_comparison_is_no_run_to_evaluate_or_train(refused, tmp_path):
+def test_runs_of_other_kinds_are_told_apart(refused, tmp_path):
     RunFolder.create(tmp_path / "comparison", "compare images", {"data": "digits"})
+    RunFolder.create(tmp_path / "images", "train images", {"data": "digits"})
     lines = ("evaluate comparison", "train images --resume --out comparison")
     refused((line, "comparison holds a run of 'compare images'") for line in lines)
+    message = "images holds a run of 'train images', not of 'train ranking'"
+    refused([("recommend images --user 1", message)])
 
 
 def test_a_data_file_gone_since_training_is_named(bayescl, image_run):

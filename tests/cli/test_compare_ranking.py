@@ -29,7 +29,7 @@ def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought):
     assert "Above InfoNCE, paired by seed" in page
     assert "What the figures support" in page
 
-    again = "compare ranking --resume --out first"
+    again = "compare ranking --resume --out first --workers 1"
     kept = Path("first/runs/bpr-seed1/checkpoints/last.ckpt").stat().st_mtime_ns
     # What came before is which columns were guessed.
     assert outcome.out.endswith(bayescl(again).out)
@@ -37,7 +37,8 @@ def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought):
 
     config = yaml.safe_load(Path("first/config.yaml").read_text())
     assert (config["losses"], config["split"]) == ("info_nce,bayesian,bpr", "random")
-    assert bayescl("compare ranking --config first/config.yaml --seeds 1 --out second").status == 0
+    line = "compare ranking --config first/config.yaml --seeds 1 --workers 1 --out second"
+    assert bayescl(line).status == 0
     repeated = json.loads(Path("second/result.json").read_text())
     for loss, entry in repeated["losses"].items():
         for metric, values in entry["metrics"].items():

@@ -218,8 +218,7 @@ def test_a_run_without_a_checkpoint_has_nothing_to_inspect(bayescl, run) -> None
     assert outcome.complaint == "run has no checkpoint yet"
 
 
-def test_of_a_recommender_held_out_items_play_the_false_negatives(bayescl, recommender_run) -> None:
-    recommender = recommender_run
+def test_of_a_recommender_held_out_items_play_the_false_negatives(bayescl, recommender) -> None:
     outcome = bayescl(f"inspect {recommender} --anchors 2 --shown 3")
     assert outcome.status == 0
     assert "tau_plus measured" in outcome.out

@@ -98,19 +98,16 @@ def test_options_of_every_kind_get_their_values(parsed):
     assert parsed("folder --k 3 --k 5")["k"] == 5  # the last one counts
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
+def test_a_switch_needs_no_value(parsed):
+    for words, expected in (
         ("--compiled", True),
         ("--compiled=true", True),
         ("--compiled=false", False),
         ("--no-compiled", False),
         ("", False),
-    ],
-)
-def test_a_switch_needs_no_value(parsed, words, expected):
-    assert parsed(f"folder {words}")["compiled"] is expected
-    assert parsed(f"{words} --seeds 3 folder")["compiled"] is expected
+    ):
+        assert parsed(f"folder {words}")["compiled"] is expected
+        assert parsed(f"{words} --seeds 3 folder")["compiled"] is expected
 
 
 @pytest.mark.parametrize(

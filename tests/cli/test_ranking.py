@@ -103,7 +103,7 @@ def test_a_part_that_came_later_is_noticed(bayescl, bought):
     assert "june/part.csv: the run was not trained on this file" in complaint
 
 
-def test_the_configuration_of_a_run_repeats_it(bayescl, recommender_run):
+def test_the_configuration_of_a_run_repeats_it(bayescl, recommender):
     assert bayescl("train ranking --config run/config.yaml --out again").status == 0
     assert Path("run/config.yaml").read_text() == Path("again/config.yaml").read_text()
     first, second = (json.loads(Path(name, "result.json").read_text()) for name in ("run", "again"))
@@ -167,7 +167,7 @@ def test_ials_is_trained_and_served_without_a_loss(bayescl, bought):
         assert message in outcome.complaint
 
 
-def test_embeddings_are_written_with_and_without_ids(bayescl, recommender_run):
+def test_embeddings_are_written_with_and_without_ids(bayescl, recommender):
     assert bayescl("embed run --out items.npy").status == 0
     items = np.load("items.npy")
     assert items.shape == (24, 8)
@@ -222,7 +222,7 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought):
 
 
 def test_an_unknown_user_gets_popular_items_said_as_such_and_a_length_is_named(
-    bayescl, recommender_run
+    bayescl, recommender
 ):
     outcome = bayescl("recommend run --user somebody")
     assert outcome.status == 0
@@ -236,48 +236,33 @@ def test_an_unknown_user_gets_popular_items_said_as_such_and_a_length_is_named(
 
 @pytest.mark.parametrize("encoder", ["", "--encoder ease --regularization 5"])
 def test_somebody_new_gets_a_list_by_items_or_is_told_which_are_unknown(
-    bayescl, recommender_run, encoder
+    bayescl, recommender, encoder
 ):
     if encoder:
         assert bayescl(f"train ranking {COLUMNS} {encoder} --out ease").status == 0
     name = "ease" if encoder else "run"
     group = [f"film {number}" for number in (1, 4, 7)]
-    recommender = library.load(name).recommender
-    lists = recommender.recommend(items=group, k=4)
+    loaded = library.load(name).recommender
+    lists = loaded.recommend(items=group, k=4)
     assert lists.columns == ["rank", "item", "score"]
     assert not set(lists["item"]) & set(group)
     # Users of the table choose films whose numbers leave the same remainder.
     assert [int(item.removeprefix("film ")) % 3 for item in lists["item"]] == [1] * 4
-    assert set(recommender.recommend(items=group, k=24, allow_known=True)["item"]) >= set(group)
-    left = recommender.recommend(items=group, k=24, exclude=["film 10"])
+    assert set(loaded.recommend(items=group, k=24, allow_known=True)["item"]) >= set(group)
+    left = loaded.recommend(items=group, k=24, exclude=["film 10"])
     assert "film 10" not in set(left["item"])
     assert len(left) == 24 - len(group) - 1
     assert library.load(name).recommend(items=group * 2, k=4).equals(lists)
     with pytest.raises(ValueError, match=r"bought\.csv has no items film 99, x"):
-        recommender.recommend(items=["film 99", "film 1", "x", "x"])
+        loaded.recommend(items=["film 99", "film 1", "x", "x"])
     with pytest.raises(ValueError, match="items must name at least one item"):
-        recommender.recommend(items=[])
+        loaded.recommend(items=[])
     with pytest.raises(ValueError, match="give either a user or the items of a new user"):
-        recommender.recommend("u-1", items=group)
+        loaded.recommend("u-1", items=group)
     assert "has no item q" in bayescl(f"recommend {name} --items q").complaint
-
-
-def test_the_list_of_somebody_new_is_shown_and_written(bayescl, recommender_run):
-    pl.read_csv("bought.csv").with_columns(
-        product=pl.col("product").str.replace("film ", "f")
-    ).write_csv("short.csv")
-    line = "--data short.csv --dim 8 --epochs 2 --device cpu --out short"
-    assert bayescl(f"train ranking {line}").status == 0
-    outcome = bayescl("recommend short --items f1,f4 -k 3")
+    outcome = bayescl(f"recommend {name} --items 'film 1,film 4' -k 3")
     assert outcome.status == 0
     assert "for somebody new" in outcome.out
-    outcome = bayescl("recommend short --items f1,f4 -k 3 --out one.csv")
+    outcome = bayescl(f"recommend {name} --items 'film 1,film 4' -k 3 --out one.csv")
     assert "1 lists: one.csv" in outcome.out
     assert pl.read_csv("one.csv").columns == ["rank", "item", "score"]
-
-
-def test_runs_of_other_kinds_are_told_apart(bayescl, recommender_run, bars):
-    assert bayescl(f"train images {bars} --out images").status == 0
-    outcome = bayescl("recommend images --user 1")
-    assert outcome.status == 2
-    assert "images holds a run of 'train images', not of 'train ranking'" in outcome.complaint

@@ -29,7 +29,7 @@ def test_a_smoke_table_is_printed_written_and_resumed_with_the_settings_in_its_f
     assert f"{os.cpu_count()} cores" in page or result["hardware"]["cores"] != os.cpu_count()
 
     Path("table/result.json").unlink()
-    again = bayescl("reproduce prior --resume --out table")
+    again = bayescl("reproduce prior --resume --out table --workers 1")
     assert (again.status, again.out) == (0, outcome.out)
     outcome = bayescl("reproduce prior --resume --out table --epochs 3")
     assert "the run in table has epochs = 1, got 3" in outcome.complaint
@@ -58,7 +58,7 @@ def test_all_tables_are_made_by_one_command_that_says_first_what_it_takes(bayesc
     assert any(line.startswith("disk: ") and line.endswith("free") for line in plan)
     assert "bayescl reproduce all --resume --out table" in outcome.err
     assert "2 of 2 runs trained: multiclass/digits-hard-seed0" in outcome.err
-    again = bayescl("reproduce all --resume --out table")
+    again = bayescl("reproduce all --resume --out table --workers 1")
     assert again.status == 0
     assert "0 runs to train" in again.err
 
