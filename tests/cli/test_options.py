@@ -174,7 +174,9 @@ def test_a_printed_configuration_is_one_to_come_back_with(parsed, bayescl):
     assert values == expected
 
 
-def test_the_overview_says_what_the_commands_say_of_themselves():
+def test_the_overview_says_what_the_commands_say_of_themselves(bayescl):
+    assert bayescl("").out == bayescl("--help").out
+    assert "Usage: bayescl train" in bayescl("train").out
     app = application()
     for name, summary in COMMANDS.items():
         assert app[name].help.splitlines()[0] == summary

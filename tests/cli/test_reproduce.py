@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from bayescl_lab.cli._console import Bar
 from bayescl_lab.cli.reproduce import run_lines
 from bayescl_lab.paper.images.cost import RunCost
 
@@ -63,24 +63,17 @@ def test_all_tables_are_made_by_one_command_that_says_first_what_it_takes(bayesc
     assert "0 runs to train" in again.err
 
 
-def test_the_time_left_is_estimated_by_pixels():
-    said = []
-
-    class Recorder(Bar):
-        def say(self, line: str) -> None:
-            said.append(line)
-
-    now = iter([0.0, 30.0, 30.0, 30.0])
+def test_the_time_left_is_estimated_by_pixels(monkeypatch):
+    said, now = [], iter([0.0, 30.0])
+    monkeypatch.setattr("bayescl_lab.cli.reproduce.time", SimpleNamespace(monotonic=now.__next__))
+    bar = SimpleNamespace(tell=lambda *_: None, say=said.append)
     costs = {
         name: RunCost("digits", 2, 1, views, 1)
         for name, views in (("one", 100.0), ("two", 300.0), ("tiny", 1.0))
     }
-    lines = run_lines(Recorder(6), costs, dict.fromkeys((*costs, "done"), 2), lambda: next(now))
-    lines("done", 2, 2)
-    lines("tiny", 2, 2)
-    lines("one", 1, 3)
-    lines("one", 2, 4)
-    lines("two", 2, 6)
+    lines = run_lines(bar, costs, dict.fromkeys((*costs, "done"), 2))
+    for run, epoch in (("done", 2), ("tiny", 2), ("one", 1), ("one", 2), ("two", 2)):
+        lines(run, epoch, 0)
     assert said == [
         "1 of 3 runs trained: tiny",
         "2 of 3 runs trained: one; about 0:01:29 h left, by pixels",

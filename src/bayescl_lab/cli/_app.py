@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0 on success, 2 on bad input, with one line on standard error, and 130 on Ctrl-C.
     """
-    words = [*(sys.argv[1:] if arguments is None else arguments)]
+    words = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
     # Options may be spelled with _ or -.
     words = [re.sub(r"^--[^=]+", lambda name: name[0].replace("_", "-"), word) for word in words]
     try:

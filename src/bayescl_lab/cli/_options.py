@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import field, make_dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import yaml
 from cyclopts import Group, Parameter
@@ -73,19 +73,8 @@ def hyperparameters(losses: Iterable[str]) -> Any:
     return dataclass(made, frozen=True)
 
 
-NO_IMAGE_HYPERPARAMETERS = hyperparameters(image_losses())()
-NO_RANKING_HYPERPARAMETERS = hyperparameters(ranking_losses())()
-
-if TYPE_CHECKING:
-    ImageLoss = str
-    RankingLossName = str
-    ImageHyperparameters = object
-    RankingHyperparameters = object
-else:
-    ImageLoss = Literal[image_losses()]
-    RankingLossName = Literal[ranking_losses()]
-    ImageHyperparameters = Annotated[type(NO_IMAGE_HYPERPARAMETERS), FLAT]
-    RankingHyperparameters = Annotated[type(NO_RANKING_HYPERPARAMETERS), FLAT]
+IMAGE_HYPERPARAMETERS = hyperparameters(image_losses())
+RANKING_HYPERPARAMETERS = hyperparameters(ranking_losses())
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,10 @@ from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
 from bayescl_lab.cli._options import (
     CIRCUMSTANCES,
     FLAT,
-    NO_IMAGE_HYPERPARAMETERS,
-    NO_RANKING_HYPERPARAMETERS,
+    IMAGE_HYPERPARAMETERS,
+    RANKING_HYPERPARAMETERS,
     ByLoss,
-    ImageHyperparameters,
     Place,
-    RankingHyperparameters,
     Workers,
     usual_workers,
 )
@@ -36,10 +34,6 @@ if TYPE_CHECKING:
 
     from bayescl_lab.compare.comparison import Comparison
     from bayescl_lab.report.tables import Table
-
-    _Encoder = str
-else:
-    _Encoder = Literal[tuple(ENCODERS)]
 
 
 @dataclass(frozen=True)
@@ -63,7 +57,7 @@ def images(
     *,
     losses: Words = image_losses(),
     trials: Annotated[Trials, FLAT] = Trials(),
-    shared: ImageHyperparameters = NO_IMAGE_HYPERPARAMETERS,
+    shared: Annotated[IMAGE_HYPERPARAMETERS, FLAT] = IMAGE_HYPERPARAMETERS(),
     num_classes: int | None = None,
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
     workers: Workers = None,
@@ -120,10 +114,10 @@ def images(
 def ranking(
     *,
     data: Annotated[RankingData, FLAT] = RankingData(),
-    encoder: _Encoder = "mf",
+    encoder: Literal[tuple(ENCODERS)] = "mf",  # type: ignore[valid-type]
     losses: Words = ("info_nce", "debiased", "hard", "bayesian", "bpr"),
     trials: Annotated[Trials, FLAT] = Trials(),
-    shared: RankingHyperparameters = NO_RANKING_HYPERPARAMETERS,
+    shared: Annotated[RANKING_HYPERPARAMETERS, FLAT] = RANKING_HYPERPARAMETERS(),
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
     workers: Workers = None,
     place: Annotated[Place, CIRCUMSTANCES] = Place(),

@@ -164,16 +164,13 @@ def _print_plan(costs: Mapping[str, RunCost], folder: Path, command: str) -> Non
 
 
 def run_lines(
-    bar: Bar,
-    costs: Mapping[str, RunCost],
-    epochs: Mapping[str, int],
-    clock: Callable[[], float] = time.monotonic,
+    bar: Bar, costs: Mapping[str, RunCost], epochs: Mapping[str, int]
 ) -> Callable[[str, int, int], None]:
     """A function that shows progress on a bar, with a line and the time left after every run.
 
-    ``costs`` are those of the runs to train, ``epochs`` of every run; ``clock`` tells seconds.
+    ``costs`` are those of the runs to train, ``epochs`` of every run.
     """
-    start, left = clock(), {name: cost.views for name, cost in costs.items()}
+    start, left = time.monotonic(), {name: cost.views for name, cost in costs.items()}
     whole = max(1.0, sum(left.values()))
 
     def show(run: str, epoch: int, done: int) -> None:
@@ -183,7 +180,7 @@ def run_lines(
         del left[run]
         done_share, rest = 1 - sum(left.values()) / whole, ""
         if left and done_share > TELLING:
-            seconds = round((clock() - start) * (1 / done_share - 1))
+            seconds = round((time.monotonic() - start) * (1 / done_share - 1))
             rest = f"; about {timedelta(seconds=seconds)} h left, by pixels"
         bar.say(f"{len(costs) - len(left)} of {len(costs)} runs trained: {run}{rest}")
 

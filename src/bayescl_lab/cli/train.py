@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from bayescl_lab._fields import Count, NonNegative, Positive, Words
 from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
@@ -12,17 +12,20 @@ from bayescl_lab.cli._options import (
     CIRCUMSTANCE,
     CIRCUMSTANCES,
     FLAT,
-    NO_IMAGE_HYPERPARAMETERS,
-    NO_RANKING_HYPERPARAMETERS,
-    ImageHyperparameters,
-    ImageLoss,
+    IMAGE_HYPERPARAMETERS,
+    RANKING_HYPERPARAMETERS,
     Place,
-    RankingHyperparameters,
-    RankingLossName,
     Typed,
 )
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
+from bayescl_lab.runs.losses import (
+    LossSettings,
+    RankingLoss,
+    choose_hyperparameters,
+    image_losses,
+    ranking_losses,
+)
 from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
@@ -32,16 +35,13 @@ from bayescl_lab.runs.ranking.settings import (
     RankingSettings,
 )
 
-if TYPE_CHECKING:
-    _Recommender = Any
-else:
-    _Recommender = Literal[tuple(ENCODERS) + BASELINES + (IALS_NAME,)]
+RECOMMENDERS = (*ENCODERS, *BASELINES, IALS_NAME)
 
 
 def images(
     *,
-    loss: ImageLoss = "bayesian",
-    hyperparameters: ImageHyperparameters = NO_IMAGE_HYPERPARAMETERS,
+    loss: Literal[image_losses()] = "bayesian",  # type: ignore[valid-type]
+    hyperparameters: Annotated[IMAGE_HYPERPARAMETERS, FLAT] = IMAGE_HYPERPARAMETERS(),
     num_classes: int | None = None,
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
     typed: Typed,
@@ -65,7 +65,6 @@ def images(
     from bayescl_lab.runs.images.encoder import own_encoder
     from bayescl_lab.runs.images.run import train_images
     from bayescl_lab.runs.loop import made_loggers
-    from bayescl_lab.runs.losses import LossSettings, choose_hyperparameters
 
     data = settings.data
     recorded = {} if place.resume else recorded_hyperparameters(data, loss)
@@ -96,9 +95,9 @@ def images(
 def ranking(
     *,
     data: Annotated[RankingData, FLAT] = RankingData(),
-    encoder: _Recommender = "mf",
-    loss: RankingLossName = "bayesian",
-    hyperparameters: RankingHyperparameters = NO_RANKING_HYPERPARAMETERS,
+    encoder: Literal[RECOMMENDERS] = "mf",  # type: ignore[valid-type]
+    loss: Literal[ranking_losses()] = "bayesian",  # type: ignore[valid-type]
+    hyperparameters: Annotated[RANKING_HYPERPARAMETERS, FLAT] = RANKING_HYPERPARAMETERS(),
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
     regularization: Positive | None = None,
     unobserved_weight: Positive = 0.1,
@@ -121,7 +120,6 @@ def ranking(
         logger: comma-separated loggers that also get the metrics: csv, tensorboard, wandb, mlflow.
     """
     from bayescl_lab.runs.loop import made_loggers
-    from bayescl_lab.runs.losses import RankingLoss, choose_hyperparameters
     from bayescl_lab.runs.ranking.baselines import fit_baseline
     from bayescl_lab.runs.ranking.run import train_ranking
 
