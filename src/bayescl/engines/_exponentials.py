@@ -230,12 +230,7 @@ class _LogWeightsByRank:
         return F.pad(self.unit * log_weights, (0, self.width - count), value=-torch.inf)[None]
 
 
-@lru_cache(maxsize=4)
-def _log_weights_by_rank(
-    objective: LogSumObjective, width: int, dtype: torch.dtype, unit: float
-) -> _LogWeightsByRank:
-    """The cache for an objective; an objective changes at most once per epoch."""
-    return _LogWeightsByRank(objective, width, dtype, unit)
+_log_weights_by_rank = lru_cache(maxsize=4)(_LogWeightsByRank)  # an objective lasts an epoch
 
 
 def exponentiate_weighted(logits: Tensor, weights: Tensor) -> Sums:

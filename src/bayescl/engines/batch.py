@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from typing import Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.functional.excluded import Excluded
@@ -55,23 +53,14 @@ class CandidateRule:
         indices = [index for index in (self.own, self.positive) if index is not None]
         return Excluded(torch.stack(indices, dim=1) if indices else None)
 
-    @cached_property
-    def positive_places(self) -> NDArray[np.int64]:
-        """Where positives stand in the rows of logits, laid end to end, of anchors as columns."""
-        columns: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        if self.positive is not None:
-            columns = self.positive.numpy()
-        return len(columns) * np.arange(len(columns)) + columns
-
     def _keys(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Anchors' and candidates' groups by one key after the other."""
-        if self.anchor_groups is None or self.candidate_groups is None:
+        mine, theirs = self.anchor_groups, self.candidate_groups
+        if mine is None or theirs is None:
             return
-        if self.anchor_groups.ndim == 1:
-            yield self.anchor_groups, self.candidate_groups
-            return
-        for key in range(self.num_keys):
-            yield self.anchor_groups[:, key], self.candidate_groups[..., key]
+        if mine.ndim == 1:
+            mine, theirs = mine[:, None], theirs[..., None]
+        yield from zip(mine.unbind(-1), theirs.unbind(-1), strict=True)
 
     def excluded(self, rows: slice) -> Excluded:
         """Return the columns that are not candidates of some anchors, a slice with start and stop.
@@ -82,13 +71,14 @@ class CandidateRule:
             few = self._columns_alone
             whole = few.columns is None or rows.stop - rows.start == len(few.columns)
             return few if whole else few.of(rows)
-        mask = None if self.valid is None else ~self.valid[rows]
-        for mine, groups in self._keys():
-            same = _equal(mine[rows, None], groups[None] if groups.ndim == 1 else groups[rows])
-            mask = same if mask is None else mask | same
-        for index in (self.own, self.positive):
-            if index is not None and mask is not None:
-                mask = mask.scatter(1, index[rows, None], True)
+        masks = [] if self.valid is None else [~self.valid[rows]]
+        for mine, theirs in self._keys():
+            masks.append(
+                _equal(mine[rows, None], theirs[None] if theirs.ndim == 1 else theirs[rows])
+            )
+        mask = reduce(torch.logical_or, masks)  # new memory, not the caller's
+        if self._columns_alone.columns is not None:
+            mask.scatter_(1, self._columns_alone.columns[rows], True)
         return Excluded(mask=mask)
 
     def mask(
@@ -195,8 +185,8 @@ class ContrastiveBatch:
 
     def posterior(
         self, rows: slice | None = None
-    ) -> tuple[Float[Tensor, "rows candidates"], Bool[Tensor, "rows candidates"] | None]:
-        """The posterior that pairs are of one class, and where labels settle it.
+    ) -> tuple[Float[Tensor, "rows candidates"] | None, Bool[Tensor, "rows candidates"] | None]:
+        """The posterior that pairs are of one class, and where labels settle it; None if unknown.
 
         Args:
             rows: the anchors in question, a slice with start and stop; default: all.
@@ -204,11 +194,25 @@ class ContrastiveBatch:
         rows = slice(0, self.num_anchors) if rows is None else rows
         tile = None if self.same_class is None else self.same_class.tile(rows)
         if self.labels is None:
-            assert tile is not None  # see knows_pairs
             return tile, None
         certain, equal = self.labels.tile(rows)
         settled = equal.to(self.anchors.dtype)
         return settled if tile is None else torch.where(certain, settled, tile), certain
+
+    def with_candidates(
+        self, sent: Callable[[Tensor], Tensor], rule: CandidateRule
+    ) -> ContrastiveBatch:
+        """The same anchors with other candidates: all that belongs to one goes through ``sent``."""
+        known, labels, groups = self.same_class, self.labels, rule.candidate_groups
+        return ContrastiveBatch(
+            self.anchors,
+            self.positives,
+            sent(self.candidates),
+            rule if groups is None else replace(rule, candidate_groups=sent(groups.long())),
+            known and replace(known, candidates=sent(known.candidates)),
+            labels and replace(labels, candidates=sent(labels.candidates)),
+            self.indices,
+        )
 
     @property
     def layout(self) -> Layout:

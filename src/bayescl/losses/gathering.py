@@ -175,22 +175,8 @@ def _agreed_sizes(parts: Sequence[dict[str, Any]]) -> list[int]:
 def _with_all_candidates(batch: ContrastiveBatch, sizes: Sequence[int]) -> ContrastiveBatch:
     """Gather candidates and their groups; this process's columns follow those of lower ranks."""
     rule, start = batch.rule, sum(sizes[: distributed.rank()])
-    known, labels = batch.same_class, batch.labels
-
-    def of_all(rows: Tensor) -> Tensor:
-        return distributed.gather_rows(rows, sizes)
-
-    return replace(
-        batch,
-        candidates=of_all(batch.candidates),
-        same_class=known and replace(known, candidates=of_all(known.candidates)),
-        labels=labels and replace(labels, candidates=of_all(labels.candidates)),
-        rule=replace(
-            rule,
-            own=None if rule.own is None else rule.own + start,
-            positive=None if rule.positive is None else rule.positive + start,
-            candidate_groups=None
-            if rule.candidate_groups is None
-            else of_all(rule.candidate_groups.long()),
-        ),
+    own, positive = (
+        None if places is None else places + start for places in (rule.own, rule.positive)
     )
+    rule = replace(rule, own=own, positive=positive)
+    return batch.with_candidates(lambda rows: distributed.gather_rows(rows, sizes), rule)
