@@ -185,7 +185,11 @@ def _pair_row_losses(terms: PairTerms, excluded: Excluded, chunk: Chunk) -> Resu
     """
     positive, logits = chunk.positive, chunk.logits
     excluded.fill_(logits, 0.0)  # it weighs nothing, whatever it holds
-    plain = _unweighted(logits, excluded, 1.0)
+    counted = logits.clone()
+    excluded.fill_(counted, -torch.inf)
+    plain, *sharpened = exponentiate(
+        counted, [1.0] if terms.sharpness == 1 else [1.0, terms.sharpness]
+    )
     sums, log_sum = plain, plain.log
     if terms.weights is not None and terms.scale is not None:
         sums = plain.weighted(terms.weights) or exponentiate_weighted(logits.clone(), terms.weights)
@@ -196,9 +200,7 @@ def _pair_row_losses(terms: PairTerms, excluded: Excluded, chunk: Chunk) -> Resu
         losses += taken * positive - terms.share * torch.linalg.vecdot(terms.pulls, logits)
     drawn = rest = None
     if terms.members is not None and terms.others is not None:
-        sharp = plain
-        if terms.sharpness != 1:
-            sharp = _unweighted(logits, excluded, terms.sharpness)
+        sharp = sharpened[0] if sharpened else plain
         rest = sharp.weighted(terms.others)
         exact = None if rest is None else sharp
         rest = rest or exponentiate_weighted(logits * terms.sharpness, terms.others)
@@ -218,13 +220,6 @@ def _pair_row_losses(terms: PairTerms, excluded: Excluded, chunk: Chunk) -> Resu
         of_logits.addcmul_(rest.exponentials, rest.per_unit(drawn.sum(dim=1))[:, None]).sub_(drawn)
     of_positive = taken - slope
     return losses, RowGradients(of_logits, None, of_positive, of_positive)
-
-
-def _unweighted(logits: Tensor, excluded: Excluded, power: float) -> Sums:
-    """Sums of one power of the exponentials; ``logits`` stay."""
-    terms = logits * power
-    excluded.fill_(terms, -torch.inf)
-    return exponentiate(terms)[0]
 
 
 def _drawn(

@@ -47,9 +47,8 @@ def default_chunk_size(batch: ContrastiveBatch) -> int:
     numbers = batch.num_candidates
     if batch.candidates.ndim == 3:
         numbers *= batch.candidates.shape[-1]
-    if batch.anchors.device.type == "cpu":
-        return max(128, _CPU_LOGITS // max(1, numbers))
-    return max(128, _DEVICE_LOGITS // max(1, numbers))
+    most = _CPU_LOGITS if batch.anchors.is_cpu else _DEVICE_LOGITS
+    return max(128, most // max(1, numbers))
 
 
 def chunked_loss(
@@ -140,20 +139,15 @@ def _differentiable_once(gradient: Tensor) -> Tensor:
     ``torch.autograd.function.once_differentiable`` does not raise in a second backward pass if the
     upstream gradient is a constant, as it is at the root of a graph.
     """
-    refusing: Tensor = _Refusal.apply(gradient.detach().requires_grad_())
-    return refusing
+    marked = gradient.detach().requires_grad_()
+    marked.register_hook(_refuse)
+    return marked
 
 
-class _Refusal(torch.autograd.Function):
-    @staticmethod
-    def forward(_ctx: Any, gradient: Tensor) -> Tensor:
-        return gradient.view_as(gradient)
-
-    @staticmethod
-    def backward(_ctx: Any, *_upstream: Tensor) -> Tensor:
-        raise RuntimeError(
-            'this engine is differentiable once; use engine="dense" for a second backward'
-        )
+def _refuse(_upstream: Tensor) -> None:
+    raise RuntimeError(
+        'this engine is differentiable once; use engine="dense" for a second backward'
+    )
 
 
 Gradients = list[Tensor | None]
