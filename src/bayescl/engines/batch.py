@@ -168,6 +168,8 @@ class ContrastiveBatch:
             None if unknown.
         labels: known classes, likewise; None if there are none.
         indices: the place of each item in the data set, for a loss that remembers items.
+        log_q: log sampling probabilities of positives and of candidates; a loss takes them into
+            the embeddings before an engine sees them.
     """
 
     anchors: Float[Tensor, "anchors dim"]
@@ -177,6 +179,7 @@ class ContrastiveBatch:
     same_class: SameClass | None = None
     labels: Labels | None = None
     indices: Int[Tensor, " items"] | None = None
+    log_q: tuple[Float[Tensor, " anchors"], Float[Tensor, "*own candidates"]] | None = None
 
     @property
     def knows_pairs(self) -> bool:

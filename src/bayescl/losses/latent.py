@@ -91,9 +91,8 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         refit_every: steps between two fits. Default: as many as bring twice the items that the last
             fit saw, or up to four times in batches below 128 items; for a memory of 1,024, every 8
             steps of 2 x 256 views and every 64 of 2 x 64.
-        **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
-            :class:`~bayescl.losses.ContrastiveLoss`. The default temperature is 0.25. The fused
-            engine cannot compute this loss.
+        **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`. The
+            default temperature is 0.25. The fused engine cannot compute this loss.
 
     Raises:
         ValueError: if an argument is out of range.

@@ -43,10 +43,9 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
     Args:
         bias: added to every logit: a number, which stays fixed, or a scalar ``nn.Parameter``.
             Default: a parameter that starts at -10.
-        **options: what every loss takes (temperature, normalize, reduction, engine, ...); see
-            :class:`~bayescl.losses.ContrastiveLoss`. The default temperature is a
-            :class:`~bayescl.losses.LearnableTemperature` that starts at 0.1. The fused engine
-            cannot compute this loss.
+        **options: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`. The
+            default temperature is a :class:`~bayescl.losses.LearnableTemperature` that starts at
+            0.1. The fused engine cannot compute this loss.
 
     Raises:
         ValueError: if an argument is out of range.
