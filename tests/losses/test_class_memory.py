@@ -18,8 +18,7 @@ from bayescl.losses.class_fits import (
     memory_for,
     mixture_sizes,
 )
-from bayescl.losses.class_memory import ClassMemory
-from bayescl.losses.class_trust import Precision
+from bayescl.losses.class_memory import ClassMemory, Precision
 
 TAU_PLUS = 0.5
 SIZES = tuple(round(each / TAU_PLUS) for each in COMPONENTS_PER_CLASS)

@@ -18,8 +18,7 @@ from bayescl.functional.objective import Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions, without_autocast
 from bayescl.losses.class_explanation import explanation, too_many_classes
 from bayescl.losses.class_fits import SCALES, is_hopeless, memory_for
-from bayescl.losses.class_memory import ClassMemory
-from bayescl.losses.class_trust import Precision
+from bayescl.losses.class_memory import ClassMemory, Precision
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.hyperparameters import Hyperparameter, class_prior
 
@@ -200,8 +199,8 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         Raises:
             ValueError: if the embeddings differ in number of coordinates from the memory's.
         """
-        outlooks = [self.memory.outlook(rows) for rows in (first, second)]
-        rows, columns = (None if one is None else self.memory.factors(one) for one in outlooks)
+        memory = self.memory
+        rows, columns = (memory.factors(memory.outlook(side)) for side in (first, second))
         if rows is None or columns is None:
             return first.new_zeros(len(first), len(second), dtype=torch.float32)
         return (rows @ columns.T).clamp(0, 1)
