@@ -92,12 +92,10 @@ class Precision(NamedTuple):
 class ClassMemory(nn.Module):
     """Two views of each of the most recent items, and latent classes fitted to them.
 
-    It is empty at first, takes the number of coordinates from the first items, and trusts nothing
-    before the first fit. The memory, the last fit and the agreement of views are part of
-    ``state_dict``, and fits are seeded by the number of calls, so a resumed run continues exactly.
-    They are extra state rather than buffers, in float32 on the device of the last embeddings:
-    converting a model to half precision leaves them alone, and ``DistributedDataParallel`` does not
-    broadcast them, since processes that do not gather hold different ones.
+    Fits are seeded by the number of calls, so a resumed run continues exactly. What is held is
+    extra state rather than buffers, in float32 on the device of the last embeddings: converting a
+    model to half precision leaves it alone, and ``DistributedDataParallel`` does not broadcast it,
+    since processes that do not gather hold different ones.
 
     Args:
         size: number of items remembered.
@@ -240,8 +238,8 @@ class ClassMemory(nn.Module):
     ) -> None:
         """Count attracting pairs of labelled items that are right and that are wrong.
 
-        Components know their labels, so a pair of one label would attract because of its own. So
-        pairs are judged by the classes as they are without labels.
+        Pairs are judged by the classes as they are without labels, or they would attract because
+        of their own.
         """
         known, classes = (labels >= 0).nonzero().squeeze(1), self.classes
         if classes is None or len(known) < 2:
