@@ -24,18 +24,10 @@ from bayescl.functional.excluded import Excluded
 from bayescl.functional.objective import LogSumObjective
 from bayescl.functional.sorting import can_look, columns_in_order, runs_of
 
-_BLOCK = 2**18
-"""Number of logits sorted at a time on the CPU, so that they and temporaries fit in a core's
-cache."""
-
-_REMEMBERED_COUNTS = 256
-"""How many numbers of candidates have their weights cached; more if rows are short."""
-
-_FAR_FROM_NOTHING = 1e-24
-"""Beside a sum of this size, what float32 takes for 0 is nothing."""
-
-LOG2_E = math.log2(math.e)
-"""Powers of 2 are up to four times as fast on the CPU as powers of e."""
+_BLOCK = 2**18  # logits sorted at a time on the CPU: they and temporaries fit in a core's cache
+_REMEMBERED_COUNTS = 256  # numbers of candidates whose weights are cached; more if rows are short
+_FAR_FROM_NOTHING = 1e-24  # beside a sum of this size, what float32 takes for 0 is nothing
+LOG2_E = math.log2(math.e)  # powers of 2 are up to four times as fast on the CPU as those of e
 
 
 class Sums(NamedTuple):
@@ -71,14 +63,7 @@ def sums_of(
     batch: ContrastiveBatch,
     rows: slice,
 ) -> list[Sums]:
-    """Compute the sums of an objective's powers except 0; the first overwrites ``logits``.
-
-    Args:
-        objective: the objective, which names the powers.
-        logits: logits of the candidates.
-        batch: the batch, which says which candidates count.
-        rows: the anchors of these rows.
-    """
+    """Compute the sums of an objective's powers except 0; the first overwrites ``logits``."""
     # S_p = sum of w_i e^(p s_i) over the candidates i of a row, for each power p.
     powers = [power for power in objective.powers if power != 0]
     if objective.ranks is None:
@@ -126,15 +111,8 @@ def add_log_weights(
 ) -> None:
     """Add the logarithms of the weights by exact rank to logits, in place. Only for the CPU.
 
-    Excluded logits become -inf.
-
-    Args:
-        objective: gives the weights.
-        logits: of the candidates, each multiplied by ``unit``.
-        excluded: which columns are not candidates.
-        unit: what logarithms are multiplied by, too.
-        bounds: between which all logits lie, if known; see
-            :func:`~bayescl.functional.sorting.columns_in_order`. Not needed with Numba.
+    Excluded logits become -inf. Logits and logarithms are multiplied by ``unit``; logits lie
+    between ``bounds``, if these are known.
     """
     # A weight depends on a rank and on the row's number of candidates: one table [2, width] for
     # each number, and a row's logits receive the entries of their places in sorted order.
@@ -203,10 +181,10 @@ class _LogWeightsByRank:
         self._row_of = np.full(self.width + 1, -1)
 
     def of(self, counts: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Tables for numbers of candidates, and the table of each number; do not write to them.
+        """Tables ``[tables, 2, width]``, not to be written to, and which is of each number.
 
         A table has the weights at the CDF values (place + 1/2) / number and (place + 1) / number,
-        -inf after the last place, ``[tables, 2, width]``.
+        -inf after the last place.
         """
         with self._lock:  # chunks may run on several threads
             rows = self._row_of[counts]

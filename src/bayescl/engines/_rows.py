@@ -22,41 +22,28 @@ class Chunk(NamedTuple):
     """A few anchors of a batch, with their logits."""
 
     batch: ContrastiveBatch
-    rows: slice
-    """Which anchors these are."""
+    rows: slice  # which anchors these are
     objective_at: ObjectiveAt
-    temperature: float | Tensor
-    """What the logits were divided by."""
+    temperature: float | Tensor  # what the logits were divided by
     positive: Float[Tensor, " rows"]
-    logits: Float[Tensor, "rows candidates"]
-    """Those of the candidates; may be overwritten."""
-    upstream: Float[Tensor, " rows"] | None
-    """What each loss's gradient is multiplied by; None for ones."""
-    differentiate: bool
-    """Whether gradients are wanted."""
+    logits: Float[Tensor, "rows candidates"]  # may be overwritten
+    upstream: Float[Tensor, " rows"] | None  # factors of the losses' gradients; None for ones
+    differentiate: bool  # whether gradients are wanted
 
 
 @dataclass(frozen=True)
 class RowGradients:
     """Gradients of the (weighted) sum of a few anchors' losses.
 
-    Attributes:
-        unlabeled: with respect to the candidates' logits, each row yet to be multiplied by its
-            ``factor``.
-        factor: left out of ``unlabeled``, since a product with embeddings is cheaper to scale
-            than the matrix; 0 only where the positive's gradient is 0 too. None for ones.
-        positive: with respect to the positives' logits.
-        share: the same, yet to be multiplied by ``factor`` too; where the positives are columns
-            themselves, it is their part of ``unlabeled``.
-        temperature: with respect to the temperature where an objective depends on it other than
-            through the logits; None where it does not.
+    A factor of rows is left out of ``unlabeled`` and ``share``, since a product with embeddings is
+    cheaper to scale than the matrix. It is 0 only where the positive's gradient is 0 too.
     """
 
-    unlabeled: Float[Tensor, "rows candidates"]
-    factor: Float[Tensor, " rows"] | None
-    positive: Float[Tensor, " rows"]
-    share: Float[Tensor, " rows"]
-    temperature: Float[Tensor, ""] | None = None
+    unlabeled: Float[Tensor, "rows candidates"]  # of the candidates' logits, but for the factor
+    factor: Float[Tensor, " rows"] | None  # None for ones
+    positive: Float[Tensor, " rows"]  # of the positives' logits
+    share: Float[Tensor, " rows"]  # the same but for the factor, for positives among the columns
+    temperature: Float[Tensor, ""] | None = None  # through nothing but the objective
 
 
 Result = tuple[PerAnchor, RowGradients | None]

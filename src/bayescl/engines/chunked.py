@@ -1,8 +1,4 @@
-"""The exact engine for large batches: a few anchors at a time, gradients in the forward pass.
-
-From top to bottom: the loss as a node of autograd, one run over all chunks, one chunk, the short
-way for two views that fit into one chunk, and the threads that share chunks out.
-"""
+"""The exact engine for large batches: a few anchors at a time, gradients in the forward pass."""
 
 from __future__ import annotations
 
@@ -25,21 +21,11 @@ from bayescl.functional.objective import as_data
 from bayescl.functional.similarity import candidate_logits
 from bayescl.functional.sorting import can_look
 
-_CPU_LOGITS = 2**18
-"""Logits per chunk on the CPU, unless that leaves too few anchors for a matrix product."""
-
-_WORTH_THREADS = 2**21
-"""Number of logits from which chunks are divided among threads. Each thread then has a core to
-itself, and none waits for another after every operation."""
-
-_MOST_WORKERS = 8
-"""Each worker holds a gradient of all candidates."""
-
-_DEVICE_LOGITS = 2**25
-"""Logits per chunk elsewhere: enough work to fill a GPU."""
-
-_LARGEST_POWER = 60.0
-"""Powers of 2 up to this one, and sums of them, are far from the ends of float32."""
+_CPU_LOGITS = 2**18  # per chunk, unless that leaves too few anchors for a matrix product
+_DEVICE_LOGITS = 2**25  # per chunk elsewhere: enough work to fill a GPU
+_WORTH_THREADS = 2**21  # logits from which chunks are divided among threads
+_MOST_WORKERS = 8  # each holds a gradient of all candidates
+_LARGEST_POWER = 60.0  # powers of 2 up to it, and their sums, are far from the ends of float32
 
 
 def default_chunk_size(batch: ContrastiveBatch) -> int:
@@ -213,8 +199,7 @@ def _chunk(
 ) -> Tensor:
     """Losses of a few ``anchors``, already divided by the temperature; adds to the gradients.
 
-    With ``a`` anchors, ``n`` candidates and ``d`` coordinates, G the gradient of the logits
-    ``[a, n]`` and t the temperature: anchors receive G C / t, candidates G' A / t.
+    With G the gradient of the logits ``[a, n]``, anchors receive G C / t, candidates G' A / t.
     """
     batch, temperature = run.batch, run.temperature
     positives, columns = batch.positives[rows], batch.columns(rows)  # [a, d]; [n, d] or [a, n, d]
@@ -310,8 +295,8 @@ def _quick_row_losses(
 ) -> Result | None:
     """What :func:`row_losses` returns for all rows of two views, sooner; None where it cannot be.
 
-    In small batches overhead takes longer than arithmetic. Exponentials are not scaled, so it
-    cannot be if a logit is large or not finite.
+    In small batches overhead takes longer than arithmetic. Exponentials are not scaled here, so
+    logits must be finite and not large.
     """
     batch, temperature, rows = run.batch, run.temperature, run.batch.candidates
     data = as_data(run.objective_at(temperature))
@@ -348,11 +333,9 @@ def _workers(batch: ContrastiveBatch, chunks: int) -> int:
 
 
 def _in_threads(work: Callable[[int], None], workers: int) -> None:
-    """Call ``work`` with 0, 1, ... ``workers - 1``, each in its own thread.
+    """Call ``work`` with 0, 1, ... ``workers - 1``, each in a thread with its share of torch's.
 
-    Operations of torch and NumPy release the interpreter lock, so threads run in parallel. Each
-    gets its share of torch's threads; otherwise their operations would compete for the same cores.
-    Nothing is differentiated.
+    Then none waits for another after every operation. Nothing is differentiated.
     """
     if workers == 1:
         work(0)

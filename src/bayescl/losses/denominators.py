@@ -102,7 +102,7 @@ class MovingDenominators(nn.Module):
         batches: Sequence[ContrastiveBatch],
         temperature: float | Tensor,
     ) -> tuple[list[Float[Tensor, " anchors"]], Float[Tensor, "items directions"]]:
-        """Return each direction's losses with moved estimates, and these, to keep if all is well."""
+        """Return each direction's losses with moved estimates, and these, yet to be kept."""
         moved, fresh = [], []
         for direction, (plain, batch) in enumerate(zip(each, batches, strict=True)):
             views = 2 if batch.layout == "two_views" else 1
