@@ -41,13 +41,11 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
 
     A memory keeps the embeddings of recent items. Every few steps, coarse and fine mixtures of von
     Mises-Fisher components are fitted to it, and components that views of one item move between are
-    joined. The probability that two rows share a class follows from the components they share.
-    Likely members of an anchor's class then attract. Each mixture is trusted as far as the two
-    views of an item agree in it and as it agrees with the other mixtures. Nothing is trusted if the
-    classes found are twice as large as they should be, or if positives are no closer than other
-    members of a class, so that there is nothing to gain. If ``trust`` is 0 the loss is exactly
-    InfoNCE. The same holds until the memory has enough items for a fit. :meth:`explain` says in
-    words what was found.
+    joined. Rows that share components likely share a class, and likely members of an anchor's class
+    attract. Each mixture is trusted as far as the two views of an item agree in it and as it agrees
+    with the others. Nothing is trusted if the classes found are twice as large as they should be,
+    or if positives are no closer than other members of a class. If ``trust`` is 0, as before the
+    first fit, the loss is exactly InfoNCE. :meth:`explain` says in words what was found.
 
     What training is for is the one choice that matters, ``aim``:
 
@@ -57,23 +55,20 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     "classes"    members count as further positives and no longer as negatives
     ===========  ==========================================================================
 
-    With "pairs", retrieval of the exact partner stays what InfoNCE makes it. With "classes",
-    classes become tight and the exact partner is lost among their members: never use it for
+    With "classes", the exact partner is lost among the members of its class: never use it for
     retrieval of exact pairs. The default, "auto", is "both" for two views and "pairs" for
     :meth:`in_batch` and :meth:`sampled`; it becomes "classes" for two views where labels show that
     the classes found are right.
 
-    Call it like any other loss, without labels or indices. Calls in ``train()`` mode are remembered
-    in every layout but :meth:`from_logits`: two views of an item, or an anchor and its positive.
-    Memory, fits and trust are part of ``state_dict``. With ``gather=True`` all processes hold the
-    same memory and the same fits.
+    Calls in ``train()`` mode are remembered in every layout but :meth:`from_logits`: two views of
+    an item, or an anchor and its positive. Memory, fits and trust are part of ``state_dict``. With
+    ``gather=True`` all processes hold the same memory and the same fits.
 
     If some labels are known, pass them to any call as ``labels=``, with -1 for items without. Pairs
     of two known labels are then settled, and with two views they attract or repel as
-    :class:`~bayescl.losses.AttractingOracleContrastiveLoss` has it. Labelled items say which class
-    the components that they lie in are of, so components of one class are joined and mixed ones are
-    known to be mixed. And the :attr:`precision` of the classes is measured on them, which replaces
-    the trust by agreement as labels grow.
+    :class:`~bayescl.losses.AttractingOracleContrastiveLoss` has it. Labelled items say of which
+    class components are, and the :attr:`precision` of the classes is measured on them, which
+    replaces the trust by agreement as labels grow.
 
     Args:
         num_classes: approximate number of classes; half or double the true number does little harm.
@@ -159,11 +154,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
 
     @property
     def precision(self) -> Precision:
-        """Share of attracting pairs that are of one class, measured on labelled items.
-
-        Items are compared by classes that do not know their labels. The interval is wide while few
-        labels have been seen; without any the value is NaN.
-        """
+        """Share of attracting pairs that are of one class, measured on labelled items."""
         return self.memory.precision
 
     def readings(self) -> dict[str, float]:
@@ -313,13 +304,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         warnings.warn(reason, stacklevel=2)
 
     def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
-        """Return a batch with the posterior that a candidate is of the anchor's class.
-
-        This has no side effects: only calls of the loss are remembered.
-
-        Args:
-            batch: in any layout; returned unchanged if nothing is trusted.
-        """
+        """Return a batch with the posterior of its pairs, if any mixture is trusted."""
         with torch.no_grad(), without_autocast(batch.anchors.device):
             return self._with_posterior(batch, self._outlooks(batch))
 
