@@ -58,7 +58,6 @@ def compiled(
     absent = [] if masked else ["valid"]
     absent += [] if keys else ["anchor_groups", "candidate_groups"]
     absent += ["tops", "inverse_widths", "log_weights"] if bins == 0 and kernel != "range" else []
-    absent += ["counts"] if kernel == "log_sum" and not masked else []
     absent += ["upstream"] if kernel == "anchor_gradient" else []
     constants |= dict.fromkeys(absent)
     pointers = dict.fromkeys(("anchors", "candidates"), TYPES[dtype])

@@ -14,6 +14,7 @@ import torch
 from bayescl.axes import Float, PerAnchor, Tensor
 from bayescl.checks import check_choice
 from bayescl.engines.batch import ContrastiveBatch
+from bayescl.engines.chunked import default_chunk_size
 from bayescl.engines.dense import ObjectiveAt
 from bayescl.engines.fused.tiles import MAXIMUM_DIM, MAXIMUM_KEYS, PRECISIONS, Precision
 from bayescl.functional.histogram import check_bins
@@ -82,24 +83,29 @@ def fused_loss(
     if not isinstance(temperature, Tensor):
         temperature = torch.full((), temperature, device=batch.anchors.device)
     positive = pair_logits(batch.anchors.float(), batch.positives.float(), temperature)
-    log_sums: dict[float, Tensor] = {}
+    log_sums: list[Tensor] = []
     for power in data.powers:
-        if power == 0:  # the number of candidates, which comes with another sum
+        if power == 0:
+            log_sums.append(_log_counts(batch))
             continue
-        count = 0 in data.powers and 0.0 not in log_sums
         # e^(p s) at one temperature is e^s at another.
         scaled = temperature if power == 1 else temperature / power
-        how = (batch.rule, precision, data, bins or data.bins, count)
-        log_sums[power], counts = FusedLogSumExp.apply(
-            batch.anchors, batch.candidates, scaled, *how
-        )
-        if counts is not None:
-            log_sums[0.0] = counts.float().log()
-    losses = data.from_log_sums(positive, tuple(log_sums[power] for power in data.powers))
+        how = (batch.rule, precision, data, bins or data.bins)
+        log_sums.append(FusedLogSumExp.apply(batch.anchors, batch.candidates, scaled, *how))
+    losses = data.from_log_sums(positive, tuple(log_sums))
     bad = ~positive.detach().isfinite()
-    for log_sum in log_sums.values():
+    for log_sum in log_sums:
         bad = bad | log_sum.detach().isnan() | log_sum.detach().isposinf()
     return losses * torch.where(bad, torch.nan, 1.0)
+
+
+def _log_counts(batch: ContrastiveBatch) -> Float[Tensor, "#anchors"]:
+    """Logs of the numbers of candidates, with the mask of a few anchors at a time if at all."""
+    if batch.rule.valid is None and batch.rule.num_keys == 0:
+        return batch.log_counts(slice(0, batch.num_anchors), torch.float32)
+    step = default_chunk_size(batch)
+    starts = range(0, batch.num_anchors, step)
+    return torch.cat([batch.log_counts(slice(i, i + step), torch.float32) for i in starts])
 
 
 def fused_unsupported_reason(batch: ContrastiveBatch, objective: Objective) -> str | None:

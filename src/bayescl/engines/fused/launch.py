@@ -14,7 +14,7 @@ import torch
 import triton  # type: ignore[import-untyped]
 from torch.autograd.function import once_differentiable
 
-from bayescl.axes import Float, Int, Tensor
+from bayescl.axes import Float, Tensor
 from bayescl.engines.batch import CandidateRule
 from bayescl.engines.fused import kernels
 from bayescl.engines.fused.tiles import WARPS, Kernel, Precision, Tile, tile_for
@@ -23,7 +23,7 @@ from bayescl.functional.objective import LogSumObjective
 
 
 class FusedLogSumExp(torch.autograd.Function):
-    """Log of each anchor's sum of (weighted) exponentials, and the number of its terms.
+    """Log of each anchor's sum of (weighted) exponentials.
 
     Keeps the embeddings, two numbers and one histogram per row for the backward pass, which
     recomputes the logits.
@@ -39,26 +39,21 @@ class FusedLogSumExp(torch.autograd.Function):
         precision: Precision,
         weighting: LogSumObjective,
         bins: int,
-        count: bool,
-    ) -> tuple[Float[Tensor, " anchors"], Int[Tensor, " anchors"] | None]:
+    ) -> Float[Tensor, " anchors"]:
         """Sum over all columns; ``weighting`` weighs them by their ranks, in ``bins`` bins."""
         anchors, candidates = anchors.contiguous(), candidates.contiguous()
         problem = Problem(anchors, candidates, rule, precision)
         with torch.cuda.device_of(anchors):  # where Triton launches
             binned = weights_in_bins(problem, weighting, bins)
             scale = _scale(temperature, anchors.device)
-            base_2, counts = log_sums(problem, scale, binned, count=count)
+            base_2 = log_sums(problem, scale, binned)
         ctx.rule, ctx.precision, ctx.bins = rule, precision, binned.bins
         ctx.save_for_backward(anchors, candidates, temperature, base_2, *binned[1:])
-        if counts is not None:
-            ctx.mark_non_differentiable(counts)
-        return base_2 * math.log(2), counts
+        return base_2 * math.log(2)
 
     @staticmethod
     @once_differentiable
-    def backward(
-        ctx: Any, upstream: Float[Tensor, " anchors"], _of_counts: Tensor | None
-    ) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, upstream: Float[Tensor, " anchors"]) -> tuple[Tensor | None, ...]:
         """Compute the logits again, tile by tile, and what each side receives."""
         anchors, candidates, temperature, base_2, *table = ctx.saved_tensors
         problem = Problem(anchors, candidates, ctx.rule, ctx.precision)
@@ -82,7 +77,7 @@ class FusedLogSumExp(torch.autograd.Function):
                 unit = torch.where(largest > 0, upstream / largest, 0.0)
                 gradient = slopes("candidate_gradient", upstream=unit) * (largest * per_unit)
                 to_candidates = gradient.to(candidates.dtype)
-        return to_anchors, to_candidates, to_temperature, *(None,) * 5
+        return to_anchors, to_candidates, to_temperature, *(None,) * 4
 
 
 def _scale(temperature: Float[Tensor, ""], device: torch.device) -> Float[Tensor, ""]:
@@ -178,19 +173,17 @@ def similarity_ranges(problem: Problem) -> tuple[Float[Tensor, " rows"], Float[T
     return lows.amin(0), tops.amax(0)
 
 
-def log_sums(
-    problem: Problem, scale: Float[Tensor, ""], binned: Binned, *, count: bool
-) -> tuple[Float[Tensor, " rows"], Int[Tensor, " rows"] | None]:
-    """Base-2 log of each row's sum of weighted exponentials, and how many it sums."""
-    rows, (bins, *table) = len(problem.anchors), binned
+def log_sums(problem: Problem, scale: Float[Tensor, ""], binned: Binned) -> Float[Tensor, " rows"]:
+    """Base-2 log of each row's sum of weighted exponentials."""
+    bins, *table = binned
     blocks, shares, _, arguments = problem.grid("log_sum", bins)
-    partial = problem.empty(shares, rows)
-    counts = problem.empty(shares, rows, dtype=torch.int32) if count else None
+    partial = problem.empty(shares, len(problem.anchors))
     kernels.log_sum_kernel[blocks, shares](
-        *problem.inputs, scale, *table, partial, counts, bins=bins, **arguments
+        *problem.inputs, scale, *table, partial, bins=bins, **arguments
     )
-    total = torch.logsumexp(partial * math.log(2), dim=0) / math.log(2)
-    return total if shares > 1 else partial[0], None if counts is None else counts.sum(0)
+    if shares == 1:
+        return partial[0]
+    return torch.logsumexp(partial * math.log(2), dim=0) / math.log(2)
 
 
 def gradients(
