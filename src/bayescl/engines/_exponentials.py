@@ -1,15 +1,14 @@
-"""Sums of (weighted) exponentials of each row's logits, computed in place.
+"""Sums of (weighted) exponentials of each row's logits, which these overwrite.
 
-The exponentials overwrite the logits, with 0 in columns that are not candidates. Divided by their
-sum, they are the gradient of its logarithm.
+They are 0 in columns that are not candidates. Divided by their sum, they are the gradient of its
+logarithm.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
-from threading import Lock
+from functools import lru_cache, partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -25,7 +24,6 @@ from bayescl.functional.objective import LogSumObjective
 from bayescl.functional.sorting import can_look, columns_in_order, runs_of
 
 _BLOCK = 2**18  # logits sorted at a time on the CPU: they and temporaries fit in a core's cache
-_REMEMBERED_COUNTS = 256  # numbers of candidates whose weights are cached; more if rows are short
 _FAR_FROM_NOTHING = 1e-24  # beside a sum of this size, what float32 takes for 0 is nothing
 LOG2_E = math.log2(math.e)  # powers of 2 are up to four times as fast on the CPU as those of e
 
@@ -117,12 +115,12 @@ def add_log_weights(
     # A weight depends on a rank and on the row's number of candidates: one table [2, width] for
     # each number, and a row's logits receive the entries of their places in sorted order.
     width, upper = logits.shape[1], objective.ranks == "upper"
-    by_rank = _log_weights_by_rank(objective, width, logits.dtype, unit)
+    by_rank = partial(_log_weights_by_rank, objective, width, logits.dtype, unit)
     compiled = compiled_ranks()
     if compiled is not None and logits.is_contiguous() and compiled.can_add_by_rank(logits.numpy()):
         compiled.add_by_rank(
             logits.numpy(),
-            by_rank.of,
+            by_rank,
             mask=None if excluded.mask is None else excluded.mask.contiguous().numpy(),
             columns=None if excluded.columns is None else excluded.columns.contiguous().numpy(),
             upper=upper,
@@ -131,7 +129,7 @@ def add_log_weights(
     places = excluded.places(width)
     counts = excluded.counts_of(width, places)
     columns, ties = columns_in_order(logits, places, counts, bounds=bounds)
-    tables, which = by_rank.of(counts)
+    tables, which = by_rank(counts)
     untied = torch.from_numpy(tables)[:, int(upper)]  # [tables, width]
     if len(which) == 1:
         untied = untied[int(which[0])].expand_as(logits)
@@ -166,49 +164,30 @@ def compiled_ranks() -> ModuleType | None:
     return None if config.DISABLE_JIT else compiled
 
 
-class _LogWeightsByRank:
-    """Logarithms of the weights by rank, which depend only on a row's number of candidates."""
-
-    def __init__(
-        self, objective: LogSumObjective, width: int, dtype: torch.dtype, unit: float
-    ) -> None:
-        self.objective, self.width, self.dtype, self.unit = objective, width, dtype, unit
-        self._lock = Lock()
-        self._forget()
-
-    def _forget(self) -> None:
-        self._known = torch.empty(0, 2, self.width, dtype=self.dtype)  # [counts, halves, places]
-        self._row_of = np.full(self.width + 1, -1)
-
-    def of(self, counts: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Tables ``[tables, 2, width]``, not to be written to, and which is of each number.
-
-        A table has the weights at the CDF values (place + 1/2) / number and (place + 1) / number,
-        -inf after the last place.
-        """
-        with self._lock:  # chunks may run on several threads
-            rows = self._row_of[counts]
-            if rows.min() < 0:
-                self._learn(np.unique(counts))
-                rows = self._row_of[counts]
-            return self._known.numpy(), rows
-
-    def _learn(self, counts: NDArray[np.int64]) -> None:
-        """Add the weights for numbers of candidates, given without repeats."""
-        if len(self._known) + len(counts) > max(_REMEMBERED_COUNTS, 2**21 // self.width):
-            self._forget()
-        new = counts[self._row_of[counts] < 0]
-        self._row_of[new] = len(self._known) + np.arange(len(new))
-        self._known = torch.cat([self._known, *(self._halves(count) for count in new.tolist())])
-
-    def _halves(self, count: int) -> Float[Tensor, "1 halves places"]:
-        # Rows (1, 3, 5 ...) and (2, 4, 6 ...) over 2 n: (k + 1/2) / n and (k + 1) / n.
-        doubled_rank = torch.arange(1, 2 * count + 1, dtype=self.dtype).view(count, 2).T
-        log_weights = self.objective.weights_of_cdf(doubled_rank / max(1, 2 * count)).log()
-        return F.pad(self.unit * log_weights, (0, self.width - count), value=-torch.inf)[None]
+def _log_weights_by_rank(
+    objective: LogSumObjective,
+    width: int,
+    dtype: torch.dtype,
+    unit: float,
+    counts: NDArray[np.int64],
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Tables ``[tables, 2, width]``, not to be written to, and which one each count has."""
+    if len(counts) == 1:
+        return _table(objective, width, dtype, unit, int(counts[0])).numpy(), np.zeros(1, int)
+    distinct, which = np.unique(counts, return_inverse=True)
+    tables = [_table(objective, width, dtype, unit, count) for count in distinct.tolist()]
+    return torch.cat(tables).numpy(), which
 
 
-_log_weights_by_rank = lru_cache(maxsize=4)(_LogWeightsByRank)  # an objective lasts an epoch
+@lru_cache(maxsize=1024)
+def _table(
+    objective: LogSumObjective, width: int, dtype: torch.dtype, unit: float, count: int
+) -> Float[Tensor, "1 halves places"]:
+    """Logs of the weights at (place + 1/2) / count and (place + 1) / count; then -inf."""
+    # Rows (1, 3, 5 ...) and (2, 4, 6 ...) over 2 n.
+    doubled_rank = torch.arange(1, 2 * count + 1, dtype=dtype).view(count, 2).T
+    log_weights = objective.weights_of_cdf(doubled_rank / max(1, 2 * count)).log()
+    return F.pad(unit * log_weights, (0, width - count), value=-torch.inf)[None]
 
 
 def exponentiate_weighted(logits: Tensor, weights: Tensor) -> Sums:

@@ -212,18 +212,14 @@ def _pair_row_losses(terms: PairTerms, excluded: Excluded, chunk: Chunk) -> Resu
 def _drawn(
     terms: PairTerms, logits: Tensor, sharp: Sums | None, rest: Sums
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows candidates"]]:
-    """Losses of members that do not lead all others, and q, their gradient.
-
-    With ``sharp``, e^(k s_j) up to a factor of rows that N in ``rest`` has too, it takes fewer
-    passes: g/k sum_j m_j [log(N + e^(k s_j)) - k s_j].
-    """
+    """Losses of members that do not lead all others, and q, their gradient."""
     members, draw, power = terms.members, terms.draw, terms.sharpness
     assert members is not None  # as the caller looked
     if sharp is None:
         ahead = logits * power - (rest.log + terms.others_scale.log())[:, None]
         behind = -(members * logsigmoid(ahead)).sum(dim=1)
         drawn = ahead.neg_().sigmoid_().mul_(members).mul_(draw[:, None])
-    else:
+    else:  # in fewer passes: g/k sum_j m_j [log(N + e^(k s_j)) - k s_j], but for a factor of rows
         total = terms.others_scale * rest.total  # N
         reached = sharp.exponentials + total[:, None]
         drawn = (members / reached).mul_((draw * total)[:, None])

@@ -63,12 +63,9 @@ class CandidateRule:
         yield from zip(mine.unbind(-1), theirs.unbind(-1), strict=True)
 
     def excluded(self, rows: slice) -> Excluded:
-        """Return the columns that are not candidates of some anchors, a slice with start and stop.
-
-        Without groups or single pairs these are a few columns, and no mask is built.
-        """
+        """The columns that are not candidates of some anchors, a slice with start and stop."""
         if self.valid is None and self.num_keys == 0:
-            few = self._columns_alone
+            few = self._columns_alone  # no mask is built
             whole = few.columns is None or rows.stop - rows.start == len(few.columns)
             return few if whole else few.of(rows)
         masks = [] if self.valid is None else [~self.valid[rows]]
@@ -84,12 +81,7 @@ class CandidateRule:
     def mask(
         self, rows: slice, candidates: int, device: torch.device
     ) -> Bool[Tensor, "rows candidates"] | None:
-        """True where a column is a candidate of an anchor; None if all are.
-
-        Args:
-            rows: the anchors in question, a slice with start and stop.
-            candidates: number of columns.
-            device: device of the mask.
+        """True where one of so many columns is a candidate of an anchor; None if all are.
 
         Example:
             >>> rule = CandidateRule(own=torch.tensor([0, 1]), positive=torch.tensor([2, 2]))
@@ -189,11 +181,7 @@ class ContrastiveBatch:
     def posterior(
         self, rows: slice | None = None
     ) -> tuple[Float[Tensor, "rows candidates"] | None, Bool[Tensor, "rows candidates"] | None]:
-        """The posterior that pairs are of one class, and where labels settle it; None if unknown.
-
-        Args:
-            rows: the anchors in question, a slice with start and stop; default: all.
-        """
+        """Posterior that pairs are of one class, and where labels settle it; None where unknown."""
         rows = slice(0, self.num_anchors) if rows is None else rows
         tile = None if self.same_class is None else self.same_class.tile(rows)
         if self.labels is None:

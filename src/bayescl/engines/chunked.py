@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bayescl.axes import Float, Int, PerAnchor
+from bayescl.axes import Float, PerAnchor
 from bayescl.checks import check_count
 from bayescl.engines._exponentials import LOG2_E, Sums, add_log_weights
 from bayescl.engines._rows import Chunk, Result, losses_from_sums, row_losses
@@ -72,8 +72,7 @@ def chunked_loss(
     if chunk_size is None:
         chunk_size = default_chunk_size(batch)
     check_count("chunk_size", chunk_size, 1)
-    place = batch.rule.positive if batch.candidates is batch.anchors else None
-    run = _Run(batch, temperature, objective_at, chunk_size, place)
+    run = _Run(batch, temperature, objective_at, chunk_size)
     tensors = (batch.anchors, batch.positives, batch.candidates)
     losses: Tensor = _ChunkedLoss.apply(*tensors, temperature, run, uniform)
     return losses
@@ -148,21 +147,19 @@ class _Run:
     temperature: float | Tensor
     objective_at: ObjectiveAt
     chunk_size: int
-    place: Int[Tensor, " anchors"] | None = None
-    """Each positive's column, if anchors and positives are themselves rows of the candidates."""
 
     def losses(
         self, wanted: tuple[bool, ...] = (False,) * 4, upstream: Tensor | None = None
     ) -> tuple[Tensor, Gradients]:
         """Losses, and the wanted gradients of their sum weighted by ``upstream`` (default: ones).
 
-        If anchors and positives are rows of the candidates, the candidates receive everything.
+        Of two views in one chunk, the candidates receive what all receive, which are their rows.
         """
-        batch = self.batch
-        if self.place is not None and self.chunk_size >= batch.num_anchors:
-            return _in_one_piece(self, self.place[:, None], wanted, upstream)
-        own = (None, None) if self.place is not None else (batch.anchors, batch.positives)
-        sources = (*own, batch.candidates, self.temperature)
+        batch, place = self.batch, self.batch.rule.positive
+        whole = batch.candidates is batch.anchors and self.chunk_size >= batch.num_anchors
+        if whole and place is not None:
+            return _in_one_piece(self, place[:, None], wanted, upstream)
+        sources = (batch.anchors, batch.positives, batch.candidates, self.temperature)
         total: Gradients = [
             torch.zeros_like(source) if want and isinstance(source, Tensor) else None
             for source, want in zip(sources, wanted, strict=True)
@@ -208,22 +205,14 @@ def _chunk(
     else:
         # A product for each anchor may lie otherwise, and places in it are written to.
         logits = candidate_logits(anchors, columns, 1.0).contiguous()
-    place = None if run.place is None else run.place[rows, None]
-    if place is None:
-        positive = (anchors * positives).sum(dim=1)
-    else:
-        positive = logits.gather(1, place).squeeze(1)
-    differentiate = total is not None
-    losses, gradients = row_losses(
-        Chunk(batch, rows, run.objective_at, temperature, positive, logits, upstream, differentiate)
-    )
+    positive = (anchors * positives).sum(dim=1)
+    how = (batch, rows, run.objective_at, temperature)
+    losses, gradients = row_losses(Chunk(*how, positive, logits, upstream, total is not None))
     if gradients is None or total is None:
         return losses
     of_logits, factor = gradients.unlabeled, gradients.factor
     of_anchors, of_positives, of_candidates, of_temperature = total
-    if place is not None:
-        of_logits.scatter_(1, place, gradients.share[:, None])
-    if of_anchors is not None or of_temperature is not None or place is not None:
+    if of_anchors is not None or of_temperature is not None:
         # [a, d]: sum of columns, weighted for each anchor
         if columns.ndim == 2:
             pull = of_logits @ columns
@@ -231,11 +220,8 @@ def _chunk(
             pull = torch.einsum("an,and->ad", of_logits, columns)
         if factor is not None:
             pull *= factor[:, None]
-        if place is None:
-            pull.addcmul_(gradients.positive[:, None], positives)
+        pull.addcmul_(gradients.positive[:, None], positives)
         pull /= temperature
-        if place is not None and of_candidates is not None:
-            of_candidates[rows] += pull
         if of_anchors is not None:
             of_anchors[rows] = pull
         if of_temperature is not None:

@@ -1,8 +1,7 @@
 """The chunked engine on several processes, with one process's candidates at a time.
 
-For objectives whose candidates may come in parts. No process ever holds the embeddings of more
-than one other, nor more than a few rows of their logits. In each round one process sends its rows
-to all and receives what all found for their gradient.
+In each round one process sends its rows to all and receives what all found for their gradient. So
+no process ever holds the embeddings of more than one other.
 """
 
 from __future__ import annotations
