@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
+from threading import Lock
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -115,7 +116,7 @@ def add_log_weights(
     # A weight depends on a rank and on the row's number of candidates: one table [2, width] for
     # each number, and a row's logits receive the entries of their places in sorted order.
     width, upper = logits.shape[1], objective.ranks == "upper"
-    by_rank = partial(_log_weights_by_rank, objective, width, logits.dtype, unit)
+    by_rank = _log_weights_by_rank(objective, width, logits.dtype, unit)
     compiled = compiled_ranks()
     if compiled is not None and logits.is_contiguous() and compiled.can_add_by_rank(logits.numpy()):
         compiled.add_by_rank(
@@ -164,30 +165,38 @@ def compiled_ranks() -> ModuleType | None:
     return None if config.DISABLE_JIT else compiled
 
 
-def _log_weights_by_rank(
-    objective: LogSumObjective,
-    width: int,
-    dtype: torch.dtype,
-    unit: float,
-    counts: NDArray[np.int64],
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Tables ``[tables, 2, width]``, not to be written to, and which one each count has."""
-    if len(counts) == 1:
-        return _table(objective, width, dtype, unit, int(counts[0])).numpy(), np.zeros(1, int)
-    distinct, which = np.unique(counts, return_inverse=True)
-    tables = [_table(objective, width, dtype, unit, count) for count in distinct.tolist()]
-    return torch.cat(tables).numpy(), which
+class _LogWeightsByRank:
+    """Logarithms of the weights by rank, which depend only on a row's number of candidates."""
+
+    def __init__(
+        self, objective: LogSumObjective, width: int, dtype: torch.dtype, unit: float
+    ) -> None:
+        self.objective, self.width, self.unit = objective, width, unit
+        self._lock = Lock()
+        self._known = torch.empty(0, 2, width, dtype=dtype)  # [counts, halves, places]
+        self._row_of = np.full(width + 1, -1)
+
+    def __call__(self, counts: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Tables ``[tables, 2, width]``, not to be written to, and which one each count has."""
+        with self._lock:  # chunks may run on several threads
+            if self._row_of[counts].min() < 0:
+                distinct = np.unique(counts)
+                if len(self._known) + len(distinct) > max(256, 2**21 // self.width):
+                    self._known, self._row_of[:] = self._known[:0], -1
+                new = distinct[self._row_of[distinct] < 0]
+                self._row_of[new] = len(self._known) + np.arange(len(new))
+                self._known = torch.cat([self._known, *map(self._table, new.tolist())])
+            return self._known.numpy(), self._row_of[counts]
+
+    def _table(self, count: int) -> Float[Tensor, "1 halves places"]:
+        """Those at (place + 1/2) / count and at (place + 1) / count; -inf after the last place."""
+        # Rows (1, 3, 5 ...) and (2, 4, 6 ...) over 2 n.
+        ranks = torch.arange(1, 2 * count + 1, dtype=self._known.dtype).view(count, 2).T
+        log_weights = self.objective.weights_of_cdf(ranks / max(1, 2 * count)).log()
+        return F.pad(self.unit * log_weights, (0, self.width - count), value=-torch.inf)[None]
 
 
-@lru_cache(maxsize=1024)
-def _table(
-    objective: LogSumObjective, width: int, dtype: torch.dtype, unit: float, count: int
-) -> Float[Tensor, "1 halves places"]:
-    """Logs of the weights at (place + 1/2) / count and (place + 1) / count; then -inf."""
-    # Rows (1, 3, 5 ...) and (2, 4, 6 ...) over 2 n.
-    doubled_rank = torch.arange(1, 2 * count + 1, dtype=dtype).view(count, 2).T
-    log_weights = objective.weights_of_cdf(doubled_rank / max(1, 2 * count)).log()
-    return F.pad(unit * log_weights, (0, width - count), value=-torch.inf)[None]
+_log_weights_by_rank = lru_cache(maxsize=4)(_LogWeightsByRank)  # an objective lasts an epoch
 
 
 def exponentiate_weighted(logits: Tensor, weights: Tensor) -> Sums:
