@@ -65,7 +65,7 @@ def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor
     floor = -1 / settings.temperature
     losses = {
         "debiased": F.Debiased(tau_plus, floor)(positive, unlabeled),
-        "hard": F.Hard(tau_plus, settings.concentration, floor)(positive, unlabeled),
+        "hard": F.Hard(tau_plus, floor, settings.concentration)(positive, unlabeled),
     }
     values = {
         SUPERVISED: (observation * counted).sum(dim=1) / counted.sum(dim=1),
