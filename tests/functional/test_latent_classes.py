@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from reference import latent as reference
 from scipy.special import ive
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from bayescl import functional as F
 from bayescl.functional.latent_classes.mixture import (
@@ -28,7 +29,6 @@ from bayescl.functional.latent_classes.posterior import (
     known_classes,
     outlook_factors,
     outlooks,
-    signatures,
 )
 from bayescl.functional.latent_classes.trust import (
     mixture_alignment,
@@ -317,11 +317,15 @@ def test_items_have_the_mean_of_their_views_and_views_and_mixtures_must_agree() 
     items, agreement = F.item_responsibilities(view_1, view_2, classes)
     shares = [F.class_responsibilities(view, classes) for view in (view_1, view_2)]
     torch.testing.assert_close(items, sum(shares) / 2)
-    first, second = (signatures(share, classes.transitions) for share in shares)
+    torch.testing.assert_close(class_agreement(*shares, classes), agreement)
+    # A signature is the direction of where further views would lie after two moves.
+    ends = torch.block_diag(*(moves @ moves for moves in classes.transitions))
+    first, second = (
+        torch.cat([normalize(part) for part in (share @ ends).split([3, 5], dim=1)], dim=1)
+        for share in shares
+    )
     expected = view_agreement(first, second, classes.sizes) * classes.alignment
-    torch.testing.assert_close(class_agreement(*shares, classes), expected)
     torch.testing.assert_close(agreement, expected)
-    # A signature is the direction of where further views would lie.
     ahead = outlooks(items, classes)
     trust = torch.tensor([0.2, 0.9], dtype=torch.float64)
     torch.testing.assert_close(
@@ -409,29 +413,28 @@ def test_transitions_equal_the_slow_loop() -> None:
         torch.testing.assert_close(matrix, torch.tensor(expected, dtype=torch.float64))
 
 
-@each("hops", [0, 1, 2, 3])
-def test_the_posterior_equals_the_slow_loop(hops: int) -> None:
+def test_the_posterior_equals_the_slow_loop() -> None:
     first, second = torch.rand(2, 4, 5, generator=generator(), dtype=torch.float64)
     moves = component_transitions(first, second, [3, 2])
     trust = torch.tensor([1.0, 0.5], dtype=torch.float64)
-    posterior = F.same_class(first, second, trust=trust, transitions=moves, hops=hops)
+    posterior = F.same_class(first, second, trust=trust, transitions=moves)
     for i, j in product(range(4), range(4)):
         expected = 0.0
         for matrix, columns, share in zip(moves, (slice(0, 3), slice(3, 5)), trust, strict=True):
             rows = first[i, columns].tolist(), second[j, columns].tolist()
-            expected += float(share) / 2 * reference.same_class(*rows, matrix.tolist(), hops)
+            expected += float(share) / 2 * reference.same_class(*rows, matrix.tolist())
         assert float(posterior[i, j]) == pytest.approx(expected)
 
 
 @settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 999), hops=st.integers(0, 3))
-def test_row_sums_of_the_posterior_have_a_closed_form(seed: int, hops: int) -> None:
+@given(seed=st.integers(0, 999))
+def test_row_sums_of_the_posterior_have_a_closed_form(seed: int) -> None:
     view_1, view_2, _ = views(seed=seed)
     classes = F.fit_latent_classes(view_1, view_2, [3, 5], generator=generator(seed))
     items, _ = F.item_responsibilities(view_1, view_2, classes)
     trust, moves = torch.tensor([0.3, 0.9]).double(), classes.transitions
-    posterior = F.same_class(items, items[:7], trust=trust, transitions=moves, hops=hops)
-    factors = F.same_class_factors(items, trust, moves, hops=hops)
+    posterior = F.same_class(items, items[:7], trust=trust, transitions=moves)
+    factors = F.same_class_factors(items, trust, moves)
     torch.testing.assert_close(factors @ factors[:7].sum(dim=0), posterior.sum(dim=1))
     assert ((posterior >= 0) & (posterior <= 1)).all()
     torch.testing.assert_close(posterior[:7], posterior[:7].T)
@@ -456,10 +459,6 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
             r"rows must have shape \[rows, 3\], got \[2, 4\]",
         ),
         (lambda: same(trust=torch.ones(2)), r"trust must have shape \[1\], got \[2\]"),
-        (
-            lambda: same(trust=torch.ones(1), hops=-1),
-            "hops must be a whole number of at least 0, got -1",
-        ),
         (
             lambda: component_transitions(rows, rows[:2], [3]),
             r"second must have shape \[3, 3\], got \[2, 3\]",
