@@ -25,14 +25,6 @@ from bayescl.losses import (
     LatentClassContrastiveLoss,
 )
 
-__all__ = [
-    "BayesianNTXentLoss",
-    "DebiasedNTXentLoss",
-    "HardNTXentLoss",
-    "LatentClassNTXentLoss",
-    "NTXentLoss",
-]
-
 
 class NTXentLoss(nn.Module):
     """InfoNCE with lightly's arguments.
