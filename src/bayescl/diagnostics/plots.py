@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bayescl.axes import Int, Tensor
 from bayescl.diagnostics.embeddings import EmbeddingDiagnosis
@@ -116,7 +116,7 @@ def _draw_kinds(
         if means is not None:
             mean = None if false is None else means[place]
             name = f"{int(count.sum()):,} {name}" + ("" if mean is None else f", mean {mean:.3f}")
-        look = {"color": colour, "lw": 1.2}
+        look: Any = {"color": colour, "lw": 1.2}
         axis.stairs(shares, histogram.edges, fill=True, alpha=0.35, label=name, **look)
         axis.stairs(shares, histogram.edges, **look)
     return true if false is None else true + false

@@ -118,6 +118,7 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         both: Any = (labels, ref_labels)
         integers = all(side is not None and not side.is_floating_point() for side in both)
         classes = both if self.loss.uses_labels and integers else None
+        pairs: _Pairs | None
         if indices_tuple is None:
             pairs = _pairs_of_labels(labels, ref_labels, classes is not None)
         else:

@@ -160,8 +160,8 @@ class ContrastiveRankingLoss(nn.Module):
         self.guide = None if guide is None else guide.requires_grad_(False).eval()
         self.guide_margin = check_finite_number("guide_margin", guide_margin)
         self.gather_across_devices = loss.gather
-        remembers = isinstance(loss, LatentClassContrastiveLoss)
-        self.memories = MemoryByDimension(loss.memory) if remembers else None
+        memory = loss.memory if isinstance(loss, LatentClassContrastiveLoss) else None
+        self.memories = None if memory is None else MemoryByDimension(memory)
 
     def forward(
         self, sentence_features: Iterable[Features], labels: Tensor | None = None
