@@ -131,7 +131,7 @@ def run_here(name: str, function: str, journal_file: Path, seconds: float) -> No
     """Run one section in this process, which ends with the calling one."""
     threading.Thread(target=end_with_caller, daemon=True).start()
     journal = Journal(journal_file)
-    module, _, function = function.partition(".")
+    module, _, function = function.rpartition(".")
     try:
         getattr(import_module(module), function)(Run(journal, name, seconds))
     except Exception as error:

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -18,7 +19,9 @@ import image_epoch
 import pytest
 import torch
 
+pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # of fork
 ORIGIN = {"commit": "c", "quick": True, "device": "cpu"}
+FORK = multiprocessing.get_context("fork")
 
 
 def begin(folder: Path, **changes):
@@ -75,17 +78,18 @@ def hanging(run):
 
 @pytest.fixture
 def section(monkeypatch):
-    """Puts a function of this file in the place of a section."""
-    monkeypatch.syspath_prepend(Path(__file__).parent)
+    """Puts a function of this file in the place of a section, in processes that begin at once."""
+    monkeypatch.setattr(gpu.multiprocessing, "get_context", lambda _: FORK)
 
-    def put(function):
-        monkeypatch.setitem(gpu.SECTIONS, "speed", gpu.Section(f"test_gpu.{function}", 1.0, True))
+    def put(function, share=1.0):
+        there = gpu.Section(f"{__name__}.{function.__name__}", share, on_cpu=True)
+        monkeypatch.setitem(gpu.SECTIONS, "speed", there)
 
     return put
 
 
 def test_an_item_that_takes_its_process_down_costs_no_other(tmp_path, section):
-    section("dying")
+    section(dying)
     journal = begin(tmp_path)
     gpu.run_apart("speed", journal, 600.0)
     items = journal.sections["speed"]
@@ -96,12 +100,11 @@ def test_an_item_that_takes_its_process_down_costs_no_other(tmp_path, section):
 
 @pytest.mark.parametrize("broken", [False, True])
 def test_time_that_is_up_or_a_break_ends_the_section(tmp_path, monkeypatch, section, broken):
-    section("hanging")
+    section(hanging, share=0.001)
     words = ["--quick", "--device", "cpu", "--sections", "speed", "--out", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["gpu.py", *words])
     monkeypatch.setattr(gpu, "SPARE", 600.0 if broken else 1.0)
     monkeypatch.setattr(gpu, "SMALLEST", 0.0)
-    monkeypatch.setitem(gpu.SECTIONS, "speed", gpu.SECTIONS["speed"]._replace(share=0.001))
     earlier = signal.getsignal(signal.SIGTERM)
     try:
         if broken:
@@ -126,21 +129,27 @@ def test_the_training_section_goes_through_on_a_cpu(tmp_path):
     assert all(value["median_ms"] > 0 for value in run.items.values())
 
 
-def test_the_sections_with_kernels_are_rehearsed_in_the_interpreter(tmp_path, monkeypatch):
+REHEARSAL = """
+import sys
+from pathlib import Path
+sys.path[:0] = sys.argv[1:3]
+import gpu_engines, gpu_journal
+journal = gpu_journal.Journal.begin(Path(sys.argv[3]), {"quick": True, "device": "cpu"})
+gpu_engines.check_against_float64(gpu_journal.Run(journal, "accuracy", 600))
+gpu_engines.measure_speed(gpu_journal.Run(journal, "speed", 600))
+"""
+
+
+def test_the_sections_with_kernels_are_rehearsed_in_the_interpreter(tmp_path):
     pytest.importorskip("triton")
-    monkeypatch.setenv("TRITON_INTERPRET", "1")  # for the sections' processes
-    for name in ("accuracy", "speed"):
-        journal = begin(tmp_path)
-        gpu.run_apart(name, journal, 600.0)
-        rows = journal.sections[name]
-        assert not [row for row in rows.values() if "error" in row]
-        if name == "accuracy":
-            assert all(row["loss_error"] < 1e-4 for row in rows.values())
-            assert all(row["gradient_error"] < 2e-3 for row in rows.values())
-        else:
-            kinds = {None, "float16", "float32 ieee"}
-            assert {row.get("arithmetic") for row in rows.values()} == kinds
-            assert {row["batch"] for row in rows.values()} == {12}
+    places = [gpu.ROOT / "src", gpu.ROOT / "benchmarks", tmp_path]
+    command = [sys.executable, "-c", REHEARSAL, *map(str, places)]
+    subprocess.run(command, env=os.environ | {"TRITON_INTERPRET": "1"}, check=True, timeout=600)
+    (written,) = tmp_path.glob("*-gpu.json")
+    accuracy, speed = json.loads(written.read_text())["sections"].values()
+    assert all(row["loss_error"] < 1e-4 for row in accuracy.values())
+    assert all(row["gradient_error"] < 2e-3 for row in accuracy.values())
+    assert {row.get("arithmetic") for row in speed.values()} == {None, "float16", "float32 ieee"}
 
 
 def test_without_a_gpu_nothing_is_measured(monkeypatch, capsys):
