@@ -90,8 +90,7 @@ class ClipLoss(nn.Module):
             output_dict: whether to return ``{"contrastive_loss": value}``.
             groups: one integer per pair; pairs of one group, such as equal captions, are never
                 each other's negatives. See :func:`caption_groups`.
-            labels: class of each pair, -1 where it is not known; only for
-                :class:`LatentClassClipLoss`.
+            labels: class of each pair, -1 if not known; only for :class:`LatentClassClipLoss`.
         """
         self.loss.gather = self.world_size > 1 and distributed.is_initialized()
         biased = getattr(self.loss, "biased", nullcontext)  # only sigmoid losses have use for it
@@ -128,11 +127,7 @@ class BayesianClipLoss(ClipLoss):
 
 
 class LatentClassClipLoss(ClipLoss):
-    """:class:`ClipLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`.
-
-    Retrieval of the exact caption is kept by ``aim="pairs"``, the default here, and lost by
-    ``aim="classes"``.
-    """
+    """:class:`ClipLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`."""
 
     loss_class = LatentClassContrastiveLoss
 

@@ -198,9 +198,6 @@ class LatentClassNTXentLoss(NTXentLoss):
     items: each stands on two rows of the batch, or on one row and one reference. A row of -1 is a
     candidate of unknown class, and nobody's positive. For two views of items of which some are
     labelled, call :class:`SelfSupervisedLoss` with ``labels=``.
-
-    Retrieval of the exact pair is kept by ``aim="pairs"``, the default for labels and miners, and
-    lost by ``aim="classes"``.
     """
 
     loss_class = LatentClassContrastiveLoss
@@ -318,8 +315,7 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
             embeddings: of the first views.
             ref_emb: of the second views.
             labels: class of each item, -1 where it is not known; only for a symmetric
-                :class:`LatentClassNTXentLoss`, which retrieves exact pairs worse with
-                ``aim="classes"``.
+                :class:`LatentClassNTXentLoss`.
 
         Raises:
             ValueError: if labels are given to a loss that cannot use some.

@@ -79,7 +79,7 @@ class MemoryByDimension(nn.Module):
 
     @contextmanager
     def of(self, loss: Any, dim: int) -> Iterator[None]:
-        """Within the context, give a loss the memory for embeddings of a length."""
+        """Give a loss the memory for embeddings of a length, while the context lasts."""
         own = loss.memory
         if own.items is not None and own.items.shape[1] != 2 * dim:
             loss.memory = self._others[str(dim)]
@@ -469,8 +469,7 @@ class LatentClassRankingLoss(InfoNCERankingLoss):
     """:class:`InfoNCERankingLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`.
 
     If the data set has a column ``label``, it holds the class of each pair, -1 where it is not
-    known. Retrieval of the exact positive is kept by ``aim="pairs"``, the default here, and lost by
-    ``aim="classes"``.
+    known. Its ``aim`` is "pairs" by default.
     """
 
     loss_class = LatentClassContrastiveLoss
