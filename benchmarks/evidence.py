@@ -82,10 +82,9 @@ SHORT = {
     *((TITLES["latent"], labels) for labels in ("0", "5")),
     (TITLES["attracting_oracle"], "all"),
 }
-"""Methods and labels of the shortest table."""
+"""Methods and labels of the shortest table, which has the sets IN_SHORT."""
 
 IN_SHORT = ("digits", "words", "questions")
-"""Its sets."""
 
 JUDGED = tuple(TITLES[name] for name in ("info_nce", "spreading", *RIVALS, "latent"))
 """Methods whose labels a classifier uses, too."""

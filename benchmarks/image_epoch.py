@@ -29,8 +29,7 @@ LOSSES = {
     "Bayesian": LossSettings("bayesian", {"tau_plus": 0.1, "alpha": 0.9, "beta": 0.9}),
     "latent classes": LossSettings("latent", {"tau_plus": 0.1}),
 }
-EPOCH = 50_000
-"""Images of CIFAR-10's training part."""
+EPOCH = 50_000  # images of CIFAR-10's training part
 
 
 def training_step(images: int, side: int, **settings: Any) -> Callable[[], None]:

@@ -48,8 +48,7 @@ from bayescl_lab.report.tables import mean_text
 BASELINE, SAMPLER = "MultipleNegativesRankingLoss", "NO_DUPLICATES sampler"
 GUIDED = "guide's mask"
 CLASSES, DIM = 77, 128
-GUIDE_SEED = 1000
-"""Added to the seed of a run for its guide, so that the two start from other weights."""
+GUIDE_SEED = 1000  # is added to a run's seed for its guide, which starts from other weights
 
 SCALES = (2.5, 5.0, 10.0)
 RATES = (0.03, 0.1)

@@ -223,16 +223,13 @@ def test_items_are_places_in_the_data_and_the_teacher_follows_the_student():
     assert not any(weight.requires_grad for weight in model.teacher.parameters())
 
 
-def test_the_plan_gives_every_method_the_same_budget_and_knows_them_all():
+def test_the_plan_gives_every_method_the_same_budget_and_knows_them_all(monkeypatch):
     plan = image_plan()  # refuses unequal budgets
     assert set(plan.grids) == set(RIVALS)
     assert set(ORDER) == set(plan.grids) | set(plan.recorded)
     assert all(method in plan.titles for method in ORDER)
     with pytest.raises(ValueError, match="method must be one of info_nce"):
         build_rival("nothing", {}, 8, 8)
-
-
-def test_a_planned_run_has_the_plans_settings(monkeypatch):
     given = []
     monkeypatch.setattr("compare_rivals.train_rival", lambda *values: given.append(values) or {})
     train_planned("glofnd", 3, "validation", **image_plan(epochs=1).fixed, share=0.2)

@@ -34,6 +34,7 @@ try:
 except ImportError as error:
     raise missing("Cornac", "cornac", error) from error
 
+Vectors = NDArray[np.float32]
 Candidates = Literal["all", "in_batch", "shared", "per_pair"]
 _SOURCES: dict[Candidates, Callable[[Interactions, int], CandidateSource]] = {
     "all": lambda train, _: AllItems(train),
@@ -123,8 +124,8 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
         self.initial_scale = check_positive("initial_scale", initial_scale)
         self.device = device
         self.seed = check_count("seed", seed, 0)
-        self.user_vectors: NDArray[np.float32] | None = None
-        self.item_vectors: NDArray[np.float32] | None = None
+        self.user_vectors: Vectors | None = None
+        self.item_vectors: Vectors | None = None
 
     @property
     def _score(self) -> Literal["cosine", "inner"]:
@@ -157,12 +158,9 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
         encoder = encoder.to(device)
         source = _SOURCES[self.candidates](train, self.num_candidates).to(device)
         batches = PairBatches(train, self.batch_size, self.seed, device=device)
-        optimizer = torch.optim.Adam(
-            [*encoder.parameters(), *loss.parameters()],
-            lr=self.learning_rate,
-            weight_decay=self.weight_decay,
-            fused=True,
-        )
+        rates: Any = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
+        parameters = [*encoder.parameters(), *loss.parameters()]
+        optimizer = torch.optim.Adam(parameters, fused=True, **rates)
         for epoch in range(self.epochs):
             batches.sampler.set_epoch(epoch)
             for step, batch in enumerate(batches):
@@ -173,7 +171,7 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
                 optimizer.step()
         return encoder.scorer(item_norm_exponent=self.item_norm_exponent)
 
-    def score(self, user_idx: int, item_idx: int | None = None) -> NDArray[np.float32] | np.float32:
+    def score(self, user_idx: int, item_idx: int | None = None) -> Vectors | np.float32:
         """Return a user's score of an item, or of all items of the training set.
 
         Raises:
@@ -186,7 +184,7 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
         if item_idx is not None and self.is_unknown_item(item_idx):
             raise ScoreException(f"no score for item {item_idx}, which is not in the training set")
         items = self.item_vectors if item_idx is None else self.item_vectors[item_idx]
-        scores: NDArray[np.float32] | np.float32 = items @ self.user_vectors[user_idx]
+        scores: Vectors | np.float32 = items @ self.user_vectors[user_idx]
         return scores
 
     def get_vector_measure(self) -> str:
@@ -194,10 +192,10 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
         measure: str = MEASURE_DOT
         return measure
 
-    def get_user_vectors(self) -> NDArray[np.float32] | None:
+    def get_user_vectors(self) -> Vectors | None:
         """Return one vector per user."""
         return self.user_vectors
 
-    def get_item_vectors(self) -> NDArray[np.float32] | None:
+    def get_item_vectors(self) -> Vectors | None:
         """Return one vector per item."""
         return self.item_vectors

@@ -33,9 +33,7 @@ _FILES = ("model.safetensors", "config.json", "README.md")
 def save_encoder(
     folder: str | Path, encoder: nn.Module, arguments: Mapping[str, Any], *, description: str = ""
 ) -> None:
-    """Write an encoder into a folder that the Hub can hold.
-
-    Upload it with ``huggingface_hub.upload_folder(folder_path=folder, repo_id=...)``.
+    """Write an encoder into a folder, for ``huggingface_hub.upload_folder`` to upload.
 
     Args:
         folder: created if missing; its three files are replaced.
@@ -64,9 +62,8 @@ def save_encoder(
     folder.mkdir(parents=True, exist_ok=True)
     kept = {key: value for key, value in arguments.items() if key != "pretrained"}
     config = {"library_name": "bayescl", "encoder": name, "arguments": kept}
-    contents = json.dumps(config, indent=2) + "\n"
     save_file(tensors, folder / _FILES[0], metadata={"format": "pt"})
-    (folder / _FILES[1]).write_text(contents)
+    (folder / _FILES[1]).write_text(json.dumps(config, indent=2) + "\n")
     (folder / _FILES[2]).write_text(_card(name, kept, description))
 
 
