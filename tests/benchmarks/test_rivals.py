@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -193,22 +194,13 @@ class _Taught(Rival):
         return step.view_1.square().mean() + step.view_2.square().mean()
 
 
-class _Trainer:
-    """What a module asks of its trainer."""
-
-    current_epoch = 0
-    global_step = 0
-    global_rank = 0
-    barebones = False
-    strategy = None
-
-
 def test_items_are_places_in_the_data_and_the_teacher_follows_the_student():
     train = load_images("digits").train
     model = RivalSimCLR(build_model(SHARED, train, steps_per_epoch=4), _Taught())
     order, everyone = EpochOrder(len(train), 32, seed=0), torch.arange(len(train))
     batch = next(iter(StoreBatches(train, order, everyone)))
-    model.trainer = _Trainer()
+    asked = {"current_epoch": 0, "global_step": 0, "global_rank": 0, "barebones": False}
+    model.trainer = SimpleNamespace(**asked, strategy=None)
     model.training_step(batch, 0)
     assert model.loss.apart == 0
     assert torch.equal(train.take(model.loss.items), batch.images)

@@ -69,14 +69,12 @@ def metric_learning(rank: int, world_size: int) -> Findings:
     from bayescl.integrations.pytorch_metric_learning import NTXentLoss as Ours
 
     del world_size
-    labels = torch.tensor([0, 0, 1, 1, 2, 3])
-    return {
-        f"{name}, {efficient}": stepped(
-            DistributedLossWrapper(made(temperature=0.2), efficient), [rows(6, rank)], labels
-        )
-        for name, made in (("ours", Ours), ("theirs", Theirs))
-        for efficient in (False, True)
-    }
+    labels, found = torch.tensor([0, 0, 1, 1, 2, 3]), {}
+    for name, made in (("ours", Ours), ("theirs", Theirs)):
+        for efficient in (False, True):
+            loss = DistributedLossWrapper(made(temperature=0.2), efficient)
+            found[f"{name}, {efficient}"] = stepped(loss, [rows(6, rank)], labels)
+    return found
 
 
 def pairs_of_clip(

@@ -80,19 +80,16 @@ def test_labels_of_some_images_reach_the_loss_and_stay_in_its_bank() -> None:
         bayescl.LatentClassContrastiveLoss(temperature=0.5, **options) for _ in range(2)
     )
     for seed in range(3):
-        torch.testing.assert_close(
-            mine(*views(3, seed), labels=labels), direct(*views(3, seed), labels=labels)
-        )
+        values = (loss(*views(3, seed), labels=labels) for loss in (mine, direct))
+        torch.testing.assert_close(*values)
     banked(*views(3, 0))  # without labels, its rows are of unknown class
     banked(*views(3, 1), labels=labels)
     stored = torch.tensor([-1, -1, -1, 0, 0, -1])
     assert torch.equal(banked.memory_bank.groups, stored)
-    candidates = banked.memory_bank.candidates
+    rows_of_bank, known = banked.memory_bank.candidates, {"candidate_labels": stored}
     by_hand.load_state_dict(banked.loss.state_dict())
-    torch.testing.assert_close(
-        banked(*views(3, 2), labels=labels),
-        by_hand.sampled(*views(3, 2), candidates, labels=labels, candidate_labels=stored),
-    )
+    wanted = by_hand.sampled(*views(3, 2), rows_of_bank, labels=labels, **known)
+    torch.testing.assert_close(banked(*views(3, 2), labels=labels), wanted)
     with pytest.raises(ValueError, match="labels must be None"):
         ours.NTXentLoss()(*views(3, 0), labels=labels)
 

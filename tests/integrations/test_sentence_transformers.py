@@ -242,8 +242,7 @@ def test_a_guides_mask_is_that_of_gist(margin: float) -> None:
 
 
 def test_the_margin_rule_uses_each_directions_own_threshold() -> None:
-    model = model_of("static")
-    columns = COLUMNS["pairs"]
+    model, columns = model_of("static"), COLUMNS["pairs"]
     mine = step(ours.InfoNCERankingLoss(model, both_directions=True, margin=0.0), model, columns)
     queries, documents = embedded(model, columns)
     cosines = torch.nn.functional.cosine_similarity(queries[:, None], documents[None], dim=2)
@@ -330,20 +329,17 @@ def trained(
 ) -> None:
     resume = output.exists() or None
     pairs = Dataset.from_dict({"anchor": ANCHORS * 2, "positive": POSITIVES * 2})
+    quiet = {"logging_strategy": "no", "report_to": "none", "disable_tqdm": True}
+    course = {"learning_rate": 0.05, "lr_scheduler_type": "constant", "warmup_steps": 0, "seed": 3}
     settings = SentenceTransformerTrainingArguments(
         output_dir=str(output),
         max_steps=steps,
         per_device_train_batch_size=4,
         save_steps=2,
         save_strategy="steps",
-        logging_strategy="no",
-        report_to="none",
-        learning_rate=0.05,
-        lr_scheduler_type="constant",
-        warmup_steps=0,
         use_cpu=True,
-        disable_tqdm=True,
-        seed=3,
+        **quiet,
+        **course,
     )
     SentenceTransformerTrainer(
         model=model, args=settings, train_dataset=pairs, loss=loss, callbacks=list(callbacks)
@@ -388,10 +384,8 @@ def test_the_state_holds_the_loss_and_not_the_model_and_must_be_there(tmp_path: 
     model = tiny_models.static()
 
     def losses(alpha: float) -> dict[str, ours.ContrastiveRankingLoss]:
-        return {
-            "first": with_temperature(model),
-            "second": ours.BayesianRankingLoss(model, alpha=alpha),
-        }
+        second = ours.BayesianRankingLoss(model, alpha=alpha)
+        return {"first": with_temperature(model), "second": second}
 
     ours.LossStateCallback(losses(0.8)).save(tmp_path)
     stored = torch.load(tmp_path / ours.STATE_FILE, weights_only=True)
