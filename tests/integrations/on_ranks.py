@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -142,3 +143,14 @@ def step_of_texts(made: Any, own: slice, *, wrapped: bool = False, **options: An
     value = loss(features, None)
     value.backward()
     return [value.item(), next(model.parameters()).grad.tolist()]
+
+
+def every_library(rank: int, world_size: int) -> Findings:
+    """What each of the libraries that are installed computes."""
+    works = {
+        "lightly": lightly,
+        "pytorch_metric_learning": metric_learning,
+        "open_clip": open_clip,
+        "sentence_transformers": texts,
+    }
+    return {name: work(rank, world_size) for name, work in works.items() if find_spec(name)}
