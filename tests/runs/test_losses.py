@@ -18,7 +18,6 @@ from bayescl_lab.compare.comparison import compare
 from bayescl_lab.compare.images import ImageComparison
 from bayescl_lab.report.figures import comparison_figure
 from bayescl_lab.report.images import comparison_markdown
-from bayescl_lab.runs import losses
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.inspection import inspect_images
 from bayescl_lab.runs.images.run import train_images
@@ -135,12 +134,3 @@ def test_a_new_row_trains_recommenders_and_is_inspected(toy, tmp_path):
     assert result["settings"]["power"] == 4
     assert "calls" in RunFolder.find(tmp_path / "run").read_metrics()[0]
     assert inspect_ranking(tmp_path / "run").files
-
-
-def test_a_hyperparameter_without_an_argument_is_refused(monkeypatch):
-    class Careless(PowerLoss):
-        hyperparameters = ("power", "bottom")
-
-    monkeypatch.setitem(LOSSES, "careless", LossRow("careless", "#000000", images=Careless))
-    with pytest.raises(TypeError, match="Careless has a hyper-parameter bottom, and no argument"):
-        losses.takes("careless", "power")
