@@ -56,9 +56,7 @@ def run_embeddings(
     from bayescl_lab.runs.images.run import ImageRun
 
     _, run, _ = ImageRun.reopen(path, data=data, encoder=encoder)
-    store = run.parts.train if of == "train" else run.parts.evaluation
-    if store is None:
-        raise ValueError(f"the images of {path} have no evaluation part: ask for train")
+    store = run.part(of)
     features = extract_features(run.model.to(run.device), store).cpu().numpy()
     labels = store.labels.cpu().numpy()
     return pl.DataFrame(

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from statistics import median_high
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from typing_extensions import Self
@@ -62,10 +63,9 @@ class RunStart:
         writes: bool = True,
     ) -> None:
         self._origin = provenance()  # of the code that runs, whatever the checkout holds at the end
-        self.folder = RunFolder(out, kind)
         self._config = settings.as_config()
-        self._resume, self._writes = resume, writes
-        self._changed = False
+        self._resume, self._writes, self._changed = resume, writes, False
+        self.folder = RunFolder(out, kind)
         self.result: Result | None = None
         if not resume:
             return
@@ -121,8 +121,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
     model: pl.LightningModule
     batches: Any
 
-    def __init__(self, settings: AnySettings, **given: Any) -> None:
-        del given
+    def __init__(self, settings: AnySettings, **_: Any) -> None:
         self.settings = settings
         self.rank, local_rank = settings.this_process()
         self.device = settings.torch_device(local_rank)
@@ -150,10 +149,6 @@ class TrainedRun(ABC, Generic[AnySettings]):
         """Load weights of the run in another folder, as the setting ``init`` asks for."""
 
     @abstractmethod
-    def fit_options(self, folder: RunFolder) -> dict[str, Any]:
-        """Own arguments of :func:`~bayescl_lab.runs.loop.fit_in_folder`."""
-
-    @abstractmethod
     def columns(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
         """Further columns of the row of an epoch that has ended; may set ``should_stop``."""
 
@@ -161,8 +156,11 @@ class TrainedRun(ABC, Generic[AnySettings]):
     def figures(self, folder: RunFolder, rows: Rows) -> Result:
         """Evaluate the trained model: what ``result.json`` holds of this kind of run alone."""
 
-    def fit(self, folder: RunFolder, **watching: Any) -> Journal:
-        """Train in the run's folder, from its last checkpoint if there is one."""
+    def fit(self, folder: RunFolder, **options: Any) -> Journal:
+        """Train in the run's folder, from its last checkpoint if there is one.
+
+        ``options`` are further arguments of :func:`~bayescl_lab.runs.loop.fit_in_folder`.
+        """
         from bayescl_lab.runs.loop import fit_in_folder
 
         options = {
@@ -171,8 +169,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
             "devices": self.settings.devices,
             "num_nodes": self.settings.num_nodes,
             "evaluate": partial(self.columns, folder),
-            **self.fit_options(folder),
-            **watching,
+            **options,
         }
         return fit_in_folder(self.model, self.batches, folder, **options)
 
@@ -228,8 +225,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
                 "settings": settings.as_config(),
                 "seed": settings.seed,
                 "epochs": len(journal.rows),
-                "seconds_per_epoch": journal.seconds_per_epoch(),
-                **journal.medians("images_per_second"),
+                "seconds_per_epoch": median_high(row["seconds"] for row in journal.rows),
                 "loss": journal.rows[-1]["loss"],
                 **run.figures(folder, journal.rows),
             }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -105,13 +105,11 @@ class TrainedSettings(StoredSettings):
 
     def continues(self, stored: Self) -> bool:
         """Whether only what may change differs, and the epochs only grow."""
-        free = {name: getattr(stored, name) for name in self.may_change - {"epochs"}}
-        here: Any = replace(self, **free)  # type: ignore[type-var]
-        if here.as_config() == stored.as_config():
-            return True
-        if replace(here, epochs=stored.epochs).as_config() != stored.as_config():
+        before, now = stored.as_config(), self.as_config()
+        differing = {name for name in {**before, **now} if before.get(name) != now.get(name)}
+        if not differing <= self.may_change:
             return False
-        if self.decays:
+        if "epochs" in differing and self.decays:
             raise ValueError(
                 f"epochs must stay {stored.epochs}, since the run's learning rate falls to 0 at "
                 f"that epoch, got {self.epochs}: start a new run from its weights with --init"

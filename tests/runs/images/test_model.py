@@ -115,7 +115,7 @@ def test_half_precision_and_order_in_memory_change_the_loss_by_rounding_alone(se
     assert losses[1] == pytest.approx(losses[0], rel=0.02)
 
 
-def test_metrics_hold_images_per_second_and_the_k_nn_score_of_every_few_epochs(settings, tmp_path):
+def test_metrics_hold_the_k_nn_score_of_every_few_epochs_and_go_to_loggers(settings, tmp_path):
     seen = []
     train_images(
         replace(settings, knn_every=2),
@@ -127,11 +127,9 @@ def test_metrics_hold_images_per_second_and_the_k_nn_score_of_every_few_epochs(s
     assert ["knn" in row for row in rows] == [False, True, False, True]
     final = evaluate_images(tmp_path / "run")["probes"]
     assert rows[-1]["knn"] == final["knn"]
-    for row in rows:
-        assert row["images_per_second"] == pytest.approx(60 / row["seconds"], rel=0.05)
     logged = (tmp_path / "csv" / "metrics.csv").read_text().splitlines()
     assert len(logged) == 1 + 4
-    assert {"knn", "loss", "images_per_second"} <= set(logged[0].split(","))
+    assert {"knn", "loss", "seconds"} <= set(logged[0].split(","))
     assert all(0 <= epoch < 4 and 1 <= step <= 3 and speed > 0 for epoch, step, _, speed in seen)
 
 

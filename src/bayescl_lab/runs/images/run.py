@@ -80,6 +80,13 @@ class ImageRun(TrainedRun[ImageSettings]):
         self.batches = StoreBatches(self.parts.train, order, self.known)
         self.alpha = alpha_callback(settings, self.parts.train)
 
+    def part(self, name: str) -> ImageStore:
+        """The images of a part, "train" or "evaluation"; a ``ValueError`` if there are none."""
+        store = self.parts.train if name == "train" else self.parts.evaluation
+        if store is None:
+            raise ValueError(f"{self.data} has no evaluation part: ask for train")
+        return store
+
     @classmethod
     def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
         """Location and record of the folder's images, or other images to evaluate on."""
@@ -119,19 +126,12 @@ class ImageRun(TrainedRun[ImageSettings]):
                 f"init: the encoder or projection head of {path} does not match these settings"
             ) from None
 
-    def fit_options(self, folder: RunFolder) -> dict[str, Any]:
-        """Precision, throughput, and the alpha that changes."""
-        del folder
-        return {
-            "precision": self.settings.precision,
-            "throughput": ("images_per_second", self.settings.batch_size),
-            "callbacks": [] if self.alpha is None else [self.alpha],
-        }
-
-    def fit(self, folder: RunFolder, **watching: Any) -> Journal:
-        """Train in the run's folder, and end the processes that decode images."""
+    def fit(self, folder: RunFolder, **options: Any) -> Journal:
+        """Train with the alpha that changes, and end the processes that decode images."""
+        callbacks = [] if self.alpha is None else [self.alpha]
+        options |= {"precision": self.settings.precision, "callbacks": callbacks}
         try:
-            return super().fit(folder, **watching)
+            return super().fit(folder, **options)
         finally:
             self.batches.close()
 
