@@ -62,10 +62,9 @@ def extreme_rows(
     """The candidates with the smallest and largest weights of the first anchors.
 
     InfoNCE and the debiased loss weight all candidates equally; the Bayesian loss at its defaults
-    then takes their place. Rows begin with what ``anchors`` say of the first anchors, and ``names``
-    gives what they call the candidates of some columns: ``down`` and ``up``, the smallest and the
-    largest weight first, with ``_weights`` and ``_false``, whether each is a false negative; None
-    without labels.
+    then takes their place. Rows begin with what ``anchors`` say, and ``names`` gives what to call
+    the candidates of some columns: ``down`` and ``up``, the smallest and the largest weight first,
+    with ``_weights`` and ``_false``, whether each is a false negative; None without labels.
     """
     if not scored.tells_apart:
         scored = replace(scored, objective=BayesianContrastiveLoss().objective(1.0))
@@ -94,15 +93,14 @@ def write_inspection(
     *,
     about: Mapping[str, Any],
     title: str,
-    figures: Mapping[str, Figure] | None = None,
+    **figures: Figure,
 ) -> Inspection:
     """Diagnose batches as a run's loss scores them; write ``inspection.json`` and figures.
 
     ``rows`` come from :func:`extreme_rows`, ``epochs`` is how many the weights saw, ``about`` is
-    further content, and ``figures`` are further figures by name.
+    further content.
     """
-    diagnosis = diagnose(batches)
-    settings = run.settings.as_config()
+    diagnosis, settings = diagnose(batches), run.settings.as_config()
     own = batches[0].tells_apart
     report = {
         "epochs": epochs,
@@ -117,11 +115,11 @@ def write_inspection(
         },
         **provenance(),
     }
-    drawn = {"weights": weights_figure(diagnosis, title=title)}
+    figures["weights"] = weights_figure(diagnosis, title=title)
     if diagnosis.posteriors:
-        drawn["reliability"] = reliability_figure(diagnosis, title=title)
+        figures["reliability"] = reliability_figure(diagnosis, title=title)
     files = [folder.write_result(report, name="inspection.json")]
-    for name, figure in {**drawn, **(figures or {})}.items():
+    for name, figure in figures.items():
         files.append(folder.path / f"inspection-{name}.png")
         save_figure(figure, files[-1])
     return Inspection(diagnosis, report, tuple(files))

@@ -35,11 +35,6 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> LoadedRun:
 
     Raises:
         ValueError: if the folder does not hold a trained run.
-
-    Example:
-        >>> load("runs/first")
-        Traceback (most recent call last):
-        ValueError: there is no run folder runs/first
     """
     from bayescl_lab.runs.folder import RunFolder
 
@@ -69,11 +64,7 @@ class LoadedRun:
 
     @property
     def result(self) -> Mapping[str, Any]:
-        """The content of ``result.json``.
-
-        Raises:
-            ValueError: if the run is not finished.
-        """
+        """The content of ``result.json``; a ``ValueError`` if the run is not finished."""
         if not self.folder.is_finished:
             raise ValueError(f"{self.folder.path} is not finished: it has no result yet")
         return self.folder.read_result()
