@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import torch
-from cli.in_background import SECONDS, start, wait_for
+from cli.in_background import start, wait_for
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -61,21 +60,6 @@ def test_a_run_killed_and_resumed_equals_the_unbroken_run(bayescl, bars, tmp_pat
         json.loads(Path(run, "result.json").read_text())["probes"] for run in ("killed", "unbroken")
     ]
     assert probes[0] == probes[1]
-
-
-def test_ctrl_c_ends_with_130_and_leaves_a_run_that_can_go_on(bayescl, bars, tmp_path):
-    process = start(f"train images {bars} --epochs 100000 --out run", tmp_path)
-    try:
-        wait_for(process, Path("run/checkpoints/last.ckpt"))
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=SECONDS)
-    finally:
-        process.kill()
-    assert process.returncode == 130
-    said = "bayescl: interrupted: bayescl train images --out run --resume continues from the last"
-    assert err.strip().splitlines()[-1].startswith(said)
-    assert "Traceback" not in err
-    assert bayescl("evaluate run").status == 0
 
 
 def test_help_answers_without_loading_torchvision_lightning_or_kornia():

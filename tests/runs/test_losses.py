@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from ranking_data import write_groups
+from runs.same_run import PowerCut
 from typing_extensions import Unpack
 
 from bayescl.axes import Tensor
@@ -97,12 +98,10 @@ def test_a_new_row_is_trained_compared_plotted_and_inspected_on_images(toy, sett
     assert len(inspect_images(run, images=20).files) >= 3
 
 
+@pytest.mark.usefixtures("no_probes")
 def test_what_a_loss_measures_and_remembers_survives_a_resume(toy, settings, tmp_path):
     settings = replace(settings, loss=LossSettings(toy))
     train_images(settings, tmp_path / "unbroken")
-
-    class PowerCut(BaseException):
-        pass
 
     def cut(epoch: int, loss: float) -> None:
         if epoch == 3:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayescl.axes import Tensor
 from bayescl.diagnostics import EmbeddingDiagnosis, diagnose_embeddings
 from bayescl.losses import LatentClassContrastiveLoss
 
@@ -68,13 +69,15 @@ def advise(diagnosis: EmbeddingDiagnosis, first: Rows, second: Rows | None = Non
     return Advice(call, (f"{use}. {because}".strip(), *more), pass_on)
 
 
-def advise_on_views(first: Rows, second: Rows, labels: Rows | None, temperature: float) -> Advice:
+def advise_on_views(
+    first: Tensor, second: Tensor, labels: Tensor | None, temperature: float
+) -> Advice:
     """Recommend a loss for two views of items, as a run embeds them; labels may be -1."""
     try:
         diagnosis = diagnose_embeddings(first, second, labels=labels, temperature=temperature)
     except ValueError as error:  # too few items, or labels of one class
         return _unknown(f"{error}.")
-    return advise(diagnosis, first, second)
+    return advise(diagnosis, first.cpu().numpy(), second.cpu().numpy())
 
 
 def _unknown(because: str, *more: str, pass_on: tuple[str, ...] = ()) -> Advice:

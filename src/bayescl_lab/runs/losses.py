@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 from torch import nn
 from typing_extensions import Self
 
-from bayescl.checks import check_choice
+from bayescl.checks import check_choice, check_count
 from bayescl.figures import NEUTRAL
 from bayescl.losses import (
     AttractingOracleContrastiveLoss,
@@ -269,8 +269,6 @@ def choose_hyperparameters(
     if num_classes is not None:
         if not takes(loss, "tau_plus"):
             raise ValueError(f"the loss {loss} does not take num_classes")
-        if num_classes < 2:
-            raise ValueError(f"num_classes must be at least 2, got {num_classes}")
-        values["tau_plus"] = 1 / num_classes
+        values["tau_plus"] = 1 / check_count("num_classes", num_classes, 2)
     values |= {name: value for name, value in given.items() if value is not None}
     return kind(loss, {name: value for name, value in values.items() if value is not None})

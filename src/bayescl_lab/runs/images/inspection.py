@@ -104,10 +104,9 @@ def inspect_images(
         names=lambda columns: ids[columns].tolist(),
     )
     view_1, view_2 = map(torch.cat, zip(*views, strict=True))
-    labels = store.labels.cpu()[every.cpu()].numpy()
-    known = labels if labels.max() >= 0 else None
-    both = view_1.cpu().numpy(), view_2.cpu().numpy()
-    advice = advise_on_views(*both, known, float(loss.temperature))
+    labels = store.labels[every]
+    known = labels if bool((labels != UNLABELLED).any()) else None
+    advice = advise_on_views(view_1, view_2, known, float(loss.temperature))
     components = _components(loss, (view_1, view_2), every, store)
     title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epochs"
     own = "its own weights" if first.tells_apart else "Bayesian weights"

@@ -57,9 +57,7 @@ class ImageRun(TrainedRun[ImageSettings]):
     ) -> None:
         super().__init__(settings)
         self.data = settings.data if data is None else data
-        parts = load_images(
-            self.data, evaluate_on=settings.evaluate_on, **settings.choice_of_images()
-        )
+        parts = load_images(self.data, **settings.choice_of_images())
         if record is not None:
             record.refuse_changes(ImageRecord.of(self.data, parts, {}))
         loss = LOSSES[settings.loss.loss]
@@ -67,13 +65,8 @@ class ImageRun(TrainedRun[ImageSettings]):
             parts.train.require_labels(f"the {loss.title} loss")
         if settings.knn_every:
             parts.labelled()  # refuses images without labels
-        order = EpochOrder(
-            len(parts.train),
-            settings.batch_size,
-            settings.seed,
-            rank=self.rank,
-            num_ranks=settings.num_processes,
-        )
+        place = {"rank": self.rank, "num_ranks": settings.num_processes}
+        order = EpochOrder(len(parts.train), settings.batch_size, settings.seed, **place)
         self.model = build_model(settings, parts.train, steps_per_epoch=len(order), encoder=encoder)
         self.parts: ImageParts = parts.to(self.device)
         self.known = _known_labels(self.parts.train, settings)
@@ -155,17 +148,13 @@ class ImageRun(TrainedRun[ImageSettings]):
         """Every probe, the numbers of images and of labels that the loss knew, and remarks."""
         del folder, rows
         train, evaluation = self.parts.train, self.parts.evaluation
-        remarks, labels_known = list(self.parts.remarks), 0
-        if self.known is not None:
-            labels_known = int((self.known != UNLABELLED).sum())
-            remarks.append(
-                f"the loss knew the labels of {labels_known} of {len(train)} training images"
-            )
         evaluated = {} if evaluation is None else {self.settings.evaluate_on: len(evaluation)}
+        known = 0 if self.known is None else int((self.known != UNLABELLED).sum())
+        remark = f"the loss knew the labels of {known} of {len(train)} training images"
         return {
             "images": {"train": len(train), **evaluated},
-            "labels_known": labels_known,
-            "remarks": remarks,
+            "labels_known": known,
+            "remarks": [*self.parts.remarks, *([remark] if known else [])],
             "probes": self.evaluate() if self.parts.has_labels else {},
         }
 
