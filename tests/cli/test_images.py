@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import torch
-from cli.in_background import start, wait_for
+from cli.in_background import command
+from runs.killed_run import run_until_killed
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -44,12 +44,8 @@ def test_train_leaves_a_complete_run_folder_and_a_resumed_run_shows_it_again(bay
 
 
 def test_a_run_killed_and_resumed_equals_the_unbroken_run(bayescl, bars, tmp_path):
-    bars = bars.replace("--epochs 3", "--epochs 5")
-    threads = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
-    process = start(f"train images {bars} --out killed", tmp_path, env=threads)
-    wait_for(process, Path("killed/metrics.csv"), lines=3)
-    process.kill()
-    process.communicate()
+    run_until_killed("view 15", command, f"train images {bars} --out killed", tmp_path)
+    assert len(Path("killed/metrics.csv").read_text().splitlines()) == 1 + 2
     assert bayescl("train images --out killed --resume").status == 0
     assert bayescl(f"train images {bars} --out unbroken").status == 0
     killed, unbroken = weights(Path("killed")), weights(Path("unbroken"))

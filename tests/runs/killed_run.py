@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ def train(settings: Any, out: Path, **options: Any) -> dict[str, Any]:
     return (train_images if of_images else train_ranking)(settings, out, **options)
 
 
-def train_until_killed(settings: Any, out: Path, point: str, **options: Any) -> None:
-    """Train in another process that kills itself.
+def run_until_killed(point: str, call: Callable[..., Any], *given: Any, **options: Any) -> None:
+    """Call a function that trains in another process, with as many threads, which kills itself.
 
     ``point`` is "view 7" (while the seventh view is drawn, in the middle of a step),
     "step 7" (before the seventh step of any run), "checkpoint 2" (the second one is written, but
@@ -34,19 +35,21 @@ def train_until_killed(settings: Any, out: Path, point: str, **options: Any) -> 
     if method == "forkserver":
         modules = ("loop", "images.run", "ranking.run")
         context.set_forkserver_preload([f"bayescl_lab.runs.{module}" for module in modules])
-    process = context.Process(target=_train, args=(settings, out, options, point))
+    process = context.Process(
+        target=_run, args=(point, torch.get_num_threads(), call, given, options)
+    )
     process.start()
     process.join(timeout=240)
     process.kill()
     assert process.exitcode == -signal.SIGKILL
 
 
-def _train(settings: Any, out: Path, options: dict[str, Any], point: str) -> None:
+def _run(point: str, threads: int, call: Any, given: Any, options: dict[str, Any]) -> None:
     from bayescl_lab.images.augmentation import AffineNoise
     from bayescl_lab.ranking.module import RankingModule
     from bayescl_lab.runs.folder import RunFolder
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
     kind, _, number = point.partition(" ")
     owner, name = {
         "view": (AffineNoise, "forward"),
@@ -71,4 +74,4 @@ def _train(settings: Any, out: Path, options: dict[str, Any], point: str) -> Non
         return None if kind == "row" else method(self, *arguments, **named)
 
     setattr(owner, name, deadly)
-    train(settings, out, **options)
+    call(*given, **options)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from ranking_data import write_groups
-from runs.killed_run import train_until_killed
+from runs.killed_run import run_until_killed, train
 from runs.same_run import assert_same_run, final_state
 
 from bayescl_lab import load
@@ -59,7 +59,7 @@ def test_a_run_killed_at_any_point_ends_like_the_unbroken_run(
     run_settings, trained, tmp_path, changes, point, every
 ):
     settings, out = replace(run_settings, **changes), tmp_path / "killed"
-    train_until_killed(settings, out, point, checkpoint_every_steps=every)
+    run_until_killed(point, train, settings, out, checkpoint_every_steps=every)
     train_images(settings, out, resume=True, checkpoint_every_steps=every)
     assert_same_run(out, trained(settings))
 
@@ -69,7 +69,8 @@ def test_a_run_killed_twice_in_one_epoch_ends_like_the_unbroken_run(
 ):
     out = tmp_path / "killed"
     for resume, point in ((False, "view 18"), (True, "view 5")):
-        train_until_killed(run_settings, out, point, resume=resume, checkpoint_every_steps=2)
+        options = {"resume": resume, "checkpoint_every_steps": 2}
+        run_until_killed(point, train, run_settings, out, **options)
     assert read_checkpoint(out / "checkpoints" / "last.ckpt")["global_step"] == 10
     assert evaluate_images(out)["epochs"] == 1  # whole ones
     train_images(run_settings, out, resume=True)
@@ -137,7 +138,7 @@ def test_a_recommender_killed_at_any_point_ends_like_the_unbroken_one(
     ranking_settings, trained, tmp_path, point
 ):
     killed = tmp_path / "killed"
-    train_until_killed(ranking_settings, killed, point)
+    run_until_killed(point, train, ranking_settings, killed)
     train_ranking(ranking_settings, killed, resume=True)
     assert_same_run(killed, trained(ranking_settings))
 
@@ -175,7 +176,7 @@ def test_a_broken_run_goes_on_after_its_images_moved_and_remembers_where(
     run_settings, trained, tmp_path
 ):
     out = tmp_path / "killed"
-    train_until_killed(run_settings, out, "view 20")
+    run_until_killed("view 20", train, run_settings, out)
     images = Path(run_settings.data)
     moved = tmp_path / "elsewhere" / images.name
     moved.parent.mkdir()

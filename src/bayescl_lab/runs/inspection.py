@@ -130,19 +130,20 @@ def _latent_classes(loss: Any) -> dict[str, Any] | None:
     if not isinstance(loss, LatentClassContrastiveLoss):
         return None
     memory = loss.memory
-    classes, trust, agreement = memory.classes, memory.trust_by_mixture, memory.agreement
+    sizes = () if memory.classes is None else memory.classes.sizes
+    agreements, trusts = (
+        [none] * len(sizes) if values is None else values.tolist()
+        for values, none in ((memory.agreement, None), (memory.trust_by_mixture, 0.0))
+    )
+    mixtures = zip(sizes, agreements, trusts, strict=True)
     return {
-        "fitted": classes is not None,
+        "fitted": memory.classes is not None,
         "remembered": 0 if memory.items is None else len(memory.items),
         "memory_size": memory.size,
         "trust": loss.trust,
         "threshold": loss.threshold,
         "mixtures": [
-            {
-                "components": size,
-                "agreement": None if agreement is None else float(agreement[place]),
-                "trust": 0.0 if trust is None else float(trust[place]),
-            }
-            for place, size in enumerate(() if classes is None else classes.sizes)
+            {"components": size, "agreement": agreement, "trust": trust}
+            for size, agreement, trust in mixtures
         ],
     }

@@ -35,18 +35,9 @@ AnySettings = TypeVar("AnySettings", bound=TrainedSettings)
 class RunStart:
     """The start of a run in its folder, from scratch or from where it stopped.
 
-    The folder appears only after all input was checked::
-
-        start = RunStart(out, kind, settings, resume=resume)
-        if start.result is not None:  # of a run that is finished already
-            return start.result
-        ...  # check the input
-        with start.work() as folder:
-            figures = ...  # the remaining work
-        return start.finish(figures)
-
-    A process that does not write does the work and returns nothing; ``what`` names the kind of run
-    in messages.
+    If there is a ``result``, the run is finished already. Else check the input, do what remains
+    within :meth:`work`, which makes the folder, and :meth:`finish`. A process that does not write
+    does the work and returns nothing; ``what`` names the kind of run in messages.
 
     Raises:
         ValueError: if ``out`` holds no such run to resume, or one with other settings.

@@ -65,14 +65,8 @@ class ImageRecord:
             if before.get("data") != self.data:
                 folder.write_result({**before, "data": self.data}, name=folder.data_file.name)
             return
-        counts = np.bincount(self.arrays["parts"]).tolist()
-        description = {
-            "data": self.data,
-            "images": dict(zip(("train", "evaluation"), counts, strict=False)),
-            "class_names": list(self.class_names),
-            "preparation": dict(self.preparation),
-        }
-        write_record(folder, FILE, self.arrays, description)
+        about = {"class_names": list(self.class_names), "preparation": dict(self.preparation)}
+        write_record(folder, FILE, self.arrays, {"data": self.data, **about})
 
     @classmethod
     def read(cls, folder: RunFolder) -> ImageRecord:
@@ -96,13 +90,14 @@ class ImageRecord:
     def refuse_changes(self, now: ImageRecord) -> None:
         """Raise a ``ValueError`` if images were added, removed or changed; it says how many."""
         before, after = self._by_id(), now._by_id()
-        pairs = [(before[image], after[image]) for image in before.keys() & after.keys()]
         counts = {
             "more": len(after.keys() - before.keys()),
             "fewer": len(before.keys() - after.keys()),
-            "changed": sum(-1 not in (old[2], new[2]) and old[2] != new[2] for old, new in pairs),
-            "of another class": sum(old[1] != new[1] for old, new in pairs),
-            "in another part": sum(old[0] != new[0] for old, new in pairs),
+            "changed": sum(
+                before[image][:2] != after[image][:2]  # in another part, or of another class
+                or (-1 != before[image][2] != after[image][2] != -1)
+                for image in before.keys() & after.keys()
+            ),
         }
         changes = [f"{count} {what}" for what, count in counts.items() if count]
         if changes:
