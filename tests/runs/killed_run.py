@@ -32,9 +32,6 @@ def run_until_killed(point: str, call: Callable[..., Any], *given: Any, **option
     """
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
     context = multiprocessing.get_context(method)
-    if method == "forkserver":
-        modules = ("loop", "images.run", "ranking.run")
-        context.set_forkserver_preload([f"bayescl_lab.runs.{module}" for module in modules])
     process = context.Process(
         target=_run, args=(point, torch.get_num_threads(), call, given, options)
     )

@@ -148,8 +148,7 @@ def test_a_recommender_with_a_constant_learning_rate_takes_more_epochs(ranking_s
     settings = replace(ranking_settings, watch_every=0)
     train_ranking(settings, short)
     more = replace(settings, epochs=EPOCHS + 2)
-    result = train_ranking(more, short, resume=True)
-    assert result["epochs"] == EPOCHS + 2
+    assert train_ranking(more, short, resume=True)["epochs"] == EPOCHS + 2
     assert RunFolder(short, "train ranking").config()["epochs"] == EPOCHS + 2
     train_ranking(more, long)
     assert_same_run(short, long)
@@ -157,19 +156,11 @@ def test_a_recommender_with_a_constant_learning_rate_takes_more_epochs(ranking_s
         train_ranking(settings, short, resume=True)
 
 
-def test_more_epochs_are_refused_where_they_would_be_another_run(
-    ranking_settings, run_settings, tmp_path
-):
-    cosine = replace(ranking_settings, schedule="cosine", watch_every=0, epochs=1)
-    train_ranking(cosine, tmp_path / "cosine")
-    message = "epochs must stay 1, since the run's learning rate falls to 0 .*, got 2: .*--init"
-    with pytest.raises(ValueError, match=message):
-        train_ranking(replace(cosine, epochs=2), tmp_path / "cosine", resume=True)
-    short = replace(run_settings, epochs=1)
-    train_images(short, tmp_path / "images")
-    with pytest.raises(ValueError, match=message):
-        train_images(replace(short, epochs=2), tmp_path / "images", resume=True)
-    assert RunFolder(tmp_path / "images", "train images").is_finished
+def test_more_epochs_are_refused_where_they_would_be_another_run(ranking_settings, run_settings):
+    message = "epochs must stay 3, since the run's learning rate falls to 0 .*, got 4: .*--init"
+    for settings in (replace(ranking_settings, schedule="cosine"), run_settings):
+        with pytest.raises(ValueError, match=message):
+            replace(settings, epochs=EPOCHS + 1).continues(settings)
 
 
 def test_a_broken_run_goes_on_after_its_images_moved_and_remembers_where(

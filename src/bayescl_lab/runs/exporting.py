@@ -30,12 +30,11 @@ def run_embeddings(
     data: str | None = None,
     encoder: nn.Module | None = None,
 ) -> pl.DataFrame:
-    """Embed one part of a run's data with the run's weights.
+    """Embed one part of a run's data, one of :data:`PARTS`, with the run's weights.
 
-    ``of`` is one of :data:`PARTS`, ``data`` are other images, and ``encoder`` is the run's custom
-    network, if it has one. The table has ``id`` and ``embedding``. For images, the id is the number
-    within the part, ``image`` is the file in the folder or the number in the data set, and there
-    are ``label`` and ``class``, empty where they are unknown.
+    The table has ``id`` and ``embedding``. For images, the id is the number within the part,
+    ``image`` is the file in the folder or the number in the data set, and there are ``label`` and
+    ``class``, empty where they are unknown. ``encoder`` is the run's custom network.
     """
     kind = RunFolder.find(path).kind
     if kind not in PARTS:

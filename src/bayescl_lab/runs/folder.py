@@ -29,9 +29,8 @@ class RunFolder:
     """A folder with ``config.yaml``, ``metrics.csv``, ``checkpoints/`` and ``result.json``.
 
     A run that trains also records its data; see :mod:`bayescl_lab.runs.record`. ``config.yaml``
-    names the kind of run in a comment, and can be passed to the command that
-    makes such runs as ``--config``. Files are written aside and moved into place, so a reader finds
-    them complete.
+    names the kind of run in a comment, and can be passed to the command that makes such runs as
+    ``--config``. Files are written aside and moved into place, so a reader finds them complete.
 
     Attributes:
         path: path of the folder.

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from bayescl.axes import Bool, Int, Tensor
-from bayescl.checks import check_count
 from bayescl.diagnostics import (
     Diagnosis,
     ScoredCandidates,
@@ -41,14 +40,6 @@ class Inspection:
     diagnosis: Diagnosis
     report: dict[str, Any]
     files: tuple[Path, ...]
-
-
-def check_sizes(seed: int, **sizes: int | None) -> None:
-    """Refuse a seed or numbers of things to inspect that are out of range."""
-    for name, value in sizes.items():
-        if value is not None:
-            check_count(name, value, 2 if name == "images" else 1)
-    check_count("seed", seed, 0)
 
 
 def extreme_rows(

@@ -45,11 +45,9 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> LoadedRun:
 
 
 class LoadedRun:
-    """A trained run; weights are loaded on first use.
+    """A trained run, of the ``kind`` "train images" or "train ranking", in a ``folder``.
 
-    Attributes:
-        folder: of the run.
-        kind: "train images" or "train ranking".
+    Weights are loaded on first use. A method for another kind of run raises a ``ValueError``.
     """
 
     def __init__(self, folder: RunFolder, own_encoder: nn.Module | None = None) -> None:
@@ -71,10 +69,7 @@ class LoadedRun:
 
     @property
     def encoder(self) -> nn.Module:
-        """The network of a run on images, in ``eval()`` mode, without the preparation of images.
-
-        It maps normalised images, float32, to features; :meth:`embed` prepares them too.
-        """
+        """The network of a run on images, in ``eval()`` mode; it takes normalised images."""
         return self.prepared.encoder
 
     @cached_property
@@ -107,20 +102,11 @@ class LoadedRun:
 
         See :meth:`bayescl_lab.runs.ranking.serving.Recommender.recommend` for ``items``,
         ``exclude`` and ``allow_known``; ``user`` is its ``user_id``.
-
-        Raises:
-            ValueError: if an argument is out of range, or the run is of another kind.
         """
         return self.recommender.recommend(user, k, **options)
 
     def similar_items(self, item: int | str, k: int = 10) -> pl.DataFrame:
-        """The items with the most similar embeddings.
-
-        See :meth:`bayescl_lab.runs.ranking.serving.Recommender.similar_items`.
-
-        Raises:
-            ValueError: if there is no such item, or the run is of another kind.
-        """
+        """The items with the most similar embeddings; see :meth:`.Recommender.similar_items`."""
         return self.recommender.similar_items(item, k)
 
     @cached_property

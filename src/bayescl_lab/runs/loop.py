@@ -272,11 +272,7 @@ class _EndsAtOnce(pl.Callback):
 
 
 def made_loggers(names: Sequence[str], run: Path) -> list[Logger]:
-    """Lightning's loggers by name; those that write files write into the run's folder.
-
-    Raises:
-        ValueError: if a name is unknown, or a logger's package is not installed.
-    """
+    """Lightning's loggers by name; those that write files write into the run's folder."""
     makers: dict[str, Callable[[], Logger]] = {
         "csv": lambda: CSVLogger(run, name="", version="csv"),
         "tensorboard": lambda: TensorBoardLogger(run, name="", version="tensorboard"),

@@ -41,7 +41,7 @@ def train_runs(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Train runs, each in its own folder and with one thread.
+    """Train runs, each in its folder and with one thread, and return each ``result.json`` by name.
 
     Existing runs are resumed, or only read if they are finished.
 
@@ -51,9 +51,6 @@ def train_runs(
         train: trains one run; a top-level function, so that workers can import it.
         workers: number of parallel processes. It affects only the seconds.
         progress: called after every epoch.
-
-    Returns:
-        The ``result.json`` of every run, by name, in the order of ``runs``.
     """
     check_count("workers", workers, 1)
     epochs = dict.fromkeys(runs, 0)

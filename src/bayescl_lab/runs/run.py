@@ -120,10 +120,9 @@ class TrainedRun(ABC, Generic[AnySettings]):
     @classmethod
     @abstractmethod
     def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
-        """Arguments to recreate the run of a folder with its data, or other data to evaluate on.
+        """Arguments to recreate a folder's run with its data, or with other data to evaluate on.
 
-        They are empty if the folder has no record of its data yet; a ``ValueError`` says what
-        changed since.
+        They are empty if the folder has no record yet; a ``ValueError`` says what has changed.
         """
 
     @abstractmethod
@@ -148,10 +147,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
         """Evaluate the trained model: what ``result.json`` holds of this kind of run alone."""
 
     def fit(self, folder: RunFolder, **options: Any) -> Journal:
-        """Train in the run's folder, from its last checkpoint if there is one.
-
-        ``options`` are further arguments of :func:`~bayescl_lab.runs.loop.fit_in_folder`.
-        """
+        """Train by :func:`~bayescl_lab.runs.loop.fit_in_folder`, with further options of it."""
         from bayescl_lab.runs.loop import fit_in_folder
 
         options = {
@@ -170,8 +166,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
     ) -> tuple[RunFolder, Self, int]:
         """Open a run, finished or not: its folder, itself, and how many whole epochs it saw.
 
-        It has the weights behind its figures, its own data or others to evaluate on, and what else
-        it was ``given`` besides its settings.
+        It has the weights behind its figures, and its own data or others to evaluate on.
         """
         folder = RunFolder.open(path, cls.kind)
         settings: Any = cls.settings_type.from_config(folder.config())

@@ -28,11 +28,7 @@ class StoredSettings:
     """Types of the fields whose own settings stand among the others, as those of the loss do."""
 
     def continues(self, stored: Self) -> bool:
-        """Whether a run with other settings, ``stored``, can continue with these.
-
-        Raises:
-            ValueError: if it cannot, for a reason that needs an explanation.
-        """
+        """Whether a run with other settings can continue with these; an error may say why not."""
         del stored
         return False
 
@@ -46,11 +42,7 @@ class StoredSettings:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The settings that :meth:`as_config` stored; missing ones get defaults.
-
-        Raises:
-            ValueError: if a setting is missing, unknown or out of range.
-        """
+        """The settings that :meth:`as_config` stored; missing ones get defaults."""
         values = dict(config)
         try:
             parts = {name: part.taken_from(values) for name, part in cls.parts.items()}

@@ -17,7 +17,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_choice
 from bayescl.diagnostics import ScoredCandidates, score_candidates
 from bayescl.figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR, blank_figure
 from bayescl.functional import item_responsibilities
@@ -28,13 +27,12 @@ from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.advice import advise_on_views
 from bayescl_lab.runs.images.alpha import embedded_views
 from bayescl_lab.runs.images.run import ImageRun
-from bayescl_lab.runs.inspection import Inspection, check_sizes, extreme_rows, write_inspection
+from bayescl_lab.runs.inspection import Inspection, extreme_rows, write_inspection
 from bayescl_lab.runs.losses import LOSSES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PARTS = ("train", "evaluation")
 SHOWN = 8
 """Images of each component in the picture."""
 MOST = 20
@@ -73,15 +71,10 @@ def inspect_images(
         data: other images to inspect; default: the run's own.
         encoder: the run's custom network, if it has one.
 
-    Returns:
-        Figures and files.
-
     Raises:
-        ValueError: if the folder does not hold a run on images with a checkpoint, or a number is
-            out of range.
+        ValueError: if the folder does not hold a run on images with a checkpoint, or the images do
+            not have the part or the anchors.
     """
-    check_choice("part", part, PARTS)
-    check_sizes(seed, images=images, anchors=anchors, shown=shown)
     folder, run, epochs = ImageRun.reopen(path, data=data, encoder=encoder)
     settings = run.settings
     run.model.to(run.device)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from bayescl.axes import Int, Tensor
+from bayescl.checks import check_choice
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import ImageParts, load_images
@@ -75,6 +76,7 @@ class ImageRun(TrainedRun[ImageSettings]):
 
     def part(self, name: str) -> ImageStore:
         """The images of a part, "train" or "evaluation"; a ``ValueError`` if there are none."""
+        check_choice("part", name, ("train", "evaluation"))
         store = self.parts.train if name == "train" else self.parts.evaluation
         if store is None:
             raise ValueError(f"{self.data} has no evaluation part: ask for train")
