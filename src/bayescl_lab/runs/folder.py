@@ -174,7 +174,9 @@ def check_vacant(path: Path) -> None:
             )
     elif path.exists():
         raise ValueError(f"{path} exists and is not a folder")
-    nearest = next(place for place in (path, *path.parents) if place.exists())
+    nearest = path if path.is_dir() else path.parent
+    while not nearest.exists():
+        nearest = nearest.parent
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         raise ValueError(f"cannot write to {path}: {nearest} is not a writable folder")
 
