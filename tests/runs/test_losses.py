@@ -19,6 +19,7 @@ from bayescl_lab.compare.comparison import compare
 from bayescl_lab.compare.images import ImageComparison
 from bayescl_lab.report.figures import comparison_figure
 from bayescl_lab.report.images import accuracy_table
+from bayescl_lab.runs import losses
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.inspection import inspect_images
 from bayescl_lab.runs.images.run import train_images
@@ -30,7 +31,6 @@ from bayescl_lab.runs.losses import (
     RankingLoss,
     image_losses,
     ranking_losses,
-    takers,
 )
 from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.inspection import inspect_ranking
@@ -74,7 +74,7 @@ def toy(monkeypatch) -> str:
 def test_a_hyperparameter_of_a_new_row_is_an_option_with_type_and_help(toy):
     assert toy in image_losses()
     assert toy in ranking_losses()
-    assert takers(LOSSES)["power"] == ("power",)
+    assert losses.takers(LOSSES)["power"] == ("power",)
     assert LOSSES[toy].hyperparameters["power"] is int
     assert LOSSES[toy].help("power") == "exponent of the weights of a Tensor"
     assert LossSettings(toy).resolved() == {"temperature": 0.5, "power": 3}

@@ -12,7 +12,6 @@ import pytest
 from PIL import Image
 from runs.same_run import PowerCut, assert_same_run, cut_power_at
 
-from bayescl_lab.images.probes import augmented_linear_probe
 from bayescl_lab.runs.exporting import run_embeddings
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.alpha import alpha_callback, pair_columns
@@ -62,6 +61,8 @@ def test_the_same_seed_trains_the_same_network_with_either_loader(
 
 
 def test_what_looks_at_images_sees_the_same_ones(streamed):
+    from bayescl_lab.images.probes import augmented_linear_probe
+
     seen = []
     for loader in LOADERS:
         run = ImageRun(replace(streamed, loader=loader, loss=LATENT))
