@@ -37,7 +37,7 @@ class RunStart:
 
     If there is a ``result``, the run is finished already. Else check the input, do what remains
     within :meth:`work`, which makes the folder, and :meth:`finish`. A process that does not write
-    does the work and returns nothing; ``what`` names the kind of run in messages.
+    does the work and leaves :meth:`finish` out; ``what`` names the kind of run in messages.
 
     Raises:
         ValueError: if ``out`` holds no such run to resume, or one with other settings.
@@ -92,8 +92,6 @@ class RunStart:
 
     def finish(self, figures: Mapping[str, Any]) -> Result:
         """Write ``result.json``, the figures and their provenance, and return its content."""
-        if not self._writes:
-            return {}
         result = {**figures, **self._origin}
         self.folder.write_result(result)
         return result

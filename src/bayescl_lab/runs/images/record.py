@@ -79,14 +79,6 @@ class ImageRecord:
         except (KeyError, TypeError):
             raise ValueError(f"{folder.data_file} is damaged") from None
 
-    def refuse_absence(self) -> None:
-        """Raise a ``ValueError`` if the images are no longer where they were."""
-        if self.data not in known_data_sets() and not Path(self.data).exists():
-            raise ValueError(
-                f"the images of the run are missing from {self.data}: give their location with "
-                "--data"
-            )
-
     def refuse_changes(self, now: ImageRecord) -> None:
         """Raise a ``ValueError`` if images were added, removed or changed; it says how many."""
         before, after = self._by_id(), now._by_id()

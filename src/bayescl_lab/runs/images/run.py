@@ -14,7 +14,7 @@ from bayescl.axes import Int, Tensor
 from bayescl.checks import check_choice
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
-from bayescl_lab.images.datasets import ImageParts, load_images
+from bayescl_lab.images.datasets import ImageParts, known_data_sets, load_images
 from bayescl_lab.images.feature_probes import few_label_draws
 from bayescl_lab.images.probes import knn_score, run_probes
 from bayescl_lab.images.simclr import SimCLR
@@ -90,7 +90,9 @@ class ImageRun(TrainedRun[ImageSettings]):
         if not folder.data_file.is_file():
             return {}
         record = ImageRecord.read(folder)
-        record.refuse_absence()
+        if record.data not in known_data_sets() and not Path(record.data).exists():
+            missing = f"the images of the run are missing from {record.data}"
+            raise ValueError(f"{missing}: give their location with --data")
         return {"data": record.data, "record": record}
 
     def write_record(self, folder: RunFolder) -> None:
