@@ -161,7 +161,7 @@ def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
     model, store, seed = run.model, run.parts.train, run.settings.seed
     rows = drawn_batches(store, run.settings.batch_size, SCORED_IMAGES, (), seed)
     batches = [
-        scored_batch(model, store.subset(images), seed, step) for step, images in enumerate(rows)
+        scored_batch(model, store.subset(images), seed, step)[0] for step, images in enumerate(rows)
     ]
     found = diagnose(batches)
     if found.measured is None or found.measured_tau_plus is None or found.by_weight is None:
