@@ -12,9 +12,6 @@ source                   candidates of a pair                  score matrix
 ``AllItems``             every item                            one matrix product with all items
 =======================  ====================================  ===================================
 
-A source can also draw extra positives, further items that the pair's user is known to like, for
-:class:`~bayescl_lab.ranking.losses.ExtraPositivesDebiasedLoss`.
-
 If several processes train together, each gets the whole batch and the rows that it trains. Draws
 are made for the whole batch, so they do not depend on the number of processes.
 """
@@ -30,7 +27,6 @@ from torch import nn
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_count
 from bayescl.losses import ContrastiveLoss
-from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.batches import PairBatch
 from bayescl_lab.ranking.encoder import Encoder
 from bayescl_lab.ranking.interactions import Interactions
@@ -47,18 +43,12 @@ class CandidateSource(nn.Module, ABC):
         train: the training interactions.
         mask_known: whether to mask the items that a pair's user has in ``train``, including the
             pair's own; if False, only the pair's own item is masked.
-        extra_positives: number of items drawn for each pair, with replacement, from those that its
-            user has in ``train``, and passed to ``loss.sampled`` as ``extra_positives``; 0 passes
-            none.
     """
 
-    def __init__(
-        self, train: Interactions, *, mask_known: bool = True, extra_positives: int = 0
-    ) -> None:
+    def __init__(self, train: Interactions, *, mask_known: bool = True) -> None:
         super().__init__()
         self.known = KnownItems(train)
         self.mask_known = mask_known
-        self.extra_positives = check_count("extra_positives", extra_positives, 0)
 
     @abstractmethod
     def choose(self, batch: PairBatch, *, seed: int) -> Chosen:
@@ -86,13 +76,7 @@ class CandidateSource(nn.Module, ABC):
             options = {"log_q": log_q, "positive_log_q": self.log_q(items, len(batch.items))}
         if isinstance(loss, ContrastiveLoss) and loss.gather:
             options["gather_candidates"] = False  # all processes have the same candidates
-        rows = [items, chosen]
-        if self.extra_positives:
-            rows.append(self.draw_positives(batch.users, seed=seed)[batch.own])
-        anchors, positives, candidates, *extra = encoder.embed(users, *rows)
-        if extra:
-            [options["extra_positives"]] = extra
-        value: Tensor = loss.sampled(anchors, positives, candidates, valid=valid, **options)
+        value: Tensor = loss.sampled(*encoder.embed(users, items, chosen), valid=valid, **options)
         return value
 
     def log_q(self, items: Int[Tensor, " some"], batch: int) -> Float[Tensor, " some"] | None:
@@ -105,16 +89,6 @@ class CandidateSource(nn.Module, ABC):
         if self.mask_known:
             return ~self.known.among(batch.users[batch.own], shared)
         return batch.items[batch.own, None] != shared
-
-    def draw_positives(
-        self, users: Int[Tensor, " batch"], *, seed: int
-    ) -> Int[Tensor, "batch extra_positives"]:
-        """Return the extra positives of every pair; users must have an item in ``train``."""
-        generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.CANDIDATES, 1))
-        share = torch.rand(len(users), self.extra_positives, generator=generator).to(users.device)
-        counts = self.known.counts(users)[:, None]
-        place = (share * counts).long().minimum(counts - 1)  # rounding may reach the count
-        return self.known.items[self.known.starts[users][:, None] + place]
 
 
 class InBatchCandidates(CandidateSource):

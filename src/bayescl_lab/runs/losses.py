@@ -28,7 +28,7 @@ from bayescl.losses import (
     OracleContrastiveLoss,
 )
 from bayescl_lab._docstrings import descriptions
-from bayescl_lab.ranking.losses import BPRLoss, ExtraPositivesDebiasedLoss
+from bayescl_lab.ranking.losses import BPRLoss
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _owner(made: type, name: str) -> tuple[type, type]:
 
 LOSSES: dict[str, LossRow] = {
     "info_nce": LossRow("InfoNCE", NEUTRAL, InfoNCELoss, InfoNCELoss),
-    "debiased": LossRow("debiased", "#2a7fb8", DebiasedContrastiveLoss, ExtraPositivesDebiasedLoss),
+    "debiased": LossRow("debiased", "#2a7fb8", DebiasedContrastiveLoss, DebiasedContrastiveLoss),
     "hard": LossRow("hard", "#b8722a", HardContrastiveLoss, HardContrastiveLoss),
     "bayesian": LossRow("Bayesian", "#c0392b", BayesianContrastiveLoss, BayesianContrastiveLoss),
     "latent": LossRow(

@@ -25,9 +25,8 @@ from bayescl_lab.runs.ranking.settings import RankingSettings
 
 CASES: dict[str, dict[str, Any]] = {
     "mf, shared, bayesian": {"weight_decay": 0.01, "schedule": "cosine"},
-    "mf, shared, debiased with extra positives": {
+    "mf, shared, debiased, known items count": {
         "loss": RankingLoss("debiased"),
-        "extra_positives": 2,
         "mask_known": False,
     },
     "mf, per-pair, bpr, inner": {

@@ -266,10 +266,10 @@ def _at_best_epochs(metrics: Mapping[str, float], rows: Rows) -> dict[str, Any]:
 
 def _candidates(settings: RankingSettings, train: Interactions) -> CandidateSource:
     """The source of candidates."""
-    masked, extra = settings.mask_known, settings.extra_positives
+    masked = settings.mask_known
     if settings.candidates == "in-batch":
         return InBatchCandidates(train, mask_known=masked)
     if settings.candidates == "all":
-        return AllItems(train, mask_known=masked, extra_positives=extra)
+        return AllItems(train, mask_known=masked)
     drawn = SharedCandidates if settings.candidates == "shared" else PerPairCandidates
-    return drawn(train, settings.count, mask_known=masked, extra_positives=extra)
+    return drawn(train, settings.count, mask_known=masked)

@@ -46,8 +46,6 @@ class RankingOptions(TrainedSettings):
         candidates: shared (drawn once per batch), per-pair, in-batch or all.
         count: number of candidates drawn, per batch or per pair.
         mask_known: whether a user's known items are left out of the user's candidates.
-        extra_positives: further items of a pair's user, drawn anew at every step, for the debiased
-            loss's correction.
         batch_size: pairs per step, over all devices.
         lr: learning rate of Adam.
         weight_decay: weight decay of Adam.
@@ -80,7 +78,6 @@ class RankingOptions(TrainedSettings):
     candidates: Literal["shared", "per-pair", "in-batch", "all"] = "shared"
     count: Count = 256
     mask_known: bool = True
-    extra_positives: CountOr0 = 0
     batch_size: Annotated[int, at_least(2)] = 1024
     lr: Positive = 5e-3
     weight_decay: NonNegative = 1e-6
@@ -141,13 +138,6 @@ class RankingSettings(RankingOptions):
             raise ValueError(
                 f"the loss {self.loss.loss} needs drawn candidates, or all, got 'in-batch'"
             )
-        if self.extra_positives and not self.loss.offers("sampled", "extra_positives"):
-            raise ValueError(
-                "extra_positives must be 0 for every loss but debiased, "
-                f"got {self.extra_positives} for {self.loss.loss}"
-            )
-        if self.extra_positives and self.candidates == "in-batch":
-            raise ValueError("extra_positives need drawn candidates, or all, got 'in-batch'")
 
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values, with every hyper-parameter of the loss."""
