@@ -21,13 +21,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bayescl_lab.compare.summary import mean_and_spread
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.fold_in import NewcomerScorer
 from bayescl_lab.ranking.full_ranking import full_ranking
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.metrics import ranking_metrics
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 from bayescl_lab.runs.losses import RankingLoss
-from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.record import RankingRecord
 from bayescl_lab.runs.ranking.run import RankingRun
 from bayescl_lab.runs.ranking.settings import RankingSettings
@@ -45,7 +45,7 @@ MODELS = {
 
 def trained(settings: RankingSettings, train: Interactions, test: Interactions) -> EmbeddingScorer:
     """The embeddings that training on some interactions leaves."""
-    run = RankingRun(settings, record=RankingRecord(train, None, test))
+    run = RankingRun(settings, record=RankingRecord.of_parts(train=train, test=test))
     fit(run.model, run.batches, EPOCHS)
     return run.model.scorer()
 

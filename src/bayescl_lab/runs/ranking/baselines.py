@@ -43,20 +43,8 @@ def fit_baseline(
     """Fit a baseline, evaluate it by full ranking and write the metrics to a run folder.
 
     The folder has no checkpoint. Recommending fits the baseline again; only the embeddings of iALS
-    are stored, like those of a trained recommender.
-
-    Args:
-        settings: the settings of the baseline.
-        out: the run folder.
-        resume: read the result if there is one; otherwise start again.
-        baselines: whether to evaluate other baselines too; see :func:`evaluate_baselines`.
-        **watching: ignored, since nothing trains.
-
-    Returns:
-        The content of ``result.json``: settings, metrics, seconds, and provenance.
-
-    Raises:
-        ValueError: if the data cannot be used, or ``out`` is not writable or holds another run.
+    are stored, like those of a trained recommender. Arguments, result and errors are those of
+    :func:`~bayescl_lab.runs.ranking.run.train_ranking`, but a run that did not finish starts again.
     """
     del watching
     start = RunStart(out, KIND, settings, resume=resume)
@@ -68,7 +56,7 @@ def fit_baseline(
     scorer = settings.fitted(parts.train)
     done = time.perf_counter()
     with start.work() as folder:
-        record.write(folder, settings.data)
+        record.write(folder)
         if isinstance(scorer, EmbeddingScorer):
             write_embeddings(folder, scorer, settings.epochs)
         result = {
@@ -87,15 +75,10 @@ def fit_baseline(
 def evaluate_baselines(
     parts: RankingParts, ks: Sequence[int] = LIST_LENGTHS, *, without: str | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Results of the baselines on the data that a recommender is evaluated on.
+    """Results of the baselines, all but one, on the data that a recommender is evaluated on.
 
     EASE is left out if its matrix of items times items would take more than a gigabyte; inverting
     such a matrix would also take minutes.
-
-    Args:
-        parts: training and evaluation interactions.
-        ks: lengths of lists.
-        without: a baseline to skip.
 
     Returns:
         By name: ``metrics``, ``settings``, ``fit_seconds`` and ``evaluation_seconds``, or

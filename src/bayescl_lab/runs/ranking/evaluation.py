@@ -16,16 +16,9 @@ from bayescl_lab.runs.run import write_evaluation
 def evaluate_run(
     path: Path, ks: Sequence[int] = LIST_LENGTHS, *, data: str | None = None
 ) -> dict[str, Any]:
-    """Evaluate a run, finished or not, by full ranking, and write ``evaluation.json``.
+    """Evaluate a run, finished or not, by full ranking; write and return ``evaluation.json``.
 
-    Args:
-        path: the run folder.
-        ks: lengths of lists.
-        data: other interactions to evaluate on, without those that the run was trained on;
-            default: the run's own.
-
-    Returns:
-        Its content: metrics, also of the baselines, the epochs the weights saw, and provenance.
+    With ``data``, it is evaluated on other interactions, without those that it was trained on.
     """
     folder = RunFolder.open(path, KIND)
     config = folder.config()

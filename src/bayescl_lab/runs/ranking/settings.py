@@ -10,23 +10,21 @@ from pydantic.dataclasses import dataclass
 
 from bayescl.checks import check_choice
 from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, at_least
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.ease import EASE
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import Popularity, Score, Scorer, check_item_norm_exponent
 from bayescl_lab.runs.losses import RankingLoss
-from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.settings import Device, StoredSettings, TrainedSettings
 
 KIND = "train ranking"
 """The kind of run: the command that makes it."""
 
-
 POPULARITY: Literal["popularity"] = "popularity"
 EASE_NAME: Literal["ease"] = "ease"
 IALS_NAME: Literal["ials"] = "ials"
-"""Name of the baseline with embeddings."""
 BASELINES = (POPULARITY, EASE_NAME)
 """Names of the baselines that others are compared with."""
 PAPER: Literal["paper"] = "paper"
@@ -144,13 +142,11 @@ class RankingSettings(RankingOptions):
         return {**super().as_config(), **self.loss.resolved(score=self.score)}
 
 
+_PENALTY = ("regularization", "unobserved_weight", "frequency_exponent")
 _OWN = {
     POPULARITY: (),
     EASE_NAME: ("regularization",),
-    IALS_NAME: (
-        *("dim", "regularization", "unobserved_weight", "frequency_exponent"),
-        *("epochs", "seed"),
-    ),
+    IALS_NAME: ("dim", *_PENALTY, "epochs", "seed"),
 }
 """Settings of each baseline, besides the data and the part to evaluate on."""
 _REGULARIZATION = {POPULARITY: 1.0, EASE_NAME: 300.0, IALS_NAME: 0.03}
@@ -195,20 +191,16 @@ class BaselineSettings(StoredSettings):
     @property
     def penalty(self) -> dict[str, float]:
         """The weights of the terms of the objective of ials."""
-        names = ("regularization", "unobserved_weight", "frequency_exponent")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in _PENALTY}
 
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values, without those of other baselines."""
-        others = {name for own in _OWN.values() for name in own} - {*_OWN[self.encoder]}
-        return {name: it for name, it in super().as_config().items() if name not in others}
+        others = {*_OWN[IALS_NAME]} - {*_OWN[self.encoder]}
+        config = super().as_config()
+        return {name: value for name, value in config.items() if name not in others}
 
     def fitted(self, train: Interactions) -> Scorer:
-        """The baseline, fitted to interactions.
-
-        Raises:
-            ValueError: if it needs more memory than is available.
-        """
+        """The baseline, fitted to interactions; a ``ValueError`` if memory does not suffice."""
         if self.encoder == POPULARITY:
             return Popularity(train)
         if self.encoder == EASE_NAME:
@@ -217,9 +209,5 @@ class BaselineSettings(StoredSettings):
 
 
 def baseline_of(config: Mapping[str, Any]) -> BaselineSettings | None:
-    """The settings of a run's baseline from its plain values; None if the run has an encoder.
-
-    Raises:
-        ValueError: if they are damaged.
-    """
+    """The settings of a run's baseline from its plain values; None if the run has an encoder."""
     return BaselineSettings.from_config(config) if config.get("encoder") in _OWN else None
