@@ -29,6 +29,7 @@ import polars as pl
 from recsys import options, publish, random_pairs
 from rich.console import Console
 
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.datasets import load_interactions, read_interactions
 
 USERS, ITEMS, PAIRS = 138_000, 27_000, 20_000_000
@@ -70,6 +71,10 @@ def measured(work: Callable[..., object], *words: str) -> dict[str, float]:
         return pool.apply(_measure, (work, words))
 
 
+def _read(data: str) -> None:
+    read_interactions(RankingData(data))
+
+
 def _measure(work: Callable[..., object], words: tuple[str, ...]) -> dict[str, float]:
     whose = resource.RUSAGE_CHILDREN if work is command else resource.RUSAGE_SELF
     unit = 1 if sys.platform == "darwin" else 2**10
@@ -93,7 +98,7 @@ def measure(folder: Path, run: Path) -> list[dict[str, object]]:
         Console(stderr=True).print(rows[-1])
 
     note("importing the library alone", "", measured(str, ""))
-    steps = {"reading": read_interactions, "reading, numbering, splitting": load_interactions}
+    steps = {"reading": _read, "reading, numbering, splitting": load_interactions}
     for (what, work), form in product(steps.items(), FORMS):
         note(what, form, measured(work, str(folder / form)))
     place = ["--data", str(folder / "parts"), "--out", str(run)]

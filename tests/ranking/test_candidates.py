@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from ranking.checkerboard import checkerboard
 
 from bayescl.losses import BayesianContrastiveLoss, InfoNCELoss
 from bayescl_lab.ranking.batches import PairBatch
@@ -117,21 +116,6 @@ def test_all_items_equal_a_loop_over_pairs(encoder, loss):
         anchor, positive = encoder.user_table[user][None], encoder.item_table[item][None]
         each.append(loss.sampled(anchor, positive, encoder.item_table[rivals]))
     torch.testing.assert_close(value, torch.stack(each).mean())
-
-
-def test_in_batch_and_all_items_agree_on_a_batch_of_every_item_once(encoder):
-    # Every item once in the batch: with the users' items masked, candidates are the same.
-    parts = checkerboard(2, 10, 5)
-    users, items = (torch.from_numpy(column) for column in parts.train.pairs())
-    first = torch.stack([(items == item).nonzero()[0, 0] for item in range(10)])
-    users, items = users[first], items[first]
-    torch.manual_seed(0)
-    encoder = MatrixFactorization(parts.train, 6)
-    everything = AllItems(parts.train)(InfoNCELoss(), encoder, PairBatch(users, items), seed=0)
-    in_batch = InBatchCandidates(parts.train)
-    in_batch.share.fill_(0.1)  # equally popular, so that nothing is corrected
-    batch = in_batch(InfoNCELoss(), encoder, PairBatch(users, items), seed=0)
-    torch.testing.assert_close(batch, everything)
 
 
 @pytest.mark.parametrize("distinct", [False, True])

@@ -79,8 +79,7 @@ class PairBatches:
         num_ranks: number of processes.
 
     Raises:
-        ValueError: if there are fewer than 2 pairs, or a batch could not hold 2, or some batch
-            has fewer pairs than there are processes.
+        ValueError: as :class:`PairOrder`, or if a batch has fewer pairs than there are processes.
     """
 
     def __init__(
@@ -101,10 +100,8 @@ class PairBatches:
                 f"{num_ranks} devices"
             )
         self.rank, self.num_ranks = rank, num_ranks
-        users, items = train.pairs()
         # Both columns are in one table, so that a batch is one gather.
-        self.pairs = torch.stack([torch.from_numpy(users), torch.from_numpy(items)], dim=1)
-        self.pairs = self.pairs.to(device)
+        self.pairs = torch.stack([*map(torch.from_numpy, train.pairs())], dim=1).to(device)
 
     def __len__(self) -> int:
         """Batches per epoch."""

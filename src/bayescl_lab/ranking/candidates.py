@@ -57,7 +57,7 @@ class CandidateSource(nn.Module, ABC):
     def forward(
         self, loss: Any, encoder: Encoder, batch: PairBatch, *, seed: int
     ) -> Float[Tensor, ""]:
-        """Compute the loss of a batch of pairs.
+        """Compute ``loss.sampled`` for the process's own pairs of a batch.
 
         Args:
             loss: any loss of :mod:`bayescl.losses`, or one with the method that the source calls.
@@ -65,9 +65,6 @@ class CandidateSource(nn.Module, ABC):
             encoder: gives the embeddings, in one call.
             batch: the pairs, and which of them this process trains.
             seed: seed of the draws; the same on every process.
-
-        Returns:
-            The result of ``loss.sampled`` for the process's own pairs.
         """
         users, items = batch.users[batch.own], batch.items[batch.own]
         chosen, valid = self.choose(batch, seed=seed)
@@ -163,11 +160,8 @@ class SharedCandidates(CandidateSource):
 
     Args:
         train: the training interactions.
-        count: candidates per batch; all items if there are fewer.
+        count: candidates per batch, at least 1; all items if there are fewer.
         **options: of :class:`CandidateSource`.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=6)
@@ -196,15 +190,11 @@ class PerPairCandidates(CandidateSource):
 
     Args:
         train: the training interactions.
-        count: candidates per pair.
+        count: candidates per pair, at least 1.
         **options: of :class:`CandidateSource`.
-
-    Raises:
-        ValueError: if an argument is out of range.
     """
 
     redraws = 8
-    """How often draws that must not count are replaced."""
 
     def __init__(self, train: Interactions, count: int, **options: Any) -> None:
         super().__init__(train, **options)

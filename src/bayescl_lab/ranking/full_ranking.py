@@ -51,13 +51,10 @@ def full_ranking(
 
     Args:
         scorer: scores all items for some users.
-        k: length of the lists, at most the number of items.
+        k: length of the lists, at least 1; at most the number of items are listed.
         seen: interactions to leave out of the lists, usually those of training.
-        users: users to rank for; default: all.
+        users: users to rank for, in the order of the lists; default: all.
         block_size: users at a time; default: chosen automatically.
-
-    Returns:
-        The lists, in the order of ``users``.
 
     Raises:
         ValueError: if ``k`` or ``block_size`` is below 1, ``seen`` has other users or items, or a
@@ -104,15 +101,7 @@ def top_columns(
     on the CPU, so rows are first reduced to the maxima of chunks: the ``k`` chunks with the largest
     maxima hold the ``k`` largest values.
 
-    Args:
-        scores: any numbers but NaN.
-        k: entries per row, at most the number of columns.
-
-    Returns:
-        Values and columns.
-
-    Raises:
-        ValueError: if there is a NaN.
+    Returns values and columns; a NaN is a ``ValueError``. There must be ``k`` columns.
 
     Example:
         >>> top_columns(torch.tensor([[1.0, 3.0, 2.0, 3.0, 2.0]]), k=3)

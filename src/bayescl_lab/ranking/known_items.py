@@ -13,9 +13,6 @@ class KnownItems(nn.Module):
     """The interactions of a data set as tensors that move with a module but are not saved.
 
     Nothing here takes memory for users times items, and nothing loops over users.
-
-    Args:
-        interactions: the interactions.
     """
 
     items: Tensor
@@ -58,8 +55,7 @@ class KnownItems(nn.Module):
     ) -> tuple[Int[Tensor, " known"], Int[Tensor, " known"]]:
         """Return all known items of some users, one after the other.
 
-        Returns:
-            For each item its user's place in ``users``, and the items.
+        They come second; first comes, for each item, its user's place in ``users``.
 
         Example:
             >>> pairs = Interactions.from_pairs([0, 1, 1], [2, 0, 1], user_ids=2, item_ids=3)
@@ -78,8 +74,8 @@ class KnownItems(nn.Module):
         if len(self.keys) == 0:
             return torch.zeros_like(items, dtype=torch.bool)
         wanted = users * self.num_items + items
-        found = torch.searchsorted(self.keys, wanted).clamp_(max=len(self.keys) - 1)
-        return (self.keys[found] == wanted) & (items >= 0)
+        nearest = torch.searchsorted(self.keys, wanted).clamp_(max=len(self.keys) - 1)
+        return (self.keys[nearest] == wanted) & (items >= 0)
 
     def among(
         self, users: Int[Tensor, " batch"], items: Int[Tensor, " candidates"]

@@ -38,13 +38,7 @@ METRICS = ("precision", "recall", "ndcg", "hit_rate", "mrr", "map")
 def evaluate_ranking(
     scorer: Scorer, parts: RankingParts, ks: Sequence[int] = (5, 10, 20)
 ) -> dict[str, float]:
-    """Rank all items that a user has not seen in training, and evaluate the top ``k``.
-
-    Args:
-        scorer: scores all items for some users: ``encoder.scorer()``, a baseline, or an
-            :class:`~bayescl_lab.ranking.scorers.EmbeddingScorer`.
-        parts: the interactions seen in training, and those that should be found.
-        ks: lengths of lists.
+    """Rank all items that a user has not seen in training, and evaluate lists of several lengths.
 
     Returns:
         ``{"precision@5": ..., "recall@5": ..., ...}``, every metric at every k; and ``users`` and
@@ -69,7 +63,7 @@ def ranking_metrics(
     Args:
         top: lists at least as long as each k, unless there are fewer items.
         wanted: the items that should be found.
-        ks: lengths of lists.
+        ks: lengths of lists to evaluate.
 
     Returns:
         As :func:`evaluate_ranking`. Users without a list are not counted.
@@ -86,18 +80,16 @@ def ranking_metrics(
         (0.5, 0.5, 0.3869)
     """
     known = KnownItems(wanted)
-    counts = known.counts(top.users)
-    judged = counts > 0
+    judged = known.counts(top.users) > 0
     if not bool(judged.any()):
         raise ValueError(f"{wanted.name} holds no item of any user who has a list")
-    items = top.items[judged]
-    users = top.users[judged][:, None].expand_as(items)
-    hits = known.contains(users, items)
+    users, items = top.users[judged], top.items[judged]
+    hits = known.contains(users[:, None].expand_as(items), items)
     figures: dict[str, float] = {}
     for k in ks:
         if check_count("k", k, 1) > hits.shape[1] and hits.shape[1] < wanted.num_items:
             raise ValueError(f"k must be at most the lists' length {hits.shape[1]}, got {k}")
-        values = _at(k, hits[:, :k], counts[judged])
+        values = _at(k, hits[:, :k], known.counts(users))
         figures |= {f"{name}@{k}": float(values[name].mean()) for name in METRICS}
     figures["users"] = int(judged.sum())
     figures["users_left_out"] = len(top.users) - int(judged.sum())

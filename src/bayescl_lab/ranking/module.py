@@ -7,6 +7,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from torch.optim.lr_scheduler import LambdaLR
 
 from bayescl.axes import Float, Tensor
 from bayescl.checks import check_count, check_non_negative, check_positive
@@ -55,15 +56,13 @@ class RankingModule(pl.LightningModule):
         seed: int,
     ) -> None:
         super().__init__()
-        normalize = getattr(loss, "normalize", None)
-        if normalize is not None and normalize != (encoder.score == "cosine"):
+        cosine = encoder.score == "cosine"
+        if (normalize := getattr(loss, "normalize", cosine)) != cosine:
             raise ValueError(
                 f"the loss must score like the encoder, by {encoder.score}: "
                 f"got normalize={normalize}"
             )
-        self.encoder = encoder
-        self.loss = loss
-        self.candidates = candidates
+        self.encoder, self.loss, self.candidates = encoder, loss, candidates
         self.learning_rate = check_positive("learning_rate", learning_rate)
         self.weight_decay = check_non_negative("weight_decay", weight_decay)
         if total_steps is not None:
@@ -90,14 +89,11 @@ class RankingModule(pl.LightningModule):
         optimizer = torch.optim.Adam(
             self.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay, fused=True
         )
-        if self.total_steps is None:
+        if (steps := self.total_steps) is None:
             return optimizer
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self._cosine)
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
-        }
 
-    def _cosine(self, step: int) -> float:
-        """The remaining share of the learning rate at a step."""
-        return 0.5 * (1 + math.cos(math.pi * min(step / (self.total_steps or 1), 1.0)))
+        def share(step: int) -> float:
+            return 0.5 * (1 + math.cos(math.pi * min(step / steps, 1.0)))
+
+        schedule = {"scheduler": LambdaLR(optimizer, share), "interval": "step"}
+        return {"optimizer": optimizer, "lr_scheduler": schedule}

@@ -11,10 +11,10 @@ import torch
 from ranking_data import write_groups
 from runs.same_run import final_state
 
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import RankingLoss, ranking_losses
 from bayescl_lab.runs.ranking.baselines import fit_baseline
-from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.evaluation import evaluate_run
 from bayescl_lab.runs.ranking.inspection import inspect_ranking
 from bayescl_lab.runs.ranking.run import (

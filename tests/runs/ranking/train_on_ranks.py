@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import RankingLoss
-from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import RankingSettings
 
