@@ -44,13 +44,6 @@ def encoder():
     return MatrixFactorization(TRAIN, 6)
 
 
-def test_known_items_of_users_are_those_of_the_matrix_in_any_order_of_users():
-    users = torch.tensor([3, 0, 4, 3])
-    place, items = KnownItems(TRAIN).of(users)
-    expected = [(row, item) for row, user in enumerate(users) for item in KNOWN[user].nonzero()]
-    assert list(zip(place.tolist(), items.tolist(), strict=True)) == expected
-
-
 @pytest.mark.parametrize("count", [1, 3, 30, 90])
 def test_both_ways_to_ask_agree_with_the_matrix(count):
     items = torch.randint(30, (count,), generator=torch.Generator().manual_seed(count))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bayescl.checks import check_choice
 from bayescl_lab._downloads import data_folder, verify_file
 from bayescl_lab.ranking import catalog
@@ -42,9 +40,8 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
             ``.bz2``, ``.xz``, or as the only table of a ``.zip``), or a folder with the files of
             such a table.
         evaluate_on: "test" or "validation".
-        **options: of :class:`~bayescl_lab.ranking.data.RankingData`. See
-            :func:`~bayescl_lab.ranking.splits.split_interactions` for users with too few
-            interactions.
+        **options: of :class:`~bayescl_lab.ranking.data.RankingData`; how it splits is said by
+            :func:`~bayescl_lab.ranking.splits.split_interactions`.
 
     Returns:
         Training and evaluation part, with a report of what was left out or merged. All remaining
@@ -64,8 +61,6 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
         >>> parts = load_interactions(str(file), user_column="customer", item_column="product")
         >>> parts.train.num_interactions, parts.evaluation.num_interactions
         (12, 3)
-        >>> parts.train.user_ids.tolist(), parts.train.item_ids.tolist()
-        (['a', 'b', 'c'], [0, 1, 2, 3, 4])
     """
     check_choice("evaluate_on", evaluate_on, ("test", "validation"))
     settings = RankingData(data, **options)
@@ -83,8 +78,7 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
         if evaluate_on != "test":
             raise ValueError("split 'none' leaves no validation part: evaluate on 'test'")
         everything = train if test is None else train.joined(test)
-        nothing = everything.subset(np.empty(0, dtype=np.int64))
-        return RankingParts(everything, nothing, evaluate_on, report)
+        return RankingParts(everything, everything.subset(slice(0)), evaluate_on, report)
     kind, seed = "per-user" if given or split is None else split, settings.split_seed
     if test is None:
         train, test = split_interactions(train, kind, share=_TEST_SHARE, seed=seed)

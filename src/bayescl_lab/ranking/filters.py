@@ -71,7 +71,7 @@ def numbered_interactions(
     counts["duplicate pairs merged"] = sum(map(len, rows)) - distinct
     test = None
     if given:
-        known = given[0].shared_with(train)  # a full ranking leaves out what training has
+        known = train.contains(*given[0].pairs())  # a full ranking leaves out what training has
         counts["test pairs that are also in training left out"] = int(known.sum())
         if known.all():
             raise ValueError(f"{raw.name}: the training part has every pair of the test part")

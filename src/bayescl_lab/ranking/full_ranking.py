@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_count
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.known_items import KnownItems
 from bayescl_lab.ranking.scorers import Scorer
 
-_BLOCK_SCORES = 2**22
-"""Scores held at a time: 16 MB, which fit into the caches of most machines."""
-
-_CHUNK = 64
-"""Items that share a maximum in the first pass."""
+_BLOCK_SCORES = 2**22  # held at a time: 16 MB, which fit into the caches of most machines
+_CHUNK = 64  # items that share a maximum in the first pass
 
 
 @dataclass(frozen=True)
@@ -77,15 +74,16 @@ def full_ranking(
             f"seen must have the scorer's users and items, {list(shape)}, "
             f"got {list(seen.matrix.shape)}"
         )
-    known = None if seen is None else KnownItems(seen)
     users = torch.arange(scorer.num_users) if users is None else users.cpu()
     items = torch.empty(len(users), k, dtype=torch.int64)
     scores = torch.empty(len(users), k)
     for start in range(0, len(users), block_size):
         rows = slice(start, start + block_size)
         block = scorer.scores(users[rows])
-        if known is not None:
-            block[known.of(users[rows])] = -torch.inf
+        if seen is not None:
+            known = seen.matrix[users[rows].numpy()]
+            row_of = np.repeat(np.arange(len(block)), np.diff(known.indptr))
+            block[torch.from_numpy(row_of), torch.from_numpy(known.indices)] = -torch.inf
         values, columns = top_columns(block, k)
         scores[rows], items[rows] = values, columns.masked_fill(values == -torch.inf, -1)
     return TopItems(users, items, scores)

@@ -18,11 +18,8 @@ from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 
-_INITIAL_LENGTH = 0.1
-"""Expected length of a user's random initial embedding, about."""
-
-_BLOCK_ENTRIES = 2**22
-"""Entries of the embeddings, or of the matrices, of one block of rows."""
+_INITIAL_LENGTH = 0.1  # of a user's random initial embedding, about
+_BLOCK_ENTRIES = 2**22  # of the embeddings, or of the matrices, of one block of rows
 
 
 class IALS(EmbeddingScorer):
@@ -37,9 +34,8 @@ class IALS(EmbeddingScorer):
         + \sum_i (n_i + \alpha_0 |U|)^\nu \|h_i\|^2 \Big) .
 
     Given the users, each item is the solution of a linear system of size ``dim``, and vice versa.
-    An epoch solves for all items and then for all users. Rows are solved in blocks of similar
-    counts, so memory grows with the embeddings and the interactions only. The same seed gives the
-    same embeddings.
+    An epoch solves for all items and then for all users. Memory grows with the embeddings and the
+    interactions only. The same seed gives the same embeddings.
 
     Args:
         train: the interactions to learn from.

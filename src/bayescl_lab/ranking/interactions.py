@@ -140,13 +140,8 @@ class Interactions:
         users = np.repeat(np.arange(self.num_users, dtype=np.int64), per_user)
         return users, self.matrix.indices.astype(np.int64)
 
-    def subset(self, entries: NDArray[np.bool_] | NDArray[np.int64]) -> Interactions:
-        """Some stored entries, with the same users and items.
-
-        Args:
-            entries: a mask over the stored entries, or their numbers in the matrix's order; the
-                order of the numbers does not matter.
-        """
+    def subset(self, entries: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Interactions:
+        """Stored entries, by a mask or by their numbers in any order; same users and items."""
         mask = np.zeros(self.num_interactions, dtype=bool)
         mask[entries] = True
         whole = self.matrix
@@ -156,30 +151,19 @@ class Interactions:
         times = None if self.timestamps is None else self.timestamps[mask]
         return replace(self, matrix=matrix, timestamps=times)
 
-    def shared_with(self, other: Interactions) -> NDArray[np.bool_]:
-        """True for the stored entries that other interactions of the same users and items have.
+    def contains(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.bool_]:
+        """True where a pair of a row and a column, in arrays of one shape, is stored.
 
-        Example:
-            >>> first = Interactions.from_pairs([0, 1], [1, 2], user_ids=2, item_ids=3)
-            >>> second = Interactions.from_pairs([1, 0], [2, 0], user_ids=2, item_ids=3)
-            >>> first.shared_with(second)
-            array([False,  True])
+        Item -1 stands for no item.
         """
-        own, others = (
-            users * self.num_items + items for users, items in (self.pairs(), other.pairs())
-        )
-        shared: NDArray[np.bool_] = np.append(others, -1)[np.searchsorted(others, own)] == own
-        return shared
+        stored_users, stored_items = self.pairs()
+        stored = np.append(stored_users * self.num_items + stored_items, np.iinfo(np.int64).max)
+        wanted = users * self.num_items + items
+        is_stored: NDArray[np.bool_] = stored[np.searchsorted(stored, wanted)] == wanted
+        return is_stored & (items >= 0)
 
     def joined(self, *others: Interactions) -> Interactions:
-        """These interactions and others of the same users and items; times are dropped.
-
-        Example:
-            >>> first = Interactions.from_pairs([0], [1], user_ids=2, item_ids=3)
-            >>> second = Interactions.from_pairs([1, 0], [2, 1], user_ids=2, item_ids=3)
-            >>> first.joined(second).pairs()
-            (array([0, 1]), array([1, 2]))
-        """
+        """These interactions and others of the same users and items; times are dropped."""
         matrix = csr_array(sum((other.matrix for other in others), self.matrix))
         matrix.data[:] = 1
         return replace(self, matrix=matrix, timestamps=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from bayescl.axes import Bool, Int, Tensor
 from bayescl_lab.ranking.interactions import Interactions
@@ -28,7 +29,7 @@ class KnownItems(nn.Module):
     """Where each item's users start in :attr:`fans`, and their end, ``[items + 1]``."""
 
     keys: Tensor
-    """``user * num_items + item`` of every interaction, ascending, ``[interactions]``."""
+    """``user * num_items + item`` of every interaction, ascending, and a number above them."""
 
     def __init__(self, interactions: Interactions) -> None:
         super().__init__()
@@ -36,46 +37,23 @@ class KnownItems(nn.Module):
         self.num_items = interactions.num_items
         users, items = (torch.from_numpy(column) for column in interactions.pairs())
         by_item = interactions.matrix.tocsc()
+        above = self.num_users * self.num_items
         tables = {
             "items": items,
             "starts": torch.from_numpy(interactions.matrix.indptr),
             "fans": torch.from_numpy(by_item.indices),
             "fan_starts": torch.from_numpy(by_item.indptr),
-            "keys": users * self.num_items + items,
+            "keys": F.pad(users * self.num_items + items, (0, 1), value=above),
         }
         for name, table in tables.items():
             self.register_buffer(name, table.to(torch.int64), persistent=False)
 
-    def counts(self, users: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
-        """Number of items that each user is known to like."""
-        return self.starts[users + 1] - self.starts[users]
-
-    def of(
-        self, users: Int[Tensor, " batch"]
-    ) -> tuple[Int[Tensor, " known"], Int[Tensor, " known"]]:
-        """Return all known items of some users, one after the other.
-
-        They come second; first comes, for each item, its user's place in ``users``.
-
-        Example:
-            >>> pairs = Interactions.from_pairs([0, 1, 1], [2, 0, 1], user_ids=2, item_ids=3)
-            >>> KnownItems(pairs).of(torch.tensor([1, 0, 1]))
-            (tensor([0, 0, 1, 2, 2]), tensor([0, 1, 2, 0, 1]))
-        """
-        return _rows_of(users, self.starts, self.items)
-
     def contains(
         self, users: Int[Tensor, "*shape"], items: Int[Tensor, "*shape"]
     ) -> Bool[Tensor, "*shape"]:
-        """True where a user is known to like an item, pair by pair.
-
-        Item -1 stands for no item and is never known.
-        """
-        if len(self.keys) == 0:
-            return torch.zeros_like(items, dtype=torch.bool)
+        """True where a user is known to like an item, pair by pair."""
         wanted = users * self.num_items + items
-        nearest = torch.searchsorted(self.keys, wanted).clamp_(max=len(self.keys) - 1)
-        return (self.keys[nearest] == wanted) & (items >= 0)
+        return self.keys[torch.searchsorted(self.keys, wanted)] == wanted
 
     def among(
         self, users: Int[Tensor, " batch"], items: Int[Tensor, " candidates"]
@@ -97,7 +75,8 @@ class KnownItems(nn.Module):
             items, item_of = items.unique(return_inverse=True)
             place = _places(items, self.num_items)
         fans = self.fan_starts[items + 1] - self.fan_starts[items]
-        if int(fans.sum()) < int(self.counts(users).sum()):
+        likes = self.starts[users + 1] - self.starts[users]
+        if int(fans.sum()) < int(likes.sum()):
             column, user = _rows_of(items, self.fan_starts, self.fans)
             row = _places(users, self.num_users)[user]
             asked = row >= 0

@@ -28,7 +28,6 @@ from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_count
 from bayescl_lab.ranking.full_ranking import TopItems, full_ranking
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
-from bayescl_lab.ranking.known_items import KnownItems
 from bayescl_lab.ranking.scorers import Scorer
 
 METRICS = ("precision", "recall", "ndcg", "hit_rate", "mrr", "map")
@@ -79,17 +78,17 @@ def ranking_metrics(
         >>> figures["precision@2"], figures["mrr@2"], round(figures["ndcg@2"], 4)
         (0.5, 0.5, 0.3869)
     """
-    known = KnownItems(wanted)
-    judged = known.counts(top.users) > 0
+    counts = torch.from_numpy(np.diff(wanted.matrix.indptr))[top.users]
+    judged = counts > 0
     if not bool(judged.any()):
         raise ValueError(f"{wanted.name} holds no item of any user who has a list")
-    users, items = top.users[judged], top.items[judged]
-    hits = known.contains(users[:, None].expand_as(items), items)
+    items = top.items[judged].numpy()
+    hits = torch.from_numpy(wanted.contains(top.users[judged].numpy()[:, None], items))
     figures: dict[str, float] = {}
     for k in ks:
         if check_count("k", k, 1) > hits.shape[1] and hits.shape[1] < wanted.num_items:
             raise ValueError(f"k must be at most the lists' length {hits.shape[1]}, got {k}")
-        values = _at(k, hits[:, :k], known.counts(users))
+        values = _at(k, hits[:, :k], counts[judged])
         figures |= {f"{name}@{k}": float(values[name].mean()) for name in METRICS}
     figures["users"] = int(judged.sum())
     figures["users_left_out"] = len(top.users) - int(judged.sum())

@@ -174,7 +174,7 @@ class RankingRecord:
             item_titles=self.known.item_titles,
             name=parts.train.name,
         )
-        trained = other.shared_with(self.parts("test").train)
+        trained = self.parts("test").train.contains(*other.pairs())
         if trained.all():
             raise ValueError(f"{data} has no interaction that the run was not trained on")
         left_out = {
