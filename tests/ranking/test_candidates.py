@@ -9,12 +9,12 @@ from bayescl_lab.ranking.batches import PairBatch
 from bayescl_lab.ranking.candidates import (
     AllItems,
     InBatchCandidates,
+    KnownItems,
     PerPairCandidates,
     SharedCandidates,
 )
 from bayescl_lab.ranking.encoder import MatrixFactorization
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.known_items import KnownItems
 
 GENERATOR = np.random.default_rng(0)
 LIKED = GENERATOR.random((20, 30)) < 0.3

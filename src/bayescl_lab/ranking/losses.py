@@ -60,19 +60,9 @@ class BPRLoss(nn.Module):
     ) -> Float[Tensor, ""]:
         """Compute the mean over pairs of the mean over each pair's candidates.
 
-        Args:
-            anchors: embeddings of users.
-            positives: embeddings of each user's item, in the same order.
-            candidates: ``[batch, candidates, dim]`` if each pair has its own, or
-                ``[candidates, dim]`` if all share them.
-            valid: True where a candidate counts. A pair without candidates has loss 0.
-
-        Returns:
-            A scalar.
-
-        Raises:
-            ValueError: if shapes do not match; with ``gather``, on all processes if on any.
-            RuntimeError: with ``gather``, if there is no process group.
+        The arguments are those of :meth:`bayescl.losses.ContrastiveLoss.sampled`. A pair without
+        candidates that count has loss 0. If shapes do not match, that is a ``ValueError``; with
+        ``gather``, on all processes if on any.
         """
         gathering = Gathering.of("sampled", self.gather)
         with gathering.refusals():

@@ -11,7 +11,9 @@ from bayescl_lab.ranking.ease import ease_memory
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Scorer
+from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
+from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
     EASE_NAME,
@@ -20,7 +22,7 @@ from bayescl_lab.runs.ranking.settings import (
     POPULARITY,
     BaselineSettings,
 )
-from bayescl_lab.runs.run import Result, RunStart
+from bayescl_lab.runs.run import Result, RunStart, write_evaluation
 
 TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE", IALS_NAME: "iALS"}
 """Titles of baselines for readers."""
@@ -52,9 +54,7 @@ def fit_baseline(
         return start.result
     record = RankingRecord.of(settings.data, settings.evaluate_on, watches=False)
     parts = record.parts(settings.evaluate_on)
-    started = time.perf_counter()
-    scorer = settings.fitted(parts.train)
-    done = time.perf_counter()
+    scorer, figures = _fitted(settings, parts, LIST_LENGTHS)
     with start.work() as folder:
         record.write(folder)
         if isinstance(scorer, EmbeddingScorer):
@@ -62,10 +62,8 @@ def fit_baseline(
         result = {
             "settings": settings.as_config(),
             "protocol": "standard",
-            **ranking_figures(scorer, parts),
+            **figures,
             **data_figures(parts.train, parts),
-            "fit_seconds": done - started,
-            "evaluation_seconds": time.perf_counter() - done,
         }
         if baselines:
             result["baselines"] = evaluate_baselines(parts, without=settings.encoder)
@@ -96,16 +94,51 @@ def evaluate_baselines(
             }
             continue
         settings = BaselineSettings(name)
-        started = time.perf_counter()
-        scorer = settings.fitted(parts.train)
-        done = time.perf_counter()
+        _, figures = _fitted(settings, parts, ks)
         results[name] = {
-            "metrics": ranking_figures(scorer, parts, ks)["metrics"],
-            "fit_seconds": done - started,
-            "evaluation_seconds": time.perf_counter() - done,
+            **{key: figures[key] for key in ("metrics", "fit_seconds", "evaluation_seconds")},
             "settings": {"regularization": settings.regularization} if name == EASE_NAME else {},
         }
     return results
+
+
+def _fitted(
+    settings: BaselineSettings, parts: RankingParts, ks: Sequence[int]
+) -> tuple[Scorer, dict[str, Any]]:
+    """A fitted baseline, its figures and seconds."""
+    started = time.perf_counter()
+    scorer = settings.fitted(parts.train)
+    done = time.perf_counter()
+    figures = ranking_figures(scorer, parts, ks)
+    seconds = {"fit_seconds": done - started, "evaluation_seconds": time.perf_counter() - done}
+    return scorer, {**figures, **seconds}
+
+
+def evaluate_run(
+    path: Path, ks: Sequence[int] = LIST_LENGTHS, *, data: str | None = None
+) -> dict[str, Any]:
+    """Evaluate a run, finished or not, by full ranking; write and return ``evaluation.json``.
+
+    With ``data``, it is evaluated on other interactions, without those that it was trained on.
+    """
+    folder = RunFolder.open(path, KIND)
+    config = folder.config()
+    recommender = load_recommender(path)
+    if data is None:
+        recommender.record.refuse_changes()
+        parts = recommender.parts
+    else:
+        parts = recommender.record.on(data, config).parts(recommender.parts.evaluated_on)
+    evaluation = {
+        "epochs": recommender.epochs,
+        "of_epochs": None if recommender.epochs is None else config["epochs"],
+        "evaluated_on": parts.evaluated_on if data is None else data,
+        **ranking_figures(recommender.scorer, parts, ks),
+        "baselines": evaluate_baselines(parts, ks, without=config["encoder"]),
+        "report": dict(parts.report),
+        "settings": config,
+    }
+    return write_evaluation(folder, evaluation)
 
 
 def ranking_figures(
