@@ -15,6 +15,7 @@ from bayescl_lab.ranking.candidates import (
 )
 from bayescl_lab.ranking.encoder import MatrixFactorization
 from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.losses import BPRLoss
 
 GENERATOR = np.random.default_rng(0)
 LIKED = GENERATOR.random((20, 30)) < 0.3
@@ -131,3 +132,25 @@ def test_in_batch_candidates_tell_how_often_an_item_comes_up(encoder, distinct):
 def test_bad_settings_are_refused(source):
     with pytest.raises(ValueError, match="count must be a whole number of at least 1"):
         source(TRAIN, 0)
+
+
+def test_bpr_is_the_mean_of_logistic_losses_over_the_candidates_that_count():
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(5, 3), (5, 3), (5, 2, 3), (7, 3)]
+    rows = [torch.randn(shape, generator=generator) for shape in shapes]
+    anchors, positives, others, candidates = rows
+    value = BPRLoss().sampled(anchors, positives, others[:, :1])
+    gaps = (anchors * (positives - others[:, 0])).sum(dim=1)
+    torch.testing.assert_close(value, -torch.nn.functional.logsigmoid(gaps).mean())
+    anchors, positives, candidates = anchors[:2], positives[:2], candidates[:2]
+    valid = torch.tensor([[True, True], [False, False]])
+    loss = BPRLoss(temperature=0.5, normalize=True)
+    value = loss.sampled(anchors, positives, candidates, valid=valid)
+    cosine = torch.nn.functional.cosine_similarity
+    gaps = cosine(anchors[0], candidates) - cosine(anchors[0], positives[:1])
+    expected = torch.nn.functional.softplus(gaps / 0.5).mean() / 2  # the second pair has loss 0
+    torch.testing.assert_close(value, expected)
+    with pytest.raises(ValueError, match="candidates must have shape"):
+        loss.sampled(anchors, positives, candidates[:, :2])
+    with pytest.raises(ValueError, match="temperature must be positive"):
+        BPRLoss(temperature=0)
