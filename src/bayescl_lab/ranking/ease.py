@@ -100,7 +100,8 @@ def ease_memory(items: int, precision: Precision = "float64") -> int:
 def ease_precision(items: int) -> Precision:
     """The highest precision in which a fit fits into memory; a ``ValueError`` if none does."""
     allowed = usable_memory() / 2
-    for precision in get_args(Precision):
+    precisions: tuple[Precision, ...] = get_args(Precision)
+    for precision in precisions:
         if ease_memory(items, precision) <= allowed:
             return precision
     raise ValueError(

@@ -124,18 +124,19 @@ def evaluate_run(
     folder = RunFolder.open(path, KIND)
     config = folder.config()
     recommender = load_recommender(path)
+    scorer, epochs = recommender.trained
+    parts = recommender.parts
     if data is None:
         recommender.record.refuse_changes()
-        parts = recommender.parts
     else:
-        parts = recommender.record.on(data, config).parts(recommender.parts.evaluated_on)
+        parts = recommender.record.on(data, config).parts(parts.evaluated_on)
     evaluation = {
-        "epochs": recommender.epochs,
-        "of_epochs": None if recommender.epochs is None else config["epochs"],
+        "epochs": epochs,
+        "of_epochs": None if epochs is None else config["epochs"],
         "evaluated_on": parts.evaluated_on if data is None else data,
-        **ranking_figures(recommender.scorer, parts, ks),
+        **ranking_figures(scorer, parts, ks),
         "baselines": evaluate_baselines(parts, ks, without=config["encoder"]),
-        "report": dict(parts.report),
+        "report": parts.report,
         "settings": config,
     }
     return write_evaluation(folder, evaluation)
@@ -165,5 +166,5 @@ def data_figures(train: Interactions, parts: RankingParts) -> dict[str, Any]:
             parts.evaluated_on: parts.evaluation.num_interactions,
         },
         "density": train.density,
-        "report": dict(parts.report),
+        "report": parts.report,
     }

@@ -21,8 +21,8 @@ from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.inspection import Inspection, check_sizes, extreme_rows, write_inspection
 from bayescl_lab.runs.losses import LOSSES
-from bayescl_lab.runs.ranking.run import KIND, RankingRun
-from bayescl_lab.runs.ranking.settings import RankingSettings, baseline_of
+from bayescl_lab.runs.ranking.run import RankingRun
+from bayescl_lab.runs.ranking.settings import KIND, RankingSettings, baseline_of
 
 MOST_PAIRS = 4_000_000
 """Default number of pairs of user and item to inspect."""

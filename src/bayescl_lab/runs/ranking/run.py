@@ -31,8 +31,6 @@ from bayescl_lab.runs.ranking.settings import KIND, PAPER, RankingSettings
 from bayescl_lab.runs.run import Result, Rows, TrainedRun
 from bayescl_lab.runs.weights import read_weights
 
-__all__ = ["KIND", "PAPER_NOTE", "RankingRun", "train_ranking"]
-
 PAPER_NOTE = "best epoch on the test part, for each metric separately, as the paper does: inflated"
 """Note on results of the paper's protocol."""
 

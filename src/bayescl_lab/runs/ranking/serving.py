@@ -186,16 +186,11 @@ class Recommender:
     @property
     def scorer(self) -> Scorer:
         """What scores all items for some users."""
-        return self._trained_scorer[0]
-
-    @property
-    def epochs(self) -> int | None:
-        """Number of epochs that the weights saw; None for a baseline."""
-        return self._trained_scorer[1]
+        return self.trained[0]
 
     @cached_property
-    def _trained_scorer(self) -> tuple[Scorer, int | None]:
-        """The scorer with its best weights, and their epochs; a baseline is fitted again."""
+    def trained(self) -> tuple[Scorer, int | None]:
+        """The scorer with its best weights, and the epochs they saw; a baseline is fitted again."""
         from bayescl_lab.runs.ranking.record import read_embeddings
         from bayescl_lab.runs.ranking.settings import baseline_of
 
