@@ -28,15 +28,7 @@ class PairOrder:
     """A sampler that yields the indices of whole batches of pairs, in the current epoch's order.
 
     Every pair is seen once per epoch. Batch sizes differ by at most one, so no small remainder is
-    left over.
-
-    Args:
-        size: number of pairs.
-        batch_size: largest number of pairs in a batch.
-        seed: the seed of the run.
-
-    Raises:
-        ValueError: if there are fewer than 2 pairs, or a batch could not hold 2.
+    left over. There must be at least 2 pairs, and a ``batch_size`` of at least 2.
 
     Example:
         >>> [len(rows) for rows in PairOrder(size=10, batch_size=4, seed=0)]

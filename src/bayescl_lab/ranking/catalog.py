@@ -134,11 +134,7 @@ def known_folder(name: str) -> Path | None:
 
 
 def required_folder(name: str) -> Path:
-    """The folder of a known data set's files.
-
-    Raises:
-        ValueError: if they are not there; the message says how to get them.
-    """
+    """The folder of a known data set's files; a ``ValueError`` says how to get them."""
     if folder := known_folder(name):
         return folder
     source = next(source for source in SOURCES if source.name == name)
@@ -147,11 +143,7 @@ def required_folder(name: str) -> Path:
 
 
 def fetch_interactions(source: DataSource, *, progress: Progress | None = None) -> Path:
-    """Download and unpack a data set into the data folder, unless it exists; return its folder.
-
-    Raises:
-        ValueError: if there is nothing to download, the download fails or is damaged.
-    """
+    """Download and unpack a data set into the data folder, unless it exists; return its folder."""
     if there := known_folder(source.name):
         return there
     folder = data_folder() / source.name

@@ -26,12 +26,11 @@ class RankingModule(pl.LightningModule):
     Args:
         encoder: embeddings of users and items.
         loss: any loss of :mod:`bayescl.losses` or, with drawn candidates,
-            :mod:`bayescl_lab.ranking.losses`. It is a part of the module, so its state is in every
-            checkpoint. Needs ``gather=True`` if several processes share batches.
+            :mod:`bayescl_lab.ranking.losses`. Its state is in every checkpoint. Needs
+            ``gather=True`` if several processes share batches.
         candidates: the source of each pair's candidates, which also calls the loss.
         learning_rate: learning rate of Adam; the initial one with ``total_steps``.
-        weight_decay: weight decay of Adam, an L2 penalty on all embeddings at every step, including
-            those that the step does not use.
+        weight_decay: weight decay of Adam, of all embeddings at every step.
         total_steps: steps of the whole run, over which the learning rate follows half a cosine down
             to 0; None keeps it constant.
         item_norm_exponent: exponent of the item norm in ranking; training does not depend on it.

@@ -24,10 +24,8 @@ from bayescl_lab.runs.losses import LOSSES
 from bayescl_lab.runs.ranking.run import RankingRun
 from bayescl_lab.runs.ranking.settings import KIND, RankingSettings, baseline_of
 
-MOST_PAIRS = 4_000_000
-"""Default number of pairs of user and item to inspect."""
-CHUNK = 128
-"""Users scored at a time."""
+MOST_PAIRS = 4_000_000  # of user and item to inspect, if nobody says how many users
+CHUNK = 128  # users scored at a time
 
 
 def inspect_ranking(

@@ -68,13 +68,10 @@ class Recommender:
 
         A user's items in any part of the data are left out: the run was trained on one part and
         evaluated on another, but the user has them all. Users without interactions in training, and
-        a single user who is not in the data, get the most popular items; see
-        :meth:`popular_lists`.
-
-        A new user with some items gets a list based on them: with embeddings by
-        :mod:`bayescl_lab.ranking.fold_in`, with EASE and iALS by their own formulas. Items without
-        interactions in training are ignored; if there are no others, the list is that of popular
-        items.
+        a single user who is not in the data, get the most popular items. A new user with some items
+        gets a list based on them: with embeddings by :mod:`bayescl_lab.ranking.fold_in`, with EASE
+        and iALS by their own formulas. Items without interactions in training are ignored; if there
+        are no others, the list is that of popular items.
 
         Args:
             user_id: the user's id in the data set, or several; default: all users.
@@ -127,19 +124,11 @@ class Recommender:
         return int((~self._trained_users[rows]).sum())
 
     def similar_items(self, item_id: int | str, k: int = 10) -> pl.DataFrame:
-        """The items with the most similar embeddings, by cosine.
+        """The up to ``k`` items with the most similar embeddings, by cosine.
 
-        Args:
-            item_id: the item's id in the data set.
-            k: largest number of items.
-
-        Returns:
-            ``rank`` from 1, ``item``, ``title`` if the data set has titles, and ``similarity``,
-            the cosine.
-
-        Raises:
-            ValueError: if the item is unknown, ``k`` is below 1, or the recommender has no
-                embeddings.
+        Columns are ``rank`` from 1, ``item``, ``title`` if the data set has titles, and
+        ``similarity``. An unknown item, a ``k`` below 1, or a recommender without embeddings is a
+        ``ValueError``.
         """
         check_count("k", k, 1)
         items = self._embeddings("items")
@@ -150,16 +139,9 @@ class Recommender:
         return self._frame(*best).rename({"score": "similarity"})
 
     def embeddings(self, of: str) -> pl.DataFrame:
-        """The embeddings of all users or all items.
+        """The embeddings of all "users" or all "items": ``id`` and ``embedding``, in data order.
 
-        Args:
-            of: "users" or "items".
-
-        Returns:
-            ``id`` and ``embedding``, in the order of the data's rows or columns.
-
-        Raises:
-            ValueError: if the recommender has no embeddings.
+        A recommender without embeddings is a ``ValueError``.
         """
         ids = self._arrays["user_ids" if of == "users" else "item_ids"]
         return pl.DataFrame({"id": ids, "embedding": self._embeddings(of)})
@@ -330,11 +312,7 @@ class Recommender:
 
 
 def load_recommender(path: Path) -> Recommender:
-    """Open a run's folder, which may still train, with its best weights or else the last.
-
-    Raises:
-        ValueError: if the folder does not hold a recommender with a record of its data.
-    """
+    """Open a run's folder, which may still train, with its best weights or else the last."""
     return Recommender(RunFolder.open(path, "train ranking"))
 
 
@@ -351,11 +329,7 @@ def _best(
 
 
 def _mapped(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of an uncompressed ``.npz`` file, large ones to be read from disk when used.
-
-    Raises:
-        ValueError: if the file is missing or damaged.
-    """
+    """The arrays of an uncompressed ``.npz`` file, large ones to be read from disk when used."""
     arrays: dict[str, NDArray[Any]] = {}
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:

@@ -108,12 +108,7 @@ class RankingOptions(TrainedSettings):
 
 @dataclass(frozen=True)
 class RankingSettings(RankingOptions):
-    """All settings that affect one trained recommender; :class:`RankingOptions` has the others.
-
-    Attributes:
-        loss: the loss and its hyper-parameters.
-        data: the data set and how to read it.
-        encoder: model of the embeddings of users and items.
+    """All settings that affect one trained recommender: options, loss, data and encoder.
 
     Raises:
         ValueError: if a value is out of range, or values contradict each other.
@@ -166,9 +161,6 @@ class BaselineSettings(StoredSettings):
         frequency_exponent: how the penalty of ials grows with the weight of a row's pairs.
         epochs: number of times that ials solves for all items and all users; 1 for the others.
         seed: seed of the initial embeddings of ials.
-
-    Raises:
-        ValueError: if a value is out of range.
     """
 
     encoder: Literal["popularity", "ease", "ials"]
