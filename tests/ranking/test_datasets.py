@@ -82,6 +82,13 @@ def test_a_folder_of_lightgcn_keeps_its_split_and_validates_per_user(write):
     folder = str(write("test.txt", "0 10 11\n1 12\n").parent)
     final = load_interactions(folder)
     assert ids(final.evaluation) == {(0, 10), (0, 11), (1, 12)}
+    for options, message in (
+        ({"user_column": "u"}, "has a fixed format: user_column is for tables"),
+        ({"test_data": "other.csv"}, "has a fixed format: test_data is for tables"),
+        ({"split": "last"}, "split must be 'given', got 'last'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            load_interactions(folder, **options)
     assert final.train.num_interactions == 50
     choosing = load_interactions(folder, split="given", evaluate_on="validation")
     assert np.diff(choosing.evaluation.matrix.indptr).tolist() == [1] * 5
@@ -147,17 +154,6 @@ def test_the_author_split_of_ml_100k_is_chosen_by_name(write, monkeypatch, tmp_p
 def test_options_that_cannot_be_are_refused(table, options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         load_interactions(**{"data": table, **options})
-
-
-def test_options_of_tables_are_refused_elsewhere(write):
-    folder = write("train.txt", "0 1 2\n").parent
-    write("test.txt", "0 3\n")
-    with pytest.raises(ValueError, match="has a fixed format: user_column is for tables"):
-        load_interactions(str(folder), user_column="u")
-    with pytest.raises(ValueError, match="has a fixed format: test_data is for tables"):
-        load_interactions(str(folder), test_data="other.csv")
-    with pytest.raises(ValueError, match="split must be 'given', got 'last'"):
-        load_interactions(str(folder), split="last")
 
 
 def parts_in(folder, suffix: str) -> str:

@@ -27,39 +27,21 @@ def complaint(path, message: str) -> str:
     return re.escape(f"{path}{message}")
 
 
-def test_ml_100k_gives_ratings_times_and_titles(write):
-    path = write("u.data", ML_100K)
-    write(
-        "u.item",
-        "242|Kolya (1996)|24-Jan-1997\n302|L.A. Confidential|x\n377|Café|".encode("latin-1"),
-    )
-    raw = read_ml_100k(path.parent, "ml-100k")
-    assert raw.train.rows() == [
-        (196, 242, 3.0, 881250949.0),
-        (186, 302, 3.0, 891717742.0),
-        (196, 377, 1.0, 878887116.0),
-    ]
-    assert raw.titles.rows()[2] == ("377", "Café")
-    assert raw.test is None
-
-
-def test_ml_1m_is_separated_by_two_colons_in_titles_too(write):
-    path = write("ratings.dat", ML_1M)
-    write(
-        "movies.dat",
-        "1193::Star Wars: Episode IV (1977)::Action|Sci-Fi\n661::Amélie::Drama\n".encode("latin-1"),
-    )
-    raw = read_ml_1m(path.parent, "ml-1m")
+def test_movielens_gives_ratings_times_and_titles_which_may_be_absent_but_not_damaged(write):
+    folder = write("u.data", ML_100K).parent
+    write("ratings.dat", ML_1M)
+    assert read_ml_100k(folder, "x").titles is None
+    write("u.item", "242|Kolya (1996)|24-Jan-1997\n377|Café|".encode("latin-1"))
+    write("movies.dat", "1193::Star Wars: IV::Action|Sci-Fi\n661::Amélie\n".encode("latin-1"))
+    raw = read_ml_100k(folder, "x")
+    assert raw.train.rows()[1:] == [(186, 302, 3.0, 891717742.0), (196, 377, 1.0, 878887116.0)]
+    assert raw.titles.rows() == [("242", "Kolya (1996)"), ("377", "Café")]
+    raw = read_ml_1m(folder, "x")
     assert raw.train.rows() == [(1, 1193, 5.0, 978300760.0), (2, 661, 3.0, 978302109.0)]
-    assert raw.titles.rows() == [("1193", "Star Wars: Episode IV (1977)"), ("661", "Amélie")]
-
-
-def test_titles_may_be_absent_but_not_damaged(write):
-    path = write("u.data", ML_100K)
-    assert read_ml_100k(path.parent, "x").titles is None
+    assert raw.titles.rows() == [("1193", "Star Wars: IV"), ("661", "Amélie")]
     items = write("u.item", "242|Kolya\n\n302\n")
     with pytest.raises(ValueError, match=complaint(items, ", line 3: a line must hold an item")):
-        read_ml_100k(path.parent, "x")
+        read_ml_100k(folder, "x")
 
 
 @pytest.mark.parametrize(

@@ -87,12 +87,6 @@ def filled(content: bytes, dice: random.Random) -> bytes:
     return content[:place] + dice.choice(fillings) + content[place:]
 
 
-def repeated(content: bytes, dice: random.Random) -> bytes:
-    lines = content.splitlines(keepends=True)
-    place = dice.randint(0, len(lines))
-    return b"".join([*lines[:place], *(lines[place : place + 1] * dice.randint(0, 50)), *lines])
-
-
 def enlarged(content: bytes, dice: random.Random) -> bytes:
     words = content.split(b"\n")
     place = dice.randrange(len(words))
@@ -107,7 +101,7 @@ def recoded(content: bytes, dice: random.Random) -> bytes:
     return text.replace("u", "ü").encode(dice.choice(("latin-1", "utf-16", "utf-8-sig", "utf-32")))
 
 
-DAMAGE = (flipped, cut, filled, repeated, enlarged, recoded)
+DAMAGE = (flipped, cut, filled, enlarged, recoded)
 
 
 @pytest.mark.parametrize("name", FORMATS)
