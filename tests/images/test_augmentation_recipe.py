@@ -16,8 +16,7 @@ BATCH = 64
 
 
 def drawn(count: int = BATCH, size: tuple[int, int] = (32, 32), seed: int = 0, **others):
-    generator = torch.Generator().manual_seed(seed)
-    return draw_view_parameters(count, *size, generator=generator, **others)
+    return draw_view_parameters(count, *size, seed=seed, **others)
 
 
 def photographs(count: int = BATCH, channels: int = 3, size: tuple[int, int] = (32, 32)):

@@ -348,7 +348,7 @@ def test_a_full_disk_while_decoding_leaves_no_half_cache(tmp_path, always_cached
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(np.lib.format, "open_memmap", full)
+        patch.setattr(np, "memmap", full)
         with pytest.raises(ValueError, match=r"cannot write \S*: No space left on device"):
             load_folder(tmp_path)
     assert list(Path(os.environ["BAYESCL_CACHE"]).iterdir()) == []

@@ -9,10 +9,9 @@ from torch import nn
 
 from bayescl_lab.images.optimizers import (
     MOMENTUM,
+    OPTIMIZERS,
     TRUST,
     Lars,
-    adam,
-    sgd,
     warm_up_and_cosine,
 )
 
@@ -96,10 +95,10 @@ def test_lars_goes_on_from_its_state():
 
 
 @pytest.mark.parametrize(
-    ("make", "kind"), [(adam, torch.optim.Adam), (sgd, torch.optim.SGD), (Lars, Lars)]
+    ("name", "kind"), [("adam", torch.optim.Adam), ("sgd", torch.optim.SGD), ("lars", Lars)]
 )
-def test_learning_rate_and_decay_reach_the_optimizer(make, kind):
-    optimizer = make(network().parameters(), lr=0.3, weight_decay=0.04)
+def test_learning_rate_and_decay_reach_the_optimizer(name, kind):
+    optimizer = OPTIMIZERS[name](network().parameters(), lr=0.3, weight_decay=0.04)
     assert isinstance(optimizer, kind)
     group = optimizer.param_groups[0]
     assert (group["lr"], group.get("decay", group["weight_decay"])) == (0.3, 0.04)

@@ -12,8 +12,7 @@ import torch
 from jaxtyping import UInt8
 from torch import nn
 
-from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_interval
+from bayescl.axes import Float, Tensor
 from bayescl_lab._randomness import seeded
 from bayescl_lab.images.store import ImageStore
 
@@ -40,13 +39,19 @@ class Normalization(nn.Module):
 
     def __init__(self, images: ImageStore) -> None:
         super().__init__()
-        shares = _value_counts(images).double()
-        shares /= shares.sum(dim=1, keepdim=True)
+        size = math.prod(images.image_shape)
+        count = min(len(images), max(1, MEASURED_VALUES // size))
+        rows = torch.arange(count) * len(images) // count
+        counts = torch.zeros(images.image_shape[0], 256, dtype=torch.int64)
+        for part in images.in_batches(rows.split(max(1, _VALUES_AT_ONCE // size))):
+            for channel, pixels in enumerate(part.unbind(dim=1)):
+                counts[channel] += torch.bincount(pixels.flatten(), minlength=256).cpu()
+        shares = counts.double() / counts.sum(dim=1, keepdim=True)
         values = torch.arange(256, dtype=torch.float64) / 255
         mean = shares @ values
         deviation = (shares * (values - mean[:, None]).square()).sum(dim=1).sqrt()
         # A channel without any variation carries nothing; it becomes 0 rather than NaN.
-        deviation[(shares > 0).sum(dim=1) == 1] = 1.0
+        deviation[shares.amax(dim=1) == 1] = 1.0
         self.register_buffer("mean", mean.float().view(1, -1, 1, 1))
         self.register_buffer("deviation", deviation.float().view(1, -1, 1, 1))
 
@@ -55,19 +60,6 @@ class Normalization(nn.Module):
     ) -> Float[Tensor, "batch channels height width"]:
         """Normalise images with values in [0, 1]."""
         return (images - self.mean) / self.deviation
-
-
-def _value_counts(images: ImageStore) -> Int[Tensor, "channels 256"]:
-    """Number of occurrences of each pixel value in each channel."""
-    channels, values = images.image_shape[0], math.prod(images.image_shape)
-    counts = torch.zeros(channels, 256, dtype=torch.int64)
-    count = min(len(images), max(1, MEASURED_VALUES // values))
-    size = max(1, _VALUES_AT_ONCE // values)
-    batches = (torch.arange(count) * len(images) // count).split(size)
-    for part in images.in_batches(batches, size):
-        for channel, pixels in enumerate(part.unbind(dim=1)):
-            counts[channel] += torch.bincount(pixels.flatten(), minlength=256).cpu()
-    return counts
 
 
 class AffineNoise(nn.Module):
@@ -87,7 +79,6 @@ class AffineNoise(nn.Module):
 
     def __init__(self, strength: float = 1.0) -> None:
         super().__init__()
-        check_interval("strength", strength, 0.0, 5.0)
         self.strength = strength
         self.affine = kornia.RandomAffine(
             degrees=15.0 * strength,

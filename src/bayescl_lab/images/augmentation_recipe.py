@@ -10,9 +10,9 @@ import torch
 from jaxtyping import UInt8
 from kornia.filters import gaussian_blur2d
 from torch import nn
+from torchvision.transforms.v2.functional import rgb_to_grayscale
 
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.checks import check_count, check_interval
 
 Images = Float[Tensor, "batch channels height width"]
 Factor = Float[Tensor, " batch"]
@@ -27,8 +27,6 @@ BLUR_SIGMA = (0.1, 2.0)
 MIRROR_SHARE, JITTER_SHARE, GREY_SHARE, BLUR_SHARE = 0.5, 0.8, 0.2, 0.5
 """The share of images that each step changes."""
 _ATTEMPTS = 10
-_GREY = (0.2989, 0.587, 0.114)
-"""Weights of red, green and blue in a grey value."""
 
 
 class SimCLRAugmentation(nn.Module):
@@ -51,8 +49,8 @@ class SimCLRAugmentation(nn.Module):
 
     def __init__(self, strength: float = 1.0, size: int | None = None) -> None:
         super().__init__()
-        self.strength = check_interval("strength", strength, 0.0, 5.0)
-        self.size = None if size is None else check_count("size", size, 1)
+        self.strength = strength
+        self.size = size
 
     def forward(
         self, images: UInt8[Tensor, "batch channels height width"], *, seed: int
@@ -67,10 +65,7 @@ class SimCLRAugmentation(nn.Module):
             Views with values in [0, 1].
         """
         batch, _, height, width = images.shape
-        generator = torch.Generator().manual_seed(seed)
-        parameters = draw_view_parameters(
-            batch, height, width, strength=self.strength, generator=generator
-        )
+        parameters = draw_view_parameters(batch, height, width, strength=self.strength, seed=seed)
         return self.apply_parameters(images, parameters)
 
     @torch.no_grad()
@@ -79,8 +74,7 @@ class SimCLRAugmentation(nn.Module):
     ) -> Float[Tensor, "batch channels size size"]:
         """The views for given parameters."""
         device, has_colours = images.device, images.shape[1] == 3
-        height, width = images.shape[2:]
-        size = (height, width) if self.size is None else (self.size, self.size)
+        size = images.shape[2:] if self.size is None else (self.size, self.size)
         boxes, is_mirrored, jitter, sigma = (
             getattr(parameters, name).to(device, non_blocking=True)
             for name in ("boxes", "is_mirrored", "jitter", "sigma")
@@ -95,7 +89,9 @@ class SimCLRAugmentation(nn.Module):
                     chosen = parameters.is_jittered & (kinds == number)
                     _change_rows(views, chosen, change, jitter[:, number])
             if has_colours:
-                _change_rows(views, parameters.is_grey, lambda part, _: to_grey(part), sigma)
+                _change_rows(
+                    views, parameters.is_grey, lambda part, _: rgb_to_grayscale(part, 3), sigma
+                )
             _change_rows(views, parameters.is_blurred, gaussian_blur, sigma)
         return views
 
@@ -125,19 +121,19 @@ class ViewParameters(NamedTuple):
 
 
 def draw_view_parameters(
-    count: int, height: int, width: int, *, strength: float = 1.0, generator: torch.Generator
+    count: int, height: int, width: int, *, strength: float = 1.0, seed: int
 ) -> ViewParameters:
     """Draw the parameters of one view of each of some images of the same size.
 
     ``strength``, in [0, 5], scales the range of every jitter (hue's up to 0.5), and sets the
-    smallest crop to a share of ``0.08 ** strength`` of the area. ``generator`` is one on the CPU,
-    so that all devices see the same parameters.
+    smallest crop to a share of ``0.08 ** strength`` of the area. All devices see the same draws.
 
     Example:
-        >>> drawn = draw_view_parameters(3, 32, 32, generator=torch.Generator().manual_seed(0))
+        >>> drawn = draw_view_parameters(3, 32, 32, seed=0)
         >>> drawn.jitter.shape, bool((drawn.boxes[:, 1] + drawn.boxes[:, 3] <= 32).all())
         (torch.Size([3, 4]), True)
     """
+    generator = torch.Generator().manual_seed(seed)
 
     def uniform(*shape: int) -> Tensor:
         return torch.rand(*shape, generator=generator)
@@ -146,7 +142,6 @@ def draw_view_parameters(
     centre, reach = torch.tensor([1.0, 1.0, 1.0, 0.0]), torch.tensor(list(JITTER.values()))
     low = (centre - reach * strength).maximum(torch.tensor([0.0, 0.0, 0.0, -0.5]))
     high = (centre + reach * strength).minimum(torch.tensor([torch.inf] * 3 + [0.5]))
-    blur_low, blur_high = BLUR_SIGMA
     return ViewParameters(
         boxes,
         is_mirrored=uniform(count) < MIRROR_SHARE,
@@ -155,7 +150,7 @@ def draw_view_parameters(
         jitter=low + (high - low) * uniform(count, 4),
         is_grey=uniform(count) < GREY_SHARE,
         is_blurred=uniform(count) < BLUR_SHARE,
-        sigma=blur_low + (blur_high - blur_low) * uniform(count),
+        sigma=BLUR_SIGMA[0] + (BLUR_SIGMA[1] - BLUR_SIGMA[0]) * uniform(count),
     )
 
 
@@ -231,13 +226,13 @@ def adjust_brightness(images: Images, factor: Factor) -> Images:
 
 def adjust_contrast(images: Images, factor: Factor) -> Images:
     """Move pixel values away from the image's mean grey value, or towards it."""
-    grey = _grey_values(images) if images.shape[1] == 3 else images
+    grey = rgb_to_grayscale(images) if images.shape[1] == 3 else images
     return _blend(images, grey.mean(dim=(1, 2, 3), keepdim=True), factor)
 
 
 def adjust_saturation(images: Images, factor: Factor) -> Images:
     """Move the colours of RGB images away from their grey value, or towards it."""
-    return _blend(images, _grey_values(images), factor)
+    return _blend(images, rgb_to_grayscale(images), factor)
 
 
 def adjust_hue(images: Images, factor: Factor) -> Images:
@@ -246,14 +241,9 @@ def adjust_hue(images: Images, factor: Factor) -> Images:
     value, low = images.amax(dim=1), images.amin(dim=1)
     chroma = value - low
     inverse = torch.where(chroma > 0, chroma, torch.ones_like(chroma)).mul_(6).reciprocal_()
-    turns = torch.where(
-        value == red,
-        (green - blue) * inverse,
-        torch.where(
-            value == green, (blue - red) * inverse + 1 / 3, (red - green) * inverse + 2 / 3
-        ),
-    )
-    turns = turns.add_(factor[:, None, None])
+    at_green, at_blue = (blue - red) * inverse + 1 / 3, (red - green) * inverse + 2 / 3
+    turns = torch.where(value == green, at_green, at_blue)
+    turns = torch.where(value == red, (green - blue) * inverse, turns).add_(factor[:, None, None])
     # A channel is at its highest for a third of the wheel, at its lowest for another, and in
     # between goes linearly; the three differ in where on the wheel that begins.
     out = torch.empty_like(images)
@@ -263,11 +253,6 @@ def adjust_hue(images: Images, factor: Factor) -> Images:
         share = torch.minimum(place, 4 - place).clamp_(0.0, 1.0)
         torch.sub(value, chroma * share, out=out[:, channel])
     return out
-
-
-def to_grey(images: Images) -> Images:
-    """Replace the colours of RGB images by their grey value."""
-    return _grey_values(images).expand(-1, 3, -1, -1)
 
 
 def gaussian_blur(images: Images, sigma: Factor) -> Images:
@@ -285,12 +270,6 @@ def _change_rows(
     if len(rows):
         rows = rows.to(images.device, non_blocking=True)
         images.index_copy_(0, rows, change(images.index_select(0, rows), factor[rows]))
-
-
-def _grey_values(images: Images) -> Float[Tensor, "batch 1 height width"]:
-    """The grey value of every pixel."""
-    red, green, blue = images.unbind(dim=1)
-    return (_GREY[0] * red).add_(green, alpha=_GREY[1]).add_(blue, alpha=_GREY[2])[:, None]
 
 
 def _blend(images: Images, other: Tensor, factor: Factor) -> Images:

@@ -9,7 +9,6 @@ import torch
 from jaxtyping import UInt8
 
 from bayescl.axes import Int, Tensor
-from bayescl.checks import check_count
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.store import ImageStore
 from bayescl_lab.images.streaming import ImageStream
@@ -31,7 +30,7 @@ class EpochOrder:
 
     Args:
         size: number of images.
-        batch_size: images per batch of all devices, at least 2 and at most ``size``.
+        batch_size: images per batch of all devices, at most ``size``.
         seed: the seed of the run.
         rank: number of this device.
         num_ranks: number of devices; it must divide ``batch_size``.
@@ -41,19 +40,12 @@ class EpochOrder:
         begin: number of the batch that iteration begins with.
 
     Raises:
-        ValueError: if there are fewer images than a batch holds, or devices cannot share a batch
-            equally.
+        ValueError: if there are fewer images than a batch holds.
     """
 
     def __init__(
         self, size: int, batch_size: int, seed: int, *, rank: int = 0, num_ranks: int = 1
     ) -> None:
-        check_count("batch_size", batch_size, 2)
-        if batch_size % num_ranks:
-            raise ValueError(
-                f"batch_size must be divisible by the number of devices, "
-                f"got {batch_size} for {num_ranks} devices"
-            )
         if size < batch_size:
             raise ValueError(
                 f"batch_size must be at most the number of training images, "
@@ -106,8 +98,7 @@ class StoreBatches:
         self._epoch = 0
         self._given = 0
         self._resume = (0, 0)
-        size = sampler.batch_size // sampler.num_ranks
-        self._images = store.in_batches(sampler, size)
+        self._images = store.in_batches(sampler)
 
     def state_dict(self) -> dict[str, int]:
         """The epoch and the number of its batches yielded so far."""
@@ -134,6 +125,5 @@ class StoreBatches:
         self.sampler.begin = self._given
         for rows, images in zip(self.sampler, self._images, strict=True):
             self._given += 1
-            there = rows.to(self.store.device)
-            known = None if self.known is None else self.known[there]
-            yield ImageBatch(images, self.store.labels[there], known)
+            known = None if self.known is None else self.known[rows]
+            yield ImageBatch(images, self.store.labels[rows], known)

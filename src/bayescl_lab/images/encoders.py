@@ -8,9 +8,9 @@ import torch
 import torchvision
 from torch import nn
 from torchvision.models.resnet import ResNet
+from torchvision.ops import Conv2dNormActivation
 
 from bayescl.axes import Float, Tensor
-from bayescl.checks import check_count
 
 SMALL_IMAGE = 64
 """Pixels along the shorter side up to which a ResNet gets the stem for small images."""
@@ -37,15 +37,12 @@ class SmallConvEncoder(nn.Module):
 
     def __init__(self, channels: int = 1, width: int = 32, stride: int = 1) -> None:
         super().__init__()
-        check_count("channels", channels, 1)
-        check_count("width", width, 1)
-        check_count("stride", stride, 1)
         self.layers = nn.Sequential(
-            *_block(channels, width, stride),
+            *Conv2dNormActivation(channels, width, stride=stride, inplace=False),
             nn.MaxPool2d(2, ceil_mode=True),
-            *_block(width, 2 * width),
+            *Conv2dNormActivation(width, 2 * width, inplace=False),
             nn.MaxPool2d(2, ceil_mode=True),
-            *_block(2 * width, 4 * width),
+            *Conv2dNormActivation(2 * width, 4 * width, inplace=False),
             nn.AdaptiveAvgPool2d(1),
             nn.Flatten(),
         )
@@ -57,15 +54,6 @@ class SmallConvEncoder(nn.Module):
         """Features of normalised images, each at least 0."""
         features: Tensor = self.layers(images)
         return features
-
-
-def _block(inputs: int, outputs: int, stride: int = 1) -> tuple[nn.Module, ...]:
-    """A 3 x 3 convolution that keeps the size or divides it, normalised and rectified."""
-    return (
-        nn.Conv2d(inputs, outputs, kernel_size=3, stride=stride, padding=1, bias=False),
-        nn.BatchNorm2d(outputs),
-        nn.ReLU(),
-    )
 
 
 class TorchvisionEncoder(nn.Module):
@@ -97,10 +85,7 @@ class TorchvisionEncoder(nn.Module):
 
     def __init__(self, name: str, *, channels: int = 3, image_size: int = 32) -> None:
         super().__init__()
-        check_count("channels", channels, 1)
-        check_count("image_size", image_size, 1)
-        known = torchvision.models.list_models(module=torchvision.models)
-        if name not in known:
+        if name not in torchvision.models.list_models(module=torchvision.models):
             raise ValueError(
                 f"encoder must be small or a network of torchvision, such as resnet18, resnet34 "
                 f"or resnet50, got {name!r}"
@@ -108,7 +93,7 @@ class TorchvisionEncoder(nn.Module):
         network = torchvision.models.get_model(
             name, weights=None, **_WITHOUT_SIDE_OUTPUTS.get(name, {})
         )
-        self.feature_dim = _take_out_classifier(network, name)
+        _take_out_classifier(network, name)
         if isinstance(network, ResNet) and image_size <= SMALL_IMAGE:
             network.conv1 = nn.Conv2d(channels, 64, kernel_size=3, padding=1, bias=False)
             nn.init.kaiming_normal_(network.conv1.weight, mode="fan_out", nonlinearity="relu")
@@ -116,7 +101,13 @@ class TorchvisionEncoder(nn.Module):
         elif channels != 3:
             _replace_first_convolution(network, channels)
         self.network = network
-        self._check_image_size(name, channels, image_size)
+        try:
+            self.feature_dim = feature_dim_of(network, (channels, image_size, image_size))
+        except (RuntimeError, ValueError, AssertionError):
+            raise ValueError(
+                f"the encoder {name} does not support images of {image_size} pixels: choose "
+                "another image_size or encoder"
+            ) from None
 
     def forward(
         self, images: Float[Tensor, "batch channels height width"]
@@ -125,32 +116,14 @@ class TorchvisionEncoder(nn.Module):
         features: Tensor = self.network(images)
         return features
 
-    @torch.no_grad()
-    def _check_image_size(self, name: str, channels: int, image_size: int) -> None:
-        """Refuse image sizes that the network does not support, by trying one image."""
-        self.eval()
-        try:
-            self(torch.zeros(1, channels, image_size, image_size))
-        except (RuntimeError, ValueError, AssertionError):
-            raise ValueError(
-                f"the encoder {name} does not support images of {image_size} pixels: choose "
-                "another image_size or encoder"
-            ) from None
-        finally:
-            self.train()
 
-
-def _take_out_classifier(network: nn.Module, name: str) -> int:
-    """Remove the last linear layer and return the length of its input."""
-    linear = [
-        (path, module) for path, module in network.named_modules() if isinstance(module, nn.Linear)
-    ]
+def _take_out_classifier(network: nn.Module, name: str) -> None:
+    """Remove the last linear layer."""
+    linear = [path for path, module in network.named_modules() if isinstance(module, nn.Linear)]
     head = list(network.named_children())[-1][0]
-    if not linear or linear[-1][0].partition(".")[0] != head:
+    if not linear or linear[-1].partition(".")[0] != head:
         raise ValueError(f"encoder must end in a linear classifier, but {name} does not")
-    path, classifier = linear[-1]
-    network.set_submodule(path, nn.Identity())
-    return classifier.in_features
+    network.set_submodule(linear[-1], nn.Identity())
 
 
 def _replace_first_convolution(network: nn.Module, channels: int) -> None:
@@ -197,9 +170,6 @@ class ProjectionHead(nn.Module):
 
     def __init__(self, feature_dim: int, hidden_dim: int = 256, embedding_dim: int = 128) -> None:
         super().__init__()
-        check_count("feature_dim", feature_dim, 1)
-        check_count("hidden_dim", hidden_dim, 1)
-        check_count("embedding_dim", embedding_dim, 1)
         self.layers = nn.Sequential(
             nn.Linear(feature_dim, hidden_dim, bias=False),
             nn.BatchNorm1d(hidden_dim),

@@ -11,7 +11,6 @@ import torch
 from torch.nn import functional as F
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_count, check_positive
 
 TOP = 5
 """Number of guesses in the second score."""
@@ -25,15 +24,7 @@ weights: 1.7 GB."""
 
 
 class ProbeData(NamedTuple):
-    """What a probe learns from, and what it is scored on.
-
-    Attributes:
-        train_features: features of the training images.
-        train_labels: their classes.
-        features: features of the evaluation images.
-        labels: their classes.
-        num_classes: number of classes.
-    """
+    """What a probe learns from, and the evaluation images that it is scored on."""
 
     train_features: Float[Tensor, "train features"]
     train_labels: Int[Tensor, " train"]
@@ -54,13 +45,7 @@ class ProbeData(NamedTuple):
 
 
 class TopScore(NamedTuple):
-    """Accuracy of a classifier with one guess and with five.
-
-    Attributes:
-        top_1: share of images whose class is the most probable one.
-        top_5: share of images whose class is among the five most probable; None if there are at
-            most five classes.
-    """
+    """Accuracy of a classifier with one guess and with five; None if there are no more classes."""
 
     top_1: float
     top_5: float | None
@@ -82,12 +67,9 @@ def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> flo
 
     Args:
         data: features and labels.
-        k: number of neighbours; at most the mean number of training images per class, since further
-            neighbours must be of other classes.
+        k: number of neighbours, at least 1; no more than the mean number of training images per
+            class are used, since further neighbours must be of other classes.
         temperature: temperature of the vote, positive; small values favour the nearest.
-
-    Returns:
-        The share of correct predictions, in [0, 1].
 
     Example:
         >>> train = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
@@ -95,31 +77,25 @@ def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> flo
         >>> knn_probe(ProbeData(train, labels, torch.tensor([[2.0, 0.2]]), torch.tensor([0]), 2))
         1.0
     """
-    check_count("k", k, 1)
-    check_positive("temperature", temperature)
     k = max(1, min(k, len(data.train_features) // data.num_classes))
     train = F.normalize(data.train_features.float(), dim=1)
-    predictions = []
-    for rows in F.normalize(data.features.float(), dim=1).split(ROWS_AT_ONCE):
+    correct = 0
+    evaluation = F.normalize(data.features.float(), dim=1)
+    batches = evaluation.split(ROWS_AT_ONCE), data.labels.split(ROWS_AT_ONCE)
+    for rows, labels in zip(*batches, strict=True):
         similarity, neighbours = (rows @ train.T).topk(k, dim=1)
         # [rows, k]; 1 is the largest cosine, so that no weight overflows
         weight = ((similarity - 1) / temperature).exp()
         votes = weight.new_zeros(len(rows), data.num_classes)
         votes.scatter_add_(1, data.train_labels[neighbours], weight)
-        predictions.append(votes.argmax(dim=1))
-    return (torch.cat(predictions) == data.labels).double().mean().item()
+        correct += int((votes.argmax(dim=1) == labels).sum())
+    return correct / len(data.labels)
 
 
 def linear_probe(data: ProbeData) -> TopScore:
     """Accuracy of a linear classifier trained on all training labels.
 
     A softmax regression on standardised features; nothing in it is random.
-
-    Args:
-        data: features and labels.
-
-    Returns:
-        Shares of correct predictions, in [0, 1].
 
     See Also:
         :func:`~bayescl_lab.images.probes.augmented_linear_probe`, the protocol of the paper;
@@ -159,16 +135,9 @@ def few_label_probe(
     Draws depend only on ``seed`` and the labels, so encoders are compared on the same ones.
     Features are standardised over all training images, without labels.
 
-    Args:
-        data: features and labels.
-        labels_per_class: labelled images of each class, at least 1.
-        draws: number of draws, at least 1.
-        seed: fixes the draws.
-
     Raises:
         ValueError: if a class has fewer training images than ``labels_per_class``.
     """
-    check_count("draws", draws, 1)
     chosen = few_label_draws(
         data.train_labels,
         num_classes=data.num_classes,
@@ -203,7 +172,6 @@ def few_label_draws(
     Raises:
         ValueError: if a class has fewer rows than ``labels_per_class``.
     """
-    check_count("labels_per_class", labels_per_class, 1)
     generator = torch.Generator().manual_seed(seed)
     columns = []
     for label in range(num_classes):
@@ -247,7 +215,6 @@ def fit_softmax_regression(
         >>> (torch.tensor([[-2.0], [2.0]]) @ weight + bias).argmax(dim=-1)
         tensor([[0, 1]])
     """
-    check_count("num_classes", num_classes, 2)
     features = features.detach().float()
     problems, rows, dim = features.shape
     weight = features.new_zeros(problems, dim, num_classes, requires_grad=True)

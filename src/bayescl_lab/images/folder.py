@@ -15,8 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl.axes import Tensor
-from bayescl.checks import check_choice
-from bayescl_lab._cores import usable_memory
+from bayescl_lab._cores import usable_cores, usable_memory
 from bayescl_lab.images.decoding import SUFFIXES, common_format, decode_into, read_headers
 from bayescl_lab.images.pixel_files import Notes, cache_folder, map_pixels, write_pixels
 from bayescl_lab.images.store import UNLABELLED, ImageStore
@@ -28,8 +27,6 @@ TEST_FOLDERS = ("test", "val", "validation", "valid")
 
 UNLABELED_FOLDER = "unlabeled"
 """Beside class folders: the folder of images of unknown class."""
-
-LOADERS = ("auto", "memory", "stream")
 
 CACHE_FROM = 2000
 """Number of images from which decoded pixels are cached."""
@@ -79,7 +76,6 @@ def load_folder(
     Raises:
         ValueError: if there are no readable images, or the parts' classes do not match.
     """
-    check_choice("loader", loader, LOADERS)
     parts = find_parts(folder)
     files = [path for part in parts for paths in part.values() for path in paths]
     workers = decoding_workers() if workers is None else workers
@@ -91,15 +87,17 @@ def load_folder(
     begin = 0
     for part in parts:
         labels = {
-            file: label_of.get(name, UNLABELLED)
+            path.relative_to(folder).as_posix(): label_of.get(name, UNLABELLED)
             for name, paths in part.items()
-            for file in (path.relative_to(folder).as_posix() for path in paths)
-            if file not in notes["left_out"]
+            for path in paths
         }
+        for name in notes["left_out"]:
+            labels.pop(name, None)
         if not labels:
             below = next(paths[0].parent.parent for paths in part.values() if paths)
             raise ValueError(f"{folder}: no file below {below} is readable")
         own = slice(begin, begin + len(labels))
+        begin = own.stop
         store = ImageStore(
             pixels[own] if isinstance(pixels, Tensor) else replace(pixels, names=pixels.names[own]),
             torch.tensor(list(labels.values())),
@@ -108,7 +106,6 @@ def load_folder(
             ids=np.array(list(labels)),
         )
         stores.append(store)
-        begin = own.stop
     remarks = _remarks(folder, parts, notes, pixels.shape if image_size is None else None)
     return stores[0], stores[1] if len(stores) == 2 else None, tuple(remarks)
 
@@ -149,12 +146,6 @@ def find_parts(folder: Path) -> list[FilesByClass]:
     and optionally ``test`` (or ``val``) of that form. A folder ``unlabeled`` beside class folders
     holds images of unknown class. Hidden files and other files are skipped.
 
-    Args:
-        folder: where the images are.
-
-    Returns:
-        The training files and, if there is a test part, its files.
-
     Raises:
         ValueError: if there are no images, images lie both in class folders and beside them, only
             one part is labelled, or the test part has a class that training lacks.
@@ -180,44 +171,32 @@ def find_parts(folder: Path) -> list[FilesByClass]:
 
 def _files_by_class(folder: Path) -> FilesByClass:
     """The image files of one folder, with or without one subfolder per class."""
-    try:
-        entries = sorted(folder.iterdir())
-        loose = [path for path in entries if _is_image(path.name) and path.is_file()]
-        files = {
-            path.name: _images_below(path)
-            for path in entries
-            if _is_visible(path.name) and path.is_dir()
-        }
-    except OSError as error:
-        raise ValueError(f"cannot read {folder}: {error.strerror or error}") from None
+
+    def refuse(error: OSError) -> None:  # instead of treating an unreadable subfolder as empty
+        raise ValueError(f"cannot read {folder}: {error.strerror or error}")
+
+    loose: list[Path] = []
+    files: FilesByClass = {}
+    for place, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        folders[:] = filter(_is_visible, folders)
+        here = Path(place)
+        images = [
+            here / name for name in names if _is_visible(name) and name.lower().endswith(SUFFIXES)
+        ]
+        if here == folder:
+            loose, files = images, {name: [] for name in sorted(folders)}
+        else:
+            files[here.relative_to(folder).parts[0]] += images
     first = next((name for name, paths in files.items() if paths), None)
     if first is not None and loose:
         raise ValueError(
             f"{folder} holds images both in class folders ({first}, ...) "
-            f"and beside them ({loose[0].name}, ...)"
+            f"and beside them ({min(loose).name}, ...)"
         )
     if first is None and not loose:
         raise ValueError(f"{folder} holds no images ({', '.join(SUFFIXES)})")
-    return {UNLABELED_FOLDER: loose} if loose else files
-
-
-def _class_names(files: FilesByClass) -> tuple[str, ...]:
-    """The classes that have images."""
-    return tuple(name for name, paths in files.items() if paths and name != UNLABELED_FOLDER)
-
-
-def _images_below(folder: Path) -> list[Path]:
-    """The image files of a folder and its subfolders, sorted."""
-
-    def refuse(error: OSError) -> None:  # instead of treating an unreadable subfolder as empty
-        raise error
-
-    paths = []
-    for place, folders, files in os.walk(folder, onerror=refuse):
-        folders[:] = filter(_is_visible, folders)
-        here = Path(place)
-        paths += [here / name for name in files if _is_image(name)]
-    return sorted(paths, key=str)
+    files = {UNLABELED_FOLDER: loose} if loose else files
+    return {name: sorted(paths, key=str) for name, paths in files.items()}
 
 
 def _is_visible(name: str) -> bool:
@@ -225,9 +204,9 @@ def _is_visible(name: str) -> bool:
     return not name.startswith((".", "__MACOSX"))
 
 
-def _is_image(name: str) -> bool:
-    """Whether a file looks like an image by its name."""
-    return _is_visible(name) and name.lower().endswith(SUFFIXES)
+def _class_names(files: FilesByClass) -> tuple[str, ...]:
+    """The classes that have images."""
+    return tuple(name for name, paths in files.items() if paths and name != UNLABELED_FOLDER)
 
 
 def _pixels(
@@ -254,7 +233,7 @@ def _pixels(
         return {"images": len(files) - len(unreadable), "left_out": left_out, "resized": resized}
 
     def fill(pixels: NDArray[np.uint8]) -> Notes:
-        unreadable.update(decode_into(pixels, list(headers), wanted))
+        unreadable.update(decode_into(pixels, list(headers), wanted, usable_cores()))
         return notes()
 
     shape = (len(headers), *wanted)

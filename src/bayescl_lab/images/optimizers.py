@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,13 +26,6 @@ def adam(
     parameters = list(parameters)
     fused = True if all(parameter.is_cuda for parameter in parameters) else None
     return torch.optim.Adam(parameters, lr=lr, weight_decay=weight_decay, fused=fused)
-
-
-def sgd(
-    parameters: Iterable[nn.Parameter], *, lr: float, weight_decay: float
-) -> torch.optim.Optimizer:
-    """Gradient descent with a momentum of 0.9."""
-    return torch.optim.SGD(parameters, lr=lr, momentum=MOMENTUM, weight_decay=weight_decay)
 
 
 class Lars(torch.optim.SGD):
@@ -82,7 +76,11 @@ class Lars(torch.optim.SGD):
         return value
 
 
-OPTIMIZERS: Mapping[str, OptimizerFactory] = {"adam": adam, "sgd": sgd, "lars": Lars}
+OPTIMIZERS: Mapping[str, OptimizerFactory] = {
+    "adam": adam,
+    "sgd": partial(torch.optim.SGD, momentum=MOMENTUM),
+    "lars": Lars,
+}
 """Every optimizer by its name."""
 
 

@@ -16,7 +16,7 @@ from jaxtyping import UInt8
 from numpy.typing import NDArray
 
 from bayescl.axes import Tensor
-from bayescl_lab._files import open_atomically, staged_file, write_atomically
+from bayescl_lab._files import open_atomically, write_atomically
 
 CACHE_VARIABLE = "BAYESCL_CACHE"
 """The environment variable that names the folder of decoded images."""
@@ -43,7 +43,7 @@ def write_pixels(
         path: the ``.npy`` file to make.
         shape: ``[images, channels, height, width]``.
         fill: writes the pixels and returns the notes; under ``"images"`` how many images there
-            are, which may be fewer than expected.
+            are, which may be fewer than expected: the rest of the file is not used.
 
     Raises:
         ValueError: if the disk is full or not writable.
@@ -57,18 +57,16 @@ def write_pixels(
                 f"the pixels need {size} bytes, {path.parent} has {free} free; "
                 "a smaller image_size needs less, and loader stream none"
             )
-        with staged_file(path) as staged:
-            pixels = np.lib.format.open_memmap(staged, mode="w+", dtype=np.uint8, shape=shape)
+        with open_atomically(path) as file:
+            header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            begin = file.tell()
             if hasattr(os, "posix_fallocate"):
                 # Running out of space later, in mapped memory, would kill the process.
-                with staged.open("r+b") as file:
-                    os.posix_fallocate(file.fileno(), 0, staged.stat().st_size)
+                os.posix_fallocate(file.fileno(), 0, begin + size)
+            pixels = np.memmap(file, np.uint8, "r+", begin, shape)
             notes = fill(pixels)
             pixels.flush()
-            if notes["images"] < shape[0]:
-                with open_atomically(staged) as rest:
-                    np.save(rest, pixels[: notes["images"]])
-            del pixels
             # Before the pixels are moved into place, so that pixels always have notes.
             write_atomically(path.with_suffix(".json"), json.dumps(notes))
     except OSError as error:
@@ -87,10 +85,10 @@ def map_pixels(path: Path) -> tuple[UInt8[Tensor, "images channels height width"
     try:
         pixels = np.load(path, mmap_mode="c", allow_pickle=False)
         notes = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        if pixels.dtype != np.uint8 or pixels.ndim != 4 or len(pixels) != notes["images"]:
+        if pixels.dtype != np.uint8 or pixels.ndim != 4 or len(pixels) < notes["images"]:
             raise ValueError("its notes are of other pixels")
     except (OSError, ValueError, EOFError, LookupError, TypeError) as error:
         raise ValueError(
             f"{path} is damaged ({error}): remove it to decode the images again"
         ) from None
-    return torch.from_numpy(pixels), notes
+    return torch.from_numpy(pixels[: notes["images"]]), notes

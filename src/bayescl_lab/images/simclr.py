@@ -14,7 +14,6 @@ from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from bayescl.axes import Float, Tensor
-from bayescl.checks import check_count, check_non_negative, check_positive
 from bayescl.losses import cached_backward
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.batches import ImageBatch
@@ -72,27 +71,20 @@ class SimCLR(pl.LightningModule):
         seed: int,
     ) -> None:
         super().__init__()
-        check_count("total_steps", total_steps, 1)
-        if check_count("warmup_steps", warmup_steps, 0) >= total_steps:
-            raise ValueError(
-                f"warmup_steps must be less than total_steps, got {warmup_steps} of {total_steps}"
-            )
         self.encoder = encoder
         self.projection_head = projection_head
         self.loss = loss
         self.augmentation = augmentation
         self.normalization = normalization
         self.make_optimizer = optimizer
-        self.learning_rate = check_positive("learning_rate", learning_rate)
-        self.weight_decay = check_non_negative("weight_decay", weight_decay)
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
         self.total_steps = total_steps
         self.warmup_steps = warmup_steps
         self.joint_views = joint_views
-        self.cache_chunk = (
-            None if cache_chunk is None else check_count("cache_chunk", cache_chunk, 1)
-        )
+        self.cache_chunk = cache_chunk
         self.channels_last = channels_last
-        self.seed = check_count("seed", seed, 0)
+        self.seed = seed
         # cached_backward differentiates by itself.
         self.automatic_optimization = cache_chunk is None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayescl.axes import Int, Tensor
 from bayescl.checks import check_count
-from bayescl_lab.images.streaming import ImageStream, StreamedPixels
+from bayescl_lab.images.streaming import ImageStream, MappedOrder, StreamedPixels
 
 UNLABELLED = -1
 """The label of an image of unknown class."""
@@ -44,24 +44,13 @@ class ImageStore:
     ids: NDArray[np.str_] | None = None
 
     def __post_init__(self) -> None:
-        pixels, count = self.pixels, len(self)
-        if isinstance(pixels, Tensor) and (pixels.dtype != torch.uint8 or pixels.ndim != 4):
-            raise ValueError(
-                f"{self.name}: images must be uint8 of shape [images, channels, height, width], "
-                f"got {pixels.dtype} of shape {list(pixels.shape)}"
-            )
-        if pixels.shape.numel() == 0 or count == 0:
+        count = len(self)
+        if self.pixels.shape.numel() == 0 or count == 0:
             raise ValueError(f"{self.name}: there are no images")
         if self.labels.shape != (count,):
             raise ValueError(
                 f"{self.name}: there must be one label per image, "
                 f"got {count} images and labels of shape {list(self.labels.shape)}"
-            )
-        low, high = int(self.labels.min()), int(self.labels.max())
-        if low < UNLABELLED or high >= len(self.class_names):
-            raise ValueError(
-                f"{self.name}: labels must lie in [0, {len(self.class_names) - 1}], "
-                f"got {low} to {high}"
             )
 
     def __len__(self) -> int:
@@ -73,7 +62,7 @@ class ImageStore:
         """All images; a copy if the store is some rows of a larger tensor, or streamed."""
         if self.rows is None and isinstance(self.pixels, Tensor):
             return self.pixels
-        return self.take(torch.arange(len(self), device=self.device))
+        return self.take(torch.arange(len(self)))
 
     @property
     def is_streamed(self) -> bool:
@@ -93,8 +82,8 @@ class ImageStore:
 
     @property
     def device(self) -> torch.device:
-        """Where the images are."""
-        return self.pixels.device
+        """Where labels and batches are, and all pixels unless they are streamed."""
+        return self.labels.device
 
     @property
     def is_labelled(self) -> bool:
@@ -103,50 +92,44 @@ class ImageStore:
 
     def _own(self, rows: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
         """Rows of ``pixels`` from rows of the store."""
-        rows = rows.to(self.device)
-        return rows if self.rows is None else self.rows[rows]
+        return rows.cpu() if self.rows is None else self.rows[rows.cpu()]
 
     def take(self, rows: Int[Tensor, " rows"]) -> UInt8[Tensor, "rows channels height width"]:
         """The images of some rows, as a new tensor."""
-        return self.pixels[self._own(rows)]
+        return self.pixels[self._own(rows)].to(self.device)
 
     def in_batches(
-        self, order: Iterable[Int[Tensor, " batch"]], size: int
+        self, order: Iterable[Int[Tensor, " batch"]]
     ) -> Iterable[UInt8[Tensor, "batch channels height width"]]:
         """The images of many batches of rows; streamed images are decoded ahead of time.
 
-        Args:
-            order: the rows of each batch. The result can be iterated over as often as ``order``.
-            size: largest number of rows in a batch.
+        The result can be iterated over as often as ``order``.
         """
         if isinstance(self.pixels, StreamedPixels):
-            return ImageStream(self.pixels, _Mapped(self._own, order), size)
-        return _Mapped(self.take, order)
+            rows = MappedOrder(lambda rows: self._own(rows).tolist(), order)
+            return ImageStream(self.pixels, rows, self.device)
+        return MappedOrder(self.take, order)
 
     def to(self, device: torch.device | str) -> ImageStore:
         """The same images on another device; streamed images are moved there after decoding."""
         if torch.empty(0, device=device).device == self.device:
             return self
         labels = self.labels.to(device)
-        if isinstance(self.pixels, StreamedPixels):
-            rows = None if self.rows is None else self.rows.to(device)
-            return replace(self, pixels=self.pixels.to(device), labels=labels, rows=rows)
+        if self.is_streamed:
+            return replace(self, labels=labels)
         return replace(self, pixels=self.images.to(device), labels=labels, rows=None)
 
     def subset(self, rows: Int[Tensor, " rows"]) -> ImageStore:
         """The images of some rows, in that order; it shares this store's pixels."""
-        rows = rows.to(self.device)
-        ids = None if self.ids is None else self.ids[rows.cpu().numpy()]
+        rows = rows.cpu()
+        ids = None if self.ids is None else self.ids[rows.numpy()]
         return replace(self, labels=self.labels[rows], rows=self._own(rows), ids=ids)
 
     def resized(self, image_size: int) -> ImageStore:
         """The images scaled to fit their shorter side, and cropped at the centre.
 
-        Args:
-            image_size: pixels along both sides of the new images, at least 1.
-
         Returns:
-            The images in the new size; the same store if they already have it.
+            Square images of that many pixels a side; the same store if they already have it.
 
         Example:
             >>> images = torch.zeros(2, 3, 48, 32, dtype=torch.uint8)
@@ -159,10 +142,10 @@ class ImageStore:
         channels, height, width = self.image_shape
         if (height, width) == (image_size, image_size):
             return self
-        shape = (len(self), channels, image_size, image_size)
+        shape = len(self), channels, image_size, image_size
         pixels = torch.empty(shape, dtype=torch.uint8, device=self.device)
         at_once = max(1, _VALUES_AT_ONCE // (channels * height * width))
-        for rows in torch.arange(len(self), device=self.device).split(at_once):
+        for rows in torch.arange(len(self)).split(at_once):
             images = self.take(rows).float()
             bicubic = transforms.InterpolationMode.BICUBIC
             scaled = transforms.resize(images, [image_size], bicubic, antialias=True)
@@ -171,11 +154,7 @@ class ImageStore:
         return replace(self, pixels=pixels, rows=None)
 
     def require_labels(self, purpose: str) -> None:
-        """Raise a ``ValueError`` if the class of an image is unknown; it says what needs them all.
-
-        Args:
-            purpose: what needs the classes, for the message.
-        """
+        """Raise a ``ValueError`` if the class of an image is unknown; it names the purpose."""
         unknown = int((self.labels == UNLABELLED).sum())
         if unknown:
             raise ValueError(
@@ -193,17 +172,6 @@ class ImageStore:
         return self.subset(rows)
 
 
-@dataclass(frozen=True)
-class _Mapped:
-    """A function of each batch of rows, on demand, as often as the order is iterated over."""
-
-    function: Callable[[Tensor], Tensor]
-    order: Iterable[Tensor]
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return map(self.function, self.order)
-
-
 def store_from_arrays(
     images: NDArray[np.generic],
     labels: NDArray[np.generic],
@@ -217,9 +185,6 @@ def store_from_arrays(
             numbers from 0 to 255, or floating-point numbers from 0 to 1.
         labels: one whole number per image; any values, which become the names of classes.
         name: name of the images in tables and messages.
-
-    Returns:
-        A store whose labels are counted from 0, and whose ids are the numbers of the images.
 
     Raises:
         ValueError: if shapes do not match, there are no images, or values are NaN, infinite or

@@ -11,7 +11,6 @@ import pytest
 from PIL import Image
 from runs.same_run import PowerCut, assert_same_run, cut_power_at
 
-from bayescl_lab.images import streaming
 from bayescl_lab.runs.exporting import run_embeddings
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.alpha import pair_columns
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning
 
 
 @pytest.fixture
-def streamed(settings, tmp_path, monkeypatch):
+def streamed(settings, tmp_path):
     """Settings of a run on a folder of JPEGs, 60 of two classes, that are streamed."""
     generator = np.random.default_rng(0)
     for number in range(60):
@@ -32,7 +31,6 @@ def streamed(settings, tmp_path, monkeypatch):
         place.mkdir(parents=True, exist_ok=True)
         pixels = generator.integers(0, 256, (12, 10 + number % 3, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(place / f"{number:02}.jpg")
-    monkeypatch.setattr(streaming, "_TASK_IMAGES", 4)
     return replace(
         settings,
         data=str(tmp_path / "photos"),

@@ -20,13 +20,7 @@ MEASURES = {"linear": "top-1, %", "linear_top5": "top-5, %", SECONDS: "seconds p
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure as printed in the paper.
-
-    Attributes:
-        value: the figure, accuracies in percent.
-        spread: the paper's figure after "±", if any.
-        note: what is wrong with the figure, if anything.
-    """
+    """A figure as printed in the paper, in percent; what stands after "±", and what is wrong."""
 
     value: float
     spread: float | None = None
@@ -117,13 +111,6 @@ class PaperTable:
             },
         )
 
-    def offered(self, size: str) -> dict[str, tuple[str, ...]]:
-        """The data sets and losses to choose from at a size; no losses if it does not vary them."""
-        return {
-            "datasets": tuple(dict.fromkeys(cell.settings.data for cell in self.cells(size))),
-            "losses": self.losses if len(self.losses) > 1 else (),
-        }
-
 
 def measure_title(measure: str) -> str:
     """The title of a measure for readers.
@@ -161,20 +148,9 @@ def figures_of(table: str, note: str = "") -> dict[frozenset[str], PaperFigure]:
     return figures
 
 
-def _two_classes(size: str, _: str) -> list[Variation]:
-    """Two classes of every data set; two of the digits come to 250 training images."""
-    batch_size = 64 if size == "smoke" else 256
-    return [({"N": str(2 * batch_size - 2)}, {"batch_size": batch_size, "two_classes": True})]
-
-
-def _batches(*_: str) -> list[Variation]:
-    """Every N; a batch of B images gives N = 2 B - 2."""
-    return [({"N": str(2 * size - 2)}, {"batch_size": size}) for size in (16, 32, 64, 128, 256)]
-
-
-def _hardness(*_: str) -> list[Variation]:
-    """Every beta; the other hyper-parameters are the authors'."""
-    return [({"beta": f"{beta:.1f}"}, {"beta": beta}) for beta in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)]
+def _batches(*sizes: int, **changes: Any) -> list[Variation]:
+    """Batches of these sizes; B images give every anchor N = 2 B - 2 negatives."""
+    return [({"N": str(2 * size - 2)}, {"batch_size": size, **changes}) for size in sizes]
 
 
 def _priors(_: str, data: str) -> list[Variation]:
@@ -184,10 +160,7 @@ def _priors(_: str, data: str) -> list[Variation]:
 
 
 def _short(size: str, _: str) -> list[Variation]:
-    """The probe that costs least and few epochs.
-
-    Those suffice: the median leaves out the first epoch, which warms up.
-    """
+    """The probe that costs least, and few epochs: the median leaves out the first, a warm-up."""
     return [({}, {"epochs": 2 if size == "rehearsal" else 5, "linear_protocol": "fast"})]
 
 
@@ -207,7 +180,8 @@ TABLES: dict[str, PaperTable] = {
                 tiny-imagenet 97.0     96.0     94.0 99.0±0.26
                 """
             ),
-            variations=_two_classes,
+            # Two of the digits come to 250 training images.
+            variations=lambda size, _: _batches(64 if size == "smoke" else 256, two_classes=True),
             remarks=(
                 "The paper does not say which two classes it drew. Here a fixed seed draws them, "
                 "the same for every loss and run.",
@@ -250,7 +224,7 @@ TABLES: dict[str, PaperTable] = {
             ),
             DATASETS[:2],
             (BASELINE, SUBJECT),
-            _batches,
+            lambda *_: _batches(16, 32, 64, 128, 256),
             remarks=(
                 "With the batch also the number of steps changes, and the noise of each: not all "
                 "of a difference is due to N.",
@@ -271,7 +245,9 @@ TABLES: dict[str, PaperTable] = {
             ),
             DATASETS[:2],
             (SUBJECT,),
-            _hardness,
+            lambda *_: [
+                ({"beta": f"{beta:.1f}"}, {"beta": beta}) for beta in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+            ],
         ),
         PaperTable(
             "prior",
