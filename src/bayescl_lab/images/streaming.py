@@ -40,7 +40,7 @@ def decoding_workers(processes: int = 1) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class StreamedPixels(Dataset[Tensor]):
+class StreamedPixels:
     """Image files that behave like one uint8 tensor, without keeping pixels in memory.
 
     Attributes:
@@ -109,8 +109,8 @@ class ImageStream:
         self, pixels: StreamedPixels, order: Iterable[list[int]], device: torch.device
     ) -> None:
         self._pixels, self._order, self._device = pixels, order, device
-        self._loader: DataLoader[Tensor] | None = None
-        self._decoded: Iterator[Tensor] = iter(())
+        self._loader: DataLoader[Tensor | str] | None = None
+        self._decoded: Iterator[Tensor | str] = iter(())
 
     def __iter__(self) -> Iterator[UInt8[Tensor, "batch channels height width"]]:
         """Yield the images of each batch.
@@ -123,9 +123,9 @@ class ImageStream:
                 self._loader = self._started()
             self._decoded = iter(self._loader)
             while (images := next(self._decoded, None)) is not None:
+                if isinstance(images, str):
+                    raise ValueError(images)  # noqa: TRY004
                 yield images.to(self._device, non_blocking=True)
-        except ValueError as error:  # a worker's message ends with its own error
-            raise ValueError(str(error).strip().rpartition("ValueError: ")[2]) from None
         except RuntimeError as error:
             if "DataLoader worker" not in str(error):
                 raise
@@ -138,11 +138,11 @@ class ImageStream:
         """Stop the workers, even if a pass is under way; the next pass starts new ones."""
         self._loader, self._decoded = None, iter(())
 
-    def _started(self) -> DataLoader[Tensor]:
+    def _started(self) -> DataLoader[Tensor | str]:
         """The loader that decodes ahead; its workers start with its first pass."""
         workers = self._pixels.workers
         return DataLoader(
-            self._pixels,
+            _Decoder(self._pixels),
             sampler=self._order,
             batch_size=None,
             num_workers=workers,
@@ -151,3 +151,16 @@ class ImageStream:
             pin_memory=self._device.type == "cuda",
             generator=torch.Generator(),  # otherwise it draws from the global one
         )
+
+
+@dataclass(frozen=True)
+class _Decoder(Dataset["Tensor | str"]):
+    """A worker's job. A complaint is returned, since a worker's exception carries a traceback."""
+
+    pixels: StreamedPixels
+
+    def __getitem__(self, rows: list[int]) -> Tensor | str:
+        try:
+            return self.pixels[rows]
+        except ValueError as error:
+            return str(error)
