@@ -25,13 +25,9 @@ _VALUES_AT_ONCE = 2**24
 class Normalization(nn.Module):
     """Scale pixel values to mean 0 and standard deviation 1 in every channel.
 
-    Mean and deviation are measured on the given images and are part of ``state_dict``. If they have
-    more than 2^28 pixel values (1,783 colour images of 224 x 224), evenly spaced images with that
-    many values are measured.
-
-    Args:
-        images: the images to measure, normally all training images. They are measured in parts, so
-            they may be in a file and larger than memory.
+    Mean and deviation are measured on the given images, in parts, and are part of ``state_dict``.
+    If they have more than 2^28 pixel values (1,783 colour images of 224 x 224), evenly spaced
+    images with that many values are measured.
     """
 
     mean: Float[Tensor, "1 channels 1 1"]
@@ -73,8 +69,7 @@ class AffineNoise(nn.Module):
     of the image's side, scales 0.85 to 1.15, and noise a standard deviation of 0.15, in units of
     the range of pixel values. Other strengths scale all of these.
 
-    Args:
-        strength: how much views differ from their image, in [0, 5]; 0 leaves images unchanged.
+    ``strength`` lies in [0, 5]; 0 leaves images unchanged.
     """
 
     def __init__(self, strength: float = 1.0) -> None:
@@ -91,15 +86,7 @@ class AffineNoise(nn.Module):
     def forward(
         self, images: UInt8[Tensor, "batch channels height width"], *, seed: int
     ) -> Float[Tensor, "batch channels height width"]:
-        """Draw one view of each image.
-
-        Args:
-            images: pixel values, 0 to 255.
-            seed: the same seed gives the same views.
-
-        Returns:
-            Views with values around [0, 1]; noise may exceed the interval.
-        """
+        """Draw one view of each image, with values around [0, 1]; the seed fixes the draw."""
         pixels = images.float() / 255
         with seeded(seed, images.device):
             moved: Tensor = self.affine(pixels)

@@ -55,15 +55,7 @@ class SimCLRAugmentation(nn.Module):
     def forward(
         self, images: UInt8[Tensor, "batch channels height width"], *, seed: int
     ) -> Float[Tensor, "batch channels size size"]:
-        """Draw one view of each image.
-
-        Args:
-            images: pixel values, 0 to 255.
-            seed: fixes the draw; the same seed gives the same views.
-
-        Returns:
-            Views with values in [0, 1].
-        """
+        """Draw one view of each image, with values in [0, 1]; the seed fixes the draw."""
         batch, _, height, width = images.shape
         parameters = draw_view_parameters(batch, height, width, strength=self.strength, seed=seed)
         return self.apply_parameters(images, parameters)

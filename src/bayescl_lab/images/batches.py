@@ -34,13 +34,6 @@ class EpochOrder:
         seed: the seed of the run.
         rank: number of this device.
         num_ranks: number of devices; it must divide ``batch_size``.
-
-    Attributes:
-        epoch: the current epoch.
-        begin: number of the batch that iteration begins with.
-
-    Raises:
-        ValueError: if there are fewer images than a batch holds.
     """
 
     def __init__(
@@ -57,7 +50,7 @@ class EpochOrder:
         self.rank = rank
         self.num_ranks = num_ranks
         self.epoch = 0
-        self.begin = 0
+        self.begin = 0  # number of the batch that iteration begins with
 
     def set_epoch(self, epoch: int) -> None:
         """Switch to the order of another epoch; Lightning calls this at the start of each."""

@@ -66,16 +66,11 @@ def read_headers(files: Sequence[Path]) -> tuple[dict[Path, Header], Reasons]:
 
 
 def common_format(headers: Sequence[Header], image_size: int | None = None) -> ImageFormat:
-    """The format for all images.
+    """The format for all images, grey only if every image is.
 
-    Args:
-        headers: headers of the images, at least one.
-        image_size: the side of square images. Default: images of a single size of at most 512
-            pixels keep it; others become squares whose side is the most frequent shorter side, at
-            most 224 pixels.
-
-    Returns:
-        The format; grey only if every image is.
+    They become squares of side ``image_size``. Default: images of a single size of at most 512
+    pixels keep it; others become squares whose side is the most frequent shorter side, at most 224
+    pixels.
 
     Example:
         >>> common_format([Header(32, 32, True), Header(32, 48, False)])
@@ -97,19 +92,11 @@ def common_format(headers: Sequence[Header], image_size: int | None = None) -> I
 def decode_into(
     pixels: NDArray[np.uint8], files: Sequence[Path], wanted: ImageFormat, threads: int
 ) -> Reasons:
-    """Decode files into the first rows of an array.
+    """Decode files into the first rows of an array, and return those that could not be read.
 
     An image of another size is scaled to cover the target and cropped at the centre. Palettes and
-    CMYK are converted to RGB, transparency is dropped, and 16 bits become 8.
-
-    Args:
-        pixels: ``[files, channels, height, width]``; rows after the readable images are undefined.
-        files: image files.
-        wanted: format of the images.
-        threads: number of threads that decode.
-
-    Returns:
-        The files that could not be read; the others fill the first rows, in order.
+    CMYK are converted to RGB, transparency is dropped, and 16 bits become 8. Rows after the
+    readable images are undefined.
     """
 
     def decode_row(row: int) -> None:

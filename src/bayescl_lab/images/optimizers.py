@@ -41,11 +41,6 @@ class Lars(torch.optim.SGD):
     large learning rates train all layers evenly. If either norm is 0, the factor is 1. Biases and
     the scales of normalisation are left to plain SGD without decay.
 
-    Args:
-        parameters: the parameters.
-        lr: learning rate.
-        weight_decay: :math:`\lambda`.
-
     Reference:
         You et al., "Large Batch Training of Convolutional Networks", 2017.
     """
@@ -89,11 +84,6 @@ def warm_up_and_cosine(step: int, *, warmup_steps: int, total_steps: int) -> flo
 
     It depends only on the step. Torch's ``SequentialLR`` multiplies rates step by step, so they
     differ in their last digits and rise again after the last step.
-
-    Args:
-        step: steps taken so far.
-        warmup_steps: number of warm-up steps; 0 starts at the peak.
-        total_steps: steps of the whole run; more than ``warmup_steps``.
 
     Example:
         >>> [warm_up_and_cosine(step, warmup_steps=2, total_steps=4) for step in range(5)]

@@ -78,9 +78,6 @@ def map_pixels(path: Path) -> tuple[UInt8[Tensor, "images channels height width"
     """The memory-mapped pixels of a ``.npy`` file, and the notes beside it.
 
     Writing to the pixels does not change the file.
-
-    Raises:
-        ValueError: if a file cannot be read, or the two do not belong together.
     """
     try:
         pixels = np.load(path, mmap_mode="c", allow_pickle=False)

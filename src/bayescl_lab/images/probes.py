@@ -7,7 +7,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from bayescl.axes import Float, Tensor
-from bayescl.checks import check_choice
 from bayescl.diagnostics import in_eval_mode
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.images.datasets import ImageParts
@@ -65,11 +64,7 @@ def run_probes(
     Returns:
         Accuracy by probe, in [0, 1], and under ``<probe>_spread`` the standard deviation over
         the draws of each few-label probe.
-
-    Raises:
-        ValueError: if the images have no labels.
     """
-    check_choice("linear_protocol", linear_protocol, ("fast", "paper"))
     data = _features(model, parts)
     fewest = int(data.train_labels.bincount(minlength=data.num_classes).min())
     scores = {}
@@ -90,11 +85,7 @@ def run_probes(
 
 
 def knn_score(model: SimCLR, parts: ImageParts) -> float:
-    """Evaluate an encoder with only the k-NN probe, which is fast enough to use during training.
-
-    Raises:
-        ValueError: if there are no labels.
-    """
+    """Evaluate an encoder with only the k-NN probe, which is fast enough to use during training."""
     return knn_probe(_features(model, parts))
 
 
@@ -121,9 +112,6 @@ def extract_features(
         store: the images, on the model's device.
         batch_size: images per forward call; affects the result only by rounding. Default: 1024, or
             fewer where images have more than 32 x 32 pixels: as many pixels as 1024 such images.
-
-    Returns:
-        One feature per image, in float32, on the store's device.
     """
     if batch_size is None:
         _, height, width = store.image_shape
@@ -150,14 +138,8 @@ def augmented_linear_probe(
     1e-6 and evaluated after the last epoch on plain images. The authors report the best epoch on
     the test images instead, which can only be higher.
 
-    Args:
-        model: the encoder and its augmentation; its mode is restored afterwards.
-        train: images whose labels the layer learns from, on the model's device.
-        evaluation: images to evaluate on.
-        epochs: passes over the training images.
-        batch_size: images per step; the last batch of an epoch may be smaller.
-        learning_rate: of Adam; the authors take 1e-2 for STL10.
-        seed: fixes the layer's initial weights, the order of images and their views.
+    The learning rate is that of Adam; the authors take 1e-2 for STL10. The seed fixes the layer's
+    initial weights, the order of images and their views.
     """
     with in_eval_mode(model):
         features = extract_features(model, evaluation)

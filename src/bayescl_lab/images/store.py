@@ -186,10 +186,6 @@ def store_from_arrays(
         labels: one whole number per image; any values, which become the names of classes.
         name: name of the images in tables and messages.
 
-    Raises:
-        ValueError: if shapes do not match, there are no images, or values are NaN, infinite or
-            out of range.
-
     Example:
         >>> import numpy as np
         >>> store = store_from_arrays(np.zeros((4, 8, 8)), np.array([3, 5, 3, 5]))

@@ -30,9 +30,8 @@ _Batch = TypeVar("_Batch", covariant=True)
 def decoding_workers(processes: int = 1) -> int:
     """Default number of decoding workers: one less than the number of usable cores, at least 1.
 
-    Args:
-        processes: processes on this machine that share the cores. A process started by
-            :mod:`multiprocessing` has siblings and uses one worker.
+    Several ``processes`` on this machine may share the cores. A process started by
+    :mod:`multiprocessing` has siblings and uses one worker.
     """
     if multiprocessing.parent_process() is not None:
         return 1
@@ -98,11 +97,6 @@ class ImageStream:
     Each pass iterates over ``order`` anew; only one pass may run at a time. Workers start with the
     first pass and end with this object. Each decodes up to two batches ahead, as those of a
     ``DataLoader`` do.
-
-    Args:
-        pixels: where the images are.
-        order: the rows of each batch.
-        device: where to move the images.
     """
 
     def __init__(

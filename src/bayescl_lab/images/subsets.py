@@ -79,9 +79,6 @@ def chosen_classes(
     These are names, as a sequence or comma-separated, or a number of classes to draw; a larger
     number includes the classes of a smaller one.
 
-    Raises:
-        ValueError: if a name is unknown or there are fewer than two, or more than there are.
-
     Example:
         >>> chosen_classes(("airplane", "bird", "ship"), "ship,airplane")
         ('airplane', 'ship')

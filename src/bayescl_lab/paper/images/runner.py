@@ -11,7 +11,7 @@ from typing import Any
 from bayescl_lab.compare.summary import SPREAD, mean_and_spread
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.paper.images.request import TableRequest
-from bayescl_lab.paper.images.sizes import PROTOCOL, UNSTATED
+from bayescl_lab.paper.images.sizes import DATA
 from bayescl_lab.paper.images.tables import SECONDS, PaperTable
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.run import KIND, ImageRun, train_images
@@ -169,7 +169,7 @@ def summary_of(
         rows.append(
             {"keys": dict(cell.keys), "measures": measures, "paper": paper, "settings": settings}
         )
-    remarks = [*table.remarks, *(UNSTATED if request.size == "paper" else ())]
+    remarks = [*table.remarks, *(DATA["unstated"] if request.size == "paper" else ())]
     if request.size == "paper" and not comparable:
         said = [] if request.epochs is None else [f"{request.epochs} epochs"]
         if request.max_train_images is not None:
@@ -180,7 +180,7 @@ def summary_of(
         "title": table.title,
         "in_paper": table.label,
         "size": request.size,
-        "protocol": PROTOCOL[request.size],
+        "protocol": DATA["protocol"][request.size],
         "is_comparable": comparable,
         "seeds": list(seeds),
         "spread": SPREAD,
