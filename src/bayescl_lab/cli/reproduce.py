@@ -90,7 +90,7 @@ def command(
         if table == ALL:
             reproduce_tables(tables, request, folder, finished=_show, **options)
         else:
-            _show(reproduce_table(*tables, request, folder, **options), folder)
+            _show(reproduce_table(tables[0], request, folder, **options), folder)
     return 0
 
 

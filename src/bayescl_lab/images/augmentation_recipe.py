@@ -66,7 +66,8 @@ class SimCLRAugmentation(nn.Module):
     ) -> Float[Tensor, "batch channels size size"]:
         """The views for given parameters."""
         device, has_colours = images.device, images.shape[1] == 3
-        size = images.shape[2:] if self.size is None else (self.size, self.size)
+        height, width = images.shape[2:]
+        size = (height, width) if self.size is None else (self.size, self.size)
         boxes, is_mirrored, jitter, sigma = (
             getattr(parameters, name).to(device, non_blocking=True)
             for name in ("boxes", "is_mirrored", "jitter", "sigma")

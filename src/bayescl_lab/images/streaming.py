@@ -66,7 +66,9 @@ class StreamedPixels:
         """``[images, channels, height, width]``."""
         return torch.Size((len(self), *self.format))
 
-    def __getitem__(self, rows: Sequence[int]) -> UInt8[Tensor, "rows channels height width"]:
+    def __getitem__(
+        self, rows: Sequence[int] | Tensor
+    ) -> UInt8[Tensor, "rows channels height width"]:
         """Decode the images of some rows, in threads unless this is a worker.
 
         Raises:

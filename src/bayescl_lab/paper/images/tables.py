@@ -96,12 +96,10 @@ class PaperTable:
 
     def _variations(self, size: str, data: str) -> list[Variation]:
         """What else the table varies on a data set."""
-        if self.name in ("binary", "negatives"):
-            batch_sizes, others = (16, 32, 64, 128, 256), {}
-            if self.name == "binary":  # two of the digits come to 250 training images
-                batch_sizes, others = (64 if size == "smoke" else 256,), {"two_classes": True}
-            # B images give every anchor N = 2 B - 2 negatives.
-            return [({"N": str(2 * b - 2)}, {"batch_size": b, **others}) for b in batch_sizes]
+        if self.name == "binary":  # two of the digits come to 250 training images
+            return _batches(64 if size == "smoke" else 256, two_classes=True)
+        if self.name == "negatives":
+            return _batches(16, 32, 64, 128, 256)
         if self.name == "hardness":
             betas = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
             return [({"beta": f"{beta:.1f}"}, {"beta": beta}) for beta in betas]
@@ -129,6 +127,11 @@ class PaperTable:
                 if size == "paper" and place <= {*words, measure}
             },
         )
+
+
+def _batches(*sizes: int, **changes: Any) -> list[Variation]:
+    """Batches of these sizes; B images give every anchor N = 2 B - 2 negatives."""
+    return [({"N": str(2 * size - 2)}, {"batch_size": size, **changes}) for size in sizes]
 
 
 def measure_title(measure: str) -> str:
