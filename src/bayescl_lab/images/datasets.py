@@ -200,19 +200,18 @@ def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
         )
     if is_train.all() or not is_train.any():
         raise ValueError(f"{path}: is_train must leave images for both parts")
-    train, test = (torch.from_numpy(part.nonzero()[0]) for part in (is_train, ~is_train))
-    return store.subset(train), store.subset(test)
+    mask = torch.from_numpy(is_train)
+    return store.subset(mask), store.subset(~mask)
 
 
 def _split(store: ImageStore) -> tuple[ImageStore, ImageStore]:
     """Split images in two, each class alike; those without a label stay in the first part."""
-    is_labelled = store.labels != UNLABELLED
-    labelled = is_labelled.nonzero().squeeze(1)
+    labelled = (store.labels != UNLABELLED).nonzero().squeeze(1)
     if len(labelled) == 0:
         raise ValueError(f"{store.name}: a validation part needs labels, the images have none")
     train, evaluation = stratified_split(store.labels[labelled], share=TRAIN_SHARE, seed=SEED)
     if len(train) == 0 or len(evaluation) == 0:
         raise ValueError(f"{store.name}: {len(labelled)} images are too few to split")
-    is_held_out = torch.zeros_like(is_labelled)
+    is_held_out = torch.zeros_like(store.labels, dtype=torch.bool)
     is_held_out[labelled[evaluation]] = True
-    return store.subset((~is_held_out).nonzero().squeeze(1)), store.subset(labelled[evaluation])
+    return store.subset(~is_held_out), store.subset(is_held_out)

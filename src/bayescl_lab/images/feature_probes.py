@@ -138,13 +138,8 @@ def few_label_probe(
     Raises:
         ValueError: if a class has fewer training images than ``labels_per_class``.
     """
-    chosen = few_label_draws(
-        data.train_labels,
-        num_classes=data.num_classes,
-        labels_per_class=labels_per_class,
-        draws=draws,
-        seed=seed,
-    )
+    counts = {"num_classes": data.num_classes, "labels_per_class": labels_per_class}
+    chosen = few_label_draws(data.train_labels, **counts, draws=draws, seed=seed)
     train_features, features = data.standardised()
     weights = train_features.shape[1] * data.num_classes
     at_once = max(1, min(PROBLEMS_AT_ONCE, WEIGHTS_AT_ONCE // weights))

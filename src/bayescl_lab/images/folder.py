@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import shutil
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from bayescl.axes import Tensor
 from bayescl_lab._cores import usable_cores, usable_memory
 from bayescl_lab.images.decoding import SUFFIXES, common_format, decode_into, read_headers
-from bayescl_lab.images.pixel_files import Notes, cache_folder, map_pixels, write_pixels
+from bayescl_lab.images.pixel_files import Notes, cached, map_pixels, write_pixels
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.images.streaming import StreamedPixels, decoding_workers
 
@@ -38,7 +37,6 @@ of the cache folder's free space."""
 FilesByClass = dict[str, list[Path]]
 """The image files of each class folder, in order; those of unknown class are ``unlabeled``."""
 
-_VERSION = 3  # of how files become pixels
 _NAMED = 3  # files that a remark names
 
 
@@ -215,7 +213,7 @@ def _pixels(
     """The pixels of the readable files, decoded, mapped or streamed, and notes for remarks."""
     array = None
     if len(files) >= CACHE_FROM:
-        array = cache_folder() / f"{folder.resolve().name}-{_key(folder, files, image_size)}.npy"
+        array = cached(folder, files, f"{image_size or 'own'}.npy")
         if loader != "stream" and array.is_file():
             return map_pixels(array)
     headers, unreadable = read_headers(files)
@@ -255,14 +253,3 @@ def _is_too_large(size: int, array: Path | None) -> bool:
         existing = next(place for place in array.parents if place.is_dir())
         room = min(room, shutil.disk_usage(existing).free)
     return size > LARGEST_SHARE * room
-
-
-def _key(folder: Path, files: list[Path], image_size: int | None) -> str:
-    """A key that changes whenever a file is added, removed, renamed or modified."""
-    digest = hashlib.sha256(f"{_VERSION} {image_size} {folder.resolve()}".encode())
-    begin = len(str(folder))
-    for path in files:
-        status = path.stat()
-        line = f"\n{str(path)[begin:]} {status.st_size} {status.st_mtime_ns}"
-        digest.update(line.encode())
-    return digest.hexdigest()[:16]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,27 @@ CACHE_VARIABLE = "BAYESCL_CACHE"
 Notes = dict[str, Any]
 """What a reader wants to know beside the pixels, as JSON has it."""
 
+_VERSION = 3  # of how files become pixels
+
 
 def cache_folder() -> Path:
     """Folder of decoded images: ``$BAYESCL_CACHE``, or ``bayescl`` in the user's cache folder."""
     if os.environ.get(CACHE_VARIABLE):
         return Path(os.environ[CACHE_VARIABLE])
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayescl"
+
+
+def cached(folder: Path, files: Iterable[Path], what: str) -> Path:
+    """Where to keep what is made of a folder's files.
+
+    It is another place whenever a file is added, removed, renamed or modified.
+    """
+    digest = hashlib.sha256(f"{_VERSION} {folder.resolve()}".encode())
+    for path in files:
+        status = path.stat()
+        name = str(path)[len(str(folder)) :]
+        digest.update(f"\n{name} {status.st_size} {status.st_mtime_ns}".encode())
+    return cache_folder() / f"{folder.resolve().name}-{digest.hexdigest()[:16]}-{what}"
 
 
 def write_pixels(

@@ -119,17 +119,14 @@ class ImageStore:
             return replace(self, labels=labels)
         return replace(self, pixels=self.images.to(device), labels=labels, rows=None)
 
-    def subset(self, rows: Int[Tensor, " rows"]) -> ImageStore:
-        """The images of some rows, in that order; it shares this store's pixels."""
-        rows = rows.cpu()
+    def subset(self, rows: Tensor) -> ImageStore:
+        """The images of some rows, in that order, or of a mask; it shares this store's pixels."""
+        rows = (rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows).cpu()
         ids = None if self.ids is None else self.ids[rows.numpy()]
         return replace(self, labels=self.labels[rows], rows=self._own(rows), ids=ids)
 
     def resized(self, image_size: int) -> ImageStore:
-        """The images scaled to fit their shorter side, and cropped at the centre.
-
-        Returns:
-            Square images of that many pixels a side; the same store if they already have it.
+        """The images scaled to fit their shorter side, and cropped to a square at the centre.
 
         Example:
             >>> images = torch.zeros(2, 3, 48, 32, dtype=torch.uint8)
@@ -164,12 +161,10 @@ class ImageStore:
 
     def labelled(self) -> ImageStore:
         """The images whose class is known; a ``ValueError`` if there are none."""
-        if self.is_labelled:
-            return self
-        rows = (self.labels != UNLABELLED).nonzero().squeeze(1)
-        if len(rows) == 0:
+        known = self.labels != UNLABELLED
+        if not known.any():
             raise ValueError(f"{self.name}: the images have no labels")
-        return self.subset(rows)
+        return self if known.all() else self.subset(known)
 
 
 def store_from_arrays(

@@ -111,7 +111,7 @@ def only_classes(store: ImageStore, classes: Sequence[str]) -> ImageStore:
     # The last entry serves the images without a label, whose index is -1.
     table = torch.tensor([*(position.get(name, -1) for name in store.class_names), -1])
     labels = table.to(store.device)[store.labels]
-    rows = (labels >= 0).nonzero().squeeze(1)
-    if len(rows) == 0:
+    kept = labels >= 0
+    if not kept.any():
         raise ValueError(f"{store.name}: there are no images of {', '.join(classes)}")
-    return replace(store.subset(rows), labels=labels[rows], class_names=tuple(classes))
+    return replace(store.subset(kept), labels=labels[kept], class_names=tuple(classes))
