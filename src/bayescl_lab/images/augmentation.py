@@ -9,11 +9,12 @@ import math
 
 import kornia.augmentation as kornia
 import torch
-from jaxtyping import UInt8
 from torch import nn
 
 from bayescl.axes import Float, Tensor
 from bayescl_lab._randomness import seeded
+from bayescl_lab.images.encoders import Views
+from bayescl_lab.images.pixel_files import Pixels
 from bayescl_lab.images.store import ImageStore
 
 MEASURED_VALUES = 2**28
@@ -51,9 +52,7 @@ class Normalization(nn.Module):
         self.register_buffer("mean", mean.float().view(1, -1, 1, 1))
         self.register_buffer("deviation", deviation.float().view(1, -1, 1, 1))
 
-    def forward(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch channels height width"]:
+    def forward(self, images: Views) -> Views:
         """Normalise images with values in [0, 1]."""
         return (images - self.mean) / self.deviation
 
@@ -83,9 +82,7 @@ class AffineNoise(nn.Module):
             p=1.0,
         )
 
-    def forward(
-        self, images: UInt8[Tensor, "batch channels height width"], *, seed: int
-    ) -> Float[Tensor, "batch channels height width"]:
+    def forward(self, images: Pixels, *, seed: int) -> Views:
         """Draw one view of each image, with values around [0, 1]; the seed fixes the draw."""
         pixels = images.float() / 255
         with seeded(seed, images.device):

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from jaxtyping import UInt8
 from kornia.filters import gaussian_blur2d
 from torch import nn
 from torchvision.transforms.v2.functional import rgb_to_grayscale
 
 from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl_lab.images.encoders import Views
+from bayescl_lab.images.pixel_files import Pixels
 
-Images = Float[Tensor, "batch channels height width"]
 Factor = Float[Tensor, " batch"]
-Operation = Callable[[Images, Factor], Images]
+Operation = Callable[[Views, Factor], Views]
 
 CROP_AREA, CROP_RATIO = 0.08, (3 / 4, 4 / 3)
 """Smallest share of the area that a crop keeps, at strength 1, and its width over its height."""
@@ -52,18 +52,14 @@ class SimCLRAugmentation(nn.Module):
         self.strength = strength
         self.size = size
 
-    def forward(
-        self, images: UInt8[Tensor, "batch channels height width"], *, seed: int
-    ) -> Float[Tensor, "batch channels size size"]:
+    def forward(self, images: Pixels, *, seed: int) -> Views:
         """Draw one view of each image, with values in [0, 1]; the seed fixes the draw."""
         batch, _, height, width = images.shape
         parameters = draw_view_parameters(batch, height, width, strength=self.strength, seed=seed)
         return self.apply_parameters(images, parameters)
 
     @torch.no_grad()
-    def apply_parameters(
-        self, images: UInt8[Tensor, "batch channels height width"], parameters: ViewParameters
-    ) -> Float[Tensor, "batch channels size size"]:
+    def apply_parameters(self, images: Pixels, parameters: ViewParameters) -> Views:
         """The views for given parameters."""
         device, has_colours = images.device, images.shape[1] == 3
         height, width = images.shape[2:]
@@ -178,7 +174,7 @@ def _crop_boxes(
 
 
 def resized_crop(
-    images: Images,
+    images: Views,
     boxes: Int[Tensor, "batch 4"],
     size: tuple[int, int],
     is_mirrored: Bool[Tensor, " batch"],
@@ -212,23 +208,23 @@ def _resize_matrix(
     return weight / weight.sum(dim=2, keepdim=True)
 
 
-def adjust_brightness(images: Images, factor: Factor) -> Images:
+def adjust_brightness(images: Views, factor: Factor) -> Views:
     """Multiply pixel values by a factor."""
     return (images * factor[:, None, None, None]).clamp_(0.0, 1.0)
 
 
-def adjust_contrast(images: Images, factor: Factor) -> Images:
+def adjust_contrast(images: Views, factor: Factor) -> Views:
     """Move pixel values away from the image's mean grey value, or towards it."""
     grey = rgb_to_grayscale(images) if images.shape[1] == 3 else images
     return _blend(images, grey.mean(dim=(1, 2, 3), keepdim=True), factor)
 
 
-def adjust_saturation(images: Images, factor: Factor) -> Images:
+def adjust_saturation(images: Views, factor: Factor) -> Views:
     """Move the colours of RGB images away from their grey value, or towards it."""
     return _blend(images, rgb_to_grayscale(images), factor)
 
 
-def adjust_hue(images: Images, factor: Factor) -> Images:
+def adjust_hue(images: Views, factor: Factor) -> Views:
     """Rotate the hue of RGB images by a number of turns."""
     red, green, blue = images.unbind(dim=1)
     value, low = images.amax(dim=1), images.amin(dim=1)
@@ -248,7 +244,7 @@ def adjust_hue(images: Images, factor: Factor) -> Images:
     return out
 
 
-def gaussian_blur(images: Images, sigma: Factor) -> Images:
+def gaussian_blur(images: Views, sigma: Factor) -> Views:
     """Blur with a kernel of 3 by 3 pixels; images one pixel high or wide are unchanged."""
     if min(images.shape[2:]) < 2:
         return images
@@ -256,7 +252,7 @@ def gaussian_blur(images: Images, sigma: Factor) -> Images:
 
 
 def _change_rows(
-    images: Images, chosen: Bool[Tensor, " batch"], change: Operation, factor: Factor
+    images: Views, chosen: Bool[Tensor, " batch"], change: Operation, factor: Factor
 ) -> None:
     """Change the chosen images in place; which they are is on the CPU, so no GPU is waited for."""
     rows = chosen.nonzero().squeeze(1)
@@ -265,6 +261,6 @@ def _change_rows(
         images.index_copy_(0, rows, change(images.index_select(0, rows), factor[rows]))
 
 
-def _blend(images: Images, other: Tensor, factor: Factor) -> Images:
+def _blend(images: Views, other: Tensor, factor: Factor) -> Views:
     """``factor`` times the images plus ``1 - factor`` times the other."""
     return torch.lerp(other.expand_as(images), images, factor[:, None, None, None]).clamp_(0.0, 1.0)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
-from jaxtyping import UInt8
 
 from bayescl.axes import Int, Tensor
 from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab.images.pixel_files import Pixels
 from bayescl_lab.images.store import ImageStore
 from bayescl_lab.images.streaming import ImageStream
 
@@ -17,7 +17,7 @@ from bayescl_lab.images.streaming import ImageStream
 class ImageBatch(NamedTuple):
     """Some images and their labels; and the labels that the loss may know, -1 for the others."""
 
-    images: UInt8[Tensor, "batch channels height width"]
+    images: Pixels
     labels: Int[Tensor, " batch"]
     known: Int[Tensor, " batch"] | None = None
 

@@ -185,10 +185,8 @@ def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
     names = array_names(path)
     if missing := {"images", "labels"}.difference(names):
         raise ValueError(f"{path} lacks the array {' and '.join(sorted(missing))}")
-    arrays = {
-        name: read_array(path, name, dimensions=dimensions[name])
-        for name in dimensions.keys() & names
-    }
+    given = {name: allowed for name, allowed in dimensions.items() if name in names}
+    arrays = {name: read_array(path, name, dimensions=given[name]) for name in given}
     store = store_from_arrays(arrays["images"], arrays["labels"], name=path.name)
     if "is_train" not in arrays:
         return _split(store)

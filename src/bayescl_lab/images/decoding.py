@@ -55,14 +55,9 @@ class ImageFormat(NamedTuple):
 
 def read_headers(files: Sequence[Path]) -> tuple[dict[Path, Header], Reasons]:
     """The headers of files that are images, read without their pixels, and the other files."""
-    headers: dict[Path, Header] = {}
-    reasons: Reasons = {}
-    for path, result in zip(files, _in_threads(_header, files, usable_cores()), strict=True):
-        if isinstance(result, Header):
-            headers[path] = result
-        else:
-            reasons[path] = result
-    return headers, reasons
+    results = list(zip(files, _in_threads(_header, files), strict=True))
+    headers = {path: result for path, result in results if isinstance(result, Header)}
+    return headers, {path: result for path, result in results if isinstance(result, str)}
 
 
 def common_format(headers: Sequence[Header], image_size: int | None = None) -> ImageFormat:
@@ -90,7 +85,10 @@ def common_format(headers: Sequence[Header], image_size: int | None = None) -> I
 
 
 def decode_into(
-    pixels: NDArray[np.uint8], files: Sequence[Path], wanted: ImageFormat, threads: int
+    pixels: NDArray[np.uint8],
+    files: Sequence[Path],
+    wanted: ImageFormat,
+    threads: int | None = None,
 ) -> Reasons:
     """Decode files into the first rows of an array, and return those that could not be read.
 
@@ -115,7 +113,7 @@ def decode_into(
 
 
 def _in_threads(
-    function: Callable[[_Task], _Result], tasks: Sequence[_Task], threads: int
+    function: Callable[[_Task], _Result], tasks: Sequence[_Task], threads: int | None = None
 ) -> Iterator[_Result | str]:
     """Results in order, or why a file cannot be read. Pillow releases the interpreter lock."""
 
@@ -126,7 +124,7 @@ def _in_threads(
             return _reason(error)
 
     blocks = [tasks[begin : begin + _BLOCK] for begin in range(0, len(tasks), _BLOCK)]
-    with warnings.catch_warnings(), ThreadPoolExecutor(threads) as pool:
+    with warnings.catch_warnings(), ThreadPoolExecutor(threads or usable_cores()) as pool:
         warnings.filterwarnings("ignore", module="PIL")  # of damage that is told otherwise
         for results in pool.map(lambda block: list(map(attempt, block)), blocks):
             yield from results

@@ -12,6 +12,9 @@ from torchvision.ops import Conv2dNormActivation
 
 from bayescl.axes import Float, Tensor
 
+Views = Float[Tensor, "images channels height width"]
+"""Images with values around [0, 1], or normalised."""
+
 SMALL_IMAGE = 64
 """Pixels along the shorter side up to which a ResNet gets the stem for small images."""
 
@@ -48,9 +51,7 @@ class SmallConvEncoder(nn.Module):
         )
         self.feature_dim = 4 * width
 
-    def forward(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch features"]:
+    def forward(self, images: Views) -> Float[Tensor, "batch features"]:
         """Features of normalised images, each at least 0."""
         features: Tensor = self.layers(images)
         return features
@@ -109,9 +110,7 @@ class TorchvisionEncoder(nn.Module):
                 "another image_size or encoder"
             ) from None
 
-    def forward(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch features"]:
+    def forward(self, images: Views) -> Float[Tensor, "batch features"]:
         """Features of normalised images."""
         features: Tensor = self.network(images)
         return features

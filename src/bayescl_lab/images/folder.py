@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl.axes import Tensor
-from bayescl_lab._cores import usable_cores, usable_memory
+from bayescl_lab._cores import usable_memory
 from bayescl_lab.images.decoding import SUFFIXES, common_format, decode_into, read_headers
 from bayescl_lab.images.pixel_files import Notes, cached, map_pixels, write_pixels
 from bayescl_lab.images.store import UNLABELLED, ImageStore
@@ -231,7 +231,7 @@ def _pixels(
         return {"images": len(files) - len(unreadable), "left_out": left_out, "resized": resized}
 
     def fill(pixels: NDArray[np.uint8]) -> Notes:
-        unreadable.update(decode_into(pixels, list(headers), wanted, usable_cores()))
+        unreadable.update(decode_into(pixels, list(headers), wanted))
         return notes()
 
     shape = (len(headers), *wanted)

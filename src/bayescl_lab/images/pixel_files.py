@@ -22,6 +22,9 @@ from bayescl_lab._files import open_atomically, write_atomically
 CACHE_VARIABLE = "BAYESCL_CACHE"
 """The environment variable that names the folder of decoded images."""
 
+Pixels = UInt8[Tensor, "images channels height width"]
+"""Images with values from 0 to 255."""
+
 Notes = dict[str, Any]
 """What a reader wants to know beside the pixels, as JSON has it."""
 
@@ -90,7 +93,7 @@ def write_pixels(
         raise ValueError(said) from None
 
 
-def map_pixels(path: Path) -> tuple[UInt8[Tensor, "images channels height width"], Notes]:
+def map_pixels(path: Path) -> tuple[Pixels, Notes]:
     """The memory-mapped pixels of a ``.npy`` file, and the notes beside it.
 
     Writing to the pixels does not change the file.

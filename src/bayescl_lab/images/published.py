@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bayescl_lab._cores import usable_cores
 from bayescl_lab._downloads import data_folder, extract_archive, verify_file
 from bayescl_lab.images import catalog
 from bayescl_lab.images.decoding import ImageFormat, decode_into
@@ -47,7 +46,7 @@ class RawImages(NamedTuple):
         if self.blocks:
             np.concatenate(self.blocks, out=pixels)
         wanted = ImageFormat(3, self.side, self.side)
-        for path, reason in decode_into(pixels, self.files, wanted, usable_cores()).items():
+        for path, reason in decode_into(pixels, self.files, wanted).items():
             raise ValueError(f"{path} is damaged: {reason}")
         notes = {name: getattr(self, name) for name in ("train", "labels", "class_names")}
         return {"images": len(pixels), **notes}

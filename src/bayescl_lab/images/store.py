@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
 from numpy.typing import NDArray
 
 from bayescl.axes import Int, Tensor
 from bayescl.checks import check_count
+from bayescl_lab.images.pixel_files import Pixels
 from bayescl_lab.images.streaming import ImageStream, MappedOrder, StreamedPixels
 
 UNLABELLED = -1
@@ -36,7 +36,7 @@ class ImageStore:
         ids: id of each image in the data set: its file in a folder, or its number; None if unknown.
     """
 
-    pixels: UInt8[Tensor, "pixels channels height width"] | StreamedPixels
+    pixels: Pixels | StreamedPixels
     labels: Int[Tensor, " images"]
     class_names: tuple[str, ...]
     name: str = "images"
@@ -58,7 +58,7 @@ class ImageStore:
         return len(self.pixels if self.rows is None else self.rows)
 
     @property
-    def images(self) -> UInt8[Tensor, "images channels height width"]:
+    def images(self) -> Pixels:
         """All images; a copy if the store is some rows of a larger tensor, or streamed."""
         if self.rows is None and isinstance(self.pixels, Tensor):
             return self.pixels
@@ -94,13 +94,11 @@ class ImageStore:
         """Rows of ``pixels`` from rows of the store."""
         return rows.cpu() if self.rows is None else self.rows[rows.cpu()]
 
-    def take(self, rows: Int[Tensor, " rows"]) -> UInt8[Tensor, "rows channels height width"]:
+    def take(self, rows: Int[Tensor, " rows"]) -> Pixels:
         """The images of some rows, as a new tensor."""
         return self.pixels[self._own(rows)].to(self.device)
 
-    def in_batches(
-        self, order: Iterable[Int[Tensor, " batch"]]
-    ) -> Iterable[UInt8[Tensor, "batch channels height width"]]:
+    def in_batches(self, order: Iterable[Int[Tensor, " batch"]]) -> Iterable[Pixels]:
         """The images of many batches of rows; streamed images are decoded ahead of time.
 
         The result can be iterated over as often as ``order``.

@@ -12,7 +12,6 @@ from typing import Generic, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
@@ -20,6 +19,7 @@ from bayescl.axes import Int, Tensor
 from bayescl.checks import check_count
 from bayescl_lab._cores import usable_cores
 from bayescl_lab.images.decoding import ImageFormat, decode_into
+from bayescl_lab.images.pixel_files import Pixels
 
 _START = "fork" if sys.platform == "linux" else None
 """How workers start. Spawned workers would each import torch first."""
@@ -66,9 +66,7 @@ class StreamedPixels:
         """``[images, channels, height, width]``."""
         return torch.Size((len(self), *self.format))
 
-    def __getitem__(
-        self, rows: Sequence[int] | Tensor
-    ) -> UInt8[Tensor, "rows channels height width"]:
+    def __getitem__(self, rows: Sequence[int] | Tensor) -> Pixels:
         """Decode the images of some rows, in threads unless this is a worker.
 
         Raises:
@@ -76,7 +74,7 @@ class StreamedPixels:
         """
         files = [self.folder / os.fsdecode(name) for name in self.names[np.asarray(rows)]]
         pixels = np.empty((len(files), *self.format), np.uint8)
-        threads = usable_cores() if get_worker_info() is None else 1
+        threads = None if get_worker_info() is None else 1
         for path, reason in decode_into(pixels, files, self.format, threads).items():
             raise ValueError(f"cannot read {path}: {reason}")
         return torch.from_numpy(pixels)
@@ -108,7 +106,7 @@ class ImageStream:
         self._loader: DataLoader[Tensor | str] | None = None
         self._decoded: Iterator[Tensor | str] = iter(())
 
-    def __iter__(self) -> Iterator[UInt8[Tensor, "batch channels height width"]]:
+    def __iter__(self) -> Iterator[Pixels]:
         """Yield the images of each batch.
 
         Raises:
