@@ -162,10 +162,7 @@ def test_many_damaged_images_are_counted_and_too_many_are_refused(tmp_path):
     ("counts", "message"),
     [
         ({"ant": 0}, r"holds no images \(\.bmp, "),
-        (
-            {"ant": 1, ".": 1},
-            r"both in class folders \(ant, ...\) and beside them \(000.png",
-        ),
+        ({"ant": 1, ".": 1}, r"both in class folders \(ant, ...\) and beside them \(000.png"),
         ({"train/ant": 1, "test/bee": 1}, r"test has classes that .*train lacks: bee"),
         ({"train/ant": 1, "test": 1}, "one of train and test has no class folders"),
         ({"train/ant": 1}, "1 images are too few to split"),

@@ -7,13 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from bayescl_lab.images.optimizers import (
-    MOMENTUM,
-    OPTIMIZERS,
-    TRUST,
-    Lars,
-    warm_up_and_cosine,
-)
+from bayescl_lab.images.optimizers import MOMENTUM, OPTIMIZERS, TRUST, Lars, warm_up_and_cosine
 
 
 def network(seed: int = 0) -> nn.Sequential:

@@ -80,10 +80,7 @@ class StoreBatches:
     """
 
     def __init__(
-        self,
-        store: ImageStore,
-        sampler: EpochOrder,
-        known: Int[Tensor, " images"] | None = None,
+        self, store: ImageStore, sampler: EpochOrder, known: Int[Tensor, " images"] | None = None
     ) -> None:
         self.store = store
         self.sampler = sampler

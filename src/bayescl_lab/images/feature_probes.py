@@ -155,12 +155,7 @@ def few_label_probe(
 
 
 def few_label_draws(
-    labels: Int[Tensor, " train"],
-    *,
-    num_classes: int,
-    labels_per_class: int,
-    draws: int,
-    seed: int,
+    labels: Int[Tensor, " train"], *, num_classes: int, labels_per_class: int, draws: int, seed: int
 ) -> Int[Tensor, "draws chosen"]:
     """Rows of ``labels_per_class`` images of every class, drawn several times without repetition.
 

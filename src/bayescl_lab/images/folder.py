@@ -41,11 +41,7 @@ _NAMED = 3  # files that a remark names
 
 
 def load_folder(
-    folder: Path,
-    *,
-    image_size: int | None = None,
-    loader: str = "auto",
-    workers: int | None = None,
+    folder: Path, *, image_size: int | None = None, loader: str = "auto", workers: int | None = None
 ) -> tuple[ImageStore, ImageStore | None, tuple[str, ...]]:
     """Load the images of a folder; see :func:`find_parts` for its form.
 

@@ -52,9 +52,7 @@ def cached(folder: Path, files: Iterable[Path], what: str) -> Path:
 
 
 def write_pixels(
-    path: Path,
-    shape: tuple[int, int, int, int],
-    fill: Callable[[NDArray[np.uint8]], Notes],
+    path: Path, shape: tuple[int, int, int, int], fill: Callable[[NDArray[np.uint8]], Notes]
 ) -> None:
     """Write a ``.npy`` file of pixels and a ``.json`` file of notes, completely or not at all.
 

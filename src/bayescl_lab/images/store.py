@@ -166,10 +166,7 @@ class ImageStore:
 
 
 def store_from_arrays(
-    images: NDArray[np.generic],
-    labels: NDArray[np.generic],
-    *,
-    name: str = "arrays",
+    images: NDArray[np.generic], labels: NDArray[np.generic], *, name: str = "arrays"
 ) -> ImageStore:
     """Make an image store from arrays of images and labels, after checking them.
 
