@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -16,7 +17,6 @@ from bayescl_lab.images.encoders import Views
 from bayescl_lab.images.pixel_files import Pixels
 
 Factor = Float[Tensor, " batch"]
-Operation = Callable[[Views, Factor], Views]
 
 CROP_AREA, CROP_RATIO = 0.08, (3 / 4, 4 / 3)
 """Smallest share of the area that a crop keeps, at strength 1, and its width over its height."""
@@ -68,8 +68,8 @@ class SimCLRAugmentation(nn.Module):
             getattr(parameters, name).to(device, non_blocking=True)
             for name in ("boxes", "is_mirrored", "jitter", "sigma")
         )
-        changes: list[Operation] = [adjust_brightness, adjust_contrast]
-        changes += [adjust_saturation, adjust_hue] if has_colours else []
+        changes = (adjust_brightness, adjust_contrast, adjust_saturation, adjust_hue)
+        changes = changes if has_colours else changes[:2]
         # bfloat16 would leave pixels 8 bits in the products, and fewer after the jitter.
         with torch.autocast(device.type, enabled=False):
             views = resized_crop(images.float() / 255, boxes, size, is_mirrored)
@@ -79,7 +79,7 @@ class SimCLRAugmentation(nn.Module):
                     _change_rows(views, chosen, change, jitter[:, number])
             if has_colours:
                 _change_rows(
-                    views, parameters.is_grey, lambda part, _: rgb_to_grayscale(part, 3), sigma
+                    views, parameters.is_grey, partial(rgb_to_grayscale, num_output_channels=3)
                 )
             _change_rows(views, parameters.is_blurred, gaussian_blur, sigma)
         return views
@@ -252,13 +252,14 @@ def gaussian_blur(images: Views, sigma: Factor) -> Views:
 
 
 def _change_rows(
-    images: Views, chosen: Bool[Tensor, " batch"], change: Operation, factor: Factor
+    images: Views, chosen: Bool[Tensor, " batch"], change: Callable[..., Views], *factor: Factor
 ) -> None:
     """Change the chosen images in place; which they are is on the CPU, so no GPU is waited for."""
     rows = chosen.nonzero().squeeze(1)
     if len(rows):
         rows = rows.to(images.device, non_blocking=True)
-        images.index_copy_(0, rows, change(images.index_select(0, rows), factor[rows]))
+        own = (values[rows] for values in factor)
+        images.index_copy_(0, rows, change(images.index_select(0, rows), *own))
 
 
 def _blend(images: Views, other: Tensor, factor: Factor) -> Views:

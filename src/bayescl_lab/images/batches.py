@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -22,35 +23,37 @@ class ImageBatch(NamedTuple):
     known: Int[Tensor, " batch"] | None = None
 
 
+@dataclass(eq=False)
 class EpochOrder:
     """A sampler that yields the rows of whole batches, in the order of the current epoch.
 
     Images that do not fill a batch are left out, different ones in each epoch. Several devices
     share the same batches, so their number does not change the order.
 
-    Args:
+    Attributes:
         size: number of images.
         batch_size: images per batch of all devices, at most ``size``.
         seed: the seed of the run.
         rank: number of this device.
         num_ranks: number of devices; it must divide ``batch_size``.
+        epoch: the current epoch.
+        begin: number of the batch that iteration begins with.
     """
 
-    def __init__(
-        self, size: int, batch_size: int, seed: int, *, rank: int = 0, num_ranks: int = 1
-    ) -> None:
-        if size < batch_size:
+    size: int
+    batch_size: int
+    seed: int
+    rank: int = 0
+    num_ranks: int = 1
+    epoch: int = 0
+    begin: int = 0
+
+    def __post_init__(self) -> None:
+        if self.size < self.batch_size:
             raise ValueError(
                 f"batch_size must be at most the number of training images, "
-                f"got {batch_size} for {size} images"
+                f"got {self.batch_size} for {self.size} images"
             )
-        self.size = size
-        self.batch_size = batch_size
-        self.seed = seed
-        self.rank = rank
-        self.num_ranks = num_ranks
-        self.epoch = 0
-        self.begin = 0  # number of the batch that iteration begins with
 
     def set_epoch(self, epoch: int) -> None:
         """Switch to the order of another epoch; Lightning calls this at the start of each."""

@@ -96,10 +96,6 @@ def load_images(
         loader: how a folder is read, see :func:`~bayescl_lab.images.folder.load_folder`.
         loader_workers: processes that decode streamed images.
 
-    Raises:
-        ValueError: if the name is unknown, the data are missing or damaged, or do not have the
-            chosen classes or labels.
-
     Example:
         >>> parts = load_images("digits")
         >>> len(parts.train), len(parts.evaluation), parts.train.image_shape

@@ -33,9 +33,6 @@ class SmallConvEncoder(nn.Module):
         channels: channels of the images.
         width: channels of the first block; the later ones have twice and four times as many.
         stride: stride of the first convolution; 2 costs a quarter, for images of 16 pixels or more.
-
-    Attributes:
-        feature_dim: length of a feature, ``4 * width``.
     """
 
     def __init__(self, channels: int = 1, width: int = 32, stride: int = 1) -> None:
@@ -72,12 +69,6 @@ class TorchvisionEncoder(nn.Module):
             layer, such as "resnet18".
         channels: channels of the images.
         image_size: pixels along the shorter side of the training images; decides the stem.
-
-    Attributes:
-        feature_dim: length of a feature.
-
-    Raises:
-        ValueError: if there is no such network, or it has no linear classifier.
 
     Example:
         >>> TorchvisionEncoder("resnet18", channels=3, image_size=32).feature_dim
@@ -137,11 +128,7 @@ def _replace_first_convolution(network: nn.Module, channels: int) -> None:
 
 @torch.no_grad()
 def feature_dim_of(encoder: nn.Module, image_shape: tuple[int, int, int]) -> int:
-    """The feature length of any encoder: its ``feature_dim``, or found with two images.
-
-    Raises:
-        ValueError: if the encoder does not turn a batch of images into one row per image.
-    """
+    """The feature length of any encoder: its ``feature_dim``, or found with two images."""
     own = getattr(encoder, "feature_dim", None)
     if own is not None:
         return int(own)
@@ -149,9 +136,9 @@ def feature_dim_of(encoder: nn.Module, image_shape: tuple[int, int, int]) -> int
     parameter = next(encoder.parameters(), torch.empty(()))
     features = encoder.eval()(torch.zeros(2, *image_shape, device=parameter.device))
     encoder.train(training)
-    if not isinstance(features, torch.Tensor) or features.ndim != 2 or len(features) != 2:
-        found = list(features.shape) if isinstance(features, torch.Tensor) else type(features)
-        raise ValueError(f"encoder must turn 2 images into [2, features], got {found}")
+    if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != 2:
+        got = list(features.shape) if isinstance(features, Tensor) else type(features)
+        raise ValueError(f"encoder must turn 2 images into [2, features], got {got}")
     return features.shape[1]
 
 
@@ -160,11 +147,6 @@ class ProjectionHead(nn.Module):
 
     The loss compares its outputs. Probes and users take the encoder's features instead, since the
     head discards information that the loss does not need.
-
-    Args:
-        feature_dim: length of a feature.
-        hidden_dim: width of the hidden layer.
-        embedding_dim: length of an embedding.
     """
 
     def __init__(self, feature_dim: int, hidden_dim: int = 256, embedding_dim: int = 128) -> None:

@@ -95,30 +95,19 @@ def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> flo
 def linear_probe(data: ProbeData) -> TopScore:
     """Accuracy of a linear classifier trained on all training labels.
 
-    A softmax regression on standardised features; nothing in it is random.
-
-    See Also:
-        :func:`~bayescl_lab.images.probes.augmented_linear_probe`, the protocol of the paper;
-        :func:`few_label_probe`, which still tells losses apart when these saturate.
+    A softmax regression on standardised features; nothing in it is random. The paper's protocol is
+    :func:`~bayescl_lab.images.probes.augmented_linear_probe`.
     """
     train_features, features = data.standardised()
+    rows, labels = train_features[None], data.train_labels[None]
     weight, bias = fit_softmax_regression(
-        train_features[None],
-        data.train_labels[None],
-        num_classes=data.num_classes,
-        inverse_penalty=0.1,
+        rows, labels, num_classes=data.num_classes, inverse_penalty=0.1
     )
     return top_score(features @ weight[0] + bias[0], data.labels)
 
 
 def top_score(logits: Float[Tensor, "rows classes"], labels: Int[Tensor, " rows"]) -> TopScore:
-    """Score the logits of a classifier, which are larger for more probable classes.
-
-    Example:
-        >>> logits = torch.tensor([[3.0, 2.0, 1.0, 0.5, 0.4, 0.3]]).expand(4, -1)
-        >>> top_score(logits, torch.tensor([0, 1, 4, 5]))
-        TopScore(top_1=0.25, top_5=0.75)
-    """
+    """Score the logits of a classifier, which are larger for more probable classes."""
     top_1 = (logits.argmax(dim=1) == labels).double().mean().item()
     if logits.shape[1] <= TOP:
         return TopScore(top_1, None)
@@ -134,9 +123,6 @@ def few_label_probe(
     The labelled images are drawn ``draws`` times, and a softmax regression is fitted to each draw.
     Draws depend only on ``seed`` and the labels, so encoders are compared on the same ones.
     Features are standardised over all training images, without labels.
-
-    Raises:
-        ValueError: if a class has fewer training images than ``labels_per_class``.
     """
     counts = {"num_classes": data.num_classes, "labels_per_class": labels_per_class}
     chosen = few_label_draws(data.train_labels, **counts, draws=draws, seed=seed)
@@ -157,11 +143,7 @@ def few_label_probe(
 def few_label_draws(
     labels: Int[Tensor, " train"], *, num_classes: int, labels_per_class: int, draws: int, seed: int
 ) -> Int[Tensor, "draws chosen"]:
-    """Rows of ``labels_per_class`` images of every class, drawn several times without repetition.
-
-    Raises:
-        ValueError: if a class has fewer rows than ``labels_per_class``.
-    """
+    """Rows of ``labels_per_class`` images of every class, drawn anew for each of the ``draws``."""
     generator = torch.Generator().manual_seed(seed)
     columns = []
     for label in range(num_classes):
@@ -187,13 +169,8 @@ def fit_softmax_regression(
 
     Each problem minimises :math:`C \sum_r \mathrm{CE}_r + \tfrac12 \lVert W \rVert^2`, as
     scikit-learn's ``LogisticRegression`` does; the bias is not penalised. The problems are
-    independent, so L-BFGS on their sum solves them all at once.
-
-    Args:
-        features: the rows of each problem, standardised. Not differentiated.
-        labels: the class of each row, in [0, num_classes).
-        num_classes: number of classes.
-        inverse_penalty: :math:`C`, positive; larger values fit the labels more closely.
+    independent, so L-BFGS on their sum solves them all at once. Larger values of
+    :math:`C`, ``inverse_penalty``, fit the labels more closely.
 
     Returns:
         Weight and bias of each problem; ``features @ weight + bias`` are the classes' logits.

@@ -55,8 +55,7 @@ def load_folder(
 
     Args:
         folder: where the images are.
-        image_size: side in pixels to which all images are resized; default: see
-            :func:`~bayescl_lab.images.decoding.common_format`.
+        image_size: see :func:`~bayescl_lab.images.decoding.common_format`.
         loader: "memory" decodes all images once; "stream" decodes them on each access; "auto"
             streams if the pixels are not in the cache and would take more than half of the memory
             or of the cache folder's free space.
@@ -66,9 +65,6 @@ def load_folder(
     Returns:
         Training images, test images if the folder has a test part, and one line for each kind of
         image left out, changed, or without a label.
-
-    Raises:
-        ValueError: if there are no readable images, or the parts' classes do not match.
     """
     parts = find_parts(folder)
     files = [path for part in parts for paths in part.values() for path in paths]
@@ -139,10 +135,6 @@ def find_parts(folder: Path) -> list[FilesByClass]:
     The folder holds images in one subfolder per class or without subfolders, or a folder ``train``
     and optionally ``test`` (or ``val``) of that form. A folder ``unlabeled`` beside class folders
     holds images of unknown class. Hidden files and other files are skipped.
-
-    Raises:
-        ValueError: if there are no images, images lie both in class folders and beside them, only
-            one part is labelled, or the test part has a class that training lacks.
     """
     train_folder = folder / TRAIN_FOLDER
     if not train_folder.is_dir():

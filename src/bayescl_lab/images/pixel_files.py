@@ -56,14 +56,8 @@ def write_pixels(
 ) -> None:
     """Write a ``.npy`` file of pixels and a ``.json`` file of notes, completely or not at all.
 
-    Args:
-        path: the ``.npy`` file to make.
-        shape: ``[images, channels, height, width]``.
-        fill: writes the pixels and returns the notes; under ``"images"`` how many images there
-            are, which may be fewer than expected: the rest of the file is not used.
-
-    Raises:
-        ValueError: if the disk is full or not writable.
+    ``fill`` writes the pixels and returns the notes; under ``"images"`` how many images there are,
+    which may be fewer than expected: the rest of the file is not used.
     """
     size = math.prod(shape)
     try:

@@ -56,9 +56,6 @@ def load_published(name: str) -> tuple[ImageStore, ImageStore]:
     """Load the training and test images of a published data set from the data folder.
 
     The pixels are decoded beside the archive once, to a file that later calls map into memory.
-
-    Raises:
-        ValueError: if the data set is missing or damaged, or the disk is full.
     """
     path = data_folder() / name / "pixels.npy"
     if not path.is_file():

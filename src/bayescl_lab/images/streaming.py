@@ -67,11 +67,7 @@ class StreamedPixels:
         return torch.Size((len(self), *self.format))
 
     def __getitem__(self, rows: Sequence[int] | Tensor) -> Pixels:
-        """Decode the images of some rows, in threads unless this is a worker.
-
-        Raises:
-            ValueError: if one of them cannot be read.
-        """
+        """Decode the images of some rows, in threads unless this is a worker."""
         files = [self.folder / os.fsdecode(name) for name in self.names[np.asarray(rows)]]
         pixels = np.empty((len(files), *self.format), np.uint8)
         threads = None if get_worker_info() is None else 1
@@ -107,11 +103,7 @@ class ImageStream:
         self._decoded: Iterator[Tensor | str] = iter(())
 
     def __iter__(self) -> Iterator[Pixels]:
-        """Yield the images of each batch.
-
-        Raises:
-            ValueError: if an image cannot be read, or a worker was killed.
-        """
+        """Yield the images of each batch; a ``ValueError`` says which cannot be read."""
         try:
             if self._loader is None:
                 self._loader = self._started()

@@ -23,9 +23,6 @@ def unpacked_tables(folder: Path) -> Path | None:
     ``save_to_disk`` writes them, with a column ``image`` or ``img`` of encoded images, and perhaps
     ``label`` or ``fine_label``. Parts are told by the names ``train`` and ``test`` (or
     ``validation``) of files or folders. The files are written to the cache folder once.
-
-    Raises:
-        ValueError: if a table cannot be read or has no images.
     """
     patterns = ("*.parquet", "*/*.parquet", "*.arrow", "*/*.arrow")
     tables = sorted(table for pattern in patterns for table in folder.glob(pattern))
