@@ -104,11 +104,11 @@ def test_autocast_and_channels_last_change_features_by_rounding_alone():
     assert (rounded.float() - plain).norm() < 0.02 * plain.norm()
 
 
-@pytest.mark.parametrize("size", [4, 5, 8, 15, 32])
 @pytest.mark.parametrize("channels", [1, 3])
-def test_the_encoder_takes_images_of_any_small_size(size, channels):
+def test_the_encoder_takes_images_of_any_small_size(channels):
     encoder = SmallConvEncoder(channels, width=4)
-    assert encoder(torch.rand(2, channels, size, size)).shape == (2, encoder.feature_dim)
+    for size in (4, 5, 8, 15, 32):
+        assert encoder(torch.rand(2, channels, size, size)).shape == (2, encoder.feature_dim)
 
 
 def test_features_do_not_depend_on_the_rest_of_the_batch_in_eval_mode():
