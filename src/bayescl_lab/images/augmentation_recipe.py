@@ -86,27 +86,16 @@ class SimCLRAugmentation(nn.Module):
 
 
 class ViewParameters(NamedTuple):
-    """The parameters of one view of each image, on the CPU.
+    """The parameters of one view of each image, on the CPU."""
 
-    Attributes:
-        boxes: first row, first column, height and width of the crop.
-        is_mirrored: whether the image is mirrored.
-        is_jittered: whether colours are changed.
-        jitter_order: the order of brightness 0, contrast 1, saturation 2 and hue 3.
-        jitter: factor of each, where 1 changes nothing; for hue, the shift in turns.
-        is_grey: whether the image is converted to grey.
-        is_blurred: whether the image is blurred.
-        sigma: standard deviation of the blur in pixels.
-    """
-
-    boxes: Int[Tensor, "batch 4"]
+    boxes: Int[Tensor, "batch 4"]  # first row, first column, height and width of the crop
     is_mirrored: Bool[Tensor, " batch"]
     is_jittered: Bool[Tensor, " batch"]
-    jitter_order: Int[Tensor, "batch 4"]
-    jitter: Float[Tensor, "batch 4"]
+    jitter_order: Int[Tensor, "batch 4"]  # of brightness 0, contrast 1, saturation 2 and hue 3
+    jitter: Float[Tensor, "batch 4"]  # factors, where 1 changes nothing; of hue, a shift in turns
     is_grey: Bool[Tensor, " batch"]
     is_blurred: Bool[Tensor, " batch"]
-    sigma: Float[Tensor, " batch"]
+    sigma: Float[Tensor, " batch"]  # standard deviation of the blur in pixels
 
 
 def draw_view_parameters(

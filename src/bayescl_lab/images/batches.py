@@ -29,24 +29,15 @@ class EpochOrder:
 
     Images that do not fill a batch are left out, different ones in each epoch. Several devices
     share the same batches, so their number does not change the order.
-
-    Attributes:
-        size: number of images.
-        batch_size: images per batch of all devices, at most ``size``.
-        seed: the seed of the run.
-        rank: number of this device.
-        num_ranks: number of devices; it must divide ``batch_size``.
-        epoch: the current epoch.
-        begin: number of the batch that iteration begins with.
     """
 
-    size: int
-    batch_size: int
+    size: int  # number of images
+    batch_size: int  # images per batch of all devices, at most size
     seed: int
-    rank: int = 0
-    num_ranks: int = 1
+    rank: int = 0  # number of this device
+    num_ranks: int = 1  # number of devices; it must divide batch_size
     epoch: int = 0
-    begin: int = 0
+    begin: int = 0  # number of the batch that iteration begins with
 
     def __post_init__(self) -> None:
         if self.size < self.batch_size:

@@ -33,16 +33,12 @@ TRAIN_SHARE = 0.7
 class ImageParts:
     """Training and evaluation images, without overlap.
 
-    Attributes:
-        train: images for contrastive training; their labels serve only the probes, and may be
-            unknown for some or all.
-        evaluation: images that probes are scored on; None if no image has a label.
-        remarks: one line for each kind of file left out of the data set.
+    Labels of training images serve only the probes, and may be unknown for some or all.
     """
 
     train: ImageStore
-    evaluation: ImageStore | None
-    remarks: tuple[str, ...] = ()
+    evaluation: ImageStore | None  # None if no image has a label
+    remarks: tuple[str, ...] = ()  # one line for each kind of file left out of the data set
 
     @property
     def has_labels(self) -> bool:

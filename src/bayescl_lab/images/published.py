@@ -23,23 +23,14 @@ from bayescl_lab.images.store import UNLABELLED, ImageStore
 
 
 class RawImages(NamedTuple):
-    """A data set as its publisher stores it, before decoding.
+    """A data set as its publisher stores it, before decoding."""
 
-    Attributes:
-        side: height and width.
-        labels: the class of each image, counted from 0, training images first; -1 where unknown.
-        train: number of training images.
-        class_names: one name per class.
-        blocks: pixels of the images, one block after the other.
-        files: the image files instead.
-    """
-
-    side: int
-    labels: list[int]
-    train: int
+    side: int  # height and width
+    labels: list[int]  # counted from 0, training images first; -1 where unknown
+    train: int  # number of training images
     class_names: list[str]
-    blocks: Sequence[NDArray[np.uint8]] = ()
-    files: Sequence[Path] = ()
+    blocks: Sequence[NDArray[np.uint8]] = ()  # pixels, one block of images after the other
+    files: Sequence[Path] = ()  # or the image files instead
 
     def fill(self, pixels: NDArray[np.uint8]) -> Notes:
         """Write the pixels of all images, and return what to keep beside them."""

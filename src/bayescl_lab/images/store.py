@@ -27,21 +27,14 @@ class ImageStore:
     The tensor may be a memory-mapped file, and the store may be only some of its rows, so that a
     subset copies no pixels. Streamed images have no tensor; they are decoded on each access.
 
-    Attributes:
-        pixels: pixel values, 0 to 255, or the files to decode them from.
-        labels: the class of each image, counted from 0; -1 where it is unknown.
-        class_names: one name per class.
-        name: name of the images in tables and messages.
-        rows: the rows of ``pixels`` that are the images; None for all of them.
-        ids: id of each image in the data set: its file in a folder, or its number; None if unknown.
     """
 
     pixels: Pixels | StreamedPixels
-    labels: Int[Tensor, " images"]
+    labels: Int[Tensor, " images"]  # counted from 0; -1 where unknown
     class_names: tuple[str, ...]
-    name: str = "images"
-    rows: Int[Tensor, " images"] | None = None
-    ids: NDArray[np.str_] | None = None
+    name: str = "images"  # in tables and messages
+    rows: Int[Tensor, " images"] | None = None  # of pixels that are the images; None for all
+    ids: NDArray[np.str_] | None = None  # in the data set: files in a folder, or numbers
 
     def __post_init__(self) -> None:
         count = len(self)

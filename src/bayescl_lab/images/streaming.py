@@ -40,19 +40,12 @@ def decoding_workers(processes: int = 1) -> int:
 
 @dataclass(frozen=True, eq=False)
 class StreamedPixels:
-    """Image files that behave like one uint8 tensor, without keeping pixels in memory.
-
-    Attributes:
-        folder: the folder that the names are relative to.
-        names: names of the files, as the file system's bytes.
-        format: format of decoded images.
-        workers: processes that decode batches; 0 decodes in the calling process.
-    """
+    """Image files that behave like one uint8 tensor, without keeping pixels in memory."""
 
     folder: Path
-    names: NDArray[np.bytes_]
+    names: NDArray[np.bytes_]  # of the files, relative to the folder, as the file system's bytes
     format: ImageFormat
-    workers: int = 0
+    workers: int = 0  # processes that decode batches; 0 decodes in the calling process
 
     def __post_init__(self) -> None:
         check_count("workers", self.workers, 0)

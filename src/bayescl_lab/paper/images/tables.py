@@ -29,17 +29,11 @@ class PaperFigure:
 
 @dataclass(frozen=True)
 class Cell:
-    """One row of a table in long form: the varied settings, and the run.
+    """One row of a table in long form: the varied settings, and the run."""
 
-    Attributes:
-        keys: values that identify the cell, by column title; the first is the data set.
-        settings: settings of its runs; the runner sets the seed.
-        paper: the paper's figures by measure; empty if the paper has no such cell.
-    """
-
-    keys: Mapping[str, str]
-    settings: ImageSettings
-    paper: Mapping[str, PaperFigure] = field(default_factory=dict)
+    keys: Mapping[str, str]  # identify the cell, by column title; the first is the data set
+    settings: ImageSettings  # but for the seed
+    paper: Mapping[str, PaperFigure] = field(default_factory=dict)  # by measure, if any
 
     @property
     def name(self) -> str:
@@ -53,33 +47,19 @@ Variation = tuple[dict[str, str], dict[str, Any]]
 
 @dataclass(frozen=True)
 class PaperTable:
-    """One table of the paper: every loss on every data set, with every variation.
+    """One table of the paper: every loss on every data set, with every variation."""
 
-    Attributes:
-        name: as in ``bayescl reproduce NAME``.
-        title: what the table shows.
-        label: the table's label in the paper's source.
-        printed: the paper's figures; see :func:`figures_of`.
-        note: what is wrong with one of them.
-        datasets: the paper's data sets. The size ``smoke`` has scikit-learn's digits instead.
-        losses: the losses; a key of the cells if there are several.
-        measures: measures of a run; see :func:`measure_title`.
-        smoke_seeds: number of seeds at the size ``smoke``; a rehearsal has 1, the paper's size 3.
-        remarks: what a reader must know before comparing the figures.
-        is_timed: whether it measures time, so that runs must not be parallel.
-    """
-
-    name: str
+    name: str  # as in "bayescl reproduce NAME"
     title: str
-    label: str
-    printed: str = ""
-    note: str = ""
-    datasets: Sequence[str] = DATASETS
+    label: str  # in the paper's source
+    printed: str = ""  # the paper's figures; see figures_of
+    note: str = ""  # what is wrong with one of them
+    datasets: Sequence[str] = DATASETS  # the size "smoke" has scikit-learn's digits instead
     losses: Sequence[str] = ("info_nce", "debiased", "hard", "bayesian")
     measures: Sequence[str] = ("linear", "few_label_1")
     smoke_seeds: int = 2
-    remarks: Sequence[str] = ()
-    is_timed: bool = False
+    remarks: Sequence[str] = ()  # what a reader must know before comparing the figures
+    is_timed: bool = False  # then runs must not be parallel
 
     def seeds(self, size: str) -> int:
         """The number of seeds at a size."""
