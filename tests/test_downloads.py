@@ -171,9 +171,7 @@ def test_the_data_folder_is_data_unless_the_environment_says_otherwise(monkeypat
     assert data_folder() == Path("/elsewhere")
 
 
-def test_a_checksum_without_a_known_algorithm_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="checksum must begin with md5: or sha256:, got 'crc"):
-        verify_file(tmp_path, "crc32:0")
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"cannot read .*nowhere: No such file"):
         verify_file(tmp_path / "nowhere", f"md5:{MD5}")
 

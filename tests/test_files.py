@@ -11,7 +11,7 @@ import pytest
 
 from bayescl_lab import _cores
 from bayescl_lab._cores import usable_cores, usable_memory
-from bayescl_lab._files import open_atomically, staged_file, staged_folder, write_atomically
+from bayescl_lab._files import open_atomically, staged_folder, write_atomically
 
 
 @pytest.mark.parametrize(
@@ -35,30 +35,15 @@ def test_a_writer_that_stops_halfway_leaves_what_was_there_before(
     file = tmp_path / "weights.pt"
     file.write_bytes(b"before")
 
-    def through_a_handle() -> None:
+    def write() -> None:
         with open_atomically(file) as opened:
             opened.write(b"half")
             raise stop
 
-    def through_a_path() -> None:
-        with staged_file(file) as staged:
-            staged.write_bytes(b"half")
-            raise stop
-
-    for write in (through_a_handle, through_a_path):
-        with pytest.raises(stop):
-            write()
+    with pytest.raises(stop):
+        write()
     assert file.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [file]
-
-
-def test_nothing_is_at_the_target_before_the_block_ends(tmp_path: Path) -> None:
-    file = tmp_path / "pixels.npy"
-    with staged_file(file) as staged:
-        assert staged.parent == tmp_path  # a move within one file system
-        staged.write_bytes(b"pixels")
-        assert not file.exists()
-    assert file.read_bytes() == b"pixels"
 
 
 def test_a_file_reaches_the_disk_before_it_gets_its_name(
@@ -83,7 +68,7 @@ def test_a_disk_that_refuses_is_named_with_the_target_even_through_two_writers(
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with (
         pytest.raises(OSError, match=r"^cannot write \S*/inner: No space left on device$"),
-        staged_file(outer),
+        open_atomically(outer),
         open_atomically(inner),
     ):
         raise full
