@@ -140,10 +140,13 @@ def run_plan(plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
     runs = Runs(plan, options.runs / f"{plan.name}.jsonl", options.workers)
     record = {**compared(plan, options, runs), **provenance()}
     rows = [
-        [entry["title"], *(mean_text(entry["scores"][name], scale=100) for name in plan.scores)]
+        {
+            "method": entry["title"],
+            **{name: mean_text(entry["scores"][name], scale=100) for name in plan.scores},
+        }
         for entry in record["methods"].values()
     ]
-    print(Table(["method", *plan.scores], rows).markdown())
+    print(Table(rows).markdown())
     options.results.mkdir(parents=True, exist_ok=True)
     as_lines = "".join(json.dumps(line) + "\n" for line in runs.lines)
     write_atomically(options.results / f"{plan.name}.jsonl", as_lines)

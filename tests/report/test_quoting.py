@@ -99,7 +99,7 @@ def test_pages_are_written_only_when_they_are_not_just_checked(tmp_path) -> None
         ("1<!-- quote: value -->", "not enough values"),
         ("1<!-- quote: paired c.json -->", "missing 2 required"),
         ("1<!-- quote: paired a.csv hard n -->", "cannot quote .*is damaged"),
-        ("1<!-- quote: paired c.json soft ndcg@20/mean -->", "there is no 'soft'"),
+        ("1<!-- quote: paired c.json soft ndcg@20/mean -->", "there is nothing at soft"),
         ("<!-- quote: value a.csv error:.2f n=1 -->", "neither a number before it nor an end"),
         ("<!-- quote: probes a.csv -->\n", "neither a number before it nor an end"),
         ("<!-- /quote -->\n", "neither a number before it nor an end"),

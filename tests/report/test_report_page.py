@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from bayescl_lab.cli import main
-from bayescl_lab.report.html import Section, page_of, report_page, section_of, training_readings
+from bayescl_lab.report.figures import training_figure
+from bayescl_lab.report.html import Section, page_of, report_page, section_of
+from bayescl_lab.report.verdicts import runs_below
 from bayescl_lab.runs.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
@@ -120,14 +122,12 @@ def test_the_ranking_table_has_a_page(ranking) -> None:
 
 
 def test_only_runs_of_one_loss_show_their_loss_and_trust_is_shown_where_it_is(tmp_path) -> None:
-    drawn: list[list[str]] = []
     image_run(tmp_path / "one", loss="latent").write_metrics([{"epoch": 1, "loss": 5, "trust": 0}])
     for name in ("latent", "hard"):
         image_run(tmp_path / "two/runs" / name, loss=name)
-    for folder in (tmp_path / "one", tmp_path / "two"):
-        _, names, _ = training_readings(folder)
-        drawn.append(names)
-    assert drawn == [["loss", "trust"], ["knn"]]
+    for folder, names in (("one", ["loss", "trust"]), ("two", ["k-NN"])):
+        axes = training_figure(runs_below(tmp_path / folder)).axes
+        assert [axis.get_ylabel() for axis in axes] == names
     assert "every step was InfoNCE" in " ".join(section_of(tmp_path / "one").lead)
 
 
@@ -164,7 +164,7 @@ def test_whatever_files_hold_is_text(tmp_path) -> None:
                 "result.json": '{"metrics": {"ndcg@20": "x"}, "settings": {"loss": "hard", '
                 '"data": "d", "seed": 0, "evaluate_on": "test"}}'
             },
-            "result.json is damaged: Unknown format code",
+            "result.json is damaged: ValueError Unknown format code",
         ),
         ({"result.json": "[" * 99999}, "result.json is damaged"),
         ({"result.json": '{"summary": {"losses": {}}, "settings": {"data": ""}}'}, "is damaged"),

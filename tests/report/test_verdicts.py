@@ -119,11 +119,16 @@ def test_without_info_nce_the_first_loss_takes_its_place() -> None:
 
 def test_trust_that_stayed_0_is_said_with_its_cost() -> None:
     result = images(info_nce=[0.5, 0.6], latent=[0.5, 0.6])
-    said = comparison_verdict(result, {"latent": [0.0, 0.0]})
+
+    def said_of(*highest: float) -> list[str]:
+        runs = [("latent", [{"epoch": 1, "trust": 0}, {"epoch": 2, "trust": x}]) for x in highest]
+        return comparison_verdict(result, [*runs, ("info_nce", [{"epoch": 1}])])
+
+    said = said_of(0, 0)
     assert said[1].startswith(
         "Latent classes: trust stayed 0, so every step was InfoNCE, at 13.0 times the cost"
     )
-    assert "in 1 of 2 runs" in comparison_verdict(result, {"latent": [0.0, 0.5]})[1]
-    assert len(comparison_verdict(result, {"latent": [0.2, 0.5]})) == 2
+    assert "in 1 of 2 runs" in said_of(0, 0.5)[1]
+    assert len(said_of(0.2, 0.5)) == 2
     (sentence,) = training_verdict("latent", [{"epoch": 1, "trust": 0.0}])
     assert "every step was InfoNCE" in sentence

@@ -17,7 +17,7 @@ from bayescl.losses.hyperparameters import Hyperparameter
 from bayescl_lab.compare.comparison import compare
 from bayescl_lab.compare.images import ImageComparison
 from bayescl_lab.report.figures import comparison_figure
-from bayescl_lab.report.images import comparison_markdown
+from bayescl_lab.report.images import accuracy_table
 from bayescl_lab.runs import losses
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.inspection import inspect_images
@@ -90,7 +90,7 @@ def test_a_new_row_is_trained_compared_plotted_and_inspected_on_images(toy, sett
         (LossSettings("info_nce"), LossSettings(toy, {"power": 2})), seeds=1, shared=settings
     )
     result = compare(comparison, tmp_path / "all")
-    assert f"| {LOSSES[toy].title} |" in comparison_markdown(result)
+    assert f"| {LOSSES[toy].title} |" in accuracy_table(result).markdown()
     assert comparison_figure(result).axes
     run = tmp_path / "all" / "runs" / "power-seed0"
     loss = ImageSettings.from_config(RunFolder.find(run).config()).loss

@@ -27,8 +27,7 @@ from __future__ import annotations
 
 import re
 import shlex
-import string
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +37,13 @@ from bayescl_lab._files import write_atomically
 from bayescl_lab.paper.simulation.frames import fitted_rate
 from bayescl_lab.report.images import accuracy_table, comparison_part
 from bayescl_lab.report.ranking import cell_markdown
-from bayescl_lab.report.tables import Table, origin, paired_differences
+from bayescl_lab.report.tables import Table, paired_differences
 from bayescl_lab.runs.folder import read_json
 
 INLINE = re.compile(r"([\w.+%-]+)(<!-- quote: (.*?) -->)", re.DOTALL)
 BLOCK = re.compile(
     r"^(<!-- quote: ((?:(?!-->).)*?) -->\n).*?^(<!-- /quote -->)$", re.DOTALL | re.MULTILINE
 )
-_MARK = "<!-- quote:"
 
 
 def refresh_pages(paths: Iterable[Path], *, check: bool = False) -> list[Path]:
@@ -85,7 +83,7 @@ def refreshed(text: str, folder: Path) -> str:
         ValueError: if a quote is malformed, or its file is missing or has nothing at its place.
     """
     inline, blocks = len(INLINE.findall(text)), len(BLOCK.findall(text))
-    if inline + blocks != text.count(_MARK) or blocks != text.count("<!-- /quote -->"):
+    if inline + blocks != text.count("<!-- quote:") or blocks != text.count("<!-- /quote -->"):
         raise ValueError("a quote has neither a number before it nor an end after it")
     text = BLOCK.sub(lambda quote: f"{quote[1]}\n{_quoted(quote[2], folder)}\n\n{quote[3]}", text)
     return INLINE.sub(lambda quote: _quoted(quote[3], folder) + quote[2], text)
@@ -94,14 +92,14 @@ def refreshed(text: str, folder: Path) -> str:
 def _quoted(words: str, folder: Path) -> str:
     """The text of a quote."""
     try:
-        name, file, *rest = shlex.split(words)
+        name, file, *arguments = shlex.split(words)
         if name not in QUOTATIONS:
             raise ValueError(f"there is no quotation {name}, only {', '.join(QUOTATIONS)}")
-        found = sorted(folder.glob(file)) if "*" in file else [folder / file]
-        if not found or not found[-1].is_file():
+        files = sorted(folder.glob(file)) if "*" in file else [folder / file]
+        if not files or not files[-1].is_file():
             raise ValueError(f"there is no file {folder / file}")
-        return QUOTATIONS[name](found[-1], *rest)
-    except KeyError as error:
+        return QUOTATIONS[name](files[-1], *arguments)
+    except LookupError as error:
         raise ValueError(f"cannot quote '{words}': there is no {error}") from None
     except (OSError, TypeError, ValueError) as error:
         raise ValueError(f"cannot quote '{words}': {error}") from None
@@ -109,14 +107,13 @@ def _quoted(words: str, folder: Path) -> str:
 
 def value(file: Path, what: str, *conditions: str) -> str:
     """One number of a file."""
-    return filled(what if "{" in what else f"{{{what}}}", _content(file), _where(conditions))
+    return filled(f"{{{what}}}", _content(file), dict(word.split("=", 1) for word in conditions))
 
 
 def table(file: Path, place: str, *words: str) -> str:
     """A table with a row for each record at a place; what a record lacks is left empty."""
     columns = dict(word.split("=", 1) for word in words if "{" in word)
-    where = _where(word for word in words if "{" not in word)
-    records = taken(_content(file), f"{place}/all", where)
+    where = dict(word.split("=", 1) for word in words if "{" not in word)
 
     def cell(template: str, record: object) -> str:
         try:
@@ -124,43 +121,42 @@ def table(file: Path, place: str, *words: str) -> str:
         except ValueError:
             return ""
 
-    rows = [[cell(template, record) for template in columns.values()] for record in records]
-    return Table(list(columns), rows).markdown()
+    return Table(
+        [
+            {title: cell(template, record) for title, template in columns.items()}
+            for record in taken(_content(file), f"{place}/all", where)
+        ]
+    ).markdown()
 
 
 def paired(file: Path, loss: str, what: str) -> str:
     """How far a loss of a cell of the ranking table lies above InfoNCE: metric, place and form."""
-    metric, _, place = what.partition("/")
-    return filled(f"{{{place}}}", paired_differences(read_json(file))[loss][metric])
+    return filled(f"{{{loss}/{what}}}", paired_differences(read_json(file)))
+
+
+def origin(file: Path) -> str:
+    """The command, hardware and versions behind a benchmark's result, in two paragraphs."""
+    result = read_json(file)
+    hardware, versions = result["hardware"], result["versions"]
+    packages = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return (
+        f"`{result['command']}` ([figures](results/{file.name}))\n\n{hardware['cpu']}, "
+        f"{hardware['cores']} cores; {packages}; commit {result['commit'][:12]}"
+    )
 
 
 QUOTATIONS: dict[str, Callable[..., str]] = {
     "value": value,
     "table": table,
-    "origin": lambda file: origin(read_json(file), file.name),
+    "paired": paired,
+    "origin": origin,
+    "cell": lambda file: cell_markdown(read_json(file)),
+    "probes": lambda file: accuracy_table(read_json(file)).markdown(),
     "comparison": lambda file: comparison_part(
         read_json(file), read_json(file.with_name("settings.json"))
     ),
-    "probes": lambda file: accuracy_table(read_json(file)).markdown(),
-    "cell": lambda file: cell_markdown(read_json(file)),
-    "paired": paired,
 }
 """Functions that make the text of a quote from its file and arguments, by name."""
-
-
-class _Template(string.Formatter):
-    """Python's format strings with places for names."""
-
-    def __init__(self, where: Mapping[str, str]) -> None:
-        self.where = where
-
-    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Any) -> tuple[Any, str]:
-        del kwargs
-        return taken(args[0], field_name, self.where), field_name
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        text = format(value, format_spec.removeprefix("~"))
-        return re.sub(r"^([+-]?)0\.", r"\1.", text) if format_spec.startswith("~") else text
 
 
 def filled(template: str, content: object, where: Mapping[str, str] | None = None) -> str:
@@ -170,13 +166,17 @@ def filled(template: str, content: object, where: Mapping[str, str] | None = Non
         >>> filled("{a/b:~.2f} of {n}", {"a": {"b": 0.5}, "n": 3})
         '.50 of 3'
     """
-    return _Template(where or {}).vformat(template, [content], {})
+
+    def shown(field: re.Match[str]) -> str:
+        place, _, form = field[1].partition(":")
+        text = format(taken(content, place, where), form.removeprefix("~"))
+        return re.sub(r"^([+-]?)0\.", r"\1.", text) if form.startswith("~") else text
+
+    return re.sub(r"\{(.*?)\}", shown, template)
 
 
-def taken(content: object, place: str, where: Mapping[str, str] | None = None) -> Any:
+def taken(content: Any, place: str, where: Mapping[str, str] | None = None) -> Any:
     """The value at a place in nested mappings and lists.
-
-    A mapping stands for its values where a list is reduced.
 
     Args:
         content: as from a JSON file, or the rows of a CSV file.
@@ -196,39 +196,35 @@ def taken(content: object, place: str, where: Mapping[str, str] | None = None) -
     if not place:
         return content
     key, _, rest = place.partition("/")
-    if isinstance(content, Mapping) and key in _OF_LISTS and key not in content:
+    if isinstance(content, Mapping) and key in content:
+        return taken(content[key], rest, where)
+    if isinstance(content, Mapping) and key in _REDUCED:
         content = list(content.values())
     if isinstance(content, list):
-        if where:
-            content = [one for one in content if not isinstance(one, Mapping) or _is(one, where)]
-        has_key = bool(content) and isinstance(content[0], Mapping) and key in content[0]
-        if key in _OF_LISTS and not has_key:
-            return _OF_LISTS[key](content, rest)
-        if key.isdigit() and int(key) < len(content):
+        if where and content and isinstance(content[0], Mapping):
+            content = [record for record in content if _is(record, where)]
+        is_column = bool(content) and isinstance(content[0], Mapping) and key in content[0]
+        if key in _REDUCED and not is_column:
+            return _REDUCED[key](content, rest)
+        if key.isdigit():
             return taken(content[int(key)], rest, where)
         if len(content) != 1:
             raise ValueError(f"{len(content)} records match, expected one")
         return taken(content[0], place, where)
-    if isinstance(content, Mapping) and key in content:
-        return taken(content[key], rest, where)
     raise ValueError(f"there is nothing at {place}")
 
 
 def _is(record: Mapping[str, object], where: Mapping[str, str]) -> bool:
-    """Whether a record has these values, given as text."""
-
-    def equal(value: object, text: str) -> bool:
-        return str(value) == text or (isinstance(value, float) and f"{value:g}" == text)
-
-    return all(key in record and equal(record[key], text) for key, text in where.items())
+    """Whether a record has these values, given as text; 1 is also 1.0."""
+    values = {key: str(record[key]).removesuffix(".0") for key in where.keys() & record.keys()}
+    return values == {key: text.removesuffix(".0") for key, text in where.items()}
 
 
 def _numbers(records: list[Any], place: str) -> list[float]:
-    """The number at a place of every record."""
-    return [float(taken(one, place)) for one in records]
+    return [float(taken(record, place)) for record in records]
 
 
-_OF_LISTS: dict[str, Callable[[list[Any], str], Any]] = {
+_REDUCED: dict[str, Callable[[list[Any], str], Any]] = {
     "all": lambda records, _: records,
     "count": lambda records, _: len(records),
     "max": lambda records, place: max(_numbers(records, place)),
@@ -238,11 +234,6 @@ _OF_LISTS: dict[str, Callable[[list[Any], str], Any]] = {
         _numbers(records, "candidates"), _numbers(records, place)
     )[0],
 }
-
-
-def _where(conditions: Iterable[str]) -> dict[str, str]:
-    """Values by key from words such as ``alpha=0.9``."""
-    return dict(word.split("=", 1) for word in conditions)
 
 
 def _content(file: Path) -> object:
