@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from quotes import refreshed
 from ranking_data import write_groups
 
 from bayescl_lab.compare.ranking_plans import (
@@ -22,7 +23,6 @@ from bayescl_lab.paper.ranking.printed import METRICS, MISPRINTS, PAPER
 from bayescl_lab.paper.ranking.reproduction import reproduce_cell
 from bayescl_lab.ranking.metrics import METRICS as MEASURED
 from bayescl_lab.report.figures import collect
-from bayescl_lab.report.quoting import refreshed
 from bayescl_lab.report.ranking import (
     against_paper,
     cell_markdown,

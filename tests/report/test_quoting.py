@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-
-from bayescl_lab.report.quoting import BLOCK, INLINE, refresh_pages, refreshed, taken
+import quotes
+from quotes import BLOCK, INLINE, refreshed, taken
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -34,12 +34,9 @@ QUOTES = {
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_quote_of_a_page_is_what_the_files_say(page: Path) -> None:
-    assert refresh_pages([page], check=True) == []
-
-
-@pytest.mark.parametrize(("page", "least"), QUOTES.items())
-def test_pages_that_show_results_quote_them(page: str, least: int) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert refreshed(text, page.parent) == text
+    least = QUOTES.get(str(page.relative_to(ROOT)), 0)
     assert len(INLINE.findall(text)) + len(BLOCK.findall(text)) >= least
 
 
@@ -74,16 +71,22 @@ def test_a_table_has_a_row_for_each_record_and_blanks_for_what_one_lacks(tmp_pat
     assert refreshed(text, tmp_path) == text
 
 
-def test_pages_are_written_only_when_they_are_not_just_checked(tmp_path) -> None:
+def test_the_script_updates_pages_and_names_a_page_that_it_cannot(
+    tmp_path, monkeypatch, capsys
+) -> None:
     (tmp_path / "a.csv").write_text("n\n1\n")
     page = tmp_path / "docs" / "page.md"
     page.parent.mkdir()
     page.write_text("7<!-- quote: value ../a.csv n:d -->\n")
-    assert refresh_pages([tmp_path], check=True) == [page]
-    assert page.read_text().startswith("7")
-    assert refresh_pages([tmp_path / "docs"]) == [page]
+    monkeypatch.setattr("sys.argv", ["quotes.py", str(tmp_path)])
+    quotes.main()
     assert page.read_text().startswith("1<!--")
-    assert refresh_pages([page]) == []
+    quotes.main()
+    assert capsys.readouterr().out == f"written: {page}\n"
+    page.write_text("7<!-- quote: value ../b.csv n:d -->\n")
+    with pytest.raises(SystemExit, match="2"):
+        quotes.main()
+    assert f"{page}: cannot quote" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -194,20 +194,8 @@ def test_the_command_writes_into_the_folder_or_where_it_is_told(tmp_path, capsys
     written = (run.path / "report.html").read_bytes()
     assert main(["report", str(run.path), "--out", str(tmp_path / "b.html")]) == 0
     assert (tmp_path / "b.html").read_bytes() == written
-    for words in (["--out", "b.txt"], ["--check"], ["--pages", "--out", "b.html"]):
-        assert main(["report", str(run.path), *words]) == 2
+    assert main(["report", str(run.path), "--out", "b.txt"]) == 2
     assert main(["report"]) == 2
-
-
-def test_the_command_checks_pages_and_writes_them(tmp_path, capsys) -> None:
-    (tmp_path / "a.csv").write_text("n\n1\n")
-    page = tmp_path / "page.md"
-    page.write_text("2<!-- quote: value a.csv n -->\n")
-    assert main(["report", "--pages", str(page), "--check"]) == 2
-    assert "out of date: " in capsys.readouterr().err
-    assert main(["report", "--pages", str(page)]) == 0
-    assert main(["report", "--pages", str(tmp_path), "--check"]) == 0
-    assert page.read_text().startswith("1<!--")
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")

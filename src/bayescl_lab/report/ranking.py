@@ -18,7 +18,7 @@ from bayescl_lab.report.tables import (
     mean_text,
     paragraph,
 )
-from bayescl_lab.report.titles import encoder_title, loss_title, measure_title
+from bayescl_lab.report.titles import loss_title, measure_title
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.losses import RankingLoss
 from bayescl_lab.runs.ranking.settings import PAPER
@@ -26,15 +26,7 @@ from bayescl_lab.runs.ranking.settings import PAPER
 ORDER = ("ml-100k", "ml-1m", "yahoo-r3", "yelp2018", "gowalla")
 """Data sets in the paper's order; others follow."""
 
-_SETTINGS = (
-    "temperature",
-    "tau_plus",
-    "alpha",
-    "beta",
-    "concentration",
-    "attraction",
-    "item_norm_exponent",
-)
+_SETTINGS = ("temperature", "tau_plus", "alpha", "beta", "concentration", "attraction")
 MEASURES = ("recall@20", "ndcg@20")
 """The metrics of figures and of differences to InfoNCE."""
 
@@ -74,7 +66,8 @@ def cell_tables(cell: Result, metrics: Sequence[str] = PAGE_METRICS) -> list[Tab
 def cell_title(cell: Result) -> str:
     """Data set, encoder and split of a cell."""
     split = ", LightGCN's split" if cell["data"] in PUBLISHED else ""
-    return f"{cell['data']}{split}, {encoder_title(cell['encoder'])}"
+    encoder = ENCODERS.get(cell["encoder"])
+    return f"{cell['data']}{split}, {cell['encoder'] if encoder is None else encoder.title}"
 
 
 def data_name(cell: Result) -> str:
@@ -138,7 +131,7 @@ def _settings_table(cell: Result) -> Table:
         record = {"": loss_title(loss)}
         if cell.get("tuning"):
             record["chosen of"] = str(len(cell["tuning"]["losses"][loss]["scores"]))
-        for name in _SETTINGS:
+        for name in (*_SETTINGS, "item_norm_exponent"):
             value = entry["settings"].get(name, "")
             if value is None:  # the prior's default
                 share = RankingLoss(loss).density_share

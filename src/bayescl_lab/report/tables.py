@@ -176,12 +176,7 @@ def settings_text(settings: Mapping[str, float | None]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun.
-
-    Example:
-        >>> counted(1, "seed"), counted(2, "seed")
-        ('1 seed', '2 seeds')
-    """
+    """A number with its noun, in the plural unless it is 1."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 

@@ -117,10 +117,11 @@ def _findings(base: str, paired: Mapping[str, Mapping[str, Any]], *, in_points: 
         following = f"keep {title}, unless those other measures matter more to you."
     elif oracles and not any(gains[loss]["sign"] for loss in oracles):
         following = f"keep {title}: there is nothing here for another loss to gain."
-    elif level:
-        following = f"keep {title}, or repeat with more than {seeds} to see smaller differences."
     else:
-        following = f"keep {title}; another temperature may change more than another loss."
+        following = (
+            f"keep {title}: another temperature may change more than another loss, and more than "
+            f"{seeds} show smaller differences."
+        )
     return [*said, f"next: {following}"]
 
 

@@ -1,4 +1,6 @@
-"""Numbers and tables in Markdown pages, copied from result files instead of typed.
+"""Copy numbers and tables from result files into Markdown pages, instead of typing them.
+
+    python docs/quotes.py docs README.md benchmarks/README.md
 
 A comment says what is quoted. A number comes right before its comment::
 
@@ -11,29 +13,29 @@ and a table or a paragraph between two comments, each on its own line::
 
 After ``quote:`` come the name of a quotation, a file relative to the page, and arguments of the
 quotation, split as a shell would. A file may contain a ``*``; if several match, the last by name is
-used, which is the newest if names are dates. ``bayescl report --pages`` rewrites the quotes of
-pages, or with ``--check`` compares them.
+used, which is the newest if names are dates.
 
 Two quotations read any file. ``value FILE PLACE:FORM [KEY=VALUE...]`` prints one number, and
 ``table FILE PLACE TITLE={PLACE:FORM}... [KEY=VALUE...]`` a row per record of a list, or of the
 values of a mapping. A PLACE is a path of keys such as ``losses/hard/metrics/ndcg@20/mean``. Of
 several records, such as the rows of a CSV file, the conditions select one; or ``count``, ``max``,
-``min``, ``largest`` (of the absolute values) or ``rate`` (the exponent of a power law in the number
-of candidates) reduces them to one number, as in ``max/error``. A FORM is a Python format; a leading
+``min``, ``largest`` (of the absolute values) or ``exponent`` (of a power law in the number of
+candidates) reduces them to one number, as in ``max/error``. A FORM is a Python format; a leading
 ``~`` drops the zero before the point.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from bayescl_lab._files import write_atomically
 from bayescl_lab.paper.simulation.frames import fitted_rate
 from bayescl_lab.report.images import accuracy_table, comparison_part
 from bayescl_lab.report.ranking import cell_markdown
@@ -44,36 +46,6 @@ INLINE = re.compile(r"([\w.+%-]+)(<!-- quote: (.*?) -->)", re.DOTALL)
 BLOCK = re.compile(
     r"^(<!-- quote: ((?:(?!-->).)*?) -->\n).*?^(<!-- /quote -->)$", re.DOTALL | re.MULTILINE
 )
-
-
-def refresh_pages(paths: Iterable[Path], *, check: bool = False) -> list[Path]:
-    """Update the quotes of Markdown pages, or of all pages in folders.
-
-    Args:
-        paths: files or folders.
-        check: do not write the files.
-
-    Returns:
-        The pages whose quotes were out of date.
-
-    Raises:
-        ValueError: if there is no such page, or a quote's source is missing.
-    """
-    stale = []
-    for path in paths:
-        if not path.exists():
-            raise ValueError(f"there is no page {path}")
-        for page in sorted(path.rglob("*.md")) if path.is_dir() else [path]:
-            text = page.read_text(encoding="utf-8")
-            try:
-                written = refreshed(text, page.parent)
-            except ValueError as error:
-                raise ValueError(f"{page}: {error}") from None
-            if written != text:
-                stale.append(page)
-                if not check:
-                    write_atomically(page, written)
-    return stale
 
 
 def refreshed(text: str, folder: Path) -> str:
@@ -121,11 +93,10 @@ def table(file: Path, place: str, *words: str) -> str:
         except ValueError:
             return ""
 
+    found = taken(_content(file), place, where)
+    records = found.values() if isinstance(found, Mapping) else found
     return Table(
-        [
-            {title: cell(template, record) for title, template in columns.items()}
-            for record in taken(_content(file), f"{place}/all", where)
-        ]
+        [{name: cell(columns[name], record) for name in columns} for record in records]
     ).markdown()
 
 
@@ -160,12 +131,7 @@ QUOTATIONS: dict[str, Callable[..., str]] = {
 
 
 def filled(template: str, content: object, where: Mapping[str, str] | None = None) -> str:
-    """A template filled with the content at its places.
-
-    Example:
-        >>> filled("{a/b:~.2f} of {n}", {"a": {"b": 0.5}, "n": 3})
-        '.50 of 3'
-    """
+    """A template such as ``{a/b:~.2f} of {n}`` filled with the content at its places."""
 
     def shown(field: re.Match[str]) -> str:
         place, _, form = field[1].partition(":")
@@ -185,55 +151,44 @@ def taken(content: Any, place: str, where: Mapping[str, str] | None = None) -> A
 
     Raises:
         ValueError: if there is nothing, or if several records match instead of one.
-
-    Example:
-        >>> rows = [{"n": 1, "error": 0.25}, {"n": 2, "error": 0.5}]
-        >>> taken(rows, "max/error"), taken(rows, "count"), taken(rows, "error", {"n": "1"})
-        (0.5, 2, 0.25)
-        >>> taken({"losses": {"hard": {"epochs": [5, 7]}}}, "losses/hard/epochs/1")
-        7
     """
+    if where and isinstance(content, list):
+        content = [record for record in content if _is(record, where)]
     if not place:
         return content
     key, _, rest = place.partition("/")
     if isinstance(content, Mapping) and key in content:
         return taken(content[key], rest, where)
-    if isinstance(content, Mapping) and key in _REDUCED:
-        content = list(content.values())
+    if key in _REDUCED:
+        records = list(content.values()) if isinstance(content, Mapping) else content
+        return _REDUCED[key](records, [taken(record, rest) for record in records])
+    if isinstance(content, list) and key.isdigit():
+        return taken(content[int(key)], rest, where)
     if isinstance(content, list):
-        if where and content and isinstance(content[0], Mapping):
-            content = [record for record in content if _is(record, where)]
-        is_column = bool(content) and isinstance(content[0], Mapping) and key in content[0]
-        if key in _REDUCED and not is_column:
-            return _REDUCED[key](content, rest)
-        if key.isdigit():
-            return taken(content[int(key)], rest, where)
         if len(content) != 1:
             raise ValueError(f"{len(content)} records match, expected one")
         return taken(content[0], place, where)
     raise ValueError(f"there is nothing at {place}")
 
 
-def _is(record: Mapping[str, object], where: Mapping[str, str]) -> bool:
+def _is(record: object, where: Mapping[str, str]) -> bool:
     """Whether a record has these values, given as text; 1 is also 1.0."""
-    values = {key: str(record[key]).removesuffix(".0") for key in where.keys() & record.keys()}
-    return values == {key: text.removesuffix(".0") for key, text in where.items()}
+    return not isinstance(record, Mapping) or all(
+        key in record and str(record[key]).removesuffix(".0") == text.removesuffix(".0")
+        for key, text in where.items()
+    )
 
 
-def _numbers(records: list[Any], place: str) -> list[float]:
-    return [float(taken(record, place)) for record in records]
-
-
-_REDUCED: dict[str, Callable[[list[Any], str], Any]] = {
-    "all": lambda records, _: records,
+_REDUCED: dict[str, Callable[[list[Any], list[Any]], Any]] = {
     "count": lambda records, _: len(records),
-    "max": lambda records, place: max(_numbers(records, place)),
-    "min": lambda records, place: min(_numbers(records, place)),
-    "largest": lambda records, place: max(map(abs, _numbers(records, place))),
-    "rate": lambda records, place: fitted_rate(
-        _numbers(records, "candidates"), _numbers(records, place)
+    "max": lambda _, values: max(values),
+    "min": lambda _, values: min(values),
+    "largest": lambda _, values: max(map(abs, values)),
+    "exponent": lambda records, values: fitted_rate(
+        [record["candidates"] for record in records], values
     )[0],
 }
+"""What makes one value of records and their values at a place."""
 
 
 def _content(file: Path) -> object:
@@ -241,3 +196,23 @@ def _content(file: Path) -> object:
     if file.suffix != ".csv":
         return read_json(file)
     return pl.read_csv(file, infer_schema_length=None).rows(named=True)
+
+
+def main() -> None:
+    """Update the quotes of pages, and of all pages in folders."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("paths", nargs="+", type=Path, help="Markdown files, or folders of them")
+    for path in parser.parse_args().paths:
+        for page in sorted(path.rglob("*.md")) if path.is_dir() else [path]:
+            text = page.read_text(encoding="utf-8")
+            try:
+                written = refreshed(text, page.parent)
+            except ValueError as error:
+                parser.error(f"{page}: {error}")
+            if written != text:
+                page.write_text(written, encoding="utf-8")
+                sys.stdout.write(f"written: {page}\n")
+
+
+if __name__ == "__main__":
+    main()
