@@ -37,9 +37,16 @@ from typing import Any
 import polars as pl
 
 from bayescl_lab.paper.simulation.frames import fitted_rate
-from bayescl_lab.report.images import accuracy_table, comparison_part
+from bayescl_lab.report.images import accuracy_table
 from bayescl_lab.report.ranking import cell_markdown
-from bayescl_lab.report.tables import Table, paired_differences
+from bayescl_lab.report.tables import (
+    Table,
+    as_markdown,
+    difference_table,
+    paired_differences,
+    paragraph,
+)
+from bayescl_lab.report.verdicts import comparison_verdict
 from bayescl_lab.runs.folder import read_json
 
 INLINE = re.compile(r"([\w.+%-]+)(<!-- quote: (.*?) -->)", re.DOTALL)
@@ -116,6 +123,17 @@ def origin(file: Path) -> str:
     )
 
 
+def comparison(result: Mapping[str, Any], tuning: Mapping[str, Any]) -> str:
+    """A comparison on images: what was run, how it was tuned, accuracies, findings."""
+    return as_markdown(
+        paragraph("what_was_run", result),
+        paragraph("how_settings_were_chosen", result, tuning),
+        accuracy_table(result),
+        difference_table(result),
+        "\n".join(f"- {sentence}" for sentence in comparison_verdict(result)),
+    )
+
+
 QUOTATIONS: dict[str, Callable[..., str]] = {
     "value": value,
     "table": table,
@@ -123,7 +141,7 @@ QUOTATIONS: dict[str, Callable[..., str]] = {
     "origin": origin,
     "cell": lambda file: cell_markdown(read_json(file)),
     "probes": lambda file: accuracy_table(read_json(file)).markdown(),
-    "comparison": lambda file: comparison_part(
+    "comparison": lambda file: comparison(
         read_json(file), read_json(file.with_name("settings.json"))
     ),
 }

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+from quotes import comparison as comparison_of
 
 from bayescl_lab.compare.images import PLANS
 from bayescl_lab.compare.summary import exceeds_noise, summarise
-from bayescl_lab.report.images import comparison_part
 from bayescl_lab.runs.losses import image_losses
 
 ROOT = Path(__file__).parents[2]
@@ -56,9 +56,9 @@ def test_every_loss_was_compared_with_the_settings_chosen_for_it(name):
 def test_what_differed_while_settings_were_chosen_is_said():
     result, record = comparison("digits"), tuning("digits")
     fixed = {"epochs": 6, "width": result["settings"]["width"], "data": "elsewhere"}
-    part = comparison_part(result, {**record, "fixed": fixed})
+    part = comparison_of(result, {**record, "fixed": fixed})
     assert "12 settings for every loss (and epochs 6): strength" in part
-    assert "for every loss: strength" in comparison_part(result, record)
+    assert "for every loss: strength" in comparison_of(result, record)
 
 
 def test_what_the_page_says_of_cifar10_jpeg_is_what_its_figures_say():

@@ -88,9 +88,9 @@ def report_page(folders: Sequence[Path]) -> str:
 def page_of(sections: Sequence[Section], source: str) -> str:
     """Sections as one HTML page, with a table of scores on top if there are several."""
     records = [{"run": part.title, **part.scores} for part in sections if part.scores]
-    filters = {"rich": _rich, "shown": _shown, "uri": _uri, "least_width": _least_width}
     title = sections[0].title if len(sections) == 1 else counted(len(sections), "result")
-    text = template("page.html", **filters).render(
+    page = template("page.html", rich=_rich, base64=base64.b64encode, width=_width)
+    text = page.render(
         title=title,
         source=source,
         sections=sections,
@@ -123,39 +123,37 @@ def _content(folder: Path, file: Path) -> Section:
     """A section with the figures of a result, of cells or of experiments."""
     has_config = (folder / "config.yaml").is_file()
     config = RunFolder.find(folder).config() if has_config else {}
-    if file != folder:
-        result = read_json(file)
-        section = _result_section(folder, result)
-        section.settings = result.get("settings") or config
-        section.origin = _origin(result)
-        return section
-    if (folder / SIMULATION).is_file():
+    if file == folder and (folder / SIMULATION).is_file():
         return _simulation_section(folder)
-    if cells := read_cells(folder):
-        return replace(_cells_section(cells), settings=config, origin=_origin(cells[0]))
-    if has_config:
+    results = read_cells(folder) if file == folder else [read_json(file)]
+    if not results and not has_config:
+        raise ValueError(f"{folder} holds no run and no results")
+    if not results:
         return Section(folder.resolve().name, ["Not finished: no result yet."], settings=config)
-    raise ValueError(f"{folder} holds no run and no results")
+    first = results[0]
+    if file == folder:
+        section = _cells_section(results)
+    elif "cells" in first:
+        section = Section(first["title"], [], [paper_table(first)], first["remarks"])
+    elif "summary" in first:
+        data, losses = data_title(first["settings"]["data"]), first["summary"]["losses"]
+        lead = [paragraph("what_was_run", first)]
+        tables = [accuracy_table(first), difference_table(first)]
+        findings = comparison_verdict(first, runs_below(folder))
+        section = Section(f"{len(losses)} losses on {data}", lead, tables, findings)
+    elif {"losses", "baselines"} <= first.keys():
+        section = _cells_section(results)
+        section.findings = comparison_verdict(first, runs_below(folder))
+    else:
+        section = _run_section(folder, first)
+    section.settings = config if file == folder else first.get("settings") or config
+    section.origin = {name: first[name] for name in _ORIGIN if first.get(name) is not None}
+    return section
 
 
-def _origin(result: Result) -> dict[str, Any]:
-    """What produced the figures."""
-    return {name: result[name] for name in _ORIGIN if result.get(name) is not None}
-
-
-def _result_section(folder: Path, result: Result) -> Section:
-    """A comparison, a table of the paper or a single run."""
-    settings = result.get("settings", {})
-    if "cells" in result:
-        return Section(result["title"], tables=[paper_table(result)], findings=result["remarks"])
-    if "summary" in result:
-        title = f"{len(result['summary']['losses'])} losses on {data_title(settings['data'])}"
-        tables = [accuracy_table(result), difference_table(result)]
-        findings = comparison_verdict(result, runs_below(folder))
-        return Section(title, [paragraph("what_was_run", result)], tables, findings)
-    if {"losses", "baselines"} <= result.keys():
-        findings = comparison_verdict(result, runs_below(folder))
-        return replace(_cells_section([result]), findings=findings)
+def _run_section(folder: Path, result: Result) -> Section:
+    """A single run."""
+    settings = result["settings"]
     name = settings["loss"] if "loss" in settings else settings["encoder"]
     words = [counted(result["epochs"], "epoch")] if result.get("epochs") else []
     words += [f"seed {settings['seed']}"] if "seed" in settings else []
@@ -198,8 +196,7 @@ def _simulation_section(folder: Path) -> Section:
         if picture.is_file():
             pictures.append((f"{experiment.name}: {experiment.summary}", picture.read_bytes()))
     title = "The paper's numerical experiments"
-    settings = read_json(folder / SIMULATION)
-    return Section(title, findings=findings, pictures=pictures, settings=settings)
+    return Section(title, [], [], findings, pictures, read_json(folder / SIMULATION))
 
 
 def _pictures(folder: Path) -> list[tuple[str, bytes]]:
@@ -231,20 +228,6 @@ def _rich(text: object) -> Markup:
     return Markup(re.sub(r"^\*([^*]+)\*$", r"<em>\1</em>", safe))
 
 
-def _shown(value: object) -> str:
-    """A setting as text."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_shown(part)}" for name, part in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(_shown, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _uri(content: bytes) -> str:
-    """A PNG file as a data URI."""
-    return "data:image/png;base64," + base64.b64encode(content).decode("ascii")
-
-
-def _least_width(content: bytes) -> int:
-    """The width in pixels below which a PNG file of ours is too small to read."""
-    return round(0.36 * int.from_bytes(content[16:20], "big"))
+def _width(picture: bytes) -> int:
+    """The width of a PNG file in pixels."""
+    return int.from_bytes(picture[16:20], "big")

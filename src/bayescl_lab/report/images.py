@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from bayescl_lab.paper.images.tables import measure_title as paper_title
 from bayescl_lab.report.tables import (
@@ -11,13 +10,10 @@ from bayescl_lab.report.tables import (
     Table,
     as_markdown,
     counted,
-    difference_table,
     difference_text,
     mean_text,
-    paragraph,
 )
 from bayescl_lab.report.titles import loss_title, measure_title
-from bayescl_lab.report.verdicts import comparison_verdict
 
 
 def probe_table(probes: Mapping[str, float]) -> Table:
@@ -61,17 +57,6 @@ def accuracy_table(result: Result) -> Table:
 def probes_of(result: Result) -> list[str]:
     """Every probe of a comparison."""
     return list(next(iter(result["summary"]["losses"].values()))["probes"])
-
-
-def comparison_part(result: Result, tuning: Mapping[str, Any]) -> str:
-    """A comparison in Markdown: what was run, how it was tuned, accuracies, findings."""
-    return as_markdown(
-        paragraph("what_was_run", result),
-        paragraph("how_settings_were_chosen", result, tuning),
-        accuracy_table(result),
-        difference_table(result),
-        "\n".join(f"- {sentence}" for sentence in comparison_verdict(result)),
-    )
 
 
 def paper_table(result: Result) -> Table:

@@ -50,9 +50,13 @@ def comparison_verdict(result: Result, runs: Iterable[tuple[str, Readings]] = ()
     if not paired:
         return ["There are no labels to judge by: the losses cannot be told apart."]
     *findings, following = _findings(base, paired, in_points="summary" in result)
-    tuning = _tuning_sentence(result["tuning"]) if result.get("tuning") else ""
-    said = [tuning, *findings, *_trust_sentences(runs, losses, base), following]
-    return [sentence[:1].upper() + sentence[1:] for sentence in said if sentence]
+    said = [
+        *_tuning_sentences(result.get("tuning")),
+        *findings,
+        *_trust_sentences(runs, losses, base),
+        following,
+    ]
+    return [sentence[:1].upper() + sentence[1:] for sentence in said]
 
 
 def _findings(base: str, paired: Mapping[str, Mapping[str, Any]], *, in_points: bool) -> list[str]:
@@ -125,14 +129,16 @@ def _findings(base: str, paired: Mapping[str, Mapping[str, Any]], *, in_points: 
     return [*said, f"next: {following}"]
 
 
-def _tuning_sentence(tuning: Mapping[str, Any]) -> str:
-    """Which settings were chosen, and from how many."""
+def _tuning_sentences(tuning: Mapping[str, Any] | None) -> list[str]:
+    """Which settings were chosen, and from how many, if they were."""
+    if not tuning:
+        return []
     tries = min(len(entry["scores"]) for entry in tuning["losses"].values())
     chosen = "; ".join(
         f"{loss_title(loss)} {settings_text(entry['choice'])}"
         for loss, entry in tuning["losses"].items()
     )
-    return f"the best of {tries} settings for every loss, by {tuning['criterion']}: {chosen}."
+    return [f"the best of {tries} settings for every loss, by {tuning['criterion']}: {chosen}."]
 
 
 def _trust_sentences(
