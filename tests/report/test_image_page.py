@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-import pytest
+from cases import each
 from quotes import comparison as comparison_of
 
 from bayescl_lab.compare.images import PLANS
@@ -26,7 +26,7 @@ def tuning(name: str) -> dict:
     return json.loads((ROOT / "results" / name / "settings.json").read_text())
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@each("name", SHOWN)
 def test_the_summary_of_a_comparison_follows_from_its_runs(name):
     result = comparison(name)
     runs = [{**run, "seed": run["settings"]["seed"]} for run in result["runs"].values()]
@@ -36,7 +36,7 @@ def test_the_summary_of_a_comparison_follows_from_its_runs(name):
         assert losses[loss]["gap_closed"] == entry["gap_closed"]
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@each("name", SHOWN)
 def test_every_loss_was_compared_with_the_settings_chosen_for_it(name):
     result, choice = comparison(name), tuning(name)["choice"]
     compared = tuple(result["settings"]["hyperparameters"])

@@ -7,11 +7,13 @@ import json
 import re
 import shutil
 import subprocess
+import tempfile
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import each
 
 from bayescl_lab.cli import main
 from bayescl_lab.report.figures import training_figure
@@ -22,6 +24,10 @@ from bayescl_lab.runs.folder import RunFolder
 ROOT = Path(__file__).parents[2]
 HOSTILE = "<script>alert('$x^{')</script>&\"><img src=http://evil.example>"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
+
+
+SETTINGS = '"settings": {"loss": "hard", "data": "d", "seed": 0, "evaluate_on": "test"}'
+LACKING = f'{{"summary": {{"losses": {{"hard": {{"probes": {{}}}}}}}}, "runs": {{}}, {SETTINGS}}}'
 
 
 class Elements(HTMLParser):
@@ -150,7 +156,7 @@ def test_whatever_files_hold_is_text(tmp_path) -> None:
     assert "http:" not in "".join(value or "" for _, found in elements.found for value in found)
 
 
-@pytest.mark.parametrize(
+@each(
     ("files", "message"),
     [
         (None, "there is no folder"),
@@ -159,15 +165,10 @@ def test_whatever_files_hold_is_text(tmp_path) -> None:
         ({"result.json": "[1]"}, "result.json is damaged"),
         ({"result.json": '{"summary": {"losses": {}}}'}, "result.json is damaged"),
         ({"result.json": '{"probes": 3, "settings": {"loss": []}}'}, "result.json is damaged"),
-        (
-            {
-                "result.json": '{"metrics": {"ndcg@20": "x"}, "settings": {"loss": "hard", '
-                '"data": "d", "seed": 0, "evaluate_on": "test"}}'
-            },
-            "result.json is damaged: ValueError Unknown format code",
-        ),
+        ({"result.json": f'{{"metrics": {{"ndcg@20": "x"}}, {SETTINGS}}}'}, "damaged: ValueError"),
         ({"result.json": "[" * 99999}, "result.json is damaged"),
         ({"result.json": '{"summary": {"losses": {}}, "settings": {"data": ""}}'}, "is damaged"),
+        ({"result.json": LACKING}, "result.json is damaged: UndefinedError"),
         ({"comparison.json": '{"cells": []}'}, "comparison.json is damaged"),
         ({"a.json": '{"losses": 1, "baselines": 2}'}, "is damaged"),
         ({"config.yaml": "a: 1"}, "is not a run folder: its config.yaml names no run"),
@@ -175,11 +176,12 @@ def test_whatever_files_hold_is_text(tmp_path) -> None:
     ],
 )
 def test_a_folder_that_cannot_be_told_of_gets_one_line(tmp_path, capsys, files, message) -> None:
-    folder = tmp_path / "run"
-    if files is not None:
+    folder = Path(tempfile.mkdtemp(dir=tmp_path)) / "run"
+    for name, content in (files or {}).items():
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(content)
+    if files == {}:
         folder.mkdir()
-        for name, content in files.items():
-            (folder / name).write_text(content)
     assert main(["report", str(folder)]) == 2
     error = capsys.readouterr().err
     assert message in error

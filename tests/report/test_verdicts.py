@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
+from cases import each
 
 from bayescl_lab.compare.summary import summarise
 from bayescl_lab.report.titles import loss_title
@@ -44,7 +44,7 @@ def ranking(**losses: list[float]) -> dict:
     }
 
 
-@pytest.mark.parametrize("file", COMPARED, ids=lambda file: f"{file.parent.name}-{file.stem}")
+@each("file", COMPARED)
 def test_the_verdict_on_a_committed_comparison_names_every_loss_and_what_to_do(file: Path) -> None:
     result = json.loads(file.read_text())
     said = comparison_verdict(result)
@@ -75,7 +75,7 @@ def test_what_exceeds_the_spread_helped_or_hurt_and_the_rest_is_not_told_apart()
     assert following == "Next: train with --loss latent."
 
 
-@pytest.mark.parametrize(
+@each(
     ("losses", "following"),
     [
         ({"latent": [0.7, 0.5]}, "keep InfoNCE: another temperature may"),
