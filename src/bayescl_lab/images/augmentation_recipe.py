@@ -68,8 +68,9 @@ class SimCLRAugmentation(nn.Module):
             getattr(parameters, name).to(device, non_blocking=True)
             for name in ("boxes", "is_mirrored", "jitter", "sigma")
         )
-        changes = (adjust_brightness, adjust_contrast, adjust_saturation, adjust_hue)
-        changes = changes if has_colours else changes[:2]
+        changes = [adjust_brightness, adjust_contrast]
+        if has_colours:
+            changes += [adjust_saturation, adjust_hue]
         # bfloat16 would leave pixels 8 bits in the products, and fewer after the jitter.
         with torch.autocast(device.type, enabled=False):
             views = resized_crop(images.float() / 255, boxes, size, is_mirrored)
