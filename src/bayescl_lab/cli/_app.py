@@ -30,7 +30,7 @@ COMMANDS = {
     "export": "Write a run's model in a form that works without this library.",
     "inspect": "Show how many false negatives there are, and how a loss weights its candidates.",
     "recommend": "Show the best new items for a user, or write lists for many users.",
-    "report": "Make an HTML page of runs and comparisons, or update the results quoted in pages.",
+    "report": "Make an HTML page of runs and comparisons.",
     "reproduce": "Make the paper's tables on images, one or all.",
     "simulate": "Run the numerical experiments and write a data file and a figure for each.",
     "train": "Train an encoder on images, or a recommender on interactions.",

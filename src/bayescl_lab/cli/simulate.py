@@ -22,7 +22,6 @@ def simulate(
     out: Path = Path("runs/simulation"),
     seed: CountOr0 = 0,
     settings: Annotated[Settings, FLAT] = Settings(),
-    page: Path | None = None,
 ) -> None:
     """Run the numerical experiments and write a data file and a figure for each.
 
@@ -36,11 +35,9 @@ def simulate(
         list: show the experiments and exit.
         out: the folder for data files and figures; files of the same names are replaced.
         seed: seed for everything random; the same seed gives the same files.
-        page: a Markdown file whose quoted numbers are updated from the files.
     """
     from bayescl_lab.paper.simulation.experiments import EXPERIMENTS, chosen, write
     from bayescl_lab.report.html import SIMULATION, report_page
-    from bayescl_lab.report.quoting import refreshed
     from bayescl_lab.runs.folder import as_json, check_writable
 
     if list:
@@ -48,7 +45,6 @@ def simulate(
         console().print(table("Experiments", ("name", "shows"), rows, words=2))
         return
     experiments = chosen([*names]) if names else EXPERIMENTS
-    text = None if page is None else page.read_text(encoding="utf-8")
     check_writable(out)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Bar(len(experiments), *columns) as bar:
@@ -62,8 +58,6 @@ def simulate(
             out.mkdir(parents=True, exist_ok=True)
             write(experiment, result, out)
             say(f"{experiment.name}: {experiment.finding(result) or experiment.summary}")
-    if page is not None and text is not None:
-        write_atomically(page, refreshed(text, page.parent))
     write_atomically(out / SIMULATION, as_json({"seed": seed, **asdict(settings)}))
     write_atomically(out / "report.html", report_page([out]))
     say(f"files: {out}", f"page: {out / 'report.html'}")

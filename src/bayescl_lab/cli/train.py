@@ -17,6 +17,7 @@ from bayescl_lab.cli._options import (
     Place,
     Typed,
 )
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
 from bayescl_lab.runs.losses import (
@@ -26,7 +27,6 @@ from bayescl_lab.runs.losses import (
     image_losses,
     ranking_losses,
 )
-from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
     IALS_NAME,
