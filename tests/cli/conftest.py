@@ -36,7 +36,6 @@ def bayescl(
 ) -> Callable[..., Outcome]:
     """Run a command line in an empty folder of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("BAYESCL_DEBUG", raising=False)
 
     def run(line: str) -> Outcome:
         capsys.readouterr()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import sys
@@ -17,9 +16,6 @@ from cyclopts.argument import ArgumentCollection
 from bayescl import __version__
 
 BAD_INPUT, INTERRUPTED = 2, 130
-
-DEBUG_VARIABLE = "BAYESCL_DEBUG"
-"""If set, errors show their traceback instead of one line."""
 
 COMMANDS = {
     "compare": "Compare losses over several seeds: of encoders of images, or of recommenders.",
@@ -80,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except Exception as error:
         complaint = _complaint(error)
-        if complaint is None or os.environ.get(DEBUG_VARIABLE):
+        if complaint is None:
             raise
         _complain(complaint)
         return BAD_INPUT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -120,7 +121,7 @@ def ranking(
         for cell in cells:
             print_guesses(cell.plan.fixed.data.guessed_columns())
             check_cell(cell)
-        folder = RunFolder.create(path, KIND, request.as_config())
+        folder = RunFolder.create(path, KIND, asdict(request))
     collected = folder.path if request.results is None else Path(request.results)
     for number, cell in enumerate(cells, start=1):
         with EpochBar(cell.most_epochs()) as bar:

@@ -11,15 +11,7 @@ from typing import Any, ClassVar, Generic
 from typing_extensions import Self
 
 from bayescl.checks import check_choice, check_count
-from bayescl_lab.compare.tuning import (
-    TUNING_SEED,
-    Settings,
-    Trials,
-    Values,
-    check_once,
-    later,
-    search,
-)
+from bayescl_lab.compare.tuning import TUNING_SEED, Settings, Trials, Values, check_once, search
 from bayescl_lab.runs.losses import (
     BASELINE,
     LOSSES,
@@ -184,7 +176,7 @@ def compare(
             folder.path / "runs",
             train=comparison.train,
             workers=workers,
-            progress=later(progress, trials.epochs),
+            progress=trials.later(),
         )
         result = {
             "settings": comparison.as_config(),

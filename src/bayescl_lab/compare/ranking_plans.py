@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pydantic.dataclasses
 import yaml
@@ -18,8 +18,6 @@ from bayescl_lab.ranking.data import RankingData, Split
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.losses import RankingLoss, ranking_losses
 from bayescl_lab.runs.ranking.settings import RankingSettings
-
-_PLANS = Path(__file__).with_name("ranking_plans.yaml")
 
 
 @dataclass(frozen=True)
@@ -43,13 +41,7 @@ class RankingPlan(Plan[RankingSettings]):
     final_epochs: int | None = None
 
     def final(
-        self,
-        loss: str,
-        values: Values,
-        *,
-        epochs: int,
-        seed: int,
-        item_norm_exponent: float = 0.0,
+        self, loss: str, values: Values, *, epochs: int, seed: int, item_norm_exponent: float = 0.0
     ) -> RankingSettings:
         """The settings of one run on training and validation part together, evaluated on test."""
         return replace(
@@ -66,7 +58,8 @@ class RankingPlan(Plan[RankingSettings]):
 
 def plan_for(data: RankingData, encoder: str) -> RankingPlan:
     """The plan for a data set and an encoder; MovieLens-100k's if there is none."""
-    plans = yaml.safe_load(_PLANS.read_text("utf-8"))
+    file = Path(__file__).with_name("ranking_plans.yaml")
+    plans = yaml.safe_load(file.read_text("utf-8"))
     plan = dict(plans.get(data.data, plans["ml-100k"])[encoder])
     return RankingPlan(
         fixed=RankingSettings(data=data, **plan.pop("fixed")),
@@ -165,8 +158,3 @@ class RankingRequest:
             plan = smoke(plan) if self.size == "smoke" else plan
             cells.append(RankingCell(plan, self.losses or tuple(plan.loss_grids), self.seeds))
         return cells
-
-    def as_config(self) -> dict[str, Any]:
-        """The request as options of the command."""
-        config = asdict(self)
-        return config | {name: ",".join(config[name]) for name in ("data", "encoders", "losses")}

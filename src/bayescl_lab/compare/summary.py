@@ -70,12 +70,12 @@ def summarise(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                 for probe in probes
             }
         if BASELINE in losses and ORACLE in losses:
-            entry["gap_closed"] = {probe: gap_closed(losses, name, probe) for probe in few}
+            entry["gap_closed"] = {probe: _gap_closed(losses, name, probe) for probe in few}
     seeds = sorted({result["seed"] for result in results})
     return {"spread": SPREAD, "seeds": seeds, "losses": losses}
 
 
-def gap_closed(losses: Mapping[str, Any], name: str, probe: str) -> float | None:
+def _gap_closed(losses: Mapping[str, Any], name: str, probe: str) -> float | None:
     """(method - InfoNCE) / (oracle - InfoNCE); None if the oracle is not above InfoNCE."""
     baseline, oracle, method = (
         losses[loss]["probes"][probe]["mean"] for loss in (BASELINE, ORACLE, name)

@@ -108,9 +108,8 @@ class Trials:
             for name, values in settings.items()
             for seed in self.seeds
         }
-        progress = later(self.progress, self.epochs)
         self.results |= train_runs(
-            runs, self.folder, train=self.train, workers=self.workers, progress=progress
+            runs, self.folder, train=self.train, workers=self.workers, progress=self.later()
         )
         self.epochs += sum(settings.epochs for settings in runs.values())
         return {
@@ -125,6 +124,13 @@ class Trials:
             )
             for group, settings in named.items()
         }
+
+    def later(self) -> Progress | None:
+        """Progress of runs that follow those so far."""
+        told, before = self.progress, self.epochs
+        if told is None:
+            return None
+        return lambda name, epoch, done: told(name, epoch, before + done)
 
     def record(self, losses: Mapping[str, Any]) -> dict[str, Any]:
         """The content of a result file: what was chosen for every loss, by which score."""
@@ -237,14 +243,6 @@ def _score(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             for run in results
         ),
     }
-
-
-def later(progress: Progress | None, epochs: int) -> Progress | None:
-    """Progress of runs that follow a number of epochs of other runs."""
-    if progress is None:
-        return None
-    told = progress
-    return lambda name, epoch, done: told(name, epoch, epochs + done)
 
 
 def best(scores: Mapping[str, Mapping[str, Any]]) -> str:
