@@ -30,7 +30,6 @@ def shelf(bayescl, pictures, tmp_path, monkeypatch) -> None:
         "typed": "epochs: [1, 2]\n",
         "date": "seed: 2024-01-02\n",
         "no_date": "seed: 2024-13-45\n",
-        "null": "epochs: null\n",
         "number": "1: 2\n",
         "alias": "a: &a [*a]\n",
         "tag": "a: !!python/object/apply:os.system ['true']\n",
@@ -66,7 +65,6 @@ RUNS = [
     ("--lr 0", "lr must be above 0, got 0"),
     ("--lr nan", "lr must be a finite number, got nan"),
     ("--lr=", "lr must be a valid number, got"),
-    ("--temperature warm", "temperature must be a valid number, got warm"),
     ("--temperature -1", "temperature must be positive, got -1"),
     ("--strength 9", "strength must be at most 5, got 9"),
     ("--evaluate_on train", "evaluate_on must be 'test' or 'validation', got train"),
@@ -75,7 +73,6 @@ RUNS = [
     ("--image_size 100000000", "not enough memory"),
     ("--view-size 4", "view_size is only for the simclr augmentation"),
     ("--warmup-epochs 30", "warmup_epochs must be less than epochs, got 30 of 30"),
-    ("--encoder vit_b_16", "vit_b_16"),
     ("--encoder inception_v3", "inception_v3 does not support images of 8 pixels"),
     ("--encoder ../../etc", "encoder must be small or a network of torchvision"),
     ("--loader stream", "loader stream is for folders of images, got digits"),
@@ -83,7 +80,6 @@ RUNS = [
     ("--classes 99", "classes must be at most 10, got 99"),
     ("--classes a,b", "unknown class a, b"),
     ("--Epochs 3", "Unknown option: --Epochs. Did you mean --epochs?"),
-    ("-x", "Unknown option: -x"),
     ("--epochs", "--epochs requires an argument"),
     ("--lr --epochs 3", "--lr requires an argument"),
     ("--compiled maybe", "unrecognized arguments: maybe"),
@@ -94,7 +90,6 @@ RUNS = [
     ("--config typed.yaml", "epochs must be a valid integer, got 1,2"),
     ("--config date.yaml", "seed must be a valid integer, got 2024-01-02"),
     ("--config no_date.yaml", "cannot read the configuration file no_date.yaml"),
-    ("--config null.yaml", "epochs must be a valid integer, got None"),
     ("--config number.yaml", 'Unknown option: "[1]" from number.yaml'),
     ("--config alias.yaml", 'Unknown option: "[a]" from alias.yaml'),
     ("--config tag.yaml", "cannot read the configuration file tag.yaml"),
@@ -181,29 +176,23 @@ COMMANDS = [
     ("evaluate", "--run requires an argument"),
     ("evaluate nowhere", "there is no run folder nowhere"),
     ("evaluate .", ". is not a run folder: it has no config.yaml"),
-    ("evaluate a b", "unrecognized arguments: b"),
     ("recommend nowhere", "give one of --user ID, --items A,B,..., --users"),
     ("recommend nowhere --user 1 --all", "give one of --user ID, --items A,B,..., --users"),
-    ("recommend nowhere --items ,", "give one of --user ID, --items A,B,..., --users"),
     ("recommend nowhere --items a", "there is no run folder nowhere"),
     ("recommend nowhere --all", "--all and --users need --out"),
     ("recommend nowhere --all --out l.txt", "out must end in .csv or .parquet, got 'l.txt'"),
     ("recommend nowhere --all --out no/l.csv", "there is no folder no"),
     ("recommend . --user 1 -k 0", "k must be at least 1, got 0"),
-    ("recommend . --user 1 -k", "-k requires an argument"),
     ("embed .", "--out requires an argument"),
     ("embed nowhere --out e.npy", "there is no run folder nowhere"),
     ("embed nowhere --out e.csv", "out must end in .npy or .parquet, got 'e.csv'"),
     ("inspect", "--run-or-file requires an argument"),
     ("inspect nowhere", "there is no run folder nowhere"),
     ("inspect . --anchor_images 1,x", "anchor_images must be a valid integer, got x"),
-    ("inspect . --part middle", "part must be 'train' or 'evaluation', got middle"),
     ("simulate mse --out date.yaml", "cannot write to date.yaml"),
-    ("simulate mse --sampler dice", "must be 'inversion' or 'accept-reject'"),
     ("simulate mse --candidates 10000000000000000", "not enough memory"),
     ("reproduce", "--table requires an argument"),
     ("reproduce everything", 'Invalid value "everything" for TABLE'),
-    ("reproduce binary --size large", "size must be 'smoke', 'rehearsal' or 'paper', got large"),
     ("reproduce binary --device cpu --datasets mnist", "datasets must be some of digits"),
     ("reproduce all --device cpu --losses oracle", "losses must be some of info_nce"),
     ("reproduce all --device cpu --size rehearsal", "bayescl data fetch"),
@@ -217,7 +206,6 @@ COMMANDS = [
     ("data fetch", "name"),
     ("data fetch a b", "unrecognized arguments: b"),
     ("data fetch movielens", "no data set is called 'movielens'; known are"),
-    ("data verify movielens", "no data set is called 'movielens'; known are"),
     ("data verify ml-1m", "/ml-1m: `bayescl data fetch ml-1m` downloads"),
     ("data verify gowalla", "/gowalla: put train.txt and test.txt"),
     ("report", "give at least one run folder"),
@@ -256,8 +244,8 @@ def test_a_folder_without_permission_is_named(bayescl, bars):
 def test_a_run_without_a_checkpoint_cannot_be_evaluated_yet_but_can_go_on(bayescl, image_run):
     shutil.rmtree("run/checkpoints")
     Path("run/result.json").unlink()
-    outcome = bayescl("evaluate run")
-    assert outcome.complaint == "run has no checkpoint yet"
+    for line in ("evaluate run", "inspect run"):
+        assert bayescl(line).complaint == "run has no checkpoint yet"
     assert bayescl("train images --resume --out run").status == 0
 
 

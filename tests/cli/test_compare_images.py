@@ -20,7 +20,7 @@ def photographs(pictures) -> None:
 def test_compare_writes_figures_and_picture_and_names_the_gap_closed(bayescl, bars):
     line = f"compare images {bars} --losses info_nce,hard,oracle --seeds 2 --workers 1"
     outcome = bayescl(f"{line} --tau_plus 0.25 --out comparison")
-    for text in ("InfoNCE", "hard", "oracle", "standard deviation", "s/epoch", "gap closed"):
+    for text in ("InfoNCE", "hard", "oracle", "standard deviation", "s/epoch", "closed"):
         assert text in outcome.out
     assert "\nNext: " in outcome.out
     result = json.loads(Path("comparison/result.json").read_text())

@@ -134,14 +134,10 @@ def test_latent_classes_are_shown_with_their_trust_and_their_images(bayescl, lat
         (one["weight"] for one in components), reverse=True
     )
     assert Path(latent_run, "checkpoints/last.ckpt").read_bytes() == before
-
-
-def test_metrics_of_a_latent_run_say_how_far_it_was_trusted_and_right(latent_run) -> None:
     rows = RunFolder.open(Path(latent_run), "train images").read_metrics()
     assert all({"trust", "pair_recall"} <= row.keys() for row in rows)
-    assert rows[-1]["trust"] > 0
     assert rows[-1]["pair_precision"] > 0.9
-    assert rows[-1]["pair_recall"] > 0
+    assert min(rows[-1]["trust"], rows[-1]["pair_recall"]) > 0
 
 
 def test_a_latent_run_that_has_fitted_nothing_says_so(bayescl, bars) -> None:
@@ -204,12 +200,6 @@ def test_images_that_cannot_be_shown_are_named(refused, run) -> None:
         ("3,3", "anchor_images must not repeat an image"),
     ]
     refused((f"inspect run --anchor_images {numbers}", message) for numbers, message in cases)
-
-
-def test_a_run_without_a_checkpoint_has_nothing_to_inspect(bayescl, run) -> None:
-    Path("run/checkpoints/last.ckpt").unlink()
-    outcome = bayescl("inspect run")
-    assert outcome.complaint == "run has no checkpoint yet"
 
 
 def test_of_a_recommender_held_out_items_play_the_false_negatives(bayescl, recommender) -> None:

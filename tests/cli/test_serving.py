@@ -176,15 +176,9 @@ def test_a_recommender_is_exported_as_plain_arrays(bayescl, recommender):
 
 
 @pytest.fixture
-def photos(tmp_path) -> str:
+def photos(bayescl, pictures) -> str:
     """Options of a run on a folder of small images, two classes of fifteen."""
-    generator = np.random.default_rng(0)
-    for name, column in (("cats", 1), ("dogs", 4)):
-        (tmp_path / "photos" / name).mkdir(parents=True)
-        for number in range(15):
-            pixels = generator.integers(0, 90, (6, 6), dtype=np.uint8)
-            pixels[:, column] = 255
-            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png")
+    pictures("photos", ("cats", "dogs"), 15)
     return "--data photos --batch_size 10 --width 4 --epochs 2 --device cpu"
 
 
@@ -231,7 +225,8 @@ def test_images_that_moved_are_named_and_found_again(bayescl, encoder):
 def test_an_encoder_loads_without_its_images_and_embeds_as_the_run_did(bayescl, encoder):
     assert bayescl("embed run --of train --out e.parquet").status == 0
     frame = pl.read_parquet("e.parquet")
-    pixels = np.stack([np.asarray(Image.open(Path("photos", file))) for file in frame["image"]])
+    images = [np.asarray(Image.open(Path("photos", file))) for file in frame["image"]]
+    pixels = np.stack(images).transpose(0, 3, 1, 2)
     shutil.rmtree("photos")
     loaded = library.load("run")
     features = loaded.embed(pixels)
@@ -239,7 +234,7 @@ def test_an_encoder_loads_without_its_images_and_embeds_as_the_run_did(bayescl, 
     assert isinstance(loaded.encoder, torch.nn.Module)
     assert not loaded.encoder.training
     torch.testing.assert_close(loaded.embed(torch.from_numpy(pixels / 255)), features)
-    with pytest.raises(ValueError, match=r"must have shape \[1, 6, 6\] each"):
+    with pytest.raises(ValueError, match=r"must have shape \[3, 12, 12\] each"):
         loaded.embed(np.zeros((2, 1, 5, 5)))
     with pytest.raises(ValueError, match="one of 'train ranking' recommends"):
         loaded.recommend("u-4")
@@ -253,7 +248,7 @@ def test_an_encoder_loads_without_its_images_and_embeds_as_the_run_did(bayescl, 
 
 def test_an_exported_encoder_works_where_the_library_cannot_be_imported(bayescl, encoder):
     assert bayescl("export run --to plain").status == 0
-    pixels = np.random.default_rng(0).integers(0, 256, (5, 1, 6, 6), dtype=np.uint8)
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 3, 12, 12), dtype=np.uint8)
     np.save("pixels.npy", pixels)
     program = (
         "import sys\nsys.modules['bayescl'] = None\nimport numpy, torch\n"

@@ -89,7 +89,7 @@ def application(words: list[str] | None = None) -> App:
     Args:
         words: the command line; default: all commands are imported.
     """
-    app = Command("bayescl", version=__version__, help_format="markdown")
+    app = Command("bayescl", version=__version__, help_format="plaintext")
     app.default_parameter = Parameter(negative_iterable=(), allow_repeating=True)
     for word, summary in COMMANDS.items():
         command = Command(word, help=summary)
@@ -98,6 +98,7 @@ def application(words: list[str] | None = None) -> App:
             continue
         from pydantic import validate_call
 
+        command.help_format = "markdown"  # of docstrings; the overview is quicker without
         module: Any = import_module(f"bayescl_lab.cli.{_MODULES.get(word, word)}")
         if hasattr(module, word):
             command.help = None  # that of the function
