@@ -16,7 +16,8 @@ from pydantic.dataclasses import dataclass
 from bayescl.losses import InfoNCELoss
 from bayescl_lab._fields import Count, Numbers, Words, at_least, between
 from bayescl_lab.cli._app import COMMANDS, application
-from bayescl_lab.cli._options import FLAT, ByLoss, Typed, hyperparameters
+from bayescl_lab.cli._losses import hyperparameters
+from bayescl_lab.cli._options import FLAT, ByLoss, Typed
 from bayescl_lab.runs.losses import LOSSES, LossRow, image_losses, ranking_losses
 
 

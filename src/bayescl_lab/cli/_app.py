@@ -41,7 +41,7 @@ _MODULES = {
     "completion": "_app",
 }
 
-_SECOND_WORDS = {
+SECOND_WORDS = {
     "compare": ("images", "ranking"),
     "data": ("fetch", "list", "verify"),
     "reproduce": ("ranking",),
@@ -103,7 +103,7 @@ def application(words: list[str] | None = None) -> App:
         if hasattr(module, word):
             command.help = None  # that of the function
             command.default(validate_call(getattr(module, word)))
-        for name in _SECOND_WORDS.get(word, ()):
+        for name in SECOND_WORDS.get(word, ()):
             command.command(validate_call(getattr(module, name)), name=name)
 
     def launch(

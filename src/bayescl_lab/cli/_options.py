@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import field, make_dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +18,6 @@ from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count
 from bayescl_lab._files import open_atomically
-from bayescl_lab.runs.losses import LOSSES, image_losses, ranking_losses, takers
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,28 +51,6 @@ ByLoss = Annotated[
     Parameter(accepts_keys=False, converter=lambda _, tokens: tokens[0].value, negative=()),
 ]
 """Values by loss and name, written as YAML."""
-
-
-def hyperparameters(losses: Iterable[str]) -> Any:
-    """A dataclass of the hyper-parameters of some losses, which are None unless they are given.
-
-    The help names the losses that take one, unless all do.
-    """
-    losses = tuple(losses)
-    options = []
-    for name, taking in takers(losses).items():
-        row = LOSSES[taking[0]]
-        some = "" if taking == losses else f" ({', '.join(taking)})"
-        said = Parameter(help=f"{row.help(name)}{some}.")
-        number: Any = row.hyperparameters[name]
-        options.append((name, Annotated[number | None, said], field(default=None)))
-    place = {"__module__": __name__}
-    made = make_dataclass("Hyperparameters", options, frozen=True, namespace=place)
-    return dataclass(made, frozen=True)
-
-
-IMAGE_HYPERPARAMETERS = hyperparameters(image_losses())
-RANKING_HYPERPARAMETERS = hyperparameters(ranking_losses())
 
 
 @dataclass(frozen=True)

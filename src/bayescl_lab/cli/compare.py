@@ -12,11 +12,10 @@ from pydantic.dataclasses import dataclass
 from bayescl_lab._fields import Count, Tries, Words
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
+from bayescl_lab.cli._losses import IMAGE_HYPERPARAMETERS, RANKING_HYPERPARAMETERS
 from bayescl_lab.cli._options import (
     CIRCUMSTANCES,
     FLAT,
-    IMAGE_HYPERPARAMETERS,
-    RANKING_HYPERPARAMETERS,
     ByLoss,
     Place,
     Workers,

@@ -8,12 +8,11 @@ from typing import Annotated, Any, Literal
 
 from bayescl_lab._fields import Count, NonNegative, Positive, Words
 from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
+from bayescl_lab.cli._losses import IMAGE_HYPERPARAMETERS, RANKING_HYPERPARAMETERS
 from bayescl_lab.cli._options import (
     CIRCUMSTANCE,
     CIRCUMSTANCES,
     FLAT,
-    IMAGE_HYPERPARAMETERS,
-    RANKING_HYPERPARAMETERS,
     Place,
     Typed,
 )

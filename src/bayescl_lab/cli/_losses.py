@@ -1,0 +1,34 @@
+"""Hyper-parameters of losses as options, from the table of losses, which needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import field, make_dataclass
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from pydantic.dataclasses import dataclass
+
+from bayescl_lab.runs.losses import LOSSES, image_losses, ranking_losses, takers
+
+
+def hyperparameters(losses: Iterable[str]) -> Any:
+    """A dataclass of the hyper-parameters of some losses, which are None unless they are given.
+
+    The help names the losses that take one, unless all do.
+    """
+    losses = tuple(losses)
+    options = []
+    for name, taking in takers(losses).items():
+        row = LOSSES[taking[0]]
+        some = "" if taking == losses else f" ({', '.join(taking)})"
+        said = Parameter(help=f"{row.help(name)}{some}.")
+        number: Any = row.hyperparameters[name]
+        options.append((name, Annotated[number | None, said], field(default=None)))
+    place = {"__module__": __name__}
+    made = make_dataclass("Hyperparameters", options, frozen=True, namespace=place)
+    return dataclass(made, frozen=True)
+
+
+IMAGE_HYPERPARAMETERS = hyperparameters(image_losses())
+RANKING_HYPERPARAMETERS = hyperparameters(ranking_losses())
