@@ -1,7 +1,7 @@
 """The error of alpha's estimates, and the effect of alpha during training: the docs' figures.
 
     python benchmarks/estimation_study.py --out results/estimation
-    bayescl report --pages docs
+    python docs/quotes.py docs
 
 The first command runs both studies, on the paper's generative process and on digits, and writes
 their tables and figures; the second updates the pages that quote them. The test part of digits is
@@ -161,7 +161,7 @@ def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
     model, store, seed = run.model, run.parts.train, run.settings.seed
     rows = drawn_batches(store, run.settings.batch_size, SCORED_IMAGES, (), seed)
     batches = [
-        scored_batch(model, store.subset(images), seed, step) for step, images in enumerate(rows)
+        scored_batch(model, store.subset(images), seed, step)[0] for step, images in enumerate(rows)
     ]
     found = diagnose(batches)
     if found.measured is None or found.measured_tau_plus is None or found.by_weight is None:
