@@ -330,8 +330,16 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         own = [parameter.grad for parameter in trained]
         for parameter, gradient in zip(trained, earlier, strict=True):
             parameter.grad = gradient
+
+        def add_scaled(factor: Tensor) -> None:
+            """Add the loss's own gradients, scaled for accumulation and loss scaling."""
+            for parameter, gradient in zip(trained, own, strict=True):
+                if gradient is not None:
+                    before = 0 if parameter.grad is None else parameter.grad
+                    parameter.grad = before + gradient * factor
+
         if value.requires_grad and trained:
-            value.register_hook(partial(_add_scaled, trained, own))
+            value.register_hook(add_scaled)
         return value
 
     def calculate_loss(
@@ -349,16 +357,6 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         """Return the settings for the model card."""
         own = ("mini_batch_size", "mini_batch_num_tokens")
         return {**super().get_config_dict(), **{name: getattr(self, name) for name in own}}
-
-
-def _add_scaled(
-    parameters: Sequence[Tensor], gradients: Sequence[Tensor | None], factor: Tensor
-) -> None:
-    """Add the loss's own gradients, scaled for accumulation and loss scaling."""
-    for parameter, gradient in zip(parameters, gradients, strict=True):
-        if gradient is not None:
-            scaled = gradient * factor
-            parameter.grad = scaled if parameter.grad is None else parameter.grad + scaled
 
 
 def _decoded(features: Features, model: Any) -> list[str]:
