@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -389,15 +390,20 @@ def test_the_state_holds_the_loss_and_not_the_model_and_must_be_there(tmp_path: 
         second = ours.BayesianRankingLoss(model, alpha=alpha)
         return {"first": with_temperature(model), "second": second}
 
-    ours.LossStateCallback(losses(0.8)).save(tmp_path)
-    stored = torch.load(tmp_path / ours.STATE_FILE, weights_only=True)
+    folder = tmp_path / "checkpoint-3"
+    folder.mkdir()
+    state = SimpleNamespace(global_step=3, is_world_process_zero=True)
+    at = SimpleNamespace(output_dir=tmp_path), state, None
+    ours.LossStateCallback(losses(0.8)).on_save(*at)
+    stored = torch.load(folder / ours.STATE_FILE, weights_only=True)
     assert sorted(stored) == ["first", "second"]
     assert not [name for state in stored.values() for name in state if "embedding" in name]
     other = losses(0.6)
-    ours.LossStateCallback(other).load(tmp_path)
+    ours.LossStateCallback(other).on_train_begin(*at)
     assert other["second"].loss.alpha == 0.8
+    (folder / ours.STATE_FILE).unlink()
     with pytest.raises(FileNotFoundError, match="LossStateCallback"):
-        ours.LossStateCallback(other).load(tmp_path / "of no callback")
+        ours.LossStateCallback(other).on_train_begin(*at)
 
 
 def test_the_example_trains_with_their_line_and_with_ours(tmp_path: Path) -> None:

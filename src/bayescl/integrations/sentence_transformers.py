@@ -522,25 +522,17 @@ class LossStateCallback(TrainerCallback):  # type: ignore[misc]
         """Write the state of all losses into the checkpoint that was just saved."""
         del control
         if state.is_world_process_zero:
-            self.save(_checkpoint(args, state))
+            path = _state_file(args, state)
+            unfinished = path.with_suffix(".unfinished")
+            torch.save({name: module.state_dict() for name, module in self._stateful()}, unfinished)
+            unfinished.replace(path)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Restore the state when training continues from a checkpoint."""
+        """Restore the state when training continues; nothing in the file is executed."""
         del control
-        if state.global_step > 0:
-            self.load(_checkpoint(args, state))
-
-    def save(self, folder: str | Path) -> None:
-        """Write the state of all losses into a folder."""
-        path = Path(folder) / STATE_FILE
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(".unfinished")
-        torch.save({name: module.state_dict() for name, module in self._stateful()}, unfinished)
-        unfinished.replace(path)
-
-    def load(self, folder: str | Path) -> None:
-        """Read the state of all losses from a folder; nothing in the file is executed."""
-        path = Path(folder) / STATE_FILE
+        if state.global_step == 0:
+            return
+        path = _state_file(args, state)
         if not path.exists():
             raise FileNotFoundError(
                 f"{path} does not exist: was the checkpoint saved with LossStateCallback?"
@@ -559,5 +551,5 @@ class LossStateCallback(TrainerCallback):  # type: ignore[misc]
                         yield f"{name}.memories", module.memories
 
 
-def _checkpoint(args: Any, state: Any) -> Path:
-    return Path(args.output_dir) / f"checkpoint-{state.global_step}"
+def _state_file(args: Any, state: Any) -> Path:
+    return Path(args.output_dir) / f"checkpoint-{state.global_step}" / STATE_FILE
