@@ -190,13 +190,13 @@ def encoder(trained, photos) -> str:
 
 def test_images_that_came_went_or_changed_are_refused_by_count(bayescl, encoder, tmp_path):
     assert bayescl("evaluate run").status == 0
-    shutil.copy("photos/cats/3.png", "photos/cats/further.png")
+    shutil.copy("photos/cats/03.png", "photos/cats/further.png")
     outcome = bayescl("evaluate run")
     assert (
         "photos: images differ from those that the run was trained on: 1 more" in outcome.complaint
     )
     Path("photos/cats/further.png").unlink()
-    shutil.copy("photos/cats/4.png", "photos/dogs/4.png")
+    shutil.copy("photos/cats/04.png", "photos/dogs/04.png")
     for command in ("evaluate run", "inspect run", "embed run --out e.npy"):
         assert "1 changed" in bayescl(command).complaint
     assert bayescl("evaluate run --data photos").status == 0
