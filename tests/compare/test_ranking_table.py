@@ -24,12 +24,7 @@ from bayescl_lab.paper.ranking.reproduction import reproduce_cell
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.metrics import METRICS as MEASURED
 from bayescl_lab.report.figures import collect
-from bayescl_lab.report.ranking import (
-    against_paper,
-    cell_markdown,
-    read_cells,
-    tables_markdown,
-)
+from bayescl_lab.report.ranking import against_paper, cell_markdown, read_cells, tables_markdown
 from bayescl_lab.report.tables import paired_differences
 from bayescl_lab.runs.losses import RankingLoss
 from bayescl_lab.runs.ranking.settings import BASELINES, RankingSettings

@@ -11,12 +11,7 @@ from ranking_data import write_groups
 
 from bayescl_lab.cli import main
 from bayescl_lab.compare.comparison import compare, settle_losses
-from bayescl_lab.compare.images import (
-    PLANS,
-    ImageComparison,
-    recorded_hyperparameters,
-    tune_images,
-)
+from bayescl_lab.compare.images import PLANS, ImageComparison, recorded_hyperparameters, tune_images
 from bayescl_lab.compare.ranking import RankingComparison
 from bayescl_lab.compare.tuning import Plan, best, other_values, settings_of, temperatures
 from bayescl_lab.ranking.data import RankingData

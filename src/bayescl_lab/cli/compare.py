@@ -13,14 +13,7 @@ from bayescl_lab._fields import Count, Tries, Words
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
 from bayescl_lab.cli._losses import IMAGE_HYPERPARAMETERS, RANKING_HYPERPARAMETERS
-from bayescl_lab.cli._options import (
-    CIRCUMSTANCES,
-    FLAT,
-    ByLoss,
-    Place,
-    Workers,
-    usual_workers,
-)
+from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, ByLoss, Place, Workers, usual_workers
 from bayescl_lab.compare.summary import SPREAD
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS

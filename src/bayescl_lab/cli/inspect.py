@@ -160,12 +160,7 @@ def _inspect_file(path: Path, options: dict[str, Any]) -> None:
     arrays = read_embeddings(path, **{name: options.pop(name) for name in names})
 
     from bayescl.diagnostics import diagnose_embeddings
-    from bayescl_lab.report.embeddings import (
-        batch_table,
-        embeddings_page,
-        losses_table,
-        sentences,
-    )
+    from bayescl_lab.report.embeddings import batch_table, embeddings_page, losses_table, sentences
     from bayescl_lab.runs.advice import advise
 
     options["layout"] = options["layout"] or ("in_batch" if arrays.are_pairs else "two_views")

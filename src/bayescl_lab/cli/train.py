@@ -9,13 +9,7 @@ from typing import Annotated, Any, Literal
 from bayescl_lab._fields import Count, NonNegative, Positive, Words
 from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
 from bayescl_lab.cli._losses import IMAGE_HYPERPARAMETERS, RANKING_HYPERPARAMETERS
-from bayescl_lab.cli._options import (
-    CIRCUMSTANCE,
-    CIRCUMSTANCES,
-    FLAT,
-    Place,
-    Typed,
-)
+from bayescl_lab.cli._options import CIRCUMSTANCE, CIRCUMSTANCES, FLAT, Place, Typed
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings

@@ -25,7 +25,6 @@ Grid = Mapping[str, Sequence[Any]]
 """Values to try, by the name of a setting; every combination is tried."""
 
 Values = Mapping[str, Any]
-"""One of them."""
 
 Settings = TypeVar("Settings", "ImageSettings", "RankingSettings")
 
@@ -164,10 +163,7 @@ def tune(plan: Plan[Any], losses: Sequence[str], trials: Trials) -> dict[str, An
 
 
 def search(
-    first: Mapping[str, Values],
-    count: int,
-    make: Callable[[str, Values, int], Any],
-    trials: Trials,
+    first: Mapping[str, Values], count: int, make: Callable[[str, Values, int], Any], trials: Trials
 ) -> dict[str, Any]:
     """Choose the hyper-parameters of every loss of a comparison, the best of as many for each.
 
