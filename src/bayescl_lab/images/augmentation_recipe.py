@@ -69,12 +69,11 @@ class SimCLRAugmentation(nn.Module):
             for name in ("boxes", "is_mirrored", "jitter", "sigma")
         )
         changes = (adjust_brightness, adjust_contrast, adjust_saturation, adjust_hue)
-        changes = changes if has_colours else changes[:2]
         # bfloat16 would leave pixels 8 bits in the products, and fewer after the jitter.
         with torch.autocast(device.type, enabled=False):
             views = resized_crop(images.float() / 255, boxes, size, is_mirrored)
             for kinds in parameters.jitter_order.unbind(dim=1):
-                for number, change in enumerate(changes):
+                for number, change in enumerate(changes if has_colours else changes[:2]):
                     chosen = parameters.is_jittered & (kinds == number)
                     _change_rows(views, chosen, change, jitter[:, number])
             if has_colours:
