@@ -169,7 +169,7 @@ HOSTILE = {
         ("simulate mse --out date.yaml", "cannot write to the folder date.yaml"),
         ("simulate mse --sampler dice", "must be 'inversion' or 'accept-reject'"),
         ("reproduce runtime --workers 0", "workers must be at least 1, got 0"),
-        ("reproduce hardness --losses bayesian", "the table hardness has no losses to choose from"),
+        ("reproduce hardness --losses hard", "losses must be some of bayesian"),
         ("reproduce ranking --encoders ,", "encoders must name each once, got none"),
         ("data fetch a b", "unrecognized arguments: b"),
     ],

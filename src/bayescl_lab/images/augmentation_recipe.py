@@ -38,8 +38,7 @@ class SimCLRAugmentation(nn.Module):
     3 by 3 pixels with a deviation of 0.1 to 2 (half). Saturation and hue change only in RGB images.
 
     Args:
-        strength: how much views differ from their image, in [0, 5]; 1 is the recipe. See
-            :func:`draw_view_parameters`.
+        strength: how much views differ from their image; see :func:`draw_view_parameters`.
         size: side of the views in pixels; default: that of the images.
 
     Reference:
@@ -102,8 +101,9 @@ def draw_view_parameters(
 ) -> ViewParameters:
     """Draw the parameters of one view of each of some images of the same size.
 
-    ``strength``, in [0, 5], scales the range of every jitter (hue's up to 0.5), and sets the
-    smallest crop to a share of ``0.08 ** strength`` of the area. All devices see the same draws.
+    ``strength``, in [0, 5] and 1 in the recipe, scales the range of every jitter (hue's up to 0.5),
+    and sets the smallest crop to a share of ``0.08 ** strength`` of the area. All devices see the
+    same draws.
 
     Example:
         >>> drawn = draw_view_parameters(3, 32, 32, seed=0)

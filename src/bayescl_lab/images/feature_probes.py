@@ -65,11 +65,8 @@ def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> flo
     Neighbours have the highest cosine similarity, and each votes with weight
     :math:`e^{\cos / \text{temperature}}`.
 
-    Args:
-        data: features and labels.
-        k: number of neighbours, at least 1; no more than the mean number of training images per
-            class are used, since further neighbours must be of other classes.
-        temperature: temperature of the vote, positive; small values favour the nearest.
+    No more neighbours are used than the mean number of training images per class, since further
+    ones must be of other classes. Small values of ``temperature`` favour the nearest.
 
     Example:
         >>> train = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])

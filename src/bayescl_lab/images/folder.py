@@ -68,7 +68,6 @@ def load_folder(
     """
     parts = find_parts(folder)
     files = [path for part in parts for paths in part.values() for path in paths]
-    workers = decoding_workers() if workers is None else workers
     pixels, notes = _pixels(folder, files, image_size, loader, workers)
 
     class_names = _class_names(parts[0])
@@ -196,7 +195,7 @@ def _class_names(files: FilesByClass) -> tuple[str, ...]:
 
 
 def _pixels(
-    folder: Path, files: list[Path], image_size: int | None, loader: str, workers: int
+    folder: Path, files: list[Path], image_size: int | None, loader: str, workers: int | None
 ) -> tuple[Tensor | StreamedPixels, Notes]:
     """The pixels of the readable files, decoded, mapped or streamed, and notes for remarks."""
     array = None
@@ -225,6 +224,7 @@ def _pixels(
     shape = (len(headers), *wanted)
     if loader == "stream" or (loader == "auto" and _is_too_large(math.prod(shape), array)):
         names = np.array([os.fsencode(path.relative_to(folder)) for path in headers])
+        workers = decoding_workers() if workers is None else workers
         return StreamedPixels(folder, names, wanted, workers), notes()
     if array is not None:
         write_pixels(array, shape, fill)

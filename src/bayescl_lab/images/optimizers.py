@@ -82,8 +82,8 @@ OPTIMIZERS: Mapping[str, OptimizerFactory] = {
 def warm_up_and_cosine(step: int, *, warmup_steps: int, total_steps: int) -> float:
     """Share of the peak learning rate at a step: a linear warm-up, then a cosine down to 0.
 
-    It depends only on the step. Torch's ``SequentialLR`` multiplies rates step by step, so they
-    differ in their last digits and rise again after the last step.
+    Torch's ``SequentialLR`` multiplies rates step by step, so they differ in their last digits and
+    rise again after the last step.
 
     Example:
         >>> [warm_up_and_cosine(step, warmup_steps=2, total_steps=4) for step in range(5)]

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,8 +23,6 @@ from bayescl_lab.images.pixel_files import Pixels
 
 _START = "fork" if sys.platform == "linux" else None
 """How workers start. Spawned workers would each import torch first."""
-
-_Batch = TypeVar("_Batch", covariant=True)
 
 
 def decoding_workers(processes: int = 1) -> int:
@@ -70,13 +68,13 @@ class StreamedPixels:
 
 
 @dataclass(frozen=True)
-class MappedOrder(Generic[_Batch]):
+class MappedOrder:
     """A function of each batch of rows, on demand, as often as the order is iterated over."""
 
-    function: Callable[[Tensor], _Batch]
+    function: Callable[[Tensor], Any]
     order: Iterable[Int[Tensor, " batch"]]
 
-    def __iter__(self) -> Iterator[_Batch]:
+    def __iter__(self) -> Iterator[Any]:
         return map(self.function, self.order)
 
 
