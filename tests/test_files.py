@@ -14,18 +14,13 @@ from bayescl_lab._cores import usable_cores, usable_memory
 from bayescl_lab._files import open_atomically, staged_folder, write_atomically
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"), [("é\r\n\n", b"\xc3\xa9\r\n\n"), (b"\x00\xff", b"\x00\xff")]
-)
-def test_text_and_bytes_arrive_as_they_are_and_everybody_may_read_them(
-    tmp_path: Path, content: str | bytes, expected: bytes
-) -> None:
+def test_text_and_bytes_arrive_as_they_are_and_everybody_may_read_them(tmp_path: Path) -> None:
     file = tmp_path / "result.json"
-    file.write_bytes(b"before")
-    write_atomically(file, content)
-    assert file.read_bytes() == expected
-    assert stat.S_IMODE(file.stat().st_mode) == 0o644
-    assert list(tmp_path.iterdir()) == [file]
+    for content, expected in (("é\r\n\n", b"\xc3\xa9\r\n\n"), (b"\x00\xff", b"\x00\xff")):
+        write_atomically(file, content)
+        assert file.read_bytes() == expected
+        assert stat.S_IMODE(file.stat().st_mode) == 0o644
+        assert list(tmp_path.iterdir()) == [file]
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, ValueError])
@@ -98,11 +93,8 @@ def test_a_folder_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [path.name for path in folder.iterdir()] == ["config.yaml"]
 
 
-def test_at_least_one_core_and_no_more_than_the_machine_has_may_be_used() -> None:
+def test_a_container_limits_memory_and_a_limit_in_words_is_none(tmp_path, monkeypatch):
     assert 1 <= usable_cores() <= (os.cpu_count() or 1)
-
-
-def test_the_smallest_limit_of_memory_counts_and_words_are_none(tmp_path, monkeypatch):
     monkeypatch.setattr(_cores, "_LIMITS", ())
     machine = usable_memory()
     assert machine > 2**20

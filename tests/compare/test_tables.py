@@ -18,7 +18,7 @@ from bayescl_lab.paper.images.runner import (
 )
 from bayescl_lab.paper.images.sizes import NUM_CLASSES, SIZES
 from bayescl_lab.paper.images.tables import TABLES, Cell, PaperFigure, PaperTable
-from bayescl_lab.report.images import table_markdown
+from bayescl_lab.report.images import paper_markdown
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
@@ -144,8 +144,8 @@ def test_a_smoke_test_shows_none_of_the_papers_values_and_says_what_it_is(name):
     table = TABLES[name]
     smoke, paper = made_up(table, TableRequest()), made_up(table, PAPER)
     assert all(not cell["paper"] for cell in smoke["cells"])
-    assert "Smoke size" in table_markdown(smoke)
-    page = table_markdown(paper)
+    assert "Smoke size" in paper_markdown(smoke)
+    page = paper_markdown(paper)
     for cell in table.cells("paper"):
         for figure in cell.paper.values():
             assert f"| {figure.value:g}" in page
@@ -220,7 +220,7 @@ def test_a_table_cut_off_and_resumed_equals_the_unbroken_one(tiny, tmp_path):
     resumed = reproduce_table(tiny, request, tmp_path / "cut", resume=True)
     assert [file.stat().st_mtime_ns for file in finished] == before
     assert resumed["cells"] == whole["cells"]
-    pages = [table_markdown(read_json(tmp_path / run / "result.json")) for run in ("cut", "whole")]
+    pages = [paper_markdown(read_json(tmp_path / run / "result.json")) for run in ("cut", "whole")]
     assert pages[0].startswith("# Tiny")
     assert pages[0] == pages[1]
     with pytest.raises(ValueError, match="a table with other settings"):

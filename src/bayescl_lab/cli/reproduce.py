@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic.dataclasses import dataclass
 from rich.filesize import decimal
 
-from bayescl_lab.cli._console import Bar, EpochBar, console, print_guesses, say, table
+from bayescl_lab.cli._console import Bar, EpochBar, console, print_guesses, say, show, table
 from bayescl_lab.cli._folders import Place, Workers
 from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT
 from bayescl_lab.compare.ranking_plans import RankingRequest
@@ -210,14 +210,14 @@ def _in_time(seconds: float) -> str:
 def _show(result: Mapping[str, Any], folder: Path) -> None:
     """Print a finished table, and write it into its folder."""
     from bayescl_lab._files import write_atomically
-    from bayescl_lab.report.images import table_markdown, table_rows
+    from bayescl_lab.report.images import paper_markdown, paper_table
 
-    write_atomically(folder / "table.md", table_markdown(result))
-    head, rows, notes = table_rows(result)
-    console().print(table(result["title"], head, rows, words=len(head)))
+    write_atomically(folder / "table.md", paper_markdown(result))
+    shown = paper_table(result)
+    show(result["title"], shown)
     say(
-        result["protocol"],
-        *(f"[{number}] {note}." for number, note in enumerate(notes, start=1)),
+        shown.title,
+        shown.note,
         *(f"* {remark}" for remark in result["remarks"]),
         f"figures: {folder / 'result.json'}",
         f"table: {folder / 'table.md'}",
