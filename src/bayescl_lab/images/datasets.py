@@ -25,8 +25,7 @@ from bayescl_lab.images.subsets import (
 )
 from bayescl_lab.images.tables import unpacked_tables
 
-TRAIN_SHARE = 0.7
-"""Share of each class that trains where the images are split; the others are evaluated on."""
+TRAIN_SHARE = 0.7  # of each class, where images are split; the others are evaluated on
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from bayescl.axes import Float, Tensor
 Views = Float[Tensor, "images channels height width"]
 """Images with values around [0, 1], or normalised."""
 
-SMALL_IMAGE = 64
-"""Pixels along the shorter side up to which a ResNet gets the stem for small images."""
+SMALL_IMAGE = 64  # pixels of the shorter side up to which a ResNet gets the small stem
 
 _WITHOUT_SIDE_OUTPUTS = {
     name: {"aux_logits": False, "init_weights": False} for name in ("googlenet", "inception_v3")

@@ -12,11 +12,8 @@ from torch.nn import functional as F
 
 from bayescl.axes import Float, Int, Tensor
 
-TOP = 5
-"""Number of guesses in the second score."""
-
-ROWS_AT_ONCE = 1024
-"""Rows whose neighbours are searched for at a time."""
+TOP = 5  # guesses in the second score
+ROWS_AT_ONCE = 1024  # rows whose neighbours are searched for at a time
 
 PROBLEMS_AT_ONCE, WEIGHTS_AT_ONCE = 50, 1 << 21
 """Largest numbers of draws and of weights fitted at a time. L-BFGS keeps up to 200 copies of the

@@ -14,7 +14,6 @@ MOMENTUM = 0.9
 TRUST = 1e-3
 """Relative change of a weight in one step of LARS, at learning rate 1."""
 
-
 OptimizerFactory = Callable[..., torch.optim.Optimizer]
 """Makes the optimizer of some parameters, with ``lr`` and ``weight_decay``."""
 

@@ -21,8 +21,7 @@ from bayescl_lab.images.feature_probes import (
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import ImageStore
 
-FEW_LABELS = (1, 5)
-"""Labels per class of the few-label probes, smallest first."""
+FEW_LABELS = (1, 5)  # labels per class, smallest first
 
 PROBES = (*(f"few_label_{count}" for count in FEW_LABELS), "knn", "linear")
 """Names of the probes, in the order of tables. With more than five classes the linear probe also

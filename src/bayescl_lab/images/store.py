@@ -14,9 +14,7 @@ from bayescl.checks import check_count
 from bayescl_lab.images.pixel_files import Pixels
 from bayescl_lab.images.streaming import ImageStream, MappedOrder, StreamedPixels
 
-UNLABELLED = -1
-"""The label of an image of unknown class."""
-
+UNLABELLED = -1  # the label of an image of unknown class
 _VALUES_AT_ONCE = 1 << 24  # of pixels that are resized together
 
 
