@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl.axes import Int, Tensor
-from bayescl.checks import check_count
 from bayescl_lab.images.pixel_files import Pixels
 from bayescl_lab.images.streaming import ImageStream, MappedOrder, StreamedPixels
 
@@ -124,7 +123,6 @@ class ImageStore:
         """
         from torchvision.transforms.v2 import functional as transforms
 
-        check_count("image_size", image_size, 1)
         channels, height, width = self.image_shape
         if (height, width) == (image_size, image_size):
             return self

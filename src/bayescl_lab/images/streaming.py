@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from bayescl.axes import Int, Tensor
-from bayescl.checks import check_count
 from bayescl_lab._cores import usable_cores
 from bayescl_lab.images.decoding import ImageFormat, decode_into
 from bayescl_lab.images.pixel_files import Pixels
@@ -44,9 +43,6 @@ class StreamedPixels:
     names: NDArray[np.bytes_]  # of the files, relative to the folder, as the file system's bytes
     format: ImageFormat
     workers: int = 0  # processes that decode batches; 0 decodes in the calling process
-
-    def __post_init__(self) -> None:
-        check_count("workers", self.workers, 0)
 
     def __len__(self) -> int:
         """The number of images."""
