@@ -189,18 +189,12 @@ def best_epoch(rows: Rows, metric: str = CRITERION) -> int | None:
 
 
 def stopping_epoch(rows: Rows, patience: int) -> int | None:
-    """The epoch after which patience ran out; None if it has not, or never does (0).
-
-    Example:
-        >>> rows = [{"epoch": n, "ndcg@20": value} for n, value in enumerate([0.1, 0.3, 0.2], 1)]
-        >>> stopping_epoch(rows, 1), stopping_epoch(rows, 2)
-        (3, None)
-    """
+    """The epoch after which patience ran out; None if it has not, or never does (0)."""
     best, waited = -math.inf, 0
     for row in rows:
         if CRITERION in row and patience:
-            better = row[CRITERION] > best
-            best, waited = (row[CRITERION], 0) if better else (best, waited + 1)
+            waited = 0 if row[CRITERION] > best else waited + 1
+            best = max(best, row[CRITERION])
             if waited == patience:
                 return int(row["epoch"])
     return None
