@@ -27,9 +27,9 @@ from bayescl_lab.compare.summary import mean_and_spread, paired_difference
 from bayescl_lab.ranking.batches import PairBatches
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.interactions import RankingParts
+from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity
 from bayescl_lab.runs.losses import RankingLoss
-from bayescl_lab.runs.ranking.baselines import ranking_figures
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import RankingSettings
 
@@ -69,7 +69,7 @@ def own_loop(
             optimizer.zero_grad()
             value.backward()
             optimizer.step()
-    return dict(ranking_figures(EmbeddingScorer(users.weight, items.weight), parts)["metrics"])
+    return dict(evaluate_ranking(EmbeddingScorer(users.weight, items.weight), parts)["metrics"])
 
 
 def command(data: RankingData, loss: RankingLoss, seed: int) -> dict[str, float]:
@@ -82,7 +82,7 @@ def command(data: RankingData, loss: RankingLoss, seed: int) -> dict[str, float]
 def methods(data: RankingData) -> dict[str, Callable[[int], dict[str, float]]]:
     """What is measured on a data set, by name; each is called with a seed."""
     parts = data.load("test")
-    popular = ranking_figures(Popularity(parts.train), parts)["metrics"]
+    popular = evaluate_ranking(Popularity(parts.train), parts)["metrics"]
     names = ("info_nce", "bayesian", "debiased", "hard", "latent", "bpr")
     density = {"tau_plus": parts.train.density}
     losses = {name: RankingLoss(name) for name in names} | {
