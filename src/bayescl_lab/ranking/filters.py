@@ -88,11 +88,6 @@ def core(interactions: Interactions, k: int) -> Interactions:
 
     Rows and columns of the others are removed; 0 removes none, not even those without any. If
     nothing is left, that is a ``ValueError``.
-
-    Example:
-        >>> pairs = [0, 0, 1, 1, 2], [0, 1, 0, 1, 1]
-        >>> core(Interactions.from_pairs(*pairs, user_ids=3, item_ids=2), 2).matrix.shape
-        (2, 2)
     """
     check_count("k_core", k, 0)
     if k == 0:
