@@ -64,8 +64,7 @@ def command(*words: str) -> None:
     subprocess.run([sys.executable, "-m", "bayescl_lab.cli", *words], check=True)
 
 
-def read(data: str) -> None:
-    """Read, and nothing else."""
+def _read(data: str) -> None:
     read_interactions(RankingData(data))
 
 
@@ -91,7 +90,7 @@ def measure(folder: Path, run: Path) -> list[dict[str, object]]:
         Console(stderr=True).print(rows[-1])
 
     note("importing the library alone", "", apart(measured, str, ""))
-    steps = {"reading": read, "reading, numbering, splitting": load_interactions}
+    steps = {"reading": _read, "reading, numbering, splitting": load_interactions}
     for (what, work), form in product(steps.items(), FORMS):
         note(what, form, apart(measured, work, str(folder / form)))
     place = ["--data", str(folder / "parts"), "--out", str(run)]
