@@ -14,7 +14,7 @@ from bayescl_lab.ranking.filters import numbered_interactions
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.ranking.readers.archives import INTER, PARQUET, TEXT, table_suffix
 from bayescl_lab.ranking.readers.columns import RawInteractions, chosen_columns
-from bayescl_lab.ranking.readers.formats import read_inter, recognised
+from bayescl_lab.ranking.readers.formats import recognised
 from bayescl_lab.ranking.readers.table import read_tables, table_header
 from bayescl_lab.ranking.splits import split_interactions
 
@@ -106,8 +106,9 @@ def read_interactions(options: RankingData) -> RawInteractions:
         if test is not None:
             raise ValueError(f"{path} has a test part: test_data is for single files")
         test = Path(options.test_data)
-    read_files = read_inter if files[0].suffix == INTER else read_tables
-    return read_files(files, test, options, name=path.resolve().name)
+    if files[0].suffix == INTER:
+        options.refuse(f"{INTER} text", ("separator", "encoding", "no_header"))
+    return read_tables(files, test, options, name=path.resolve().name)
 
 
 def guessed_columns(options: RankingData) -> dict[str, str]:
