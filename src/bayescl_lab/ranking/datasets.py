@@ -165,8 +165,6 @@ def _tables(path: Path) -> tuple[list[Path], Path | None]:
         test = train.with_name(train.name.replace("train", "test", 1))
         if train.parent == path and train.name.startswith("train.") and test in parts:
             return [train], test
-    inter = list(path.glob(f"*{INTER}"))
-    parts = inter if len(inter) == 1 else parts
     if not parts:
         raise ValueError(
             f"{path} has no interactions: it must hold train.txt and test.txt, train.csv and "
@@ -184,7 +182,7 @@ def _parts(folder: Path) -> list[Path]:
     return sorted(
         file
         for file in folder.rglob("*")
-        if table_suffix(file) in (*TEXT, *PARQUET)
+        if table_suffix(file) in (*TEXT, *PARQUET, INTER)
         and file.is_file()
         and not any(part[0] in "._" for part in file.relative_to(folder).parts)
     )

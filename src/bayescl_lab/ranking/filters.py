@@ -136,5 +136,5 @@ def _titles(titles: pl.DataFrame | None, item_ids: NDArray[Any]) -> NDArray[np.s
     """The title of each item, empty if it has none."""
     if titles is None:
         return None
-    by_id = dict(zip(titles["item"].cast(pl.String), titles["title"], strict=True))
+    by_id = dict(titles.rows())
     return np.array([by_id.get(str(item), "") for item in item_ids], dtype=np.str_)
