@@ -54,7 +54,7 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/recommender_libraries.py
 	$(BIN)/python benchmarks/recsys_scale.py
 	$(BIN)/python benchmarks/scale_model.py
-	$(BIN)/bayescl report --pages benchmarks/README.md docs/scale.md
+	$(BIN)/python docs/quotes.py benchmarks/README.md docs/scale.md
 
 bench-gpu: $(INSTALLED)
 	$(BIN)/python benchmarks/gpu.py

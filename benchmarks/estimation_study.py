@@ -1,7 +1,7 @@
 """The error of alpha's estimates, and the effect of alpha during training: the docs' figures.
 
     python benchmarks/estimation_study.py --out results/estimation
-    bayescl report --pages docs
+    python docs/quotes.py docs
 
 The first command runs both studies, on the paper's generative process and on digits, and writes
 their tables and figures; the second updates the pages that quote them. The test part of digits is

@@ -111,10 +111,13 @@ def run_plan(plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
     runs = Runs(plan, options.runs / f"{plan.name}.jsonl", options.workers)
     record = {**compared(plan, options, runs), **provenance()}
     rows = [
-        [entry["title"], *(mean_text(entry["scores"][name], scale=100) for name in plan.scores)]
+        {
+            "method": entry["title"],
+            **{name: mean_text(entry["scores"][name], scale=100) for name in plan.scores},
+        }
         for entry in record["methods"].values()
     ]
-    print(Table(["method", *plan.scores], rows).markdown())
+    print(Table(rows).markdown())
     path = write_json(options.results / f"{plan.name}.json", record)
     path.with_suffix(".jsonl").write_text("".join(json.dumps(line) + "\n" for line in runs.lines))
     return record
