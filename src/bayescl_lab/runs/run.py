@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from typing_extensions import Self
 
+from bayescl_lab._files import write_atomically
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.provenance import provenance
 from bayescl_lab.runs.settings import StoredSettings, TrainedSettings
-from bayescl_lab.runs.weights import read_checkpoint, write_weights
+from bayescl_lab.runs.weights import as_safetensors, read_checkpoint
 
 if TYPE_CHECKING:
     import lightning.pytorch as pl
@@ -213,7 +214,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
                 "loss": journal.rows[-1]["loss"],
                 **run.figures(folder, journal.rows),
             }
-            write_weights(folder, run.model.state_dict())
+            write_atomically(folder.weights_file, as_safetensors(run.model.state_dict()))
         return start.finish(result)
 
     def load(self, checkpoint: Path) -> int:
