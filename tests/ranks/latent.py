@@ -55,14 +55,8 @@ def call(
         return loss(first, second, labels=of_rows)
     if layout.startswith("sampled"):
         return loss.sampled(first, second, extra, labels=of_rows, candidate_labels=of_extra)
-    return loss.in_batch(
-        first,
-        second,
-        extra=extra,
-        both_directions="both" in layout,
-        labels=of_rows,
-        extra_labels=of_extra,
-    )
+    known = {"labels": of_rows, "extra_labels": of_extra}
+    return loss.in_batch(first, second, extra=extra, both_directions="both" in layout, **known)
 
 
 def labels_of(step: int, *counts: int, first: tuple[int, ...]) -> list[Tensor]:
@@ -93,10 +87,11 @@ def gathered(rank: int, world_size: int) -> Findings:
             if step == STEPS - 1:
                 one.eval(), own.eval()
             whole = drawn(step, sum(batches), sum(batches), sum(extras))
-            rows = [
-                leaf.detach()[places].requires_grad_()
-                for leaf, places in zip(whole, (mine.rows, mine.rows, mine.extra), strict=True)
-            ]
+            places = (mine.rows, mine.rows, mine.extra)
+            of_places = (
+                leaf.detach()[own_rows] for leaf, own_rows in zip(whole, places, strict=True)
+            )
+            rows = [leaf.requires_grad_() for leaf in of_places]
             labels = own_labels = None
             if "labels" in layout:
                 before = sum(batches[:-1]), sum(extras[:-1])
@@ -108,11 +103,9 @@ def gathered(rank: int, world_size: int) -> Findings:
             value.backward()
             total = summed(value) / world_size
             value_apart = max(value_apart, distance(total, expected.detach()))
-            for leaf, part, places in zip(
-                whole, rows, (mine.rows, mine.rows, mine.extra), strict=True
-            ):
+            for leaf, part, own_rows in zip(whole, rows, places, strict=True):
                 if leaf.grad is not None:
-                    difference = part.grad / world_size - leaf.grad[places]
+                    difference = part.grad / world_size - leaf.grad[own_rows]
                     scale = leaf.grad.abs().max()
                     gradient_apart = max(gradient_apart, float(difference.abs().max() / scale))
         ours, theirs = tensors(own), tensors(one)

@@ -105,12 +105,6 @@ def sigmoid(
     return softplus(-positive - bias) + (weights * softplus(logits)).sum()
 
 
-def debiased(positive: Tensor, unlabeled: Row, *, tau_plus: float, minimum_logit: float) -> Tensor:
-    return hard(
-        positive, unlabeled, tau_plus=tau_plus, concentration=0.0, minimum_logit=minimum_logit
-    )
-
-
 def hard(
     positive: Tensor,
     unlabeled: Row,
@@ -131,6 +125,9 @@ def hard(
     elif (share := math.log(tau_plus) + log_count + positive - total) < 0:
         rest = total + (-torch.expm1(share)).log() - math.log1p(-tau_plus)
     return softplus(torch.maximum(rest, floor) - positive)
+
+
+debiased = partial(hard, concentration=0.0)
 
 
 def latent(
@@ -179,8 +176,8 @@ class Weighting(NamedTuple):
         self, minimum_logit: float
     ) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
         """The function and the loop, with the floor of those that have one."""
-        floored = self.loop in (debiased, hard)
-        options = {**self.options, "minimum_logit": minimum_logit} if floored else self.options
+        floor = {"minimum_logit": minimum_logit} if self.loop in (debiased, hard) else {}
+        options = {**self.options, **floor}
         return partial(self.function, **options), partial(self.loop, **options)
 
     @property

@@ -55,11 +55,11 @@ def test_too_few_components_cost_precision_and_too_many_little(
         return here[column].item()
 
     assert figure("precision", "0.5") < 0.6 < figure("precision", "1") < figure("precision", "2")
-    assert figure("precision", "4") > 0.85
-    assert figure("precision", "together") > 0.85
+    assert min(figure("precision", name) for name in ("4", "together")) > 0.85
     assert figure("recall", "4") > 0.8
     assert figure("recall", "together") > 0.9
     assert figure("posterior_other", "together") < 0.1
+    assert figure("agreement", "0.5") > 0.8  # which does not show that classes are merged
 
 
 def test_agreement_and_precision_fall_with_noise(found: pl.DataFrame) -> None:
@@ -74,25 +74,15 @@ def test_agreement_and_precision_fall_with_noise(found: pl.DataFrame) -> None:
     assert precision[-1] < 0.2
 
 
-def test_agreement_does_not_show_merged_classes(found: pl.DataFrame) -> None:
-    merged = found.filter(swept="components", classes="equal", components="0.5").row(0, named=True)
-    assert float(merged["agreement"]) > 0.8
-    assert float(merged["precision"]) < 0.5
-
-
 def test_the_classes_own_components_are_calibrated_and_too_few_too_bold(
     calibrated: pl.DataFrame,
 ) -> None:
-    own = calibrated.filter(classes="equal", components="known").rows(named=True)
-    gaps = [
-        float(record["pairs"]) * abs(float(record["share"]) - float(record["posterior"]))
-        for record in own
-    ]
-    assert sum(gaps) < 0.02 * sum(float(record["pairs"]) for record in own)
-    merged = calibrated.filter(classes="equal", components="0.5")
-    sure = [record for record in merged.rows(named=True) if float(record["posterior"]) > 0.6]
-    assert sure
-    assert all(float(record["share"]) < float(record["posterior"]) - 0.2 for record in sure)
+    excess = calibrated.with_columns(excess=pl.col("share") - pl.col("posterior"))
+    own = excess.filter(classes="equal", components="known")
+    assert (own["excess"].abs() * own["pairs"]).sum() < 0.02 * own["pairs"].sum()
+    merged = excess.filter(pl.col("posterior") > 0.6, classes="equal", components="0.5")
+    assert len(merged) > 0
+    assert merged["excess"].max() < -0.2
 
 
 def test_hardly_a_pair_is_in_a_bin_that_one_draw_alone_has_any_in(calibrated: pl.DataFrame) -> None:
