@@ -48,10 +48,8 @@ def run_once(
 
 def run(work: Callable[[int, int], Findings], world_size: int, seconds: float) -> list[Findings]:
     """Call ``work(rank, world_size)`` in as many processes and return the findings by rank."""
-    # Forked from a server that imported torch once and started no thread.
+    # Forked from a server that imported torch once and started no thread; see tests/conftest.py.
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-    if method == "forkserver":
-        multiprocessing.set_forkserver_preload(["torch", "torch._dynamo", "bayescl"])
     deadline = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder:
         ranks = start_processes(_rank, (work, world_size, folder), world_size, False, False, method)
