@@ -41,9 +41,6 @@ def importance_weights(
 
     Reference:
         Liu et al., ICML 2024, Eq. "ome1".
-
-    See Also:
-        :func:`~bayescl.functional.logit_weights`: the same, straight from logits.
     """
     target = PairMixture.hard_negatives(alpha, beta)
     sampled = PairMixture.unlabeled(alpha, tau_plus)

@@ -108,16 +108,15 @@ def fit_latent_classes(
         S = \frac{1}{n} \sum_i \frac{(v_{i1} - v_{i2})(v_{i1} - v_{i2})^\top}{2},
 
     the mixtures are fitted to :math:`y`, the scatter of rows within components is added to
-    :math:`S`, and the mixtures are fitted once more. This plays down directions that augmentation
-    changes or in which the rows of a component differ, so that directions which tell components
-    apart stand out. Last, the views show between which components items move.
+    :math:`S`, and the mixtures are fitted once more. So directions which tell components apart
+    stand out. Last, the views show between which components items move.
 
     Args:
         view_1: embeddings of one view of each item, of any length, oldest first. Not
             differentiated.
         view_2: embeddings of the other view, or of the partner in a pair.
-        sizes: number of components of each mixture, at least 1 and at most the number of items. For
-            :math:`C` classes, :math:`2C`, :math:`3C`, :math:`4C` and :math:`6C` work well.
+        sizes: number of components of each mixture, at least 1 and at most the number of items;
+            :math:`2C` and :math:`4C` work well for :math:`C` classes.
         generator: a CPU generator, so that the draws are the same on every device.
         iterations: steps of expectation maximisation in each of the two fits.
         shrinkage: :math:`\epsilon`, positive; large values leave the metric as it is.
@@ -139,9 +138,6 @@ def fit_latent_classes(
         >>> shares.argmax(dim=1).unique(return_counts=True)[1], agreement.round()
         (tensor([10, 10, 10, 10]), tensor([1.]))
 
-    Reference:
-        Fisher's linear discriminant, with views of an item and then components for classes;
-        mixtures as in Banerjee et al., JMLR 2005.
     """
     check_count("iterations", iterations, 0)
     check_positive("shrinkage", shrinkage)
@@ -221,8 +217,7 @@ def known_classes(
         K_{kc} = \lambda_k\, \frac{n_{kc}}{n_k}, \qquad n_k = \sum_c n_{kc}, \qquad
         \lambda_k = \frac{n_k}{n_k + \frac14\,\mathrm{mean}_j\, n_j}.
 
-    A component that no labelled item lies in says nothing, and one in which classes mix says that
-    they mix. Each mixture has its own columns, one for each label in ascending order.
+    Each mixture has its own columns, one for each label in ascending order.
     """
     check_shape("responsibility", responsibility, (len(labels), sum(sizes)))
     _, numbers, counts = torch.unique(labels, return_inverse=True, return_counts=True)
@@ -289,11 +284,8 @@ def component_transitions(
         M_{cc'} = \frac{N_{cc'}}{\sum_k N_{ck}}, \qquad
         N_{cc'} = \sum_i r_{i1c}\,r_{i2c'} + r_{i2c}\,r_{i1c'}
 
-    An item has the same class in every view, so components that views move between are parts of one
-    class.
-
-    With the responsibilities :math:`r_{i1}` and :math:`r_{i2}` of an item's two views. A component
-    without views gets the row of the identity.
+    with the responsibilities :math:`r_{i1}` and :math:`r_{i2}` of an item's two views: components
+    that views move between are parts of one class. One without views gets the identity's row.
     """
     check_shares(first, second, sizes)
     matrices = []
@@ -311,8 +303,6 @@ def class_responsibilities(
     rows: Float[Tensor, "rows dim"], classes: LatentClasses
 ) -> Float[Tensor, "rows components"]:
     """Probability of each component given a row, in the metric of the latent classes.
-
-    For rows without a second view; see :func:`item_responsibilities` for those with one.
 
     Args:
         rows: embeddings of any length. Not differentiated.
@@ -351,8 +341,7 @@ def item_responsibilities(
 ) -> tuple[Float[Tensor, "items components"], Float[Tensor, " mixtures"]]:
     r"""Responsibilities of items from two views each, and how far the views agree.
 
-    An item's responsibility is the mean over its views. If the views disagree it is spread over
-    several components, so the item is not sure to share its class with any other.
+    An item's responsibility is the mean over its views.
 
     Args:
         view_1: embeddings of one view of each item. Not differentiated.
@@ -388,9 +377,8 @@ def class_agreement(
 ) -> Float[Tensor, " mixtures"]:
     """How far two views' signatures and the mixtures agree, in [-1, 1].
 
-    It is the agreement of the views times that of the mixture with the others. Either alone can be
-    fooled: weak augmentation leaves a view in its component even if components cut through classes
-    at random, and mixtures find the same styles if views differ by style.
+    Either alone can be fooled: weak augmentation leaves a view in its component even if components
+    cut through classes at random, and mixtures find the same styles if views differ by style.
     """
     check_shares(first, second, classes.sizes)
     ahead = further_views(torch.cat([first, second]), classes.moves)
@@ -482,9 +470,8 @@ def same_class(
         P_{ij} = \frac{1}{F} \sum_m t_m \cos(q_{im}, q_{jm}), \qquad
         q_{im} = r_{im}\, M_m^2
 
-    A row's signature is the components in which further views of it would lie after a few moves.
-    Two rows with the same signature are of one class; two without a common component are not. Each
-    mixture counts by its trust :math:`t_m`.
+    Two rows whose further views would lie in the same components after two moves are of one class;
+    two without a common component are not. Each mixture counts by its trust :math:`t_m`.
 
     Args:
         first: responsibilities, as :func:`item_responsibilities` or
@@ -506,9 +493,6 @@ def same_class(
         tensor([[1.0000, 1.0000, 0.0000],
                 [1.0000, 1.0000, 0.0000],
                 [0.0000, 0.0000, 1.0000]])
-
-    See Also:
-        :func:`same_class_factors`, whose product gives one tile of it at a time.
     """
     left, right = (same_class_factors(rows, trust, transitions) for rows in (first, second))
     posterior = left @ right.T

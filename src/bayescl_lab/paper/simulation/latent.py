@@ -111,10 +111,8 @@ def sample_component(
 
     The cosine :math:`c` with the direction has a density proportional to
     :math:`(1 - c^2)^{(d-3)/2}\,e^{\kappa c}`, inverted on a fine grid; around the direction the
-    density is uniform. There must be three coordinates or more.
-
-    Reference:
-        Mardia and Jupp, "Directional Statistics", 2000, section 9.3.
+    density is uniform (Mardia and Jupp, "Directional Statistics", 2000, section 9.3). There must be
+    three coordinates or more.
     """
     rows, dim = directions.shape
     grid = torch.linspace(-1, 1, 4001, dtype=torch.float64)

@@ -96,9 +96,6 @@ def shares(settings: Settings, seed: int) -> pl.DataFrame:
 
     Each anchor's candidates are split by rank into 16 groups (fewer if there are fewer candidates),
     whose members have nearly equal posteriors. ``excess`` is the share less the posterior.
-
-    Reference:
-        Liu et al., ICML 2024, Lemma 1 and Eq. "poster".
     """
     alpha, tau_plus, count = settings.alpha, settings.tau_plus, settings.candidates
     rows: list[Record] = []
@@ -136,13 +133,9 @@ def draw_shares(table: pl.DataFrame) -> Figure:
             label = rf"$\alpha$ = {part['alpha'][0]:g}, $\tau^+$ = {part['tau_plus'][0]:g}"
             look = Look(colour, "none", marker)
             curve(axis, part, "posterior", "share", look, label, spread="bars")
-        axis.set(
-            title=f"{ranks}{' ' if ranks == 'upper' else '-'}ranks, $N$ = {count}",
-            xlabel="posterior of a true negative",
-            ylabel="share of true negatives",
-            xlim=(-0.03, 1.03),
-            ylim=(-0.03, 1.03),
-        )
+        name = {"upper": "upper ranks", "mid": "mid-ranks"}[ranks]
+        axis.set(title=f"{name}, $N$ = {count}", xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+        axis.set(xlabel="posterior of a true negative", ylabel="share of true negatives")
     legend_below(figure, axes[0], note="bars: 5 % to 95 % quantiles over draws")
     return figure
 
@@ -171,9 +164,6 @@ def gaps(settings: Settings, seed: int) -> pl.DataFrame:
     the anchor and its positive are shared. The positive is the first that the process draws, and
     the only one that the debiased loss knows. With many candidates there are fewer anchors, so that
     a draw holds at most some hundred thousand scores.
-
-    Reference:
-        Liu et al., ICML 2024, Lemma 2 and Eq. "SupLoss".
     """
     settings = _with_fewer_anchors(settings, scores=2**17, fewest=1)
     place: Record = {"candidates": settings.candidates, "anchors": settings.anchors}
@@ -278,9 +268,6 @@ def errors(point: tuple[str, Settings], seed: int) -> pl.DataFrame:
     """Measure the mean absolute error of the Bayesian loss over anchors beside both bounds.
 
     The point names what is varied: ``"candidates"`` or ``"tau_plus"``.
-
-    Reference:
-        Liu et al., ICML 2024, Lemma 3 and its proof.
     """
     axis, settings = point
     settings = _with_fewer_anchors(settings, scores=2**15, fewest=50)

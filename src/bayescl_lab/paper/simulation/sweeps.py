@@ -62,9 +62,6 @@ def one_draw(
     Estimators assume the process's alpha, or another one. ``left_out`` counts anchors without a
     true negative, which have no supervised mean; ``bias`` is an estimator's mean less the
     supervised one, ``below_...`` how far its error lies below a rival's.
-
-    Reference:
-        Liu et al., ICML 2024, section "Numerical Experiment", the definition of MSE.
     """
     believed = settings if assumed is None else replace(settings, alpha=assumed)
     chunks = [estimates(chunk, believed) for chunk in observe(settings, source)]
@@ -150,6 +147,7 @@ def verdicts(point: Point, seed: int) -> pl.DataFrame:
     for row in swept.filter(pl.col("estimator").is_in(VARIANTS)).rows(named=True):
         for rival in RIVALS:
             margin, error = row[f"below_{rival}"], row[f"below_{rival}_error"]
+            better = "below" if margin > 0 else "above"
             # A rival without error is matched only by an estimator without error.
             without = math.inf if row["mse"] else 1.0
             rows.append(
@@ -158,22 +156,10 @@ def verdicts(point: Point, seed: int) -> pl.DataFrame:
                     "rival": rival,
                     "ratio": row["mse"] / mse[rival] if mse[rival] else without,
                     "standard_errors_below": margin / error if error else 0.0,
-                    "verdict": verdict(margin, error),
+                    "verdict": "tied" if abs(margin) <= 2 * error else better,
                 }
             )
     return pl.DataFrame(rows)
-
-
-def verdict(margin: float, error: float) -> str:
-    """Whether an estimator whose MSE lies ``margin`` below its rival's is better.
-
-    Example:
-        >>> verdict(1.0, 0.1), verdict(0.1, 0.1), verdict(-1.0, 0.1)
-        ('below', 'tied', 'above')
-    """
-    if abs(margin) <= 2 * error:
-        return "tied"
-    return "below" if margin > 0 else "above"
 
 
 def draw_panels(
