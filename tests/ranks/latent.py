@@ -88,10 +88,7 @@ def gathered(rank: int, world_size: int) -> Findings:
                 one.eval(), own.eval()
             whole = drawn(step, sum(batches), sum(batches), sum(extras))
             places = (mine.rows, mine.rows, mine.extra)
-            of_places = (
-                leaf.detach()[own_rows] for leaf, own_rows in zip(whole, places, strict=True)
-            )
-            rows = [leaf.requires_grad_() for leaf in of_places]
+            rows = [x.detach()[at].requires_grad_() for x, at in zip(whole, places, strict=True)]
             labels = own_labels = None
             if "labels" in layout:
                 before = sum(batches[:-1]), sum(extras[:-1])
@@ -101,8 +98,8 @@ def gathered(rank: int, world_size: int) -> Findings:
             expected, value = call(one, layout, whole, labels), call(own, layout, rows, own_labels)
             expected.backward()
             value.backward()
-            total = summed(value) / world_size
-            value_apart = max(value_apart, distance(total, expected.detach()))
+            apart = distance(summed(value) / world_size, expected.detach())
+            value_apart = max(value_apart, apart)
             for leaf, part, own_rows in zip(whole, rows, places, strict=True):
                 if leaf.grad is not None:
                     difference = part.grad / world_size - leaf.grad[own_rows]

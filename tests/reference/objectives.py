@@ -26,7 +26,7 @@ Row = Tensor | Sequence[Tensor]
 def tensor_of(row: Row) -> Tensor:
     if isinstance(row, Tensor):
         return row
-    return torch.stack(list(row)) if len(row) else torch.empty(0, dtype=torch.float64)
+    return torch.stack([*row]) if len(row) else torch.empty(0, dtype=torch.float64)
 
 
 def softplus(value: Tensor) -> Tensor:

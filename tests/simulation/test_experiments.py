@@ -17,6 +17,8 @@ from bayescl_lab.paper.simulation.experiments import (
 )
 from bayescl_lab.paper.simulation.process import Settings
 
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results" / "simulation"
 SMALL = Settings(anchors=20, draws=2)
 
 
@@ -65,3 +67,18 @@ def test_names_are_unique_and_an_unknown_one_is_refused_with_the_known() -> None
     assert len(chosen(["mse", "mse"])) == 1
     with pytest.raises(ValueError, match="unknown experiment 'mess'; known are densities"):
         chosen(["mse", "mess"])
+
+
+def test_every_experiment_has_its_committed_files_and_its_place_on_the_page() -> None:
+    text = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
+    for experiment in EXPERIMENTS:
+        assert (RESULTS / f"{experiment.name}.csv").is_file()
+        assert (RESULTS / f"{experiment.name}.png").is_file()
+        assert f"results/simulation/{experiment.name}.png" in text
+
+
+def test_the_committed_tables_are_what_the_code_gives() -> None:
+    names = ["densities", "empirical", "acceptance", "cdf-transform", "weights", "sampling-bias"]
+    for experiment in chosen(names):
+        table = experiment.run(Settings(), 0)
+        assert table.equals(read_table(RESULTS / f"{experiment.name}.csv")), experiment.name
