@@ -24,9 +24,6 @@ def tau_plus_of_class_count(num_classes: int) -> float:
     Args:
         num_classes: at least 2.
 
-    Returns:
-        A value in (0, 0.5].
-
     Raises:
         ValueError: if there are fewer than two classes.
 

@@ -97,15 +97,6 @@ class LinearRamp:
 
         A run shorter than the authors' 400 epochs takes faster steps, at most one per epoch.
 
-        Args:
-            epochs: number of epochs of the whole run, at least 1.
-            end: the last value.
-            start: the first value.
-            steps: largest number of values.
-
-        Raises:
-            ValueError: if a number is not finite or a count too small.
-
         Example:
             >>> LinearRamp.over(400, 0.9) == LinearRamp(0.9)
             True

@@ -178,10 +178,7 @@ def posterior(
         {p\,(1-\Phi) + (1-p)\,\Phi}, \qquad
         p = \alpha\,\tau^- + (1 - \alpha)\,\tau^+.
 
-    Args:
-        proposal_cdf: proposal CDF, in [0, 1]; see :func:`~bayescl.functional.proposal_cdf`.
-        alpha: probability that a positive outscores a negative, in [0.5, 1].
-        tau_plus: prior probability that a candidate is a positive, in [0, 1).
+    Arguments are a :func:`~bayescl.functional.proposal_cdf` and its parameters.
 
     Returns:
         Probabilities, decreasing in ``proposal_cdf``; ``1 - tau_plus`` everywhere at

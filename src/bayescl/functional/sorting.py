@@ -193,8 +193,8 @@ def _packed_within(
 ) -> NDArray[np.int32]:
     """Levels within one range for all rows, packed with their columns and sorted.
 
-    Few operations, and those of NumPy, which start sooner than torch's. With ``apart``, each
-    excluded value of a row has a level of its own.
+    In few operations, of NumPy, which start sooner. With ``apart``, each excluded value of a row
+    has a level of its own.
     """
     low, high = bounds
     # The product and the sum may be off by some levels, but they are monotone. The sum's mantissa
@@ -289,9 +289,8 @@ def _sort_in_pieces(keys: Tensor, pieces: int) -> Tensor:
     """Sort each row of ``keys``, which is overwritten, and return the sorted rows.
 
     A bitonic merge: the elementwise minima of an ascending and a descending run of equal length are
-    all below the maxima, and each half can be split again in the same way. Whole pieces are
-    compared at a time, and each is sorted once it holds the right elements. The columns are a
-    multiple of ``pieces``, which is a power of 2.
+    all below the maxima. Whole pieces are compared at a time, and each is sorted once it holds the
+    right elements. The columns are a multiple of ``pieces``, a power of 2.
     """
     if pieces == 1:
         keys.numpy().sort(axis=1)
@@ -316,11 +315,9 @@ def _sort_in_pieces(keys: Tensor, pieces: int) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _flips(pieces: int) -> list[tuple[int, Tensor]]:
-    """Lengths of runs, 1, 2 ... ``pieces``, and the pieces whose bits are flipped before each.
+    """Lengths of runs, 1, 2 ... ``pieces``, and what is flipped before each, ``[pieces, 1]``.
 
-    Every other run descends. With its bits flipped it ascends, so that all runs are sorted alike. A
-    piece that was flipped for the previous length is flipped back. ``[pieces, 1]``, all bits or
-    none.
+    Every other run descends. With all its bits flipped it ascends, so that runs are sorted alike.
     """
     number = torch.arange(pieces, dtype=torch.int32)[:, None]
     runs = [1 << place for place in range(pieces.bit_length())]

@@ -236,7 +236,12 @@ def softmax_by_mixture(
     unit: Float[Tensor, "rows dim"], mixtures: Mixtures
 ) -> Float[Tensor, "rows components"]:
     """Responsibilities of rows of unit length."""
+    return torch.cat(shares_of(unit, mixtures), dim=1)
+
+
+def shares_of(unit: Float[Tensor, "rows dim"], mixtures: Mixtures) -> list[Tensor]:
+    """The responsibilities of each mixture, ``[rows, size]``."""
     log_weights, directions = mixtures.logits
     logits = torch.addmm(log_weights, unit, directions)
     parts = torch.split_with_sizes(logits, mixtures.sizes, 1)
-    return torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1)
+    return [torch.softmax(part, dim=1) for part in parts]

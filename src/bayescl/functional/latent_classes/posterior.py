@@ -20,6 +20,7 @@ from bayescl.checks import check_count, check_floating, check_positive, check_sh
 from bayescl.functional.latent_classes.mixture import (
     Mixtures,
     fit_mixtures,
+    shares_of,
     softmax_by_mixture,
     start_mixtures,
     unit_rows,
@@ -146,12 +147,10 @@ def fit_latent_classes(
     check_shape("view_2", view_2, view_1.shape)
     if not sizes:
         raise ValueError("sizes must name at least one mixture, got none")
-    for size in sizes:
-        check_count("sizes", size, 1)
-    if max(sizes) > len(view_1):
+    most, items = max(check_count("sizes", size, 1) for size in sizes), len(view_1)
+    if most > items:
         raise ValueError(
-            f"sizes must be at most the number of rows, got {max(sizes)} components "
-            f"for {len(view_1)} rows"
+            f"sizes must be at most the number of rows, got {most} components for {items} rows"
         )
     # With n items and d coordinates: views, rows and what is made of them are [n, d], metrics
     # [d, d], and shares [n, components].
@@ -349,8 +348,8 @@ def item_responsibilities(
         classes: as :func:`fit_latent_classes` returns them.
 
     Returns:
-        Responsibilities of the items, as :func:`responsibilities`, and the agreement of each
-        mixture: that of the views, times :attr:`LatentClasses.alignment`.
+        Responsibilities, as :func:`responsibilities`, and the agreement of each mixture: that of
+        the views, times :attr:`LatentClasses.alignment`.
 
     Raises:
         ValueError: if shapes do not match.
@@ -391,10 +390,7 @@ def unit_outlook(
 ) -> Float[Tensor, "rows components"]:
     """:func:`outlooks` of rows of length 1 or 0, in fewer operations; NaN for NaN."""
     seen, size = unit_rows(torch.addmm(classes.offset, rows, classes.transform))
-    log_weights, directions = classes.mixtures.logits
-    logits = torch.addmm(log_weights, seen, directions)
-    parts = torch.split_with_sizes(logits, classes.sizes, 1)
-    shares = [torch.softmax(part, dim=1) for part in parts]
+    shares = shares_of(seen, classes.mixtures)
     ahead = [share @ matrix for share, matrix in zip(shares, classes.moves, strict=True)]
     if classes.known is not None:
         ahead.append(torch.cat(shares, dim=1) @ classes.known)
@@ -473,12 +469,9 @@ def same_class(
     Two rows whose further views would lie in the same components after two moves are of one class;
     two without a common component are not. Each mixture counts by its trust :math:`t_m`.
 
-    Args:
-        first: responsibilities, as :func:`item_responsibilities` or
-            :func:`class_responsibilities`. Not differentiated.
-        second: those of the rows to compare with.
-        trust: of each mixture, in [0, 1], as :func:`trust_of_agreement`.
-        transitions: of each mixture, as :attr:`LatentClasses.transitions`.
+    The rows' responsibilities are those of :func:`item_responsibilities` or
+    :func:`class_responsibilities`; for ``trust`` and ``transitions`` see
+    :func:`same_class_factors`.
 
     Returns:
         Values in [0, 1]; all 0 if no mixture is trusted.
