@@ -77,12 +77,9 @@ def rank_weights(unlabeled: Row, ranks: str = "mid", **parameters: float) -> Ten
     return torch.tensor(weights, dtype=torch.float64)
 
 
-def bayesian(
-    positive: Tensor, unlabeled: Row, *, ranks: str = "mid", **parameters: float
-) -> Tensor:
-    if not len(unlabeled):
-        return info_nce(positive, unlabeled)
-    return softplus(log_sum(unlabeled, rank_weights(unlabeled, ranks, **parameters)) - positive)
+def bayesian(positive: Tensor, unlabeled: Row, **parameters: Any) -> Tensor:
+    weights = rank_weights(unlabeled, **parameters) if len(unlabeled) else None
+    return softplus(log_sum(unlabeled, weights) - positive)
 
 
 def sigmoid(
@@ -106,12 +103,7 @@ def sigmoid(
 
 
 def hard(
-    positive: Tensor,
-    unlabeled: Row,
-    *,
-    tau_plus: float,
-    concentration: float,
-    minimum_logit: float,
+    positive: Tensor, unlabeled: Row, *, tau_plus: float, concentration: float, minimum_logit: float
 ) -> Tensor:
     if not len(unlabeled):
         return info_nce(positive, unlabeled)
@@ -188,6 +180,7 @@ class Weighting(NamedTuple):
 
 BAYESIAN = (F.bayesian_loss, bayescl.BayesianContrastiveLoss, bayesian)
 DEBIASED = (F.debiased_loss, bayescl.DebiasedContrastiveLoss, debiased)
+USUAL = {"alpha": 0.9, "beta": 0.7, "tau_plus": 0.1}
 PERFECT = {"alpha": 1.0, "beta": 0.7, "tau_plus": 0.1, "ranks": "upper"}
 WEIGHTINGS = {
     "info_nce": Weighting(F.info_nce_loss, bayescl.InfoNCELoss, info_nce, {}),
@@ -196,16 +189,13 @@ WEIGHTINGS = {
     "hard": Weighting(
         F.hard_loss, bayescl.HardContrastiveLoss, hard, {"tau_plus": 0.1, "concentration": 0.7}
     ),
-    "bayesian": Weighting(*BAYESIAN, {"alpha": 0.9, "beta": 0.7, "tau_plus": 0.1}),
+    "bayesian": Weighting(*BAYESIAN, USUAL),
     "bayesian, hard, upper": Weighting(
         *BAYESIAN, {"alpha": 0.7, "beta": 1.0, "tau_plus": 0.01, "ranks": "upper"}
     ),
     "bayesian, perfect": Weighting(*BAYESIAN, PERFECT),
     "sigmoid": Weighting(F.sigmoid_loss, bayescl.SigmoidContrastiveLoss, sigmoid, {"bias": -2.0}),
     "sigmoid, Bayesian": Weighting(
-        F.sigmoid_loss,
-        bayescl.BayesianSigmoidLoss,
-        sigmoid,
-        {"alpha": 0.9, "beta": 0.7, "tau_plus": 0.1, "bias": -2.0},
+        F.sigmoid_loss, bayescl.BayesianSigmoidLoss, sigmoid, {**USUAL, "bias": -2.0}
     ),
 }
