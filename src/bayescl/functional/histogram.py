@@ -78,16 +78,13 @@ def bin_means(
     *,
     upper: bool = False,
 ) -> Float[Tensor, "rows bins"]:
-    """Mean of a function of the CDF over the ranks that each bin holds.
+    """Mean of a function of the CDF over the ranks that each bin holds; undefined for empty bins.
 
     Args:
         counts: candidates per bin; bin 0 holds the largest.
         inverse_width: from :func:`inverse_widths`; in rows where it is 0 all values tie.
         function: an elementwise function of the unlabeled CDF.
         upper: whether ranks are upper ranks rather than mid-ranks.
-
-    Returns:
-        A mean per bin; undefined for empty bins.
     """
     table = torch.empty(counts.shape, dtype=inverse_width.dtype, device=counts.device)
     blocks = (torch.split(tensor, _ROWS) for tensor in (counts, inverse_width, table))

@@ -10,8 +10,7 @@ probability :math:`\alpha`, then the true negative is the smaller of the two wit
     \phi_{FN} = \alpha\,\phi_{(2)} + (1-\alpha)\,\phi_{(1)}, \qquad
     \phi_{UN} = \tau^-\phi_{TN} + \tau^+\phi_{FN}.
 
-All of them, and the target of importance sampling, are a :class:`PairMixture`. It takes the values
-of :math:`\phi` and :math:`\Phi` at the same points, so it works for any proposal distribution.
+All of them, and the target of importance sampling, are a :class:`PairMixture`.
 
 Reference:
     Liu et al., "Bayesian Self-Supervised Contrastive Learning", ICML 2024, Eqs. order1/2,

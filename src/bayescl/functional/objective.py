@@ -160,8 +160,8 @@ class LogSumObjective:
 
         Args:
             positive: logit of each anchor's positive. Differentiated.
-            log_sums: logarithm of the sum of each of :attr:`powers`, in their order.
-                Differentiated. For the power 0 it may be one number for all anchors.
+            log_sums: logarithm of the sum of each of :attr:`powers`, in their order; for the power
+                0 it may be one number for all anchors. Differentiated.
         """
         return contrast(positive, log_sums[0])
 
@@ -228,13 +228,8 @@ class LogSumObjective:
     ) -> PerAnchor:
         """Return one loss per anchor from the whole matrix of logits.
 
-        Args:
-            positive: logit of each anchor's positive.
-            unlabeled: logits of each anchor's candidates.
-            valid: True where a candidate counts; None if all do.
-            same_class: posterior that candidates are of the anchor's class, in [0, 1]; used only if
-                :attr:`reads_same_class` is True.
-            certain: True where that posterior is known to be right, from labels.
+        The posterior ``same_class``, in [0, 1], and where it is ``certain`` are used only if
+        :attr:`reads_same_class` is True.
         """
         if self.reads_same_class and same_class is not None:
             return self._from_pairs(positive, unlabeled, same_class.detach(), certain, valid)

@@ -58,15 +58,6 @@ class OrderedColumns(NamedTuple):
     """Flat positions in the sorted rows of values that equal the next in their row, ascending."""
 
 
-class Runs(NamedTuple):
-    """Runs of two or more consecutive positions."""
-
-    starts: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    members: NDArray[np.int64]
-    """All positions in the runs, one run after the other."""
-
-
 def can_look(tensor: Tensor) -> bool:
     """Whether Python code can cheaply branch on the tensor's values.
 
@@ -116,15 +107,15 @@ def columns_in_order(
     return OrderedColumns(columns, level[_followed(level, width, counts)])
 
 
-def runs_of(places: NDArray[np.int64]) -> Runs:
-    """Join positions that are tied to the next one into runs.
-
-    Args:
-        places: positions, ascending; each is in the same run as the position after it.
+def runs_of(
+    places: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Join ascending positions, each tied to the next one, into runs: starts, sizes and members.
 
     Example:
-        >>> runs_of(np.array([3, 4, 9])).members.tolist()
-        [3, 4, 5, 9, 10]
+        >>> starts, sizes, members = runs_of(np.array([3, 4, 9]))
+        >>> starts.tolist(), sizes.tolist(), members.tolist()
+        ([3, 9], [3, 2], [3, 4, 5, 9, 10])
     """
     last = np.append(np.diff(places) > 1, True)
     first = np.append(True, last[:-1])
@@ -132,7 +123,7 @@ def runs_of(places: NDArray[np.int64]) -> Runs:
     sizes = places[last] + 2 - starts
     ends = sizes.cumsum()
     members = np.repeat(starts - ends + sizes, sizes) + np.arange(ends[-1])
-    return Runs(starts, sizes, members)
+    return starts, sizes, members
 
 
 def _followed(

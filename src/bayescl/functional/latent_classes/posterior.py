@@ -355,13 +355,7 @@ def item_responsibilities(
         ValueError: if shapes do not match.
 
     Example:
-        >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
-        >>> metric, signs = (torch.zeros(2), torch.eye(2)), (torch.ones(1), *torch.ones(2))
-        >>> classes = LatentClasses(*metric, mixtures, (torch.eye(2),), *signs)
-        >>> items, agreement = item_responsibilities(torch.eye(2), torch.eye(2), classes)
-        >>> items.round(), agreement
-        (tensor([[1., 0.],
-                [0., 1.]]), tensor([1.]))
+        See :func:`fit_latent_classes`.
     """
     check_shape("view_2", view_2, view_1.shape)
     both = class_responsibilities(torch.cat([view_1, view_2]), classes)
