@@ -27,17 +27,17 @@ def own_slice(rank: int, world_size: int) -> slice:
 def gathered(rank: int, world_size: int) -> Findings:
     own, count = own_slice(rank, world_size), sum(BATCHES[world_size])
     whole, labels = drawn(count, 2, 3), torch.arange(count)
-    found: Findings = {
-        "rows": torch.equal(distributed.gather(whole[own]), whole),
-        "a slice with strides": torch.equal(
-            distributed.gather(whole[own].transpose(1, 2)), whole.transpose(1, 2)
-        ),
-        "integers": torch.equal(distributed.gather(labels[own]), labels),
-        "booleans": torch.equal(distributed.gather(labels[own] > 2), labels > 2),
+    kinds = {
+        "rows": whole,
+        "a slice with strides": whole.transpose(1, 2),
+        "integers": labels,
+        "booleans": labels > 2,
+        "bfloat16": whole.bfloat16(),
+        "float16": whole.half(),
     }
-    for dtype in (torch.bfloat16, torch.float16):
-        half = whole.to(dtype)
-        found[str(dtype)] = torch.equal(distributed.gather(half[own]), half)
+    found: Findings = {
+        name: torch.equal(distributed.gather(rows[own]), rows) for name, rows in kinds.items()
+    }
     with torch.no_grad():
         silent = distributed.gather(whole[own].requires_grad_())
     found["no gradient asked for"] = not silent.requires_grad
