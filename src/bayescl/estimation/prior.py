@@ -64,7 +64,6 @@ def tau_plus_of_labels(labels: Int[Tensor, " items"]) -> float:
     """Prior counted on labels: the share of an item's candidates that are of its class.
 
     Unlike :func:`tau_plus_of_class_sizes`, it leaves out the item itself, which is not a candidate.
-    This matters in small sets.
 
     Args:
         labels: the class of each item; at least two items.

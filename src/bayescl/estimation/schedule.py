@@ -23,13 +23,7 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class Fixed:
-    """The same value in every epoch.
-
-    Attributes:
-        level: the value.
-
-    Raises:
-        ValueError: if ``level`` is not a finite number.
+    """The same value in every epoch: ``level``, a finite number.
 
     Example:
         >>> Fixed(0.9).value(100)
