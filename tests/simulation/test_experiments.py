@@ -46,17 +46,16 @@ def test_figures_stand_errors_of_zero(name: str, tmp_path: Path) -> None:
 
 
 def test_the_same_seed_gives_the_same_files_and_another_seed_other_data(tmp_path: Path) -> None:
-    for experiment in chosen(["pair-order", "acceptance"]):
-        runs = []
-        for seed in (3, 3, 4):
-            written = write(experiment, experiment.run(SMALL, seed), tmp_path)
-            runs.append([file.read_bytes() for file in written])
-        assert runs[0] == runs[1]
-        assert runs[0][0] != runs[2][0]
+    (experiment,), runs = chosen(["acceptance"]), []
+    for seed in (3, 3, 4):
+        written = write(experiment, experiment.run(SMALL, seed), tmp_path)
+        runs.append([file.read_bytes() for file in written])
+    assert runs[0] == runs[1]
+    assert runs[0][0] != runs[2][0]
 
 
 def test_settings_reach_the_experiment() -> None:
-    for experiment in chosen(["mse", "lemma-2", "pair-order"]):
+    for experiment in chosen(["means", "lemma-2", "pair-order"]):
         other = experiment.run(replace(SMALL, tau_plus=0.3), 0)
         assert not experiment.run(SMALL, 0).equals(other)
 
