@@ -27,11 +27,8 @@ def test_the_prior_of_labels_is_the_share_of_pairs_that_agree() -> None:
     assert tau_plus_of_labels(labels) == pytest.approx(
         tau_plus_of_class_sizes(labels.bincount()), abs=1e-5
     )
-
-
-def test_density_is_the_share_of_known_pairs() -> None:
-    assert tau_plus_of_density(6, 3, 4) == 0.5
-    assert tau_plus_of_density(0, 3, 4) == 0
+    # Density is the share of known pairs.
+    assert (tau_plus_of_density(6, 3, 4), tau_plus_of_density(0, 3, 4)) == (0.5, 0)
 
 
 def test_senseless_counts_are_named() -> None:

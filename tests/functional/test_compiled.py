@@ -54,7 +54,7 @@ def both_ways(
 
 
 @each("ranks", ["mid", "upper"])
-@each("width", [2, 3, 64, 511, 512, 513, 1025, 1682, 2049, 5000])
+@each("width", [2, 3, 64, 512, 513, 1682, 2049, 5000])
 def test_machine_code_and_numpy_give_the_same_bits(
     width: int, ranks: Ranks, monkeypatch: pytest.MonkeyPatch
 ) -> None:

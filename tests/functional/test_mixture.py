@@ -30,7 +30,7 @@ def mixtures(alpha: float) -> list[PairMixture]:
     ]
 
 
-@each("upper", [-1.3, 0.4, 2.2, 12.0])
+@each("upper", [-1.3, 0.4, 12.0])
 def test_every_cdf_is_the_integral_of_its_density_and_ends_at_one(upper: float) -> None:
     for mixture in (mixture for alpha in ALPHAS for mixture in mixtures(alpha)):
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
 from functools import partial
+from itertools import product
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -34,21 +35,8 @@ LOSSES: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
 }
 
 
-@dataclass
-class Data:
+class Data(SimpleNamespace):
     """Everything that a layout may be fed, of the whole batch."""
-
-    first: Tensor
-    second: Tensor
-    extra: Tensor
-    own: Tensor
-    logits: Tensor
-    groups: Tensor
-    extra_groups: Tensor
-    own_groups: Tensor
-    views_mask: Tensor
-    pairs_mask: Tensor
-    logits_mask: Tensor
 
     @classmethod
     def draw(cls, batch: int, extra: int, dtype: torch.dtype) -> Data:
@@ -79,8 +67,7 @@ class Data:
         )
 
     def leaves(self) -> list[Tensor]:
-        values = [getattr(self, field.name) for field in fields(self)]
-        return [value for value in values if value.requires_grad]
+        return [value for value in vars(self).values() if value.requires_grad]
 
     def of(self, part: Part) -> SimpleNamespace:
         """The rows of one process, with masks for the columns of all."""
@@ -100,8 +87,7 @@ class Data:
         )
 
 
-@dataclass
-class Part:
+class Part(NamedTuple):
     """The rows of one process, and the columns of the whole batch in the order of their ranks."""
 
     rows: Tensor
@@ -114,15 +100,10 @@ class Part:
 def parts(batches: tuple[int, ...], extras: tuple[int, ...]) -> list[Part]:
     batch = sum(batches)
     rows, extra = torch.arange(batch).split(batches), torch.arange(sum(extras)).split(extras)
-    both = [torch.cat([own, batch + own]) for own in rows]
-    views_columns = torch.cat(both)
-    pairs_columns = torch.cat(
-        [torch.cat([own, batch + other]) for own, other in zip(rows, extra, strict=True)]
-    )
-    return [
-        Part(own, other, views, views_columns, pairs_columns)
-        for own, other, views in zip(rows, extra, both, strict=True)
-    ]
+    views = [torch.cat([own, batch + own]) for own in rows]
+    pairs = [torch.cat([own, batch + other]) for own, other in zip(rows, extra, strict=True)]
+    columns = torch.cat(views), torch.cat(pairs)
+    return [Part(*own, *columns) for own in zip(rows, extra, views, strict=True)]
 
 
 LAYOUTS: dict[str, Callable[[bayescl.ContrastiveLoss, SimpleNamespace], Tensor]] = {
@@ -173,26 +154,21 @@ LAYOUTS: dict[str, Callable[[bayescl.ContrastiveLoss, SimpleNamespace], Tensor]]
         x.logits[:, 0], x.logits[:, 1:], valid=x.logits_mask
     ),
 }
-NEEDS_NO_GROUPS = {
+NEEDS_NO_GROUPS = (
     "two views",
     "in batch",
     "in batch, extra, mask",
     "in batch, extra on rank 0 alone",
-}
+)
 """Layouts that say too little for the oracles."""
-
-SEVERAL_KEYS = {"two views, keys", "both directions, keys"}
-"""Layouts that say too much for the oracle that attracts."""
 
 
 def cases() -> Iterator[tuple[str, str, torch.dtype]]:
     """Every layout with every loss in float64, and with two losses in float32."""
-    for layout in LAYOUTS:
-        for name in LOSSES:
-            if name.endswith("oracle") and layout in NEEDS_NO_GROUPS:
-                continue
-            if name == "attracting oracle" and layout in SEVERAL_KEYS:
-                continue
+    for layout, name in product(LAYOUTS, LOSSES):
+        says_too_little = name.endswith("oracle") and layout in NEEDS_NO_GROUPS
+        says_too_much = name == "attracting oracle" and layout.endswith("keys")
+        if not (says_too_little or says_too_much):
             yield layout, name, torch.float64
             if name in ("bayesian", "sigmoid"):
                 yield layout, name, torch.float32
@@ -219,22 +195,10 @@ def summed_over_ranks(vectors: list[Tensor]) -> list[Tensor]:
 
 def found_by(loss: bayescl.ContrastiveLoss, value: Tensor, data: Data) -> list[Tensor]:
     """The value, the gradient of everything that was fed, and those of the loss's parameters."""
-    value.backward()
-    return [
-        value.detach().reshape(1),
-        torch.cat(
-            [
-                torch.zeros(leaf.numel()) if leaf.grad is None else leaf.grad.flatten()
-                for leaf in data.leaves()
-            ]
-        ),
-        torch.stack(
-            [
-                torch.zeros(()) if parameter.grad is None else parameter.grad
-                for parameter in loss.parameters()
-            ]
-        ),
-    ]
+    leaves, parameters = data.leaves(), list(loss.parameters())
+    gradients = torch.autograd.grad(value, [*leaves, *parameters], materialize_grads=True)
+    fed = torch.cat([gradient.flatten() for gradient in gradients[: len(leaves)]])
+    return [value.detach().reshape(1), fed, torch.stack(gradients[len(leaves) :])]
 
 
 def layouts(rank: int, world_size: int) -> Findings:
@@ -277,20 +241,21 @@ def data_parallel(rank: int, world_size: int) -> Findings:
     batches, extras = BATCHES[world_size], EXTRA[world_size]
     mine = parts(batches, extras)[rank]
     found: Findings = {}
-    for layout in ("two views", "both directions"):
-        for name, make in LOSSES.items():
-            for dtype in (torch.float32, torch.float64):
-                data = Data.draw(sum(batches), sum(extras), dtype)
-                one = Model(make(temperature=bayescl.LearnableTemperature(0.3)), dtype)
-                own = Model(make(temperature=bayescl.LearnableTemperature(0.3), gather=True), dtype)
-                wrapped = DistributedDataParallel(own)
-                one(data.first, data.second, data.groups, layout).backward()
-                rows = mine.rows
-                wrapped(data.first[rows], data.second[rows], data.groups[rows], layout).backward()
-                found[f"{layout}; {name}; {dtype}"] = max(
-                    distance(parameter.grad, other.grad)
-                    for parameter, other in zip(
-                        own.encoder.parameters(), one.encoder.parameters(), strict=True
-                    )
-                )
+    both = (torch.float32, torch.float64)
+    for layout, name, dtype in product(("two views", "both directions"), LOSSES, both):
+        data = Data.draw(sum(batches), sum(extras), dtype)
+        one, own = (
+            Model(LOSSES[name](temperature=bayescl.LearnableTemperature(0.3), gather=gather), dtype)
+            for gather in (False, True)
+        )
+        one(data.first, data.second, data.groups, layout).backward()
+        fed = (part[mine.rows] for part in (data.first, data.second, data.groups))
+        wrapped = DistributedDataParallel(own)
+        wrapped(*fed, layout).backward()
+        found[f"{layout}; {name}; {dtype}"] = max(
+            distance(parameter.grad, other.grad)
+            for parameter, other in zip(
+                own.encoder.parameters(), one.encoder.parameters(), strict=True
+            )
+        )
     return found

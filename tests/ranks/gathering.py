@@ -27,17 +27,17 @@ def own_slice(rank: int, world_size: int) -> slice:
 def gathered(rank: int, world_size: int) -> Findings:
     own, count = own_slice(rank, world_size), sum(BATCHES[world_size])
     whole, labels = drawn(count, 2, 3), torch.arange(count)
-    found: Findings = {
-        "rows": torch.equal(distributed.gather(whole[own]), whole),
-        "a slice with strides": torch.equal(
-            distributed.gather(whole[own].transpose(1, 2)), whole.transpose(1, 2)
-        ),
-        "integers": torch.equal(distributed.gather(labels[own]), labels),
-        "booleans": torch.equal(distributed.gather(labels[own] > 2), labels > 2),
+    kinds = {
+        "rows": whole,
+        "a slice with strides": whole.transpose(1, 2),
+        "integers": labels,
+        "booleans": labels > 2,
+        "bfloat16": whole.bfloat16(),
+        "float16": whole.half(),
     }
-    for dtype in (torch.bfloat16, torch.float16):
-        half = whole.to(dtype)
-        found[str(dtype)] = torch.equal(distributed.gather(half[own]), half)
+    found: Findings = {
+        name: torch.equal(distributed.gather(rows[own]), rows) for name, rows in kinds.items()
+    }
     with torch.no_grad():
         silent = distributed.gather(whole[own].requires_grad_())
     found["no gradient asked for"] = not silent.requires_grad
@@ -67,11 +67,10 @@ def reductions(rank: int, world_size: int) -> Findings:
     expected.backward()
     value = bayescl.BayesianContrastiveLoss(reduction="sum", gather=True)(*parts)
     value.backward()
-    total = summed(value)
     each = bayescl.BayesianContrastiveLoss(reduction="none")(*inputs).detach()
     mine = bayescl.BayesianContrastiveLoss(reduction="none", gather=True)(*parts).detach()
     return {
-        "sum": distance(total, expected.detach()),
+        "sum": distance(summed(value), expected.detach()),
         "gradient of the sum": max(
             distance(part.grad, whole.grad[own]) for part, whole in zip(parts, inputs, strict=True)
         ),
@@ -85,16 +84,14 @@ def queues(rank: int, world_size: int) -> Findings:
     shared = CandidateQueue(count + 2, DIM, groups=True, gather=True).double()
     alone = CandidateQueue(count + 2, DIM, groups=True).double()
     local = CandidateQueue(3, DIM).double()
-    unions: list[list[Tensor]] = [[] for _ in range(world_size)]
-    for step in range(3):
-        rows = drawn(count, DIM, seed=step)
+    steps = [drawn(count, DIM, seed=step) for step in range(3)]
+    for step, rows in enumerate(steps):
         labels = torch.arange(count) + 10 * step
         shared.enqueue(rows[own], labels[own])
         alone.enqueue(rows, labels)
         local.enqueue(rows[own])
-        for other in range(world_size):
-            unions[other].append(rows[own_slice(other, world_size)])
-    union = torch.cat([torch.cat(rows)[-3:] for rows in unions])
+    slices = [own_slice(other, world_size) for other in range(world_size)]
+    union = torch.cat([torch.cat([rows[part] for rows in steps])[-3:] for part in slices])
     anchors, positives = drawn(count, DIM, seed=7), drawn(count, DIM, seed=8)
     mean = summed(
         bayescl.BayesianContrastiveLoss(gather=True).in_batch(
@@ -144,15 +141,16 @@ def denominators(rank: int, world_size: int) -> Findings:
         views = [drawn(count, DIM, seed=2 * step + view) for view in range(2)]
         indices = torch.randperm(count, generator=torch.Generator().manual_seed(step))
         for call in ("forward", "in_batch"):
-            rows = [view.clone().requires_grad_() for view in views]
+            rows, mine = (
+                [view[part].clone().requires_grad_() for view in views]
+                for part in (slice(None), own)
+            )
             expected = getattr(alone, call)(*rows, indices=indices)
-            mine = [view[own].clone().requires_grad_() for view in views]
             value = getattr(everyone, call)(*mine, indices=indices[own])
             of_mine = torch.autograd.grad(value, mine)
             of_rows = torch.autograd.grad(expected, rows)
-            mean = summed(value)
             found[f"{call}, step {step}"] = max(
-                distance(mean / world_size, expected.detach()),
+                distance(summed(value) / world_size, expected.detach()),
                 distance(torch.stack(of_mine) / world_size, torch.stack(of_rows)[:, own]),
                 distance(*(each.log_sums.exp() for each in made)),
             )
@@ -186,18 +184,14 @@ def cache(rank: int, world_size: int) -> Findings:
         wrapped.zero_grad()
         plain.zero_grad()
         torch.manual_seed(1000 * step + rank)
-        value = cached_backward(loss, wrapped, *chunks)
-        after = torch.rand(1)
+        value, after = cached_backward(loss, wrapped, *chunks), torch.rand(1)
         torch.manual_seed(1000 * step + rank)
-        embeddings = [torch.cat([plain(chunk) for chunk in view]) for view in chunks]
-        expected = loss(*embeddings)
+        expected = loss(*(torch.cat([plain(chunk) for chunk in view]) for view in chunks))
         expected.backward()
-        distances.append(distance(value, expected.detach()))
-        distances.append(float((after - torch.rand(1)).abs()))
+        distances += [distance(value, expected.detach()), float((after - torch.rand(1)).abs())]
         for parameter, other in zip(wrapped.module.parameters(), plain.parameters(), strict=True):
-            dist.all_reduce(other.grad)
-            difference = (parameter.grad - other.grad / world_size).abs().max()
-            distances.append(difference.item())
+            mean = summed(other.grad) / world_size
+            distances.append(float((parameter.grad - mean).abs().max()))
         for buffer, other in zip(wrapped.module.buffers(), plain.buffers(), strict=True):
             distances.append(distance(buffer.float(), other.float()))
     return {"distance": max(distances)}

@@ -55,14 +55,8 @@ def call(
         return loss(first, second, labels=of_rows)
     if layout.startswith("sampled"):
         return loss.sampled(first, second, extra, labels=of_rows, candidate_labels=of_extra)
-    return loss.in_batch(
-        first,
-        second,
-        extra=extra,
-        both_directions="both" in layout,
-        labels=of_rows,
-        extra_labels=of_extra,
-    )
+    known = {"labels": of_rows, "extra_labels": of_extra}
+    return loss.in_batch(first, second, extra=extra, both_directions="both" in layout, **known)
 
 
 def labels_of(step: int, *counts: int, first: tuple[int, ...]) -> list[Tensor]:
@@ -93,10 +87,8 @@ def gathered(rank: int, world_size: int) -> Findings:
             if step == STEPS - 1:
                 one.eval(), own.eval()
             whole = drawn(step, sum(batches), sum(batches), sum(extras))
-            rows = [
-                leaf.detach()[places].requires_grad_()
-                for leaf, places in zip(whole, (mine.rows, mine.rows, mine.extra), strict=True)
-            ]
+            places = (mine.rows, mine.rows, mine.extra)
+            rows = [x.detach()[at].requires_grad_() for x, at in zip(whole, places, strict=True)]
             labels = own_labels = None
             if "labels" in layout:
                 before = sum(batches[:-1]), sum(extras[:-1])
@@ -106,13 +98,11 @@ def gathered(rank: int, world_size: int) -> Findings:
             expected, value = call(one, layout, whole, labels), call(own, layout, rows, own_labels)
             expected.backward()
             value.backward()
-            total = summed(value) / world_size
-            value_apart = max(value_apart, distance(total, expected.detach()))
-            for leaf, part, places in zip(
-                whole, rows, (mine.rows, mine.rows, mine.extra), strict=True
-            ):
+            apart = distance(summed(value) / world_size, expected.detach())
+            value_apart = max(value_apart, apart)
+            for leaf, part, own_rows in zip(whole, rows, places, strict=True):
                 if leaf.grad is not None:
-                    difference = part.grad / world_size - leaf.grad[places]
+                    difference = part.grad / world_size - leaf.grad[own_rows]
                     scale = leaf.grad.abs().max()
                     gradient_apart = max(gradient_apart, float(difference.abs().max() / scale))
         ours, theirs = tensors(own), tensors(one)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
+import pickle
 import tempfile
 import time
-import traceback
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import distributed as dist
+from torch.multiprocessing import start_processes
 
 Findings = dict[str, Any]
 SECONDS_PER_CALL = 60
@@ -26,7 +25,7 @@ def run_once(
     work: Callable[[int, int], Findings], world_size: int, seconds: float, folder: Path
 ) -> list[Findings]:
     """Run, or where another test worker did so in this folder, read what it found."""
-    answer, unfinished = folder / "answer.json", folder / "unfinished.json"
+    answer, unfinished = folder / "answer", folder / "unfinished"
     try:
         folder.mkdir()
     except FileExistsError:
@@ -34,80 +33,49 @@ def run_once(
         while not answer.exists() and time.monotonic() < deadline:
             time.sleep(0.1)
     else:
-        outcome: dict[str, Any] = {"failure": "", "findings": []}
+        failure, findings = "", list[Findings]()
         try:
-            outcome["findings"] = run(work, world_size, seconds)
-        except RuntimeError as error:
-            outcome["failure"] = str(error)
-        unfinished.write_text(json.dumps(outcome))
+            findings = run(work, world_size, seconds)
+        except Exception as error:
+            failure = str(error)
+        unfinished.write_bytes(pickle.dumps((failure, findings)))
         unfinished.rename(answer)
-    outcome = json.loads(answer.read_text())
-    if outcome["failure"]:
-        raise RuntimeError(outcome["failure"])
-    return outcome["findings"]
+    failure, findings = pickle.loads(answer.read_bytes())
+    if failure:
+        raise RuntimeError(failure)
+    return findings
 
 
 def run(work: Callable[[int, int], Findings], world_size: int, seconds: float) -> list[Findings]:
     """Call ``work(rank, world_size)`` in as many processes and return the findings by rank."""
     # Forked from a server that imported torch once and started no thread; see tests/conftest.py.
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-    context = multiprocessing.get_context(method)
     deadline = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder:
-        receivers, processes = [], []
-        for rank in range(world_size):
-            receiver, sender = context.Pipe(duplex=False)
-            process = context.Process(
-                target=_rank, args=(work, rank, world_size, str(Path(folder) / "store"), sender)
-            )
-            process.start()
-            sender.close()
-            receivers.append(receiver)
-            processes.append(process)
+        ranks = start_processes(_rank, (work, world_size, folder), world_size, False, False, method)
         try:
-            answers = [_receive(receiver, deadline) for receiver in receivers]
-            failures = [answer for answer in answers if isinstance(answer, str)]
-            if failures:
-                raise RuntimeError("\n".join(failures))
-            return answers
+            while not ranks.join(timeout=1):  # raises what a rank raised
+                if time.monotonic() > deadline:
+                    raise RuntimeError("a process did not answer in time")
         finally:
-            for process, receiver in zip(processes, receivers, strict=True):
-                receiver.close()
-                process.join(timeout=max(1.0, deadline - time.monotonic()))
-                if process.is_alive():
-                    process.kill()
-                    process.join()
-                process.close()
+            for process in ranks.processes:
+                process.kill()
+                process.join()
+        answers = (Path(folder) / str(rank) for rank in range(world_size))
+        return [pickle.loads(answer.read_bytes()) for answer in answers]
 
 
-def _receive(receiver: Connection, deadline: float) -> Findings | str:
-    if not receiver.poll(max(0.0, deadline - time.monotonic())):
-        return "a process did not answer in time"
-    return receiver.recv()
-
-
-def _rank(
-    work: Callable[[int, int], Findings],
-    rank: int,
-    world_size: int,
-    store: str,
-    sender: Connection,
-) -> None:
+def _rank(rank: int, work: Callable[[int, int], Findings], world_size: int, folder: str) -> None:
     warnings.simplefilter("error")
     torch.set_num_threads(1)
-    try:
-        dist.init_process_group(
-            "gloo",
-            init_method=Path(store).as_uri(),
-            rank=rank,
-            world_size=world_size,
-            timeout=timedelta(seconds=SECONDS_PER_CALL),
-        )
-        findings = work(rank, world_size)
-        dist.barrier()
-        dist.destroy_process_group()
-        sender.send(findings)
-    except BaseException:  # the parent raises it
-        sender.send(f"rank {rank}: {traceback.format_exc()}")
-    finally:
-        sender.close()
+    dist.init_process_group(
+        "gloo",
+        init_method=(Path(folder) / "store").as_uri(),
+        rank=rank,
+        world_size=world_size,
+        timeout=timedelta(seconds=SECONDS_PER_CALL),
+    )
+    findings = work(rank, world_size)
+    dist.barrier()
+    dist.destroy_process_group()
+    (Path(folder) / str(rank)).write_bytes(pickle.dumps(findings))

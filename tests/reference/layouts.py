@@ -22,17 +22,13 @@ def two_views(
     temperature: float,
     groups: Sequence[int] | None = None,
 ) -> Tensor:
-    batch = len(view_1)
-    rows = [*view_1, *view_2]
-    losses = []
-    for i in range(2 * batch):
+    batch, rows, losses = len(view_1), [*view_1, *view_2], []
+    for i, anchor in enumerate(rows):
         partner = (i + batch) % (2 * batch)
-        unlabeled = [
-            cosine(rows[i], rows[j]) / temperature
-            for j in range(2 * batch)
-            if j not in (i, partner) and (groups is None or groups[i % batch] != groups[j % batch])
-        ]
-        losses.append(row(cosine(rows[i], rows[partner]) / temperature, unlabeled))
+        logits = [cosine(anchor, other) / temperature for other in rows]
+        apart = [groups is None or groups[i % batch] != groups[j % batch] for j in range(2 * batch)]
+        kept = [j for j in range(2 * batch) if j not in (i, partner) and apart[j]]
+        losses.append(row(logits[partner], [logits[j] for j in kept]))
     return torch.stack(losses)
 
 
@@ -44,13 +40,9 @@ def pairs(
     extra: Tensor | None = None,
     valid: Tensor | None = None,
 ) -> Tensor:
-    columns = [*positives] + ([] if extra is None else [*extra])
-    losses = []
-    for i in range(len(anchors)):
-        unlabeled = [
-            cosine(anchors[i], columns[j]) / temperature
-            for j in range(len(columns))
-            if j != i and (valid is None or bool(valid[i, j]))
-        ]
-        losses.append(row(cosine(anchors[i], positives[i]) / temperature, unlabeled))
+    columns, losses = [*positives, *([] if extra is None else extra)], []
+    for i, anchor in enumerate(anchors):
+        logits = [cosine(anchor, column) / temperature for column in columns]
+        kept = [j for j in range(len(columns)) if j != i and (valid is None or bool(valid[i, j]))]
+        losses.append(row(logits[i], [logits[j] for j in kept]))
     return torch.stack(losses)

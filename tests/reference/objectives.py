@@ -26,7 +26,7 @@ Row = Tensor | Sequence[Tensor]
 def tensor_of(row: Row) -> Tensor:
     if isinstance(row, Tensor):
         return row
-    return torch.stack(list(row)) if len(row) else torch.empty(0, dtype=torch.float64)
+    return torch.stack([*row]) if len(row) else torch.empty(0, dtype=torch.float64)
 
 
 def softplus(value: Tensor) -> Tensor:
@@ -77,12 +77,9 @@ def rank_weights(unlabeled: Row, ranks: str = "mid", **parameters: float) -> Ten
     return torch.tensor(weights, dtype=torch.float64)
 
 
-def bayesian(
-    positive: Tensor, unlabeled: Row, *, ranks: str = "mid", **parameters: float
-) -> Tensor:
-    if not len(unlabeled):
-        return info_nce(positive, unlabeled)
-    return softplus(log_sum(unlabeled, rank_weights(unlabeled, ranks, **parameters)) - positive)
+def bayesian(positive: Tensor, unlabeled: Row, **parameters: Any) -> Tensor:
+    weights = rank_weights(unlabeled, **parameters) if len(unlabeled) else None
+    return softplus(log_sum(unlabeled, weights) - positive)
 
 
 def sigmoid(
@@ -105,19 +102,8 @@ def sigmoid(
     return softplus(-positive - bias) + (weights * softplus(logits)).sum()
 
 
-def debiased(positive: Tensor, unlabeled: Row, *, tau_plus: float, minimum_logit: float) -> Tensor:
-    return hard(
-        positive, unlabeled, tau_plus=tau_plus, concentration=0.0, minimum_logit=minimum_logit
-    )
-
-
 def hard(
-    positive: Tensor,
-    unlabeled: Row,
-    *,
-    tau_plus: float,
-    concentration: float,
-    minimum_logit: float,
+    positive: Tensor, unlabeled: Row, *, tau_plus: float, concentration: float, minimum_logit: float
 ) -> Tensor:
     if not len(unlabeled):
         return info_nce(positive, unlabeled)
@@ -131,6 +117,9 @@ def hard(
     elif (share := math.log(tau_plus) + log_count + positive - total) < 0:
         rest = total + (-torch.expm1(share)).log() - math.log1p(-tau_plus)
     return softplus(torch.maximum(rest, floor) - positive)
+
+
+debiased = partial(hard, concentration=0.0)
 
 
 def latent(
@@ -179,8 +168,8 @@ class Weighting(NamedTuple):
         self, minimum_logit: float
     ) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
         """The function and the loop, with the floor of those that have one."""
-        floored = self.loop in (debiased, hard)
-        options = {**self.options, "minimum_logit": minimum_logit} if floored else self.options
+        floor = {"minimum_logit": minimum_logit} if self.loop in (debiased, hard) else {}
+        options = {**self.options, **floor}
         return partial(self.function, **options), partial(self.loop, **options)
 
     @property
@@ -191,6 +180,7 @@ class Weighting(NamedTuple):
 
 BAYESIAN = (F.bayesian_loss, bayescl.BayesianContrastiveLoss, bayesian)
 DEBIASED = (F.debiased_loss, bayescl.DebiasedContrastiveLoss, debiased)
+USUAL = {"alpha": 0.9, "beta": 0.7, "tau_plus": 0.1}
 PERFECT = {"alpha": 1.0, "beta": 0.7, "tau_plus": 0.1, "ranks": "upper"}
 WEIGHTINGS = {
     "info_nce": Weighting(F.info_nce_loss, bayescl.InfoNCELoss, info_nce, {}),
@@ -199,16 +189,13 @@ WEIGHTINGS = {
     "hard": Weighting(
         F.hard_loss, bayescl.HardContrastiveLoss, hard, {"tau_plus": 0.1, "concentration": 0.7}
     ),
-    "bayesian": Weighting(*BAYESIAN, {"alpha": 0.9, "beta": 0.7, "tau_plus": 0.1}),
+    "bayesian": Weighting(*BAYESIAN, USUAL),
     "bayesian, hard, upper": Weighting(
         *BAYESIAN, {"alpha": 0.7, "beta": 1.0, "tau_plus": 0.01, "ranks": "upper"}
     ),
     "bayesian, perfect": Weighting(*BAYESIAN, PERFECT),
     "sigmoid": Weighting(F.sigmoid_loss, bayescl.SigmoidContrastiveLoss, sigmoid, {"bias": -2.0}),
     "sigmoid, Bayesian": Weighting(
-        F.sigmoid_loss,
-        bayescl.BayesianSigmoidLoss,
-        sigmoid,
-        {"alpha": 0.9, "beta": 0.7, "tau_plus": 0.1, "bias": -2.0},
+        F.sigmoid_loss, bayescl.BayesianSigmoidLoss, sigmoid, {**USUAL, "bias": -2.0}
     ),
 }

@@ -15,27 +15,15 @@ def ranked_list(scores: Sequence[float], seen: set[int], k: int) -> list[int]:
 def figures(ranking: Sequence[int], wanted: set[int], k: int) -> dict[str, float]:
     """Every figure of one user, of the first ``k`` places of a list."""
     hits = [item in wanted for item in ranking[:k]]
-    dcg = 0.0
-    for place, hit in enumerate(hits, start=1):
-        if hit:
-            dcg += 1 / math.log2(place + 1)
-    ideal = 0.0
-    for place in range(1, min(k, len(wanted)) + 1):
-        ideal += 1 / math.log2(place + 1)
-    reciprocal_rank = 0.0
-    for place, hit in enumerate(hits, start=1):
-        if hit:
-            reciprocal_rank = 1 / place
-            break
-    precisions = 0.0
-    for place, hit in enumerate(hits, start=1):
-        if hit:
-            precisions += sum(hits[:place]) / place
+    places = [place for place, hit in enumerate(hits, start=1) if hit]
+    dcg = sum(1 / math.log2(place + 1) for place in places)
+    ideal = sum(1 / math.log2(place + 1) for place in range(1, min(k, len(wanted)) + 1))
+    precisions = sum(sum(hits[:place]) / place for place in places)
     return {
         "precision": sum(hits) / k,
         "recall": sum(hits) / len(wanted),
         "ndcg": dcg / ideal,
         "hit_rate": float(any(hits)),
-        "mrr": reciprocal_rank,
+        "mrr": 1 / places[0] if places else 0.0,
         "map": precisions / min(k, len(wanted)),
     }

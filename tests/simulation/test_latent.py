@@ -22,19 +22,15 @@ def calibrated() -> pl.DataFrame:
     return chosen(["latent-calibration"])[0].run(Settings(draws=2), 1)
 
 
-@pytest.mark.parametrize("kappa", [0.0, 5.0, 60.0])
-def test_the_mean_of_a_component_has_the_length_that_bessel_functions_give(kappa: float) -> None:
+def test_the_mean_of_a_component_has_the_length_that_bessel_functions_give() -> None:
     dim, rows = 8, 20_000
-    direction = torch.zeros(dim, dtype=torch.float64)
-    direction[3] = 1
+    direction = torch.eye(dim, dtype=torch.float64)[3]
     source = torch.Generator().manual_seed(0)
-    drawn = sample_component(direction.expand(rows, dim), kappa, source)
-    torch.testing.assert_close(drawn.norm(dim=1), torch.ones(rows, dtype=torch.float64))
-    mean = drawn.mean(dim=0)
-    expected = ive(dim / 2, kappa) / ive(dim / 2 - 1, kappa) if kappa else 0.0
-    assert float(mean[3]) == pytest.approx(expected, abs=0.01)
-    mean[3] = 0
-    assert float(mean.norm()) < 0.02
+    for kappa in (0.0, 5.0, 60.0):
+        drawn = sample_component(direction.expand(rows, dim), kappa, source)
+        torch.testing.assert_close(drawn.norm(dim=1), torch.ones(rows, dtype=torch.float64))
+        expected = ive(dim / 2, kappa) / ive(dim / 2 - 1, kappa) if kappa else 0.0
+        assert float((drawn.mean(dim=0) - expected * direction).norm()) < 0.02
 
 
 def test_unequal_classes_fall_evenly_to_a_fifth() -> None:
@@ -55,11 +51,11 @@ def test_too_few_components_cost_precision_and_too_many_little(
         return here[column].item()
 
     assert figure("precision", "0.5") < 0.6 < figure("precision", "1") < figure("precision", "2")
-    assert figure("precision", "4") > 0.85
-    assert figure("precision", "together") > 0.85
+    assert min(figure("precision", name) for name in ("4", "together")) > 0.85
     assert figure("recall", "4") > 0.8
     assert figure("recall", "together") > 0.9
     assert figure("posterior_other", "together") < 0.1
+    assert figure("agreement", "0.5") > 0.8  # which does not show that classes are merged
 
 
 def test_agreement_and_precision_fall_with_noise(found: pl.DataFrame) -> None:
@@ -74,25 +70,15 @@ def test_agreement_and_precision_fall_with_noise(found: pl.DataFrame) -> None:
     assert precision[-1] < 0.2
 
 
-def test_agreement_does_not_show_merged_classes(found: pl.DataFrame) -> None:
-    merged = found.filter(swept="components", classes="equal", components="0.5").row(0, named=True)
-    assert float(merged["agreement"]) > 0.8
-    assert float(merged["precision"]) < 0.5
-
-
 def test_the_classes_own_components_are_calibrated_and_too_few_too_bold(
     calibrated: pl.DataFrame,
 ) -> None:
-    own = calibrated.filter(classes="equal", components="known").rows(named=True)
-    gaps = [
-        float(record["pairs"]) * abs(float(record["share"]) - float(record["posterior"]))
-        for record in own
-    ]
-    assert sum(gaps) < 0.02 * sum(float(record["pairs"]) for record in own)
-    merged = calibrated.filter(classes="equal", components="0.5")
-    sure = [record for record in merged.rows(named=True) if float(record["posterior"]) > 0.6]
-    assert sure
-    assert all(float(record["share"]) < float(record["posterior"]) - 0.2 for record in sure)
+    excess = calibrated.with_columns(excess=pl.col("share") - pl.col("posterior"))
+    own = excess.filter(classes="equal", components="known")
+    assert (own["excess"].abs() * own["pairs"]).sum() < 0.02 * own["pairs"].sum()
+    merged = excess.filter(pl.col("posterior") > 0.6, classes="equal", components="0.5")
+    assert len(merged) > 0
+    assert merged["excess"].max() < -0.2
 
 
 def test_hardly_a_pair_is_in_a_bin_that_one_draw_alone_has_any_in(calibrated: pl.DataFrame) -> None:

@@ -19,8 +19,7 @@ from bayescl_lab.paper.simulation.process import (
     observe,
 )
 
-COUNT = 20_000
-SAMPLERS = ("inversion", "accept-reject")
+COUNT = 10_000
 
 
 def ends(settings: Settings, anchors: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -57,13 +56,13 @@ def test_normal_proposals_have_the_normal_quantile_and_are_finite_at_zero() -> N
     assert quantile(torch.zeros(1, 1, dtype=torch.float64)).isfinite().all()
 
 
-@pytest.mark.parametrize("true_negative", [True, False], ids=["tn", "fn"])
+@pytest.mark.parametrize("alpha", [0.5, 0.7, 0.9, 1.0])
 def test_both_samplers_follow_the_closed_form_and_rejection_accepts_one_in_two_alpha(
-    true_negative: bool,
+    alpha: float,
 ) -> None:
-    labels = torch.full((1, COUNT), true_negative)
-    kind = F.PairMixture.true_negatives if true_negative else F.PairMixture.false_negatives
-    for alpha in (0.5, 0.7, 0.9, 1.0):
+    kinds = {True: F.PairMixture.true_negatives, False: F.PairMixture.false_negatives}
+    for true_negative, kind in kinds.items():
+        labels = torch.full((1, COUNT), true_negative)
         source = generator(7, alpha, true_negative)
         inverted = levels_by_inversion(labels, alpha=alpha, generator=source)[0]
         accepted, proposed = levels_by_rejection(labels, alpha=alpha, generator=source)
@@ -88,28 +87,21 @@ def everything(settings: Settings, seed: int = 0) -> tuple[torch.Tensor, torch.T
     return logits, torch.cat([chunk.true_negative for chunk in chunks])
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_unlabeled_scores_follow_the_unlabeled_cdf(sampler: str) -> None:
+@pytest.mark.parametrize("sampler", ["inversion", "accept-reject"])
+def test_scores_follow_the_mixtures_and_false_negatives_their_prior(sampler: str) -> None:
     settings = Settings(
-        anchors=200, proposal="normal", alpha=0.8, tau_plus=0.3, temperature=2.0, sampler=sampler
+        anchors=500, proposal="normal", alpha=0.8, tau_plus=0.3, temperature=2.0, sampler=sampler
     )
-    logits, _ = everything(settings)
-    cdf = torch.special.ndtr(logits.flatten() * 2)
-    level = F.PairMixture.unlabeled(0.8, 0.3).cdf(cdf)
-    assert stats.kstest(level.numpy(), "uniform").pvalue > 0.001
-
-
-def test_false_negatives_come_with_their_prior() -> None:
-    _, true_negative = everything(Settings(anchors=500, tau_plus=0.3))
+    logits, true_negative = everything(settings)
+    positives = torch.cat([chunk.positives for chunk in observe(settings, generator(0))])
+    for values, mixture in (
+        (logits, F.PairMixture.unlabeled(0.8, 0.3)),
+        (positives, F.PairMixture.false_negatives(0.8)),
+    ):
+        level = mixture.cdf(torch.special.ndtr(2 * values.flatten()))
+        assert stats.kstest(level.numpy(), "uniform").pvalue > 0.001
     false_negatives = int((~true_negative).sum())
     assert stats.binomtest(false_negatives, true_negative.numel(), 0.3).pvalue > 0.001
-
-
-def test_positives_have_the_density_of_false_negatives() -> None:
-    settings = Settings(anchors=500, proposal="normal", alpha=0.9, temperature=1.0)
-    positives = torch.cat([chunk.positives for chunk in observe(settings, generator(0))])
-    level = F.PairMixture.false_negatives(0.9).cdf(torch.special.ndtr(positives.flatten()))
-    assert stats.kstest(level.numpy(), "uniform").pvalue > 0.001
 
 
 def test_observations_are_finite_at_extreme_temperature_and_refused_beyond() -> None:

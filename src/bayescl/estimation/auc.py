@@ -38,7 +38,7 @@ def anchor_aucs(
 ) -> Float[Tensor, " anchors"]:
     """ROC-AUC of every row of scores: how often its own class outscores other classes.
 
-    Computed from mid-ranks, all rows at once, so a tie counts as half.
+    A tie counts as half.
 
     Args:
         scores: anything that increases with similarity. Not differentiated.
@@ -83,8 +83,8 @@ def macro_auc(
     """Macro-averaged ROC-AUC of anchors' similarities against a labelled memory.
 
     Each anchor is a query of one class against the rest. The result equals
-    ``sklearn.metrics.roc_auc_score`` with ``average="macro"`` on the transposed matrices, which is
-    how the authors call it.
+    ``sklearn.metrics.roc_auc_score`` with ``average="macro"`` on the transposed matrices, as in the
+    training script of Liu et al., ICML 2024.
 
     Args:
         anchors: embeddings or features of the anchors.
@@ -105,9 +105,6 @@ def macro_auc(
         >>> labels = torch.tensor([0, 0, 1, 1])
         >>> macro_auc(embeddings, labels, embeddings, labels, own=torch.arange(4))
         1.0
-
-    Reference:
-        Liu et al., ICML 2024, and the authors' training script.
     """
     for name, rows in (("anchors", anchors), ("memory", memory)):
         check_floating(name, rows)
@@ -143,8 +140,8 @@ def alpha_of_auc(auc: float, reading: Reading = "model") -> float:
             inverts the generative model; ``"auc"`` for the AUC itself, as the authors do.
 
     Returns:
-        A value in [0.5, 1]. An AUC below 1/2 gives 0.5. The model cannot express an AUC above 5/6:
-        an encoder that separates classes better gets 1 with ``"model"``.
+        A value in [0.5, 1]: 0.5 for an AUC below 1/2, and 1 with ``"model"`` for one above 5/6,
+        which the model cannot express.
 
     Raises:
         ValueError: if ``auc`` is out of range or ``reading`` is unknown.
@@ -231,7 +228,6 @@ def measured_alpha(
         generator = torch.Generator().manual_seed(seed)
         rows = torch.randperm(len(embeddings), generator=generator)[:anchors]
     rows = rows.to(embeddings.device)
-    auc = macro_auc(
-        embeddings[rows], labels[rows], embeddings, labels, own=rows, normalize=normalize
-    )
+    everything = embeddings, labels
+    auc = macro_auc(embeddings[rows], labels[rows], *everything, own=rows, normalize=normalize)
     return MeasuredAlpha(auc, reading)

@@ -81,12 +81,9 @@ def label_free_alpha(
     With two views as the positive pair the estimate is biased upwards; the module docstring derives
     by how much.
 
-    Args:
-        positive: score of each anchor's positive.
-        unlabeled: scores of each anchor's candidates.
-        tau_plus: prior probability that a candidate is of the anchor's class, in [0, 1).
-        reading: how the AUC becomes ``alpha``; see :func:`~bayescl.estimation.alpha_of_auc`.
-        valid: True where a candidate counts.
+    Scores are those of :func:`win_rates`, ``tau_plus`` the prior probability that a candidate is of
+    the anchor's class, in [0, 1), and the reading that of
+    :func:`~bayescl.estimation.alpha_of_auc`.
 
     Returns:
         The estimated AUC, clamped to [0, 1], and ``alpha`` by both readings.
@@ -139,15 +136,10 @@ def label_free_bias(
     tau_plus: float,
     valid: Bool[Tensor, "anchors candidates"] | None = None,
 ) -> LabelFreeBias:
-    """Measure both parts of the label-free estimate's bias.
+    """Measure both parts of the bias of :func:`label_free_alpha`.
 
-    Args:
-        positive: score of each anchor's positive.
-        unlabeled: scores of each anchor's candidates.
-        false_negative: True where the candidate is of the anchor's class.
-        auc: how often a false negative outscores a true one.
-        tau_plus: the prior that the estimate uses.
-        valid: True where a candidate counts.
+    ``false_negative`` is True where the candidate is of the anchor's class; ``auc`` says how often
+    a false negative outscores a true one.
 
     Returns:
         The two parts, each a mean over the anchors that have such candidates.

@@ -24,9 +24,6 @@ def tau_plus_of_class_count(num_classes: int) -> float:
     Args:
         num_classes: at least 2.
 
-    Returns:
-        A value in (0, 0.5].
-
     Raises:
         ValueError: if there are fewer than two classes.
 
@@ -67,7 +64,6 @@ def tau_plus_of_labels(labels: Int[Tensor, " items"]) -> float:
     """Prior counted on labels: the share of an item's candidates that are of its class.
 
     Unlike :func:`tau_plus_of_class_sizes`, it leaves out the item itself, which is not a candidate.
-    This matters in small sets.
 
     Args:
         labels: the class of each item; at least two items.

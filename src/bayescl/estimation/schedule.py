@@ -23,13 +23,7 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class Fixed:
-    """The same value in every epoch.
-
-    Attributes:
-        level: the value.
-
-    Raises:
-        ValueError: if ``level`` is not a finite number.
+    """The same value in every epoch: ``level``, a finite number.
 
     Example:
         >>> Fixed(0.9).value(100)
@@ -96,15 +90,6 @@ class LinearRamp:
         """Return the ramp that reaches ``end`` in a run of ``epochs`` epochs.
 
         A run shorter than the authors' 400 epochs takes faster steps, at most one per epoch.
-
-        Args:
-            epochs: number of epochs of the whole run, at least 1.
-            end: the last value.
-            start: the first value.
-            steps: largest number of values.
-
-        Raises:
-            ValueError: if a number is not finite or a count too small.
 
         Example:
             >>> LinearRamp.over(400, 0.9) == LinearRamp(0.9)

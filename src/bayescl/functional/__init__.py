@@ -6,8 +6,7 @@ Logits become a loss in three steps: :func:`empirical_cdf` ranks each logit amon
 """
 
 from bayescl.functional.bayesian import Bayesian, bayesian_loss
-from bayescl.functional.debiased import Debiased, debiased_loss
-from bayescl.functional.hard import Hard, hard_loss
+from bayescl.functional.debiased import Debiased, Hard, debiased_loss, hard_loss
 from bayescl.functional.info_nce import InfoNCE, info_nce_loss, oracle_loss
 from bayescl.functional.latent import Latent, latent_loss
 from bayescl.functional.latent_classes.mixture import Mixtures, mean_kappa, responsibilities
@@ -24,11 +23,7 @@ from bayescl.functional.latent_classes.trust import (
     trust_of_closeness,
     trust_of_share,
 )
-from bayescl.functional.mixture import (
-    PairMixture,
-    posterior,
-    proposal_cdf,
-)
+from bayescl.functional.mixture import PairMixture, posterior, proposal_cdf
 from bayescl.functional.objective import LogSumObjective, Objective
 from bayescl.functional.ranks import empirical_cdf
 from bayescl.functional.sigmoid import Sigmoid, sigmoid_loss

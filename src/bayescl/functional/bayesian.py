@@ -46,8 +46,8 @@ def bayesian_loss(
     .. math::
         -\log \frac{e^{s^+}}{e^{s^+} + \sum_i w_i\,e^{s_i}}
 
-    with the importance weights of :func:`~bayescl.functional.logit_weights`. The weights depend
-    only on ranks, so the gradient treats them as constants.
+    with the importance weights of :func:`~bayescl.functional.logit_weights`, constants for the
+    gradient.
 
     Args:
         positive: logit of each anchor's positive. Differentiated.

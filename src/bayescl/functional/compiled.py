@@ -98,8 +98,8 @@ def _pack(
 ) -> None:
     """Pack each value, rounded to a level, with its column into an integer that sorts like it.
 
-    Every other piece of ``size`` is stored with all bits flipped, so that it sorts the other way.
-    Also counts what is not excluded.
+    Every other piece of ``size`` has all bits flipped, so that it sorts the other way. Also counts
+    what is not excluded.
     """
     rows, width = values.shape
     bits = 0

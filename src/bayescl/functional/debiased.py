@@ -1,4 +1,7 @@
-"""The debiased loss: the positives' expected share is subtracted from the candidates' sum."""
+"""The debiased loss: the positives' expected share is subtracted from the candidates' sum.
+
+The hard-negative loss first weights candidates by a power of their exponentiated logit.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from bayescl.axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
+from bayescl.checks import check_non_negative
 from bayescl.functional.log_space import contrast, softplus
 from bayescl.functional.mixture import check_tau_plus
 from bayescl.functional.objective import LogSumObjective, Slopes
@@ -51,6 +55,20 @@ def _of_mean_1(log_sums: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
     return log_sum - (log_tilt[0] - log_count) if log_tilt else log_sum, log_count
 
 
+@dataclass(frozen=True)
+class Hard(Debiased):
+    """:func:`~bayescl.functional.hard_loss` at given parameters, as engines receive it."""
+
+    concentration: float
+
+    @property
+    def powers(self) -> tuple[float, ...]:
+        """The weighted sum, the sum of the weights, and the number of candidates."""
+        check_non_negative("concentration", self.concentration)
+        tilt = (self.concentration,) if self.concentration > 0 else ()
+        return (1 + self.concentration, *tilt, 0.0)
+
+
 def debiased_loss(
     positive: PositiveLogits,
     unlabeled: UnlabeledLogits,
@@ -89,6 +107,46 @@ def debiased_loss(
         Chuang et al., "Debiased Contrastive Learning", NeurIPS 2020, Eqs. 7 and 8.
     """
     return Debiased(tau_plus, minimum_logit)(positive, unlabeled, valid=valid)
+
+
+def hard_loss(
+    positive: PositiveLogits,
+    unlabeled: UnlabeledLogits,
+    *,
+    tau_plus: float,
+    concentration: float,
+    minimum_logit: float | Float[Tensor, ""],
+    valid: CandidateMask | None = None,
+) -> PerAnchor:
+    r"""The hard-negative contrastive loss, one value per anchor.
+
+    The debiased loss with every candidate weighted by a power of its own exponential, with
+    :math:`c` the ``concentration``, at least 0 (called beta in the reference):
+
+    .. math::
+        -\log \frac{e^{s^+}}{e^{s^+} + G}, \qquad
+        G = \max\Bigl\{\frac{\sum_i r_i e^{s_i} - N \tau^+ e^{s^+}}{\tau^-},\;
+        N e^{s_{\min}}\Bigr\}, \qquad
+        r_i = \frac{e^{c s_i}}{\frac{1}{N}\sum_j e^{c s_j}}.
+
+    Unlike the Bayesian weights, these depend on the values of the logits, and gradients flow
+    through them. Other arguments are those of :func:`~bayescl.functional.debiased_loss`.
+
+    Returns:
+        Non-negative losses; the debiased loss at ``concentration = 0``.
+
+    Raises:
+        ValueError: if ``tau_plus`` or ``concentration`` is out of range.
+
+    Example:
+        >>> positive, unlabeled = torch.tensor([2.0]), torch.tensor([[0.0, 1.0]])
+        >>> hard_loss(positive, unlabeled, tau_plus=0.1, concentration=1.0, minimum_logit=-2.0)
+        tensor([0.3759])
+
+    Reference:
+        Robinson et al., "Contrastive Learning with Hard Negative Samples", ICLR 2021, Eq. 4.
+    """
+    return Hard(tau_plus, minimum_logit, concentration)(positive, unlabeled, valid=valid)
 
 
 def subtract_positives(

@@ -7,13 +7,10 @@ A row's CDF is kept as counts in ``K`` bins between its smallest and its largest
     \frac{K}{2}\Bigl[x + \tfrac{1}{P} \log_2\bigl(1 + (2^P - 1)\,x\bigr)\Bigr], \qquad P = 12:
 
 half of the bins divide the range evenly; the other half halve in width from octave to octave
-towards the largest similarity. Few candidates lie there, but they carry most of the sum and of
-its gradient. In a clustered representation, evenly spaced bins would put an anchor's whole cluster
-into one bin.
+towards the largest similarity, where few candidates carry most of the sum and of its gradient.
 
 A bin's weight is the mean over its ranks, so the sum of a row's weights is the same as without
-bins; only the differences of weights within a bin are lost. For equal logits that are not alone in
-their row, this replaces the weight of the mean rank by the mean of the weights.
+bins; only the differences of weights within a bin are lost.
 """
 
 from __future__ import annotations
@@ -81,16 +78,13 @@ def bin_means(
     *,
     upper: bool = False,
 ) -> Float[Tensor, "rows bins"]:
-    """Mean of a function of the CDF over the ranks that each bin holds.
+    """Mean of a function of the CDF over the ranks that each bin holds; undefined for empty bins.
 
     Args:
         counts: candidates per bin; bin 0 holds the largest.
         inverse_width: from :func:`inverse_widths`; in rows where it is 0 all values tie.
         function: an elementwise function of the unlabeled CDF.
         upper: whether ranks are upper ranks rather than mid-ranks.
-
-    Returns:
-        A mean per bin; undefined for empty bins.
     """
     table = torch.empty(counts.shape, dtype=inverse_width.dtype, device=counts.device)
     blocks = (torch.split(tensor, _ROWS) for tensor in (counts, inverse_width, table))

@@ -57,14 +57,8 @@ def oracle_loss(
     .. math::
         -\log \frac{e^{s^+}}{e^{s^+} + \sum_{i \in TN} e^{s_i}}
 
-    This is InfoNCE if it knew which candidates are of the anchor's class: the most that removing
-    false negatives can give.
-
-    Args:
-        positive: logit of each anchor's positive. Differentiated.
-        unlabeled: logits of each anchor's candidates. Differentiated.
-        true_negative: True where the candidate is of another class than the anchor.
-        valid: True where a candidate counts at all.
+    This is :func:`info_nce_loss` if it knew which candidates are of the anchor's class: the most
+    that removing false negatives can give. ``true_negative`` is True for those that are not.
 
     Returns:
         Non-negative losses; 0 for an anchor without true negatives.

@@ -27,7 +27,7 @@ Aim = Literal["pairs", "both", "classes"]
 AIMS: tuple[Aim, ...] = ("pairs", "both", "classes")
 
 THRESHOLD = 0.5
-"""Candidates attract if they are more likely than not to be of the anchor's class."""
+"""Without it, many small posteriors of true negatives would outweigh the few large ones."""
 
 MOST_ATTRACTION = 1e6
 """Beyond it float32 cannot add the positive's own share of the target."""
@@ -111,10 +111,8 @@ def latent_loss(
         - \frac{s^+ + \lambda \sum_j A_j s_j}{1 + \lambda \sum_j A_j}, \qquad
         w_j = \frac{1 - P_j}{\mathrm{mean}_k (1 - P_k)}.
 
-    The weights take false negatives out of the sum, as the posterior of the Bayesian loss does at
-    ``beta`` = 0.5. Attraction makes likely members of the class further positives: a cross-entropy
-    with soft targets. Classes become tight: many members pull harder than the anchor's own
-    positive and do not repel one another, so the exact pair is lost among them.
+    The weights take false negatives out of the sum. Attraction makes likely members of the class
+    further positives, so classes become tight and the exact pair is lost among them.
 
     With the aim ``"pairs"`` or ``"both"`` the loss is InfoNCE and one term more,
 
@@ -134,8 +132,7 @@ def latent_loss(
         same_class: :math:`P`, in [0, 1]; not differentiated. Entries that ``valid`` excludes may
             hold any number.
         attraction: :math:`\lambda`, in [0, 1e6]; at 0 nothing attracts.
-        threshold: posterior above which a candidate attracts, in [0, 1]. Without it, hundreds of
-            small posteriors of true negatives would outweigh the few large ones of false negatives.
+        threshold: posterior above which a candidate attracts, in [0, 1].
         aim: ``"classes"`` for the first formula, ``"pairs"`` or ``"both"`` for the second.
         sharpness: :math:`\kappa`, positive: how soon a member that leads the others is left alone.
         certain: True where :math:`P_j` is known to be right, as from labels. With ``"both"``, such
@@ -153,16 +150,11 @@ def latent_loss(
         >>> positive, unlabeled = torch.tensor([2.0]), torch.tensor([[0.0, 1.0]])
         >>> latent_loss(positive, unlabeled, torch.zeros(1, 2))
         tensor([0.4076])
-        >>> latent_loss(positive, unlabeled, torch.tensor([[0.0, 1.0]]))
-        tensor([0.7395])
         >>> latent_loss(positive, unlabeled, torch.tensor([[0.0, 1.0]]), aim="both")
         tensor([0.9591])
 
     See Also:
-        :func:`~bayescl.functional.info_nce_loss`; :func:`~bayescl.functional.same_class`, which
-        gives the posterior. With a posterior of ones and zeros from labels, this is an oracle that
-        also attracts; with ``attraction=0`` it is :func:`~bayescl.functional.oracle_loss` up to the
-        scale of the weights.
+        :func:`~bayescl.functional.same_class`, which gives the posterior.
     """
     check_attraction(attraction)
     check_interval("threshold", threshold, 0.0, 1.0)

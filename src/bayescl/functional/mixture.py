@@ -10,8 +10,7 @@ probability :math:`\alpha`, then the true negative is the smaller of the two wit
     \phi_{FN} = \alpha\,\phi_{(2)} + (1-\alpha)\,\phi_{(1)}, \qquad
     \phi_{UN} = \tau^-\phi_{TN} + \tau^+\phi_{FN}.
 
-All of them, and the target of importance sampling, are a :class:`PairMixture`. It takes the values
-of :math:`\phi` and :math:`\Phi` at the same points, so it works for any proposal distribution.
+All of them, and the target of importance sampling, are a :class:`PairMixture`.
 
 Reference:
     Liu et al., "Bayesian Self-Supervised Contrastive Learning", ICML 2024, Eqs. order1/2,
@@ -178,10 +177,7 @@ def posterior(
         {p\,(1-\Phi) + (1-p)\,\Phi}, \qquad
         p = \alpha\,\tau^- + (1 - \alpha)\,\tau^+.
 
-    Args:
-        proposal_cdf: proposal CDF, in [0, 1]; see :func:`~bayescl.functional.proposal_cdf`.
-        alpha: probability that a positive outscores a negative, in [0.5, 1].
-        tau_plus: prior probability that a candidate is a positive, in [0, 1).
+    Arguments are a :func:`~bayescl.functional.proposal_cdf` and its parameters.
 
     Returns:
         Probabilities, decreasing in ``proposal_cdf``; ``1 - tau_plus`` everywhere at

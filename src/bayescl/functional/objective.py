@@ -135,11 +135,7 @@ class LogSumObjective:
         return True
 
     def weights_of_cdf(self, cdf: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Return the weights at values of the unlabeled CDF; the gradient treats them as constants.
-
-        Args:
-            cdf: values in (0, 1].
-        """
+        """Return the weights at values of the CDF in (0, 1], constants for the gradient."""
         raise NotImplementedError(f"{type(self).__name__} sets ranks without weights_of_cdf")
 
     def pair_terms(
@@ -151,10 +147,9 @@ class LogSumObjective:
         """Return weights and pulls from the posterior of pairs.
 
         Args:
-            same_class: probability that a candidate is of its anchor's class, in [0, 1]; may be
-                overwritten.
+            same_class: the posterior, in [0, 1]; may be overwritten.
             excluded: which columns are not candidates; their entries may hold any number.
-            certain: True where the probability is known to be right, from labels.
+            certain: True where the posterior is known to be right, from labels.
         """
         raise NotImplementedError(f"{type(self).__name__} does not use a posterior of pairs")
 
@@ -165,8 +160,8 @@ class LogSumObjective:
 
         Args:
             positive: logit of each anchor's positive. Differentiated.
-            log_sums: logarithm of the sum of each of :attr:`powers`, in their order.
-                Differentiated. For the power 0 it may be one number for all anchors.
+            log_sums: logarithm of the sum of each of :attr:`powers`, in their order; for the power
+                0 it may be one number for all anchors. Differentiated.
         """
         return contrast(positive, log_sums[0])
 
@@ -175,10 +170,6 @@ class LogSumObjective:
 
         The derivatives come from autograd, except those of the default loss. In small batches
         closed forms take half the time: override this method if that matters.
-
-        Args:
-            positive: logit of each anchor's positive.
-            log_sums: logarithm of the sum of each of :attr:`powers`, in their order.
         """
         if self.is_softmax:
             gap = log_sums[0] - positive
@@ -237,13 +228,8 @@ class LogSumObjective:
     ) -> PerAnchor:
         """Return one loss per anchor from the whole matrix of logits.
 
-        Args:
-            positive: logit of each anchor's positive.
-            unlabeled: logits of each anchor's candidates.
-            valid: True where a candidate counts; None if all do.
-            same_class: posterior that candidates are of the anchor's class, in [0, 1]; used only if
-                :attr:`reads_same_class` is True.
-            certain: True where that posterior is known to be right, from labels.
+        The posterior ``same_class``, in [0, 1], and where it is ``certain`` are used only if
+        :attr:`reads_same_class` is True.
         """
         if self.reads_same_class and same_class is not None:
             return self._from_pairs(positive, unlabeled, same_class.detach(), certain, valid)
@@ -305,11 +291,7 @@ def _weighted_logsumexp(
 
 @dataclass(frozen=True)
 class Maskless:
-    """Wrapper for a function of logits without a ``valid`` argument; all candidates must count.
-
-    Attributes:
-        function: called with the logits of positives and of candidates.
-    """
+    """Wrapper for a function of logits without a ``valid`` argument; all candidates must count."""
 
     function: Callable[[PositiveLogits, UnlabeledLogits], PerAnchor]
 
@@ -320,11 +302,7 @@ class Maskless:
         *,
         valid: CandidateMask | None = None,
     ) -> PerAnchor:
-        """Return the function's losses.
-
-        Raises:
-            ValueError: if a candidate does not count, since the function cannot be told.
-        """
+        """Return the function's losses; refuse a mask that excludes a candidate."""
         if valid is not None and not bool(valid.all()):
             raise ValueError(
                 "objective must accept valid=mask here, because some candidates do not count (the "

@@ -36,10 +36,9 @@ def empirical_cdf(
         \hat\Phi_{UN} = \frac{n_< + n_=}{N} \;\text{(upper)}, \qquad
         \hat\Phi_{UN} = \frac{n_< + n_= / 2}{N} \;\text{(mid)}.
 
-    The paper's upper rank puts the largest logit at 1 and the smallest at 1/N, which biases
-    small rows: the mean importance weight falls below 1. Mid-ranks are symmetric and have no such
-    bias. Equal logits get equal values either way. A histogram over each row's own range gives
-    mid-ranks up to its bins, without a sort.
+    The paper's upper ranks bias small rows: the mean importance weight falls below 1. Mid-ranks are
+    symmetric and have no such bias. A histogram over each row's own range gives mid-ranks up to its
+    bins, without a sort.
 
     Args:
         unlabeled: logits, or anything that increases with them. Not differentiated: the result

@@ -114,10 +114,10 @@ def sigmoid_loss(
         positive: logit of each anchor's positive. Differentiated.
         unlabeled: logits of each anchor's candidates. Differentiated.
         bias: :math:`b`, added to every logit. Differentiated if it is a tensor.
-        alpha: probability that a positive outscores a negative, in [0.5, 1]. The weights are 1 at
+        alpha: as in :func:`~bayescl.functional.bayesian_loss`; weights are 1 at
             ``alpha = beta = 0.5``.
-        beta: hardness, in [0.5, 1].
-        tau_plus: prior probability that a candidate is a positive, in [0, 1).
+        beta: likewise.
+        tau_plus: likewise.
         same_class: :math:`P`, in [0, 1]; not differentiated. Default: not known, as if 0.
         relief: :math:`\rho`, in [0, 1]: share of its weight that a sure member of the class loses.
         valid: True where a candidate counts. A row without candidates has its positive's term.

@@ -16,10 +16,9 @@ _ORDINARY = (1e-10, 1e10)
 def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows dim"]:
     """Scale every embedding to length 1, so that inner products are cosine similarities.
 
-    Embeddings are divided by their largest coordinate first, so tiny and huge ones neither
-    underflow nor overflow. An all-zero embedding stays zero, has similarity 0 to everything and
-    receives a finite gradient. The same holds if all coordinates are below the smallest normal
-    number.
+    Tiny and huge ones neither underflow nor overflow. An all-zero embedding stays zero, has
+    similarity 0 to everything and receives a finite gradient, as does one whose coordinates are all
+    below the smallest normal number.
 
     Args:
         embeddings: rows of any finite length. Differentiated.
@@ -50,12 +49,8 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
 def ordinary_lengths(rows: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows 1"] | None:
     """Lengths of rows, if they can be computed without scaling the rows first.
 
-    Args:
-        rows: of any length. Not differentiated.
-
-    Returns:
-        None if squares of a length would leave the range of float32, if one is not finite, or if
-        branching on values would synchronize or is not allowed here.
+    None if squares of a length would leave the range of float32, if one is not finite, or if
+    branching on values would synchronize or is not allowed here.
     """
     if rows.dtype not in (torch.float32, torch.float64) or not can_look(rows):
         return None
@@ -127,14 +122,8 @@ def candidate_logits(
 ) -> Float[Tensor, "anchors candidates"]:
     """Logit of each anchor with each of its candidates.
 
-    Args:
-        anchors: unit vectors for cosine similarities, or any vectors for inner products.
-        candidates: ``[candidates, dim]`` if all anchors share them, or
-            ``[anchors, candidates, dim]`` if each has its own.
-        temperature: softmax scale, positive. Differentiated if it is a tensor.
-
-    Returns:
-        Inner products divided by the temperature.
+    As :func:`pair_logits`; candidates are ``[candidates, dim]`` if all anchors share them, or
+    ``[anchors, candidates, dim]`` if each has its own.
 
     Example:
         >>> candidate_logits(torch.eye(2), torch.tensor([[0.0, 1.0]]), temperature=0.5)

@@ -58,15 +58,6 @@ class OrderedColumns(NamedTuple):
     """Flat positions in the sorted rows of values that equal the next in their row, ascending."""
 
 
-class Runs(NamedTuple):
-    """Runs of two or more consecutive positions."""
-
-    starts: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    members: NDArray[np.int64]
-    """All positions in the runs, one run after the other."""
-
-
 def can_look(tensor: Tensor) -> bool:
     """Whether Python code can cheaply branch on the tensor's values.
 
@@ -116,15 +107,15 @@ def columns_in_order(
     return OrderedColumns(columns, level[_followed(level, width, counts)])
 
 
-def runs_of(places: NDArray[np.int64]) -> Runs:
-    """Join positions that are tied to the next one into runs.
-
-    Args:
-        places: positions, ascending; each is in the same run as the position after it.
+def runs_of(
+    places: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Join ascending positions, each tied to the next one, into runs: starts, sizes and members.
 
     Example:
-        >>> runs_of(np.array([3, 4, 9])).members.tolist()
-        [3, 4, 5, 9, 10]
+        >>> starts, sizes, members = runs_of(np.array([3, 4, 9]))
+        >>> starts.tolist(), sizes.tolist(), members.tolist()
+        ([3, 9], [3, 2], [3, 4, 5, 9, 10])
     """
     last = np.append(np.diff(places) > 1, True)
     first = np.append(True, last[:-1])
@@ -132,7 +123,7 @@ def runs_of(places: NDArray[np.int64]) -> Runs:
     sizes = places[last] + 2 - starts
     ends = sizes.cumsum()
     members = np.repeat(starts - ends + sizes, sizes) + np.arange(ends[-1])
-    return Runs(starts, sizes, members)
+    return starts, sizes, members
 
 
 def _followed(
@@ -193,8 +184,8 @@ def _packed_within(
 ) -> NDArray[np.int32]:
     """Levels within one range for all rows, packed with their columns and sorted.
 
-    Few operations, and those of NumPy, which start sooner than torch's. With ``apart``, each
-    excluded value of a row has a level of its own.
+    In few operations, of NumPy, which start sooner. With ``apart``, each excluded value of a row
+    has a level of its own.
     """
     low, high = bounds
     # The product and the sum may be off by some levels, but they are monotone. The sum's mantissa
@@ -289,9 +280,8 @@ def _sort_in_pieces(keys: Tensor, pieces: int) -> Tensor:
     """Sort each row of ``keys``, which is overwritten, and return the sorted rows.
 
     A bitonic merge: the elementwise minima of an ascending and a descending run of equal length are
-    all below the maxima, and each half can be split again in the same way. Whole pieces are
-    compared at a time, and each is sorted once it holds the right elements. The columns are a
-    multiple of ``pieces``, which is a power of 2.
+    all below the maxima. Whole pieces are compared at a time, and each is sorted once it holds the
+    right elements. The columns are a multiple of ``pieces``, a power of 2.
     """
     if pieces == 1:
         keys.numpy().sort(axis=1)
@@ -316,11 +306,9 @@ def _sort_in_pieces(keys: Tensor, pieces: int) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _flips(pieces: int) -> list[tuple[int, Tensor]]:
-    """Lengths of runs, 1, 2 ... ``pieces``, and the pieces whose bits are flipped before each.
+    """Lengths of runs, 1, 2 ... ``pieces``, and what is flipped before each, ``[pieces, 1]``.
 
-    Every other run descends. With its bits flipped it ascends, so that all runs are sorted alike. A
-    piece that was flipped for the previous length is flipped back. ``[pieces, 1]``, all bits or
-    none.
+    Every other run descends. With all its bits flipped it ascends, so that runs are sorted alike.
     """
     number = torch.arange(pieces, dtype=torch.int32)[:, None]
     runs = [1 << place for place in range(pieces.bit_length())]

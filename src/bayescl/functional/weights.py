@@ -41,9 +41,6 @@ def importance_weights(
 
     Reference:
         Liu et al., ICML 2024, Eq. "ome1".
-
-    See Also:
-        :func:`~bayescl.functional.logit_weights`: the same, straight from logits.
     """
     target = PairMixture.hard_negatives(alpha, beta)
     sampled = PairMixture.unlabeled(alpha, tau_plus)
@@ -66,17 +63,9 @@ def logit_weights(
 ) -> Float[Tensor, "*anchors candidates"]:
     """Importance weight of every candidate, from its rank among the anchor's candidates.
 
-    Ranks are piecewise constant, so the gradient treats the weights as constants.
-
-    Args:
-        unlabeled: logits, or anything that increases with them. Not differentiated.
-        alpha: probability that a positive outscores a negative, in [0.5, 1].
-        beta: hardness, in [0.5, 1].
-        tau_plus: prior probability that a candidate is a positive, in [0, 1).
-        valid: True where a candidate counts; rows may have different numbers of candidates.
-        ranks: ``"mid"``, ``"upper"`` or ``"histogram"``; see
-            :func:`~bayescl.functional.empirical_cdf`.
-        bins: bins of the histogram: 64, 128, 256, 512 or 1024.
+    These are :func:`~bayescl.functional.importance_weights` of
+    :func:`~bayescl.functional.empirical_cdf`, with the arguments of both. Ranks are piecewise
+    constant, so the gradient treats the weights as constants.
 
     Returns:
         Non-negative weights. With mid-ranks the mean over a row's valid candidates is near 1 for

@@ -6,8 +6,7 @@ from typing_extensions import Unpack
 
 from bayescl.axes import Tensor
 from bayescl.checks import check_finite_number, check_non_negative
-from bayescl.functional.debiased import Debiased
-from bayescl.functional.hard import Hard
+from bayescl.functional.debiased import Debiased, Hard
 from bayescl.functional.mixture import check_tau_plus
 from bayescl.functional.objective import Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions

@@ -99,9 +99,9 @@ def start_mixtures(
 ) -> Mixtures:
     r"""Choose the first directions of each mixture among known rows of unit length, by k-means++.
 
-    The first is a random row. Each further row is drawn with probability proportional to
-    :math:`1 - \max_c \mu_c \cdot x`, its distance from the rows chosen so far; they repeat if there
-    are fewer distinct rows than components. Draws are made on the CPU, the same on every device.
+    Each row after the first is drawn with probability proportional to
+    :math:`1 - \max_c \mu_c \cdot x`, its distance from the rows chosen so far. Draws are made on
+    the CPU, the same on every device.
     """
     draws = torch.rand(len(sizes), max(sizes), generator=generator, dtype=torch.float64)
     spread = _spread_rows(unit, known, draws.to(unit.device, unit.dtype))
@@ -152,9 +152,6 @@ def fit_mixtures(
         \kappa = \frac{R\,(d - R^2)}{1 - R^2}.
 
     A component without rows keeps its direction, with weight 0; if no row counts, so does all.
-
-    Reference:
-        Banerjee et al., JMLR 2005, Eqs. 4.4 (kappa) and Table 2 (EM).
     """
     count = counted.sum()
     mixtures = start
@@ -239,7 +236,12 @@ def softmax_by_mixture(
     unit: Float[Tensor, "rows dim"], mixtures: Mixtures
 ) -> Float[Tensor, "rows components"]:
     """Responsibilities of rows of unit length."""
+    return torch.cat(shares_of(unit, mixtures), dim=1)
+
+
+def shares_of(unit: Float[Tensor, "rows dim"], mixtures: Mixtures) -> list[Tensor]:
+    """The responsibilities of each mixture, ``[rows, size]``."""
     log_weights, directions = mixtures.logits
     logits = torch.addmm(log_weights, unit, directions)
     parts = torch.split_with_sizes(logits, mixtures.sizes, 1)
-    return torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1)
+    return [torch.softmax(part, dim=1) for part in parts]

@@ -20,6 +20,7 @@ from bayescl.checks import check_count, check_floating, check_positive, check_sh
 from bayescl.functional.latent_classes.mixture import (
     Mixtures,
     fit_mixtures,
+    shares_of,
     softmax_by_mixture,
     start_mixtures,
     unit_rows,
@@ -108,16 +109,15 @@ def fit_latent_classes(
         S = \frac{1}{n} \sum_i \frac{(v_{i1} - v_{i2})(v_{i1} - v_{i2})^\top}{2},
 
     the mixtures are fitted to :math:`y`, the scatter of rows within components is added to
-    :math:`S`, and the mixtures are fitted once more. This plays down directions that augmentation
-    changes or in which the rows of a component differ, so that directions which tell components
-    apart stand out. Last, the views show between which components items move.
+    :math:`S`, and the mixtures are fitted once more. So directions which tell components apart
+    stand out. Last, the views show between which components items move.
 
     Args:
         view_1: embeddings of one view of each item, of any length, oldest first. Not
             differentiated.
         view_2: embeddings of the other view, or of the partner in a pair.
-        sizes: number of components of each mixture, at least 1 and at most the number of items. For
-            :math:`C` classes, :math:`2C`, :math:`3C`, :math:`4C` and :math:`6C` work well.
+        sizes: number of components of each mixture, at least 1 and at most the number of items;
+            :math:`2C` and :math:`4C` work well for :math:`C` classes.
         generator: a CPU generator, so that the draws are the same on every device.
         iterations: steps of expectation maximisation in each of the two fits.
         shrinkage: :math:`\epsilon`, positive; large values leave the metric as it is.
@@ -139,9 +139,6 @@ def fit_latent_classes(
         >>> shares.argmax(dim=1).unique(return_counts=True)[1], agreement.round()
         (tensor([10, 10, 10, 10]), tensor([1.]))
 
-    Reference:
-        Fisher's linear discriminant, with views of an item and then components for classes;
-        mixtures as in Banerjee et al., JMLR 2005.
     """
     check_count("iterations", iterations, 0)
     check_positive("shrinkage", shrinkage)
@@ -150,12 +147,10 @@ def fit_latent_classes(
     check_shape("view_2", view_2, view_1.shape)
     if not sizes:
         raise ValueError("sizes must name at least one mixture, got none")
-    for size in sizes:
-        check_count("sizes", size, 1)
-    if max(sizes) > len(view_1):
+    most, items = max(check_count("sizes", size, 1) for size in sizes), len(view_1)
+    if most > items:
         raise ValueError(
-            f"sizes must be at most the number of rows, got {max(sizes)} components "
-            f"for {len(view_1)} rows"
+            f"sizes must be at most the number of rows, got {most} components for {items} rows"
         )
     # With n items and d coordinates: views, rows and what is made of them are [n, d], metrics
     # [d, d], and shares [n, components].
@@ -221,8 +216,7 @@ def known_classes(
         K_{kc} = \lambda_k\, \frac{n_{kc}}{n_k}, \qquad n_k = \sum_c n_{kc}, \qquad
         \lambda_k = \frac{n_k}{n_k + \frac14\,\mathrm{mean}_j\, n_j}.
 
-    A component that no labelled item lies in says nothing, and one in which classes mix says that
-    they mix. Each mixture has its own columns, one for each label in ascending order.
+    Each mixture has its own columns, one for each label in ascending order.
     """
     check_shape("responsibility", responsibility, (len(labels), sum(sizes)))
     _, numbers, counts = torch.unique(labels, return_inverse=True, return_counts=True)
@@ -289,11 +283,8 @@ def component_transitions(
         M_{cc'} = \frac{N_{cc'}}{\sum_k N_{ck}}, \qquad
         N_{cc'} = \sum_i r_{i1c}\,r_{i2c'} + r_{i2c}\,r_{i1c'}
 
-    An item has the same class in every view, so components that views move between are parts of one
-    class.
-
-    With the responsibilities :math:`r_{i1}` and :math:`r_{i2}` of an item's two views. A component
-    without views gets the row of the identity.
+    with the responsibilities :math:`r_{i1}` and :math:`r_{i2}` of an item's two views: components
+    that views move between are parts of one class. One without views gets the identity's row.
     """
     check_shares(first, second, sizes)
     matrices = []
@@ -311,8 +302,6 @@ def class_responsibilities(
     rows: Float[Tensor, "rows dim"], classes: LatentClasses
 ) -> Float[Tensor, "rows components"]:
     """Probability of each component given a row, in the metric of the latent classes.
-
-    For rows without a second view; see :func:`item_responsibilities` for those with one.
 
     Args:
         rows: embeddings of any length. Not differentiated.
@@ -351,8 +340,7 @@ def item_responsibilities(
 ) -> tuple[Float[Tensor, "items components"], Float[Tensor, " mixtures"]]:
     r"""Responsibilities of items from two views each, and how far the views agree.
 
-    An item's responsibility is the mean over its views. If the views disagree it is spread over
-    several components, so the item is not sure to share its class with any other.
+    An item's responsibility is the mean over its views.
 
     Args:
         view_1: embeddings of one view of each item. Not differentiated.
@@ -360,20 +348,14 @@ def item_responsibilities(
         classes: as :func:`fit_latent_classes` returns them.
 
     Returns:
-        Responsibilities of the items, as :func:`responsibilities`, and the agreement of each
-        mixture: that of the views, times :attr:`LatentClasses.alignment`.
+        Responsibilities, as :func:`responsibilities`, and the agreement of each mixture: that of
+        the views, times :attr:`LatentClasses.alignment`.
 
     Raises:
         ValueError: if shapes do not match.
 
     Example:
-        >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
-        >>> metric, signs = (torch.zeros(2), torch.eye(2)), (torch.ones(1), *torch.ones(2))
-        >>> classes = LatentClasses(*metric, mixtures, (torch.eye(2),), *signs)
-        >>> items, agreement = item_responsibilities(torch.eye(2), torch.eye(2), classes)
-        >>> items.round(), agreement
-        (tensor([[1., 0.],
-                [0., 1.]]), tensor([1.]))
+        See :func:`fit_latent_classes`.
     """
     check_shape("view_2", view_2, view_1.shape)
     both = class_responsibilities(torch.cat([view_1, view_2]), classes)
@@ -388,9 +370,8 @@ def class_agreement(
 ) -> Float[Tensor, " mixtures"]:
     """How far two views' signatures and the mixtures agree, in [-1, 1].
 
-    It is the agreement of the views times that of the mixture with the others. Either alone can be
-    fooled: weak augmentation leaves a view in its component even if components cut through classes
-    at random, and mixtures find the same styles if views differ by style.
+    Either alone can be fooled: weak augmentation leaves a view in its component even if components
+    cut through classes at random, and mixtures find the same styles if views differ by style.
     """
     check_shares(first, second, classes.sizes)
     ahead = further_views(torch.cat([first, second]), classes.moves)
@@ -403,10 +384,7 @@ def unit_outlook(
 ) -> Float[Tensor, "rows components"]:
     """:func:`outlooks` of rows of length 1 or 0, in fewer operations; NaN for NaN."""
     seen, size = unit_rows(torch.addmm(classes.offset, rows, classes.transform))
-    log_weights, directions = classes.mixtures.logits
-    logits = torch.addmm(log_weights, seen, directions)
-    parts = torch.split_with_sizes(logits, classes.sizes, 1)
-    shares = [torch.softmax(part, dim=1) for part in parts]
+    shares = shares_of(seen, classes.mixtures)
     ahead = [share @ matrix for share, matrix in zip(shares, classes.moves, strict=True)]
     if classes.known is not None:
         ahead.append(torch.cat(shares, dim=1) @ classes.known)
@@ -482,16 +460,12 @@ def same_class(
         P_{ij} = \frac{1}{F} \sum_m t_m \cos(q_{im}, q_{jm}), \qquad
         q_{im} = r_{im}\, M_m^2
 
-    A row's signature is the components in which further views of it would lie after a few moves.
-    Two rows with the same signature are of one class; two without a common component are not. Each
-    mixture counts by its trust :math:`t_m`.
+    Two rows whose further views would lie in the same components after two moves are of one class;
+    two without a common component are not. Each mixture counts by its trust :math:`t_m`.
 
-    Args:
-        first: responsibilities, as :func:`item_responsibilities` or
-            :func:`class_responsibilities`. Not differentiated.
-        second: those of the rows to compare with.
-        trust: of each mixture, in [0, 1], as :func:`trust_of_agreement`.
-        transitions: of each mixture, as :attr:`LatentClasses.transitions`.
+    The rows' responsibilities are those of :func:`item_responsibilities` or
+    :func:`class_responsibilities`; for ``trust`` and ``transitions`` see
+    :func:`same_class_factors`.
 
     Returns:
         Values in [0, 1]; all 0 if no mixture is trusted.
@@ -506,9 +480,6 @@ def same_class(
         tensor([[1.0000, 1.0000, 0.0000],
                 [1.0000, 1.0000, 0.0000],
                 [0.0000, 0.0000, 1.0000]])
-
-    See Also:
-        :func:`same_class_factors`, whose product gives one tile of it at a time.
     """
     left, right = (same_class_factors(rows, trust, transitions) for rows in (first, second))
     posterior = left @ right.T

@@ -28,9 +28,8 @@ def mixture_alignment(
         {\lVert F_m^\top F_m \rVert\,\lVert F_k^\top F_k \rVert}.
 
     Mixtures of different sizes and starts agree where the data have gaps; a cloud without gaps each
-    of them cuts differently. It is 1 if all mixtures say the same of every pair of items, or if
-    there is only one, and 0 if a mixture tells no items apart. Items that are not finite are
-    ignored; of few, some look alike by chance.
+    of them cuts differently. It is 1 if there is only one, and 0 if a mixture tells no items apart.
+    Items that are not finite are ignored.
 
     Reference:
         Cortes et al., "Algorithms for Learning Kernels Based on Centered Alignment", JMLR 2012.
@@ -75,9 +74,8 @@ def view_agreement(
         B = \overline{r}_1 \cdot \overline{r}_2,
 
     where bars are means over items: agreement, measured between what chance gives and what
-    confidence allows. It is 1 if all views agree, about 0 if they agree by chance, and 0 if there
-    is nothing to agree on (one component, or collapsed embeddings). Items with a view that is not
-    finite are ignored.
+    confidence allows; 0 if there is nothing to agree on (one component, or collapsed embeddings).
+    Items with a view that is not finite are ignored.
     """
     check_shares(first, second, sizes)
     known = (first + second).sum(dim=1, keepdim=True).isfinite().to(first.dtype)  # [items, 1]
@@ -110,10 +108,9 @@ def positive_closeness(
     .. math::
         \Pr\big(s_{ij} < s_{ii} \,\big|\, P_{ij} > \tfrac12,\ i \ne j\big),
 
-    ties counting half: the area under the ROC curve that tells positives from other members. It is
-    ½ if a positive is a random member of the class, as in pairs of two items with one label. Such
-    pairs bring the class together by themselves, and attracting further members only speeds that
-    up. It is 1 if no item has another member to compare with.
+    ties counting half. It is ½ if a positive is a random member of the class, as in pairs of two
+    items with one label, which bring the class together by themselves, and 1 if no item has another
+    member to compare with.
 
     Args:
         similarity: of each item's first view with each item's second; positives on the diagonal.
@@ -135,9 +132,6 @@ def trust_of_closeness(closeness: Float[Tensor, "*shape"]) -> Float[Tensor, "*sh
     Args:
         closeness: :attr:`LatentClasses.closeness`, in [0, 1]. Up to 0.6 there is nothing to gain.
 
-    Returns:
-        Values in [0, 1].
-
     Example:
         >>> trust_of_closeness(torch.tensor([0.5, 0.65, 0.9]))
         tensor([0.0000, 0.5000, 1.0000])
@@ -150,15 +144,12 @@ def trust_of_share(share: Float[Tensor, "*shape"], prior: float) -> Float[Tensor
 
     .. math:: 1 - \mathrm{clip}\Big(\frac{s/\tau^+ - 1.75}{2.25 - 1.75},\ 0,\ 1\Big)
 
-    A posterior is calibrated in the large if its mean is the prior. Classes that are much too large
-    are several classes merged, in which views and mixtures still agree.
+    Classes that are much too large are several classes merged, in which views and mixtures still
+    agree.
 
     Args:
         share: mean probability that two items are of one class, :attr:`LatentClasses.share`.
         prior: what that mean should be, :math:`\tau^+`, in (0, 1].
-
-    Returns:
-        Values in [0, 1].
 
     Raises:
         ValueError: if ``prior`` is out of range.
@@ -178,9 +169,6 @@ def trust_of_agreement(agreement: Float[Tensor, "*shape"]) -> Float[Tensor, "*sh
 
     Args:
         agreement: as :func:`item_responsibilities` returns it, preferably a moving average.
-
-    Returns:
-        Values in [0, 1].
 
     Example:
         >>> trust_of_agreement(torch.tensor([0.35, 0.6, 0.92]))

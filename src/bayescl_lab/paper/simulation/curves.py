@@ -26,11 +26,7 @@ FORMULA, ATTAINED = "formula", "attained"
 
 
 def densities(*_: object) -> pl.DataFrame:
-    """Densities of both classes' scores for a standard normal proposal, by alpha and score.
-
-    Reference:
-        Liu et al., ICML 2024, the figure of Eqs. "phitn" and "phifn".
-    """
+    """Densities of both classes' scores for a standard normal proposal, by alpha and score."""
     score = torch.linspace(-4, 4, 201, dtype=torch.float64)
     density = torch.exp(-(score**2) / 2) / (2 * torch.pi) ** 0.5
     cdf = torch.special.ndtr(score)
@@ -59,11 +55,7 @@ def draw_densities(table: pl.DataFrame) -> Figure:
 
 
 def cdf_transform(settings: Settings, _seed: int) -> pl.DataFrame:
-    """The proposal CDF against the CDF of unlabeled candidates, by alpha.
-
-    Reference:
-        Liu et al., ICML 2024, the figure of Eq. "cdftrans".
-    """
+    """The proposal CDF against the CDF of unlabeled candidates, by alpha."""
     tables = []
     for alpha in ALPHAS:
         place = {"alpha": alpha, "tau_plus": settings.tau_plus}
@@ -87,9 +79,6 @@ def weight_curves(settings: Settings, _seed: int) -> pl.DataFrame:
 
     There is one row per panel (``"alpha"`` or ``"beta"``, whichever is held fixed), curve and
     CDF value.
-
-    Reference:
-        Liu et al., ICML 2024, Eq. "ome1".
     """
     tau_plus, tables = settings.tau_plus, []
     curves = [("alpha", 0.9, beta) for beta in ALPHAS] + [("beta", alpha, 0.5) for alpha in ALPHAS]
@@ -122,9 +111,6 @@ def density_ratio(score: Float[Tensor, "*shape"], *, tau_plus: float) -> Float[T
     Example:
         >>> density_ratio(torch.tensor([1.0, 5.0, 20.0]), tau_plus=0.1)
         tensor([ 1.,  9., -18.])
-
-    Reference:
-        Liu et al., ICML 2024, Eq. "fractional".
     """
     return score * (1 - tau_plus) / (1 - score * tau_plus)
 
@@ -134,9 +120,6 @@ def sampling_bias(settings: Settings, _seed: int) -> pl.DataFrame:
 
     Rows with ``kind`` "formula" trace the curve on both sides of the jump. Those with ``kind``
     "attained" are computed from the class-conditional densities at proposal CDF 0 to 1, by alpha.
-
-    Reference:
-        Liu et al., ICML 2024, appendix "Sampling Bias Analysis".
     """
     tau_plus, jump = settings.tau_plus, 1 / settings.tau_plus
     near = torch.linspace(0, 0.99 * jump, 150, dtype=torch.float64)

@@ -1,10 +1,8 @@
 r"""Estimators of the mean observation of an anchor's true negatives, and its expectation.
 
 Every contrastive loss here is :math:`-\log\frac{e^{s^+}}{e^{s^+} + N\hat\theta}` for some estimate
-:math:`\hat\theta` of that mean, so each estimate can be read off from the loss. The debiased and
-the hard estimate are obtained that way from the library's own objectives, including the floor, so
-the experiments measure what trains. Supervised, biased and Bayesian estimates are weighted or
-unweighted means.
+:math:`\hat\theta` of that mean. The debiased and the hard estimate are read off from the library's
+own objectives, including the floor, so the experiments measure what trains.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ import torch
 
 from bayescl import functional as F
 from bayescl.axes import Float, PerAnchor, Tensor
-from bayescl.functional.ranks import EXACT_RANKS
 from bayescl_lab.paper.simulation.process import Observations, Quantile, Settings
 
 SUPERVISED = "supervised"
@@ -24,23 +21,9 @@ SUPERVISED = "supervised"
 NODES = 96
 """Points of the Gauss-Legendre rule; for uniform proposals it is exact to rounding."""
 
-TITLES = {
-    SUPERVISED: "supervised (true negatives only)",
-    "biased": "biased (InfoNCE)",
-    "debiased": "debiased",
-    "hard": "hard negatives",
-    "bayesian_upper": "Bayesian, upper ranks",
-    "bayesian_upper_normalized": "Bayesian, upper ranks, self-normalised",
-    "bayesian_mid": "Bayesian, mid-ranks",
-    "bayesian_mid_normalized": "Bayesian, mid-ranks, self-normalised",
-}
-"""Every estimator by name; the paper's Bayesian one is ``bayesian_upper``."""
-
-VARIANTS = tuple(name for name in TITLES if name.startswith("bayesian"))
-
 
 def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor]:
-    r"""Every estimator's value for each anchor, by the names in :data:`TITLES`.
+    r"""Every estimator's value for each anchor, by name.
 
     =========================== ===============================================================
     ``supervised``              realised mean of the anchor's true negatives (Eq. "true"); NaN
@@ -49,7 +32,8 @@ def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor
     ``debiased``                the candidates' sum less the positives' share, from K positives
                                 (Eq. "DCLEstimator"), not below the floor :math:`e^{-1/t}`
     ``hard``                    the same with candidates weighted by a power of themselves
-    ``bayesian_upper``          mean of candidates times importance weights, from upper ranks
+    ``bayesian_upper``          mean of candidates times importance weights, from upper ranks: the
+                                paper's
     ``bayesian_mid``            the same from mid-ranks
     ``..._normalized``          the same, divided by the weights' mean
     =========================== ===============================================================
@@ -59,26 +43,24 @@ def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor
         et al., ICLR 2021, Eq. 4.
     """
     unlabeled, tau_plus = observed.unlabeled, settings.tau_plus
-    observation, counted = unlabeled.exp(), observed.true_negative
+    observation, counted, count = unlabeled.exp(), observed.true_negative, unlabeled.shape[1]
     # The losses know one positive logit; K positives enter as the logarithm of their mean.
     positive = observed.positives.logsumexp(dim=1) - math.log(observed.positives.shape[1])
     floor = -1 / settings.temperature
-    losses = {
-        "debiased": F.Debiased(tau_plus, floor)(positive, unlabeled),
-        "hard": F.Hard(tau_plus, floor, settings.concentration)(positive, unlabeled),
-    }
+    debiased, hard = F.Debiased(tau_plus, floor), F.Hard(tau_plus, floor, settings.concentration)
     values = {
         SUPERVISED: (observation * counted).sum(dim=1) / counted.sum(dim=1),
         "biased": observation.mean(dim=1),
-        **{name: implied_mean(losses[name], positive, unlabeled.shape[1]) for name in losses},
+        "debiased": implied_mean(debiased(positive, unlabeled), positive, count),
+        "hard": implied_mean(hard(positive, unlabeled), positive, count),
     }
-    for ranks in EXACT_RANKS:
+    for ranks in ("upper", "mid"):
         weight = F.logit_weights(
             unlabeled, alpha=settings.alpha, beta=settings.beta, tau_plus=tau_plus, ranks=ranks
         )
         values[f"bayesian_{ranks}"] = (weight * observation).mean(dim=1)
         values[f"bayesian_{ranks}_normalized"] = values[f"bayesian_{ranks}"] / weight.mean(dim=1)
-    return {name: values[name] for name in TITLES}
+    return values
 
 
 def implied_mean(

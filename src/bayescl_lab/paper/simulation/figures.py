@@ -10,27 +10,30 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bayescl.figures import LEVELS, panels
-from bayescl_lab.paper.simulation.estimators import TITLES
 
 
 class Look(NamedTuple):
-    """Colour, line style and marker."""
+    """Colour, line style, marker and name."""
 
     colour: str
     line: Any = "-"
     marker: str = ""
+    title: str | None = None
 
 
+_DOTS = (0, (3, 1, 1, 1, 1, 1))
 # The palette of Okabe and Ito, which colour-blind readers can tell apart.
 ESTIMATORS = {
-    "supervised": Look("#000000", ":", "x"),
-    "biased": Look("#D55E00", "--", "s"),
-    "debiased": Look("#56B4E9", "-.", "^"),
-    "hard": Look("#CC79A7", (0, (3, 1, 1, 1, 1, 1)), "v"),
-    "bayesian_upper": Look("#009E73", "-", "D"),
-    "bayesian_upper_normalized": Look("#009E73", ":", "d"),
-    "bayesian_mid": Look("#0072B2", "-", "o"),
-    "bayesian_mid_normalized": Look("#0072B2", ":", "."),
+    "supervised": Look("#000000", ":", "x", "supervised (true negatives only)"),
+    "biased": Look("#D55E00", "--", "s", "biased (InfoNCE)"),
+    "debiased": Look("#56B4E9", "-.", "^", "debiased"),
+    "hard": Look("#CC79A7", _DOTS, "v", "hard negatives"),
+    "bayesian_upper": Look("#009E73", "-", "D", "Bayesian, upper ranks"),
+    "bayesian_upper_normalized": Look(
+        "#009E73", ":", "d", "Bayesian, upper ranks, self-normalised"
+    ),
+    "bayesian_mid": Look("#0072B2", "-", "o", "Bayesian, mid-ranks"),
+    "bayesian_mid_normalized": Look("#0072B2", ":", ".", "Bayesian, mid-ranks, self-normalised"),
 }
 LINES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D")
@@ -75,7 +78,7 @@ def curve(
 
     Empty cells are left out.
     """
-    here = table.drop_nulls(y)
+    here, label = table.drop_nulls(y), label or look.title
     style = {"color": look.colour, "ls": look.line, "marker": look.marker, "ms": 4, "lw": 1.6}
     if spread in ("", "band"):
         axis.plot(here[x], here[y], label=label, **{**style, **more})
@@ -103,4 +106,4 @@ def estimator_curves(
     """One banded curve per estimator."""
     for name in names:
         here = table.filter(pl.col(by) == name)
-        curve(axis, here, x, y, ESTIMATORS[name], TITLES[name], spread="band")
+        curve(axis, here, x, y, ESTIMATORS[name], spread="band")

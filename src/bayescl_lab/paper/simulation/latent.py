@@ -111,10 +111,8 @@ def sample_component(
 
     The cosine :math:`c` with the direction has a density proportional to
     :math:`(1 - c^2)^{(d-3)/2}\,e^{\kappa c}`, inverted on a fine grid; around the direction the
-    density is uniform. There must be three coordinates or more.
-
-    Reference:
-        Mardia and Jupp, "Directional Statistics", 2000, section 9.3.
+    density is uniform (Mardia and Jupp, "Directional Statistics", 2000, section 9.3). There must be
+    three coordinates or more.
     """
     rows, dim = directions.shape
     grid = torch.linspace(-1, 1, 4001, dtype=torch.float64)
@@ -220,19 +218,18 @@ def calibration(point: Point, seed: int) -> pl.DataFrame:
 
 
 _LOOKS = {
-    KNOWN: Look("#000000", marker="x"),
-    "0.5": Look("#D55E00", marker="v"),
-    "1": Look("#E69F00", marker="s"),
-    "1.5": Look("#CC79A7", marker="P"),
-    "2": Look("#56B4E9", marker="^"),
-    "4": Look("#009E73", marker="D"),
-    "together": Look("#0072B2", marker="o"),
+    KNOWN: Look("#000000", "-", "x", "the classes' own components"),
+    "0.5": Look("#D55E00", "-", "v", "0.5"),
+    "1": Look("#E69F00", "-", "s", "1"),
+    "1.5": Look("#CC79A7", "-", "P", "1.5"),
+    "2": Look("#56B4E9", "-", "^", "2"),
+    "4": Look("#009E73", "-", "D", "4"),
+    "together": Look("#0072B2", "-", "o", "2 and 4 together"),
 }
-_NAMES = {KNOWN: "the classes' own components", "together": "2, 3, 4 and 6 together"}
 _FIGURES = {
-    "precision": ("precision of pairs above 1/2", Look(TRUE_COLOUR, marker="o")),
-    "recall": ("their recall", Look(LEVELS[1], marker="s")),
-    "agreement": ("agreement of views", Look(FALSE_COLOUR, marker="^")),
+    "precision": Look(TRUE_COLOUR, "-", "o", "precision of pairs above 1/2"),
+    "recall": Look(LEVELS[1], "-", "s", "their recall"),
+    "agreement": Look(FALSE_COLOUR, "-", "^", "agreement of views"),
 }
 _UNIT = (-0.03, 1.03)
 
@@ -248,12 +245,11 @@ def draw_found(table: pl.DataFrame) -> Figure:
         axis.set_xticks(range(len(here)), here["components"].to_list())
         axis.set(title=_title(here), xlabel="components per class")
     _draw_figures(axes[2], over_noise.filter(components="together"), "noise")
-    axes[2].set(title="2, 3, 4 and 6 components together", xlabel="length of a view's noise")
+    axes[2].set(title="2 and 4 components together", xlabel="length of a view's noise")
     for here in parts_of(over_noise, "components"):
-        name = here["components"][0]
-        label = f"{_NAMES.get(name, name)} per class"
-        curve(axes[3], here, "agreement", "precision", _LOOKS[name], label)
-    axes[3].axvspan(0.5, 0.8, color=NEUTRAL, alpha=0.12, label="trust rises from 0 to 1")
+        look = _LOOKS[here["components"][0]]
+        curve(axes[3], here, "agreement", "precision", look, f"{look.title} per class")
+    axes[3].axvspan(0.5, 0.7, color=NEUTRAL, alpha=0.12, label="trust rises from 0 to 1")
     axes[3].set(title="as noise grows, from right to left", xlim=(0, 1.02), ylim=_UNIT)
     axes[3].set(xlabel="agreement of views", ylabel="precision of pairs above 1/2")
     legend_under(axes[3], columns=1, size=8)
@@ -262,15 +258,15 @@ def draw_found(table: pl.DataFrame) -> Figure:
 
 def _draw_figures(axis: Axes, table: pl.DataFrame, x: str) -> None:
     """Precision, recall and agreement with bars from the 5 % to the 95 % quantile over draws."""
-    for column, (label, look) in _FIGURES.items():
-        curve(axis, table, x, column, look, label, spread="bars", ms=4.5, lw=1.4)
+    for column, look in _FIGURES.items():
+        curve(axis, table, x, column, look, spread="bars", ms=4.5, lw=1.4)
     axis.set_ylim(*_UNIT)
     legend_under(axis, size=8)
 
 
 def found_finding(table: pl.DataFrame) -> str:
     """What do fitted components find?"""
-    names = {"together": "2, 3, 4 and 6 per class", "1": "one per class", "0.5": "half as many"}
+    names = {"together": "2 and 4 per class", "1": "one per class", "0.5": "half as many"}
     here = table.filter(swept="components", classes="equal").drop_nulls("precision")
     found = [
         f"{names[row['components']]}: precision {row['precision']:.0%}, recall "
@@ -287,9 +283,8 @@ def draw_calibration(table: pl.DataFrame) -> Figure:
     for axis, here in zip(axes, parts_of(table, "classes"), strict=True):
         axis.plot([0, 1], [0, 1], color=NEUTRAL, ls=":", lw=1.2, label="exact")
         for part in parts_of(here, "components"):
-            name = part["components"][0]
-            look, label = _LOOKS[name], _NAMES.get(name, name)
-            curve(axis, part, "posterior", "share", look, label, spread="errors", lw=1.2)
+            look = _LOOKS[part["components"][0]]
+            curve(axis, part, "posterior", "share", look, spread="errors", lw=1.2)
         axis.set(title=_title(here), xlim=_UNIT, ylim=_UNIT)
         axis.set(xlabel="posterior of one class", ylabel="share of pairs of one class")
     legend_below(figure, axes[0], note="components per class; bars: two standard errors")

@@ -1,11 +1,9 @@
 r"""The three lemmas, measured.
 
-**Lemma 1.** The posterior says how often a candidate is a true negative.
-
-**Lemma 2.** With more candidates the Bayesian loss approaches the supervised loss.
-
-**Lemma 3** bounds the expected absolute difference between the loss with the estimated mean
-:math:`\hat\theta` of true negatives and the same loss with its expectation :math:`\theta`,
+By lemma 1 the posterior says how often a candidate is a true negative, and by lemma 2 the Bayesian
+loss approaches the supervised loss with more candidates. Lemma 3 bounds the expected absolute
+difference between the loss with the estimated mean :math:`\hat\theta` of true negatives and the
+same loss with its expectation :math:`\theta`,
 
 .. math::
     \mathbb{E}\,\Bigl|\log\frac{e^{s^+} + N\hat\theta}{e^{s^+} + N\theta}\Bigr|
@@ -39,7 +37,7 @@ from bayescl import functional as F
 from bayescl.axes import PerAnchor
 from bayescl.figures import FALSE_COLOUR, LEVELS, NEUTRAL, legend_below
 from bayescl.functional.ranks import EXACT_RANKS, Ranks
-from bayescl_lab.paper.simulation.estimators import TITLES, true_negative_mean
+from bayescl_lab.paper.simulation.estimators import true_negative_mean
 from bayescl_lab.paper.simulation.figures import (
     BAND_NOTE,
     ESTIMATORS,
@@ -62,7 +60,6 @@ from bayescl_lab.paper.simulation.process import (
 )
 
 BINS = 16
-FEW_CANDIDATES = 8
 OTHER_MIXTURES = ((0.7, 0.3), (1.0, 0.5))
 """Pairs of alpha and tau_plus at which Lemma 1 is measured besides the settings' own."""
 
@@ -89,7 +86,7 @@ def mixtures(settings: Settings) -> list[Settings]:
     pairs = [(settings.alpha, settings.tau_plus), *OTHER_MIXTURES]
     return [
         replace(settings, alpha=alpha, tau_plus=tau_plus, candidates=candidates, beta=0.5)
-        for candidates in dict.fromkeys((settings.candidates, FEW_CANDIDATES))
+        for candidates in dict.fromkeys((settings.candidates, 8))
         for alpha, tau_plus in dict.fromkeys(pairs)
     ]
 
@@ -99,16 +96,12 @@ def shares(settings: Settings, seed: int) -> pl.DataFrame:
 
     Each anchor's candidates are split by rank into 16 groups (fewer if there are fewer candidates),
     whose members have nearly equal posteriors. ``excess`` is the share less the posterior.
-
-    Reference:
-        Liu et al., ICML 2024, Lemma 1 and Eq. "poster".
     """
     alpha, tau_plus, count = settings.alpha, settings.tau_plus, settings.candidates
     rows: list[Record] = []
     for index in range(settings.draws):
-        chunks = list(
-            observe(settings, generator(seed, "reliability", alpha, tau_plus, count, index))
-        )
+        source = generator(seed, "reliability", alpha, tau_plus, count, index)
+        chunks = list(observe(settings, source))
         logits = torch.cat([chunk.unlabeled for chunk in chunks])
         true_negative = torch.cat([chunk.true_negative for chunk in chunks])
         place: Record = {"alpha": alpha, "tau_plus": tau_plus, "candidates": count}
@@ -140,13 +133,9 @@ def draw_shares(table: pl.DataFrame) -> Figure:
             label = rf"$\alpha$ = {part['alpha'][0]:g}, $\tau^+$ = {part['tau_plus'][0]:g}"
             look = Look(colour, "none", marker)
             curve(axis, part, "posterior", "share", look, label, spread="bars")
-        axis.set(
-            title=f"{ranks}{' ' if ranks == 'upper' else '-'}ranks, $N$ = {count}",
-            xlabel="posterior of a true negative",
-            ylabel="share of true negatives",
-            xlim=(-0.03, 1.03),
-            ylim=(-0.03, 1.03),
-        )
+        name = {"upper": "upper ranks", "mid": "mid-ranks"}[ranks]
+        axis.set(title=f"{name}, $N$ = {count}", xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+        axis.set(xlabel="posterior of a true negative", ylabel="share of true negatives")
     legend_below(figure, axes[0], note="bars: 5 % to 95 % quantiles over draws")
     return figure
 
@@ -175,9 +164,6 @@ def gaps(settings: Settings, seed: int) -> pl.DataFrame:
     the anchor and its positive are shared. The positive is the first that the process draws, and
     the only one that the debiased loss knows. With many candidates there are fewer anchors, so that
     a draw holds at most some hundred thousand scores.
-
-    Reference:
-        Liu et al., ICML 2024, Lemma 2 and Eq. "SupLoss".
     """
     settings = _with_fewer_anchors(settings, scores=2**17, fewest=1)
     place: Record = {"candidates": settings.candidates, "anchors": settings.anchors}
@@ -234,7 +220,9 @@ def draw_gaps(table: pl.DataFrame) -> Figure:
 def gaps_finding(table: pl.DataFrame) -> str:
     """Does the Bayesian loss tend to the supervised loss?"""
     most = table.filter(pl.col("candidates") == pl.col("candidates").max())
-    gaps = [f"{TITLES[row['loss']]} {with_error(row, 'gap')}" for row in most.rows(named=True)]
+    gaps = [
+        f"{ESTIMATORS[row['loss']].title} {with_error(row, 'gap')}" for row in most.rows(named=True)
+    ]
     where = f"at N = {most['candidates'][0]}, in nats"
     return f"Difference to the supervised loss {where}: {', '.join(gaps)}."
 
@@ -280,9 +268,6 @@ def errors(point: tuple[str, Settings], seed: int) -> pl.DataFrame:
     """Measure the mean absolute error of the Bayesian loss over anchors beside both bounds.
 
     The point names what is varied: ``"candidates"`` or ``"tau_plus"``.
-
-    Reference:
-        Liu et al., ICML 2024, Lemma 3 and its proof.
     """
     axis, settings = point
     settings = _with_fewer_anchors(settings, scores=2**15, fewest=50)

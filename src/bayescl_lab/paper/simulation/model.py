@@ -62,9 +62,6 @@ def empirical_densities(settings: Settings, seed: int) -> pl.DataFrame:
 
     One anchor with 20,000 candidates at temperature 2 and a normal proposal, by accept-reject
     sampling; of the settings, only ``tau_plus`` is used.
-
-    Reference:
-        Liu et al., ICML 2024, section "Numerical Experiment", the figure of empirical densities.
     """
     edges = torch.linspace(0, 6, 61, dtype=torch.float64)
     width, middle = edges.diff(), (edges[1:] + edges[:-1]) / 2
@@ -117,9 +114,6 @@ def acceptance(settings: Settings, seed: int) -> pl.DataFrame:
 
     A rate is measured once for each draw, on 2,000 scores. Kolmogorov-Smirnov tests over all scores
     compare both samplers with the closed-form CDF and with each other.
-
-    Reference:
-        Liu et al., ICML 2024, Algorithms "AccRejetSamplingTN" and "AccRejetSamplingFN".
     """
     from scipy import stats
 

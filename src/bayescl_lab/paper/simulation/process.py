@@ -1,23 +1,19 @@
 r"""The generative process: proposal distributions, labels, scores of their class, observations.
 
-Each anchor's scores come from a proposal distribution before they are split into classes. There are
-three families:
+Each anchor's scores come from a proposal distribution before they are split into classes:
 
 ``slide``
     :math:`U(-0.5 + s, 0.5 + s)` with a slide :math:`s \sim U(-\gamma, \gamma)` of each anchor's
     own: the text of section "Numerical Experiment".
 ``script``
     :math:`U(a, b)` with :math:`a` uniform in the lowest share :math:`\gamma` of
-    :math:`[-1/t^2, 0]` and :math:`b` in the highest share of :math:`[0, 1/t^2]`, which is what
-    the authors' published script draws. Scores divided by ``t`` then reach :math:`1/t^3`, 37 at
-    :math:`t = 0.3`, so observations span thirty orders of magnitude.
+    :math:`[-1/t^2, 0]` and :math:`b` in the highest share of :math:`[0, 1/t^2]`, as in the authors'
+    published script. Observations then span thirty orders of magnitude at :math:`t = 0.3`.
 ``normal``
-    :math:`N(0, 1)` for every anchor: the distribution of the figures of densities. ``gamma`` and
-    ``temperature`` are not used.
+    :math:`N(0, 1)` for every anchor, as in the figures of densities, without ``gamma``.
 
-Scores of a class are drawn in two ways, from the same densities: the paper's accept-reject
-algorithms, for all pending scores at once, and inversion of the closed-form CDFs, which needs one
-uniform number per score. All numbers are float64.
+Scores of a class are drawn by the paper's accept-reject algorithms, for all pending scores at once,
+or by inversion of the closed-form CDFs. All numbers are float64.
 """
 
 from __future__ import annotations
@@ -38,9 +34,6 @@ from bayescl_lab._fields import Count, NonNegative, Positive, at_least, between
 
 Proposal = Literal["slide", "script", "normal"]
 Sampler = Literal["inversion", "accept-reject"]
-
-HALF_WIDTH = 0.5
-"""Half the length of a sliding interval."""
 
 CHUNK_ELEMENTS = 2**16
 """Scores drawn at a time; a chunk and its results take some ten megabytes."""
@@ -67,13 +60,6 @@ class Settings:
         sampler: how scores are drawn.
         draws: number of repetitions of an experiment.
 
-    Raises:
-        ValueError: if a parameter is out of range.
-
-    Example:
-        >>> Settings().candidates
-        64
-
     Reference:
         Liu et al., ICML 2024, appendix "Parameter Settings".
     """
@@ -97,11 +83,9 @@ class Settings:
 
 
 def generator(seed: int, *path: object) -> torch.Generator:
-    """The generator of the draw named by ``path``.
+    """The generator of the draw named by ``path``: the experiment's name, its values, a repetition.
 
-    Each draw has its own stream, so an experiment gives the same numbers whether it runs alone
-    or among others, and adding a value to a sweep leaves the others as they were. ``path`` are
-    printed values, such as the experiment's name, the value and the repetition.
+    Each draw has its own stream, so an experiment gives the same numbers alone and among others.
     """
     check_count("seed", seed, 0)
     words = [zlib.crc32(str(part).encode()) for part in path]
@@ -120,18 +104,13 @@ def normal_quantile(level: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 
 def draw_proposals(settings: Settings, count: int, generator: torch.Generator) -> Quantile:
-    """Draw the proposal distributions of ``count`` anchors, of the family that the settings name.
-
-    Reference:
-        Liu et al., ICML 2024, section "Numerical Experiment" and Algorithm "Numerical
-        experiments".
-    """
+    """Draw the proposal distributions of ``count`` anchors."""
     if settings.proposal == "normal":
         return normal_quantile
     slides = torch.rand((2, count, 1), generator=generator, dtype=torch.float64)
     if settings.proposal == "slide":
         centre = settings.gamma * (2 * slides[0] - 1)
-        low, high = centre - HALF_WIDTH, centre + HALF_WIDTH
+        low, high = centre - 0.5, centre + 0.5
     else:
         limit = 1 / settings.temperature**2
         of_low, of_high = settings.gamma * limit * slides
@@ -189,8 +168,8 @@ def levels_by_rejection(
 class Observations(NamedTuple):
     """The visible and hidden variables of some anchors.
 
-    Scores are stored as logits, divided by the temperature, as the objectives take them; an
-    observation in the paper is the exponential of a logit.
+    Scores are divided by the temperature; an observation in the paper is the exponential of such a
+    logit.
 
     Attributes:
         unlabeled: logits of the unlabeled candidates.
@@ -207,9 +186,6 @@ class Observations(NamedTuple):
 
 def observe(settings: Settings, generator: torch.Generator) -> Iterator[Observations]:
     """Run the generative process for ``settings.anchors`` anchors, in chunks of some megabytes.
-
-    Chunks depend only on the number of candidates, so the same generator state and settings give
-    the same numbers.
 
     Raises:
         ValueError: if the temperature is so low that squared observations overflow.

@@ -13,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 
 from bayescl.figures import legend_below
-from bayescl_lab.paper.simulation.estimators import SUPERVISED, TITLES, VARIANTS, estimates
+from bayescl_lab.paper.simulation.estimators import SUPERVISED, estimates
 from bayescl_lab.paper.simulation.figures import (
     BAND_NOTE,
     ESTIMATORS,
@@ -46,6 +46,7 @@ PANELS = ("alpha", "candidates", "tau_plus", "gamma", "temperature", "anchors")
 """The swept parameters of the paper's figure, panel by panel."""
 
 SHOWN = (*RIVALS, "bayesian_upper", "bayesian_mid")
+VARIANTS = [name for name in ESTIMATORS if name.startswith("bayesian")]
 WIDE = 1e6
 """Ratio of a curve's ends beyond which errors are shown relative to the biased estimator's."""
 
@@ -61,13 +62,10 @@ def one_draw(
     Estimators assume the process's alpha, or another one. ``left_out`` counts anchors without a
     true negative, which have no supervised mean; ``bias`` is an estimator's mean less the
     supervised one, ``below_...`` how far its error lies below a rival's.
-
-    Reference:
-        Liu et al., ICML 2024, section "Numerical Experiment", the definition of MSE.
     """
     believed = settings if assumed is None else replace(settings, alpha=assumed)
     chunks = [estimates(chunk, believed) for chunk in observe(settings, source)]
-    values = {name: torch.cat([chunk[name] for chunk in chunks]) for name in TITLES}
+    values = {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}
     supervised = values[SUPERVISED]
     known = ~supervised.isnan()
     mse = {name: float((v - supervised)[known].square().mean()) for name, v in values.items()}
@@ -80,7 +78,7 @@ def one_draw(
             "bias": mean[name] - mean[SUPERVISED],
             **{f"below_{rival}": mse[rival] - mse[name] for rival in RIVALS},
         }
-        for name in TITLES
+        for name in values
     }
 
 
@@ -149,6 +147,7 @@ def verdicts(point: Point, seed: int) -> pl.DataFrame:
     for row in swept.filter(pl.col("estimator").is_in(VARIANTS)).rows(named=True):
         for rival in RIVALS:
             margin, error = row[f"below_{rival}"], row[f"below_{rival}_error"]
+            better = "below" if margin > 0 else "above"
             # A rival without error is matched only by an estimator without error.
             without = math.inf if row["mse"] else 1.0
             rows.append(
@@ -157,22 +156,10 @@ def verdicts(point: Point, seed: int) -> pl.DataFrame:
                     "rival": rival,
                     "ratio": row["mse"] / mse[rival] if mse[rival] else without,
                     "standard_errors_below": margin / error if error else 0.0,
-                    "verdict": verdict(margin, error),
+                    "verdict": "tied" if abs(margin) <= 2 * error else better,
                 }
             )
     return pl.DataFrame(rows)
-
-
-def verdict(margin: float, error: float) -> str:
-    """Whether an estimator whose MSE lies ``margin`` below its rival's is better.
-
-    Example:
-        >>> verdict(1.0, 0.1), verdict(0.1, 0.1), verdict(-1.0, 0.1)
-        ('below', 'tied', 'above')
-    """
-    if abs(margin) <= 2 * error:
-        return "tied"
-    return "below" if margin > 0 else "above"
 
 
 def draw_panels(
@@ -234,7 +221,7 @@ def draw_verdicts(table: pl.DataFrame) -> Figure:
                     pl.col("place") + shift + side
                 )
                 look = Look(ESTIMATORS[estimator].colour, "none", marker)
-                label = f"{TITLES[estimator]} over {rival}"
+                label = f"{ESTIMATORS[estimator].title} over {rival}"
                 curve(axis, here, "place", "ratio", look, label, alpha=0.7)
         axis.axhline(1, color="black", lw=1)
         axis.set(title=f"proposals: {part['proposal'][0]}", yscale="log", ylabel="ratio of MSE")
@@ -251,7 +238,7 @@ def errors_finding(table: pl.DataFrame) -> str:
     best = shown.filter(pl.col("mse") == pl.col("mse").min().over("parameter", "value"))
     points = len(shown.unique(["parameter", "value"]))
     counts = best["estimator"].value_counts(sort=True).rows()
-    wins = ", ".join(f"{TITLES[name]} {count}" for name, count in counts)
+    wins = ", ".join(f"{ESTIMATORS[name].title} {count}" for name, count in counts)
     return f"Smallest mean error at {points} swept points (ties count for each): {wins}."
 
 
@@ -261,11 +248,12 @@ def verdicts_finding(table: pl.DataFrame) -> str:
     for estimator in ("bayesian_mid", "bayesian_upper"):
         here = table.filter(estimator=estimator)
         below, tied, above = (here.filter(verdict=word) for word in ("below", "tied", "above"))
-        places = above.select("parameter", "value").unique(maintain_order=True).iter_rows()
-        at = ", ".join(f"{parameter} = {value:g}" for parameter, value in places)
+        lost = above.select("parameter", "value").unique(maintain_order=True).iter_rows()
+        at = ", ".join(f"{parameter} = {value:g}" for parameter, value in lost)
+        places = f" (at {at})" if at else ""
         sentences.append(
-            f"{TITLES[estimator]}: error below the rival's in {len(below)} of {len(here)} "
-            f"comparisons, tied in {len(tied)}, above in {len(above)}{f' (at {at})' * bool(at)}."
+            f"{ESTIMATORS[estimator].title}: error below the rival's in {len(below)} of "
+            f"{len(here)} comparisons, tied in {len(tied)}, above in {len(above)}{places}."
         )
     return " ".join(sentences)
 
@@ -275,7 +263,7 @@ def means_finding(table: pl.DataFrame) -> str:
     gaps = []
     for name in SHOWN:
         sorted_rows = table.filter(estimator=name).sort(pl.col("bias").abs()).rows(named=True)
-        gaps.append(f"{TITLES[name]} {with_error(sorted_rows[-1], 'bias')}")
+        gaps.append(f"{ESTIMATORS[name].title} {with_error(sorted_rows[-1], 'bias')}")
     return f"Largest difference to the supervised mean: {', '.join(gaps)}."
 
 

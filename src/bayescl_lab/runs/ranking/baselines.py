@@ -9,7 +9,7 @@ from typing import Any
 
 from bayescl_lab.ranking.ease import ease_memory
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
-from bayescl_lab.ranking.metrics import evaluate_ranking
+from bayescl_lab.ranking.metrics import LIST_LENGTHS, evaluate_ranking
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Scorer
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
@@ -26,9 +26,6 @@ from bayescl_lab.runs.run import Result, RunStart, write_evaluation
 
 TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE", IALS_NAME: "iALS"}
 """Titles of baselines for readers."""
-
-LIST_LENGTHS = (5, 10, 20)
-"""Lengths of the lists that metrics are measured on."""
 
 _MOST_UNASKED = 2**30
 """Bytes that EASE may use if it was not requested."""
@@ -109,7 +106,7 @@ def _fitted(
     started = time.perf_counter()
     scorer = settings.fitted(parts.train)
     done = time.perf_counter()
-    figures = ranking_figures(scorer, parts, ks)
+    figures = evaluate_ranking(scorer, parts, ks)
     seconds = {"fit_seconds": done - started, "evaluation_seconds": time.perf_counter() - done}
     return scorer, {**figures, **seconds}
 
@@ -134,25 +131,12 @@ def evaluate_run(
         "epochs": epochs,
         "of_epochs": None if epochs is None else config["epochs"],
         "evaluated_on": parts.evaluated_on if data is None else data,
-        **ranking_figures(scorer, parts, ks),
+        **evaluate_ranking(scorer, parts, ks),
         "baselines": evaluate_baselines(parts, ks, without=config["encoder"]),
         "report": parts.report,
         "settings": config,
     }
     return write_evaluation(folder, evaluation)
-
-
-def ranking_figures(
-    scorer: Scorer, parts: RankingParts, ks: Sequence[int] = LIST_LENGTHS
-) -> dict[str, Any]:
-    """``metrics`` and counts of users of a full ranking; no metrics without an evaluation part."""
-    if parts.evaluation.num_interactions == 0:
-        return {"metrics": {}, "users": 0, "users_left_out": parts.train.num_users}
-    figures = evaluate_ranking(scorer, parts, ks)
-    return {
-        "metrics": {name: value for name, value in figures.items() if "@" in name},
-        **{name: int(figures[name]) for name in ("users", "users_left_out")},
-    }
 
 
 def data_figures(train: Interactions, parts: RankingParts) -> dict[str, Any]:

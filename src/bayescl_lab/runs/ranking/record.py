@@ -8,7 +8,7 @@ recommender.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +73,9 @@ class RankingRecord:
             own["test"] = parts.unseen
         description = {
             "data": data.data,
-            "reading": asdict(data),
             "files": files,
             "folder": str(place.resolve()) if is_folder else None,
             "columns": data.guessed_columns(),
-            "users": parts.train.num_users,
-            "items": parts.train.num_items,
             "interactions": {name: part.num_interactions for name, part in own.items()},
             "report": dict(parts.reading),
         }
