@@ -62,16 +62,7 @@ def test_settings_that_were_written_down_make_the_same_comparison(shared):
     assert again.losses[1].resolved(score="cosine")["tau_plus"] == 0.1
 
 
-def test_runs_of_a_comparison_have_one_device_each(shared):
-    several = replace(shared, devices=2)
-    with pytest.raises(ValueError, match=r"devices must be 1 in a comparison, .* got 2"):
-        RankingComparison((RankingLoss("bpr"),), 1, several)
-
-
-def test_a_loss_that_these_settings_do_not_suit_is_refused_at_once(shared):
-    in_batch = replace(shared, candidates="in-batch")
-    with pytest.raises(ValueError, match="the loss bpr needs drawn candidates"):
-        RankingComparison(settle_losses(RankingLoss, ["info_nce", "bpr"]), 1, in_batch)
+def test_settings_of_a_loss_that_is_not_compared_are_refused():
     with pytest.raises(ValueError, match="names losses that are not compared: hard"):
         settle_losses(RankingLoss, ["bpr"], hyperparameters={"hard": {}})
 
