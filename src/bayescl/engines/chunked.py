@@ -250,7 +250,7 @@ def _in_one_piece(
     With the matrix of logits symmetric and G its gradient, rows R receive (G + G') R / t.
     """
     batch, temperature, rows = run.batch, run.temperature, run.batch.candidates
-    result = _quick_row_losses(run, place, upstream, differentiate=any(wanted))
+    result = _quick_row_losses(run, upstream, differentiate=any(wanted))
     if result is None:
         logits = (rows / temperature) @ rows.T  # [n, n]
         positive = logits.gather(1, place).squeeze(1)
@@ -260,13 +260,15 @@ def _in_one_piece(
     if gradients is None:
         return losses, [None] * 4
     of_logits, factor = gradients.unlabeled, gradients.factor
-    of_logits.scatter_(1, place, gradients.share[:, None])
     if factor is not None:
-        of_logits *= (factor / temperature)[:, None]
+        of_logits *= factor[:, None]
+    if can_look(of_logits):  # NumPy starts sooner
+        places = batch.rule.positive_places(len(rows))
+        of_logits.numpy().reshape(-1)[places] = gradients.positive.numpy()
+    else:
+        of_logits.scatter_(1, place, gradients.positive[:, None])
     of_logits += of_logits.T.contiguous()
-    of_rows = of_logits @ rows
-    if factor is None:
-        of_rows /= temperature
+    of_rows = _scaled_product(1 / temperature, of_logits, rows)
     of_temperature = None
     if wanted[3]:
         # Logits are products of rows over the temperature, and either row received its share.
@@ -276,9 +278,7 @@ def _in_one_piece(
     return losses, [None, None, of_rows if wanted[2] else None, of_temperature]
 
 
-def _quick_row_losses(
-    run: _Run, place: Tensor, upstream: Tensor | None, *, differentiate: bool
-) -> Result | None:
+def _quick_row_losses(run: _Run, upstream: Tensor | None, *, differentiate: bool) -> Result | None:
     """What :func:`row_losses` returns for all rows of two views, sooner; None where it cannot be.
 
     In small batches overhead takes longer than arithmetic. Exponentials are not scaled here, so
@@ -292,16 +292,15 @@ def _quick_row_losses(
     if data.ranks == "histogram" or (data.ranks is not None and powers != [1]) or not powers:
         return None
     unit = LOG2_E / (temperature.item() if isinstance(temperature, Tensor) else temperature)
-    # [n, n], as powers of 2: the product with its factor in one operation
-    logits = torch.addmm(rows.new_empty(1), rows, rows.T, beta=0, alpha=unit)
+    logits = _scaled_product(unit, rows, rows.T)  # [n, n], as powers of 2
     low, high = (bound.item() * max(powers) for bound in logits.aminmax())
     if not (low >= -_LARGEST_POWER and high <= _LARGEST_POWER):  # never with NaN
         return None
-    whole = slice(0, len(rows))
-    excluded = batch.excluded(whole)
-    positive = logits.gather(1, place).squeeze(1).mul_(1 / LOG2_E)
+    whole, flat = slice(0, batch.num_anchors), logits.numpy().reshape(-1)
+    excluded, places = batch.excluded(whole), batch.rule.positive_places(whole.stop)
+    positive = torch.from_numpy(flat[places]).mul_(1 / LOG2_E)
     if data.ranks is None:
-        logits.numpy().reshape(-1)[excluded.places(len(rows))] = -np.inf
+        flat[excluded.places(whole.stop)] = -np.inf
     else:
         add_log_weights(data, logits, excluded, unit=LOG2_E, bounds=(low, high))
     others = [(logits * power).exp2_() for power in powers[1:]]
@@ -309,6 +308,13 @@ def _quick_row_losses(
     sums = [Sums(terms, total := terms.sum(dim=1), total.log()) for terms in (first, *others)]
     how = (batch, whole, run.objective_at, temperature, positive, logits, upstream, differentiate)
     return losses_from_sums(data, Chunk(*how), sums)
+
+
+def _scaled_product(scale: float | Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """``scale * (left @ right)``, in one operation if the scale is a number."""
+    if isinstance(scale, Tensor):
+        return (left @ right).mul_(scale)
+    return torch.addmm(left.new_empty(1), left, right, beta=0, alpha=scale)
 
 
 def _workers(batch: ContrastiveBatch, chunks: int) -> int:
