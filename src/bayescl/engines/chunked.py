@@ -254,7 +254,7 @@ def _in_one_piece(
     if result is None:
         logits = (rows / temperature) @ rows.T  # [n, n]
         positive = logits.gather(1, place).squeeze(1)
-        how = (batch, slice(0, len(rows)), run.objective_at, temperature)
+        how = (batch, slice(0, batch.num_anchors), run.objective_at, temperature)
         result = row_losses(Chunk(*how, positive, logits, upstream, any(wanted)))
     losses, gradients = result
     if gradients is None:
@@ -263,7 +263,7 @@ def _in_one_piece(
     if factor is not None:
         of_logits *= factor[:, None]
     if can_look(of_logits):  # NumPy starts sooner
-        places = batch.rule.positive_places(len(rows))
+        places = batch.rule.positive_places(batch.num_anchors)
         of_logits.numpy().reshape(-1)[places] = gradients.positive.numpy()
     else:
         of_logits.scatter_(1, place, gradients.positive[:, None])

@@ -655,4 +655,4 @@ def _in_one_precision(*tensors: Tensor, half: bool = False) -> list[Tensor]:
     dtype = tensors[0].dtype if half else torch.float32
     for tensor in tensors:
         dtype = torch.promote_types(dtype, tensor.dtype)
-    return [tensor.to(dtype) for tensor in tensors]
+    return [tensor if tensor.dtype == dtype else tensor.to(dtype) for tensor in tensors]
