@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from functools import cache
 
 import pytest
 import torch
@@ -30,29 +28,20 @@ WORK = {
     "messages": refusals.messages,
 }
 PRECISIONS = {"torch.float32": 1e-6, "torch.float64": 1e-13}
-worlds = pytest.mark.parametrize("world_size", [2, 3])
 
 
 def everything(rank: int, world_size: int) -> launch.Findings:
     return {name: work(rank, world_size) for name, work in WORK.items()}
 
 
-Found = Callable[[int], list[launch.Findings]]
-
-
-@pytest.fixture(scope="session")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
+@pytest.fixture(scope="session", params=[2, 3], ids="{} processes".format)
+def found(request, tmp_path_factory: pytest.TempPathFactory) -> list[launch.Findings]:
     """What every process found; starting processes costs more than all they do."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent  # of all workers of this run
-
-    @cache
-    def by_world_size(world_size: int) -> list[launch.Findings]:
-        own = folder / f"{world_size}-ranks"
-        return launch.run_once(everything, world_size, seconds=180, folder=own)
-
-    return by_world_size
+    own = folder / f"{request.param}-ranks"
+    return launch.run_once(everything, request.param, seconds=180, folder=own)
 
 
 def apart(distances: dict[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
@@ -65,38 +54,26 @@ def apart(distances: dict[str, tuple[float, ...]]) -> dict[str, tuple[float, ...
     }
 
 
-@worlds
-def test_ranks_equal_one_process_in_every_layout_loss_and_precision(
-    world_size: int, found: Found
-) -> None:
-    for findings in found(world_size):
-        assert len(findings["layouts"]) == 2 * len(list(equality.cases()))
+def test_ranks_equal_one_process_in_every_layout_loss_and_precision(found) -> None:
+    for findings in found:
+        assert len(findings["layouts"]) == len(list(equality.cases()))
         assert not apart(findings["layouts"])
 
 
-@worlds
-def test_data_parallel_training_has_the_gradients_of_one_process(
-    world_size: int, found: Found
-) -> None:
-    for findings in found(world_size):
+def test_data_parallel_training_has_the_gradients_of_one_process(found) -> None:
+    for findings in found:
         assert len(findings["data_parallel"]) == 4 * len(equality.LOSSES)
         assert not apart({case: (far,) for case, far in findings["data_parallel"].items()})
 
 
-@worlds
-def test_sums_add_up_over_ranks_and_losses_per_anchor_are_the_whole_batches(
-    world_size: int, found: Found
-) -> None:
-    for findings in found(world_size):
+def test_sums_add_up_over_ranks_and_losses_per_anchor_are_the_whole_batches(found) -> None:
+    for findings in found:
         assert max(findings["reductions"].values()) < 1e-13
 
 
-@worlds
-def test_gathered_rows_are_in_the_order_of_ranks_and_send_gradients_to_their_owners(
-    world_size: int, found: Found
-) -> None:
+def test_gathered_rows_are_in_the_order_of_ranks_and_send_gradients_to_their_owners(found) -> None:
     """Unequal rows of every kind; gradients up to the second derivative."""
-    for findings in found(world_size):
+    for findings in found:
         wrong = {
             case: result
             for case, result in findings["gathered"].items()
@@ -106,17 +83,13 @@ def test_gathered_rows_are_in_the_order_of_ranks_and_send_gradients_to_their_own
         assert not wrong
 
 
-@worlds
-def test_sigmoid_losses_hold_the_rows_of_one_process_at_a_time(
-    world_size: int, found: Found
-) -> None:
-    assert max(findings["rounds"]["share"] for findings in found(world_size)) <= 1
+def test_sigmoid_losses_hold_the_rows_of_one_process_at_a_time(found) -> None:
+    assert max(findings["rounds"]["share"] for findings in found) <= 1
 
 
-@worlds
-def test_queues_and_the_gradient_cache_gather(world_size: int, found: Found) -> None:
+def test_queues_and_the_gradient_cache_gather(found) -> None:
     """The cache with dropout, BatchNorm, a loss that gathers and unequal numbers of chunks."""
-    for findings in found(world_size):
+    for findings in found:
         queues = findings["queues"]
         assert queues["same rows"]
         assert queues["same groups"]
@@ -124,17 +97,15 @@ def test_queues_and_the_gradient_cache_gather(world_size: int, found: Found) -> 
         assert findings["cache"]["distance"] < 1e-6
 
 
-@worlds
-def test_moving_denominators_are_those_of_one_process(world_size: int, found: Found) -> None:
-    for findings in found(world_size):
+def test_moving_denominators_are_those_of_one_process(found) -> None:
+    for findings in found:
         repeated = findings["denominators"].pop("repeated")
-        assert repeated == f"indices must be distinct, got 0 {world_size} times"
+        assert repeated == f"indices must be distinct, got 0 {len(found)} times"
         assert max(findings["denominators"].values()) < 1e-13
 
 
-@worlds
-def test_latent_classes_are_those_of_one_process(world_size: int, found: Found) -> None:
-    for findings in found(world_size):
+def test_latent_classes_are_those_of_one_process(found) -> None:
+    for findings in found:
         for case in findings["latent"].values():
             assert case["trust"] > 0.3  # else this would be InfoNCE
             assert case["calls"]
@@ -144,20 +115,16 @@ def test_latent_classes_are_those_of_one_process(world_size: int, found: Found) 
             assert case["gradient"] < 1e-4
 
 
-@worlds
-def test_data_parallel_training_leaves_each_processs_memory_alone(
-    world_size: int, found: Found
-) -> None:
+def test_data_parallel_training_leaves_each_processs_memory_alone(found) -> None:
     """Memories and fits come into being while training, on each process at its own time."""
-    alone = [findings["latent, data parallel"]["alone"] for findings in found(world_size)]
+    alone = [findings["latent, data parallel"]["alone"] for findings in found]
     assert len({case["fits"] for case in alone}) > 1
     assert all(case["as without it"] and case["gradients are finite"] for case in alone)
-    assert [case["the first one's"] for case in alone] == [True] + [False] * (world_size - 1)
+    assert [case["the first one's"] for case in alone] == [True] + [False] * (len(found) - 1)
 
 
-@worlds
-def test_data_parallel_training_that_gathers_has_one_memory(world_size: int, found: Found) -> None:
-    gathered = [findings["latent, data parallel"]["gathered"] for findings in found(world_size)]
+def test_data_parallel_training_that_gathers_has_one_memory(found) -> None:
+    gathered = [findings["latent, data parallel"]["gathered"] for findings in found]
     assert len({case["fits"] for case in gathered}) == 1
     assert all(case["the first one's"] and case["gradients are finite"] for case in gathered)
     assert gathered[0]["fits"] > 0
@@ -192,11 +159,10 @@ REFUSALS = {  # rank 1 is the one that differs
 }
 
 
-@worlds
-def test_what_one_rank_gets_wrong_all_ranks_refuse_alike(world_size: int, found: Found) -> None:
+def test_what_one_rank_gets_wrong_all_ranks_refuse_alike(found) -> None:
     assert REFUSALS.keys() == refusals.CASES.keys()
     for case, message in REFUSALS.items():
-        said = [findings["messages"][case] for findings in found(world_size)]
+        said = [findings["messages"][case] for findings in found]
         assert all(in_step for _, in_step in said), case
         # A rank that breaks down raises its own error; the others say which rank that was.
         texts = {raised.partition(": ")[2].removeprefix("rank 1: ") for raised, _ in said}

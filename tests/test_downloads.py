@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pooch
 import pytest
+from cases import each
 
 from bayescl_lab._downloads import (
     DataSource,
@@ -91,7 +92,7 @@ def test_a_damaged_file_that_is_there_is_refused_and_left_alone(server, tmp_path
     assert (tmp_path / "data.bin").read_bytes() == mine
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "message"),
     [
         ({"content": b"x" + CONTENT[1:]}, f"md5 must be {MD5}, got [0-9a-f]{{32}}$"),
@@ -106,14 +107,15 @@ def test_a_damaged_file_that_is_there_is_refused_and_left_alone(server, tmp_path
 def test_what_is_not_the_published_file_is_refused_and_leaves_nothing(
     server, tmp_path, change, message
 ):
+    (tmp_path / "data.bin").unlink(missing_ok=True)
     (tmp_path / "data.bin.part").write_bytes(b"what an interrupted call left")
-    for name, value in change.items():
-        setattr(server, name, value)
+    vars(server).update(change)
     with pytest.raises(ValueError, match=message) as caught:
         fetch_file(remote(server), tmp_path)
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
-    server.content, server.tells_length, server.breaks_after = CONTENT, True, None
+    for name in change:
+        delattr(server, name)
     assert fetch_file(remote(server), tmp_path).read_bytes() == CONTENT
 
 
@@ -171,9 +173,7 @@ def test_the_data_folder_is_data_unless_the_environment_says_otherwise(monkeypat
     assert data_folder() == Path("/elsewhere")
 
 
-def test_a_checksum_without_a_known_algorithm_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="checksum must begin with md5: or sha256:, got 'crc"):
-        verify_file(tmp_path, "crc32:0")
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"cannot read .*nowhere: No such file"):
         verify_file(tmp_path / "nowhere", f"md5:{MD5}")
 
@@ -201,39 +201,38 @@ def tar_member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarf
     return member
 
 
-@pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz", "w"])
-def test_tar_archives_are_unpacked_whatever_their_compression(tmp_path, mode):
+def test_archives_are_unpacked_whatever_their_compression(tmp_path):
+    (tmp_path / "zip").mkdir()  # an empty folder may be there
     members = [tar_member("a", tarfile.DIRTYPE), tar_member("a/b.bin"), tar_member("./c/d.bin")]
-    into = extract_archive(make_tar(tmp_path / "x", members, mode), tmp_path / "out" / "x")
-    assert (into / "a" / "b.bin").read_bytes() == (into / "c" / "d.bin").read_bytes() == CONTENT
+    for mode in ("w:gz", "w:bz2", "w:xz", "w", "zip"):
+        if mode == "zip":
+            path = make_zip(tmp_path / "x", ["a/", "a/b.bin", "c/d.bin"])
+        else:
+            path = make_tar(tmp_path / "x", members, mode)
+        into = extract_archive(path, tmp_path / mode)
+        assert (into / "a/b.bin").read_bytes() == (into / "c/d.bin").read_bytes() == CONTENT
 
 
-def test_zip_archives_are_unpacked(tmp_path):
-    (tmp_path / "out").mkdir()  # an empty folder may be there
-    into = extract_archive(make_zip(tmp_path / "x", ["a/", "a/b.bin"]), tmp_path / "out")
-    assert (into / "a" / "b.bin").read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "..\\x", "C:\\x", "\\\\host\\x"])
-@pytest.mark.parametrize("kind", ["tar", "zip"])
-def test_nothing_is_unpacked_outside_of_the_folder(tmp_path, kind, name):
-    path = tmp_path / "in" / "archive"
+@each("kind", ["tar", "zip"])
+@each("name", ["/etc/x", "../x", "a/../../x", "..\\x", "C:\\x", "\\\\host\\x"])
+def test_nothing_is_unpacked_outside_of_the_folder(tmp_path_factory, kind, name):
+    top = tmp_path_factory.mktemp("top")
+    path, into = top / "in" / "archive", top / "in" / "out"
     path.parent.mkdir()
     if kind == "tar":
         make_tar(path, [tar_member("fine"), tar_member(name)])
     else:
         make_zip(path, ["fine", name])
-    into = tmp_path / "in" / "out"
     if kind == "tar" and "../" in name:
         with pytest.raises(ValueError, match=r"is unsafe: .* outside the destination"):
             extract_archive(path, into)
     else:
         extract_archive(path, into)
-    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    files = [file for file in top.rglob("*") if file.is_file()]
     assert all(file == path or into in file.parents for file in files)
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "target"),
     [
         (tarfile.SYMTYPE, "../fine"),
@@ -257,25 +256,15 @@ def test_links_in_a_zip_archive_become_plain_files(tmp_path):
     assert (into / "odd").read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
-@pytest.mark.parametrize("kind", ["tar", "zip"])
-def test_a_truncated_archive_is_damaged_and_leaves_nothing(tmp_path, kind, share):
-    path = tmp_path / "x"
-    make_tar(path, [tar_member("a")]) if kind == "tar" else make_zip(path, ["a"])
+@each("share", [0.0, 0.3, 0.999])
+@each("make", [lambda path: make_tar(path, [tar_member("a")]), lambda path: make_zip(path, ["a"])])
+def test_a_truncated_archive_is_damaged_and_leaves_nothing(tmp_path, make, share):
+    path = make(tmp_path / "x")
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
     with pytest.raises(ValueError, match=r"^[^\n]* is damaged: [^\n]*$"):
         extract_archive(path, tmp_path / "out")
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_zip_archive_with_a_flipped_byte_is_damaged(tmp_path):
-    path = make_zip(tmp_path / "x", ["a"])
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match="is damaged"):
-        extract_archive(path, tmp_path / "out")
 
 
 def test_a_disk_that_fills_while_unpacking_leaves_nothing(tmp_path, monkeypatch):

@@ -90,36 +90,20 @@ def train_on(path: Path) -> None:
     load_images(str(path))
 
 
-def npy(path: Path) -> None:
-    np.save(path, rows()["embeddings"])
-
-
-def npz(path: Path) -> None:
-    np.savez_compressed(path, **rows())
-
-
-def safetensors(path: Path) -> None:
-    save_file(rows(), path)
-
-
-def parquet(path: Path) -> None:
-    pl.DataFrame(rows()).write_parquet(path)
-
-
 def images_npz(path: Path) -> None:
     dice = np.random.default_rng(0)
     images = dice.integers(0, 256, size=(20, 8, 8), dtype=np.uint8)
     np.savez(path, images=images, labels=np.arange(20) % 2)
 
 
-def picture(path: Path, kind: str) -> None:
+def picture(path: Path) -> None:
     colours = np.random.default_rng(0).integers(0, 256, size=(24, 24, 3), dtype=np.uint8)
-    Image.fromarray(colours).save(path, kind)
+    Image.fromarray(colours).save(path)
 
 
-def archive(path: Path, kind: str) -> None:
+def archive(path: Path) -> None:
     files = {f"data/{number}.bin": bytes(range(256)) * 8 for number in range(3)}
-    if kind == "zip":
+    if path.suffix == ".zip":
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
             for name, content in files.items():
                 packed.writestr(name, content)
@@ -145,31 +129,22 @@ def folder_of(path: Path) -> None:
         (place / path.name).write_bytes(path.read_bytes())
         for number in range(3):
             if not (place / f"sound-{number}.png").exists():
-                picture(place / f"sound-{number}.png", "png")
+                picture(place / f"sound-{number}.png")
     parts = load_images(str(path.parent / "folder"))
     assert 3 <= len(parts.train) <= 6
 
 
-def checkpoint(path: Path) -> None:
-    state = {"weight": torch.arange(12.0).reshape(3, 4), "bias": torch.zeros(3)}
-    torch.save({"state_dict": state, "epoch": 3}, path)
-
-
-FORMATS: dict[str, tuple[Callable[[Path], None], Callable[[Path], None]]] = {
-    "a.npy": (npy, inspect),
-    "a.npz": (npz, inspect),
-    "a.safetensors": (safetensors, inspect),
-    "a.parquet": (parquet, inspect),
+STATE = {"weight": torch.arange(12.0).reshape(3, 4), "bias": torch.zeros(3)}
+FORMATS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object]]] = {
+    "a.npy": (lambda path: np.save(path, rows()["embeddings"]), inspect),
+    "a.npz": (lambda path: np.savez_compressed(path, **rows()), inspect),
+    "a.safetensors": (lambda path: save_file(rows(), path), inspect),
+    "a.parquet": (lambda path: pl.DataFrame(rows()).write_parquet(path), inspect),
     "images.npz": (images_npz, train_on),
-    "a.png": (lambda path: picture(path, "png"), folder_of),
-    "a.jpg": (lambda path: picture(path, "jpeg"), folder_of),
-    "a.gif": (lambda path: picture(path, "gif"), folder_of),
-    "a.webp": (lambda path: picture(path, "webp"), folder_of),
-    "a.tif": (lambda path: picture(path, "tiff"), folder_of),
-    "a.bmp": (lambda path: picture(path, "bmp"), folder_of),
-    "a.zip": (lambda path: archive(path, "zip"), unpack),
-    "a.tar.gz": (lambda path: archive(path, "tar"), unpack),
-    "a.ckpt": (checkpoint, read_checkpoint),
+    **{f"a.{kind}": (picture, folder_of) for kind in ("png", "jpg", "gif", "webp", "tif", "bmp")},
+    "a.zip": (archive, unpack),
+    "a.tar.gz": (archive, unpack),
+    "a.ckpt": (lambda path: torch.save({"state_dict": STATE, "epoch": 3}, path), read_checkpoint),
 }
 
 
@@ -180,21 +155,17 @@ def test_damage_is_told_in_one_line(name: str, tmp_path, little_memory, caplog) 
     write(path)
     content = path.read_bytes()
     read(path)
-    refused = 0
+    problems = {}
     for seed in range(MUTATIONS):
         path.write_bytes(mutated(content, seed))
-        problem = None
         try:
             read(path)
         except (ValueError, OSError) as error:
-            refused += 1
-            problem = str(error) or type(error).__name__
+            problems[seed] = str(error)
         except BaseException as error:
             pytest.fail(f"seed {seed}: {type(error).__name__}: {error}")
-        if problem is not None:
-            assert len(problem) < 500, f"seed {seed}: {problem}"
-            assert "\n" not in problem, f"seed {seed}: {problem}"
-    assert refused > 0 or read is folder_of
+    assert problems or read is folder_of
+    assert not {seed for seed, text in problems.items() if len(text) >= 500 or "\n" in text}
 
 
 def big_png(side: int) -> bytes:
@@ -217,7 +188,7 @@ def test_a_picture_that_promises_too_much_is_left_out(tmp_path, little_memory, s
         (tmp_path / name).mkdir()
         (tmp_path / name / "big.png").write_bytes(big_png(side))
         for number in range(3):
-            picture(tmp_path / name / f"{number}.png", "png")
+            picture(tmp_path / name / f"{number}.png")
     remarks = load_images(str(tmp_path)).remarks
     assert any("big.png" in remark for remark in remarks)
 

@@ -165,7 +165,6 @@ HOSTILE = {
         ("recommend . --user 1 -k", "-k requires an argument"),
         ("inspect . --anchor_images 1,x", "anchor_images must be a valid integer, got x"),
         ("inspect . --part middle", "part must be 'train' or 'evaluation', got middle"),
-        ("simulate mse --page nowhere.md", "nowhere.md: No such file or directory"),
         ("simulate mse --out date.yaml", "cannot write to the folder date.yaml"),
         ("simulate mse --sampler dice", "must be 'inversion' or 'accept-reject'"),
         ("reproduce runtime --workers 0", "workers must be at least 1, got 0"),

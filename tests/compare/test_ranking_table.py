@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from quotes import refreshed
 from ranking_data import write_groups
 
 from bayescl_lab.compare.ranking_plans import (
@@ -20,9 +21,9 @@ from bayescl_lab.compare.ranking_plans import (
 from bayescl_lab.compare.tuning import settings_of
 from bayescl_lab.paper.ranking.printed import METRICS, MISPRINTS, PAPER
 from bayescl_lab.paper.ranking.reproduction import reproduce_cell
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.metrics import METRICS as MEASURED
 from bayescl_lab.report.figures import collect
-from bayescl_lab.report.quoting import refreshed
 from bayescl_lab.report.ranking import (
     against_paper,
     cell_markdown,
@@ -30,7 +31,6 @@ from bayescl_lab.report.ranking import (
     tables_markdown,
 )
 from bayescl_lab.report.tables import paired_differences
-from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.settings import BASELINES
 
 ROOT = Path(__file__).parents[2]
@@ -232,18 +232,18 @@ def test_differences_are_taken_seed_by_seed():
     bayesian = found["bayesian"]["ndcg@20"]
     assert bayesian["mean"] == pytest.approx(0.01)
     assert bayesian["spread"] == pytest.approx(0, abs=1e-12)
-    assert bayesian["certain"]
-    assert not found["hard"]["ndcg@20"]["certain"]
+    assert bayesian["sign"] == 1
+    assert found["hard"]["ndcg@20"]["sign"] == 0
     text = cell_markdown(cell)
     assert "| Bayesian | **+0.0100 ± 0.0000** | **+0.0100 ± 0.0000** |" in text
     single = made_up(info_nce=[0.5], bayesian=[0.6])
-    assert paired_differences(single)["bayesian"]["ndcg@20"]["certain"] is None
+    assert paired_differences(single)["bayesian"]["ndcg@20"]["sign"] == 0
     assert "paired" not in cell_markdown(single)
     assert "One seed" in cell_markdown(single)
 
 
 def test_figures_below_the_papers_are_named():
-    assert against_paper(made_up()).startswith("All 18 figures are at or above")
+    assert against_paper(made_up()).startswith("18 of 18 figures are at or above")
     cell = made_up(info_nce=[0.5, 0.5], bayesian=[0.4, 0.4])
     assert "bayesian on precision@5 (-0.0374)" in against_paper(cell)
     # The misprint is held against nobody.

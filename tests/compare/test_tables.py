@@ -18,7 +18,7 @@ from bayescl_lab.paper.images.runner import (
 )
 from bayescl_lab.paper.images.sizes import NUM_CLASSES, SIZES
 from bayescl_lab.paper.images.tables import TABLES, Cell, PaperFigure, PaperTable
-from bayescl_lab.report.images import table_markdown
+from bayescl_lab.report.images import paper_markdown
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
@@ -144,8 +144,8 @@ def test_a_smoke_test_shows_none_of_the_papers_values_and_says_what_it_is(name):
     table = TABLES[name]
     smoke, paper = made_up(table, TableRequest()), made_up(table, PAPER)
     assert all(not cell["paper"] for cell in smoke["cells"])
-    assert "Smoke size" in table_markdown(smoke)
-    page = table_markdown(paper)
+    assert "Smoke size" in paper_markdown(smoke)
+    page = paper_markdown(paper)
     for cell in table.cells("paper"):
         for figure in cell.paper.values():
             assert f"| {figure.value:g}" in page
@@ -220,7 +220,7 @@ def test_a_table_cut_off_and_resumed_equals_the_unbroken_one(tiny, tmp_path):
     resumed = reproduce_table(tiny, request, tmp_path / "cut", resume=True)
     assert [file.stat().st_mtime_ns for file in finished] == before
     assert resumed["cells"] == whole["cells"]
-    pages = [table_markdown(read_json(tmp_path / run / "result.json")) for run in ("cut", "whole")]
+    pages = [paper_markdown(read_json(tmp_path / run / "result.json")) for run in ("cut", "whole")]
     assert pages[0].startswith("# Tiny")
     assert pages[0] == pages[1]
     with pytest.raises(ValueError, match="a table with other settings"):
@@ -241,10 +241,11 @@ def test_a_request_that_makes_no_sense_is_refused(options, message):
 
 
 def test_a_loss_or_data_set_that_the_table_lacks_is_named():
-    with pytest.raises(ValueError, match="losses must be some of info_nce, bayesian in this table"):
-        TableRequest(losses="info_nce,oracle").cells(TABLES["runtime"])
-    with pytest.raises(ValueError, match="datasets must be some of digits in this table"):
-        TableRequest(datasets="cifar10").cells(TABLES["runtime"])
+    runtime = [TABLES["runtime"]]
+    with pytest.raises(ValueError, match="losses must be some of info_nce, bayesian, got 'oracle'"):
+        TableRequest(losses="info_nce,oracle").part_of(runtime)
+    with pytest.raises(ValueError, match="datasets must be some of digits, got 'cifar10'"):
+        TableRequest(datasets="cifar10").part_of(runtime)
     chosen = TableRequest("paper", "stl10, cifar10", "bayesian", device="cpu")
     assert len(chosen.cells(TABLES["negatives"])) == 2 * 5
 
@@ -252,9 +253,8 @@ def test_a_loss_or_data_set_that_the_table_lacks_is_named():
 @pytest.mark.parametrize("size", SIZES)
 def test_all_tables_train_each_setting_once_and_leave_none_out(size):
     request = TableRequest(size, device="cpu")
-    requests = request.within(TABLES.values())
-    assert list(requests) == list(TABLES)
-    plan = runs_of_tables(TABLES, requests)
+    plan = runs_of_tables(list(TABLES.values()), request)
+    assert list(plan) == list(TABLES)
     untimed = [
         repr(settings)
         for name, runs in plan.items()
@@ -271,15 +271,12 @@ def test_all_tables_train_each_setting_once_and_leave_none_out(size):
 
 
 def test_a_part_of_all_tables_leaves_out_those_that_have_none_of_it():
-    request = TableRequest("paper", "tiny-imagenet,cifar10", device="cpu")
-    requests = request.within(TABLES.values())
-    assert requests["prior"].datasets == ("tiny-imagenet",)
-    assert requests["hardness"].datasets == ("cifar10",)
-    assert requests["binary"].datasets == ("tiny-imagenet", "cifar10")
-    requests = replace(request, losses="hard").within(TABLES.values())
-    assert list(requests) == ["binary", "multiclass"]
-    with pytest.raises(ValueError, match="datasets must be some of digits, got 'cifar10'"):
-        TableRequest(datasets="cifar10").within(TABLES.values())
+    tables = list(TABLES.values())
+    some = replace(PAPER, datasets="tiny-imagenet,cifar100")
+    assert [table.name for table in some.part_of(tables)] == ["binary", "multiclass", "prior"]
+    assert {cell.settings.data for cell in some.cells(TABLES["prior"])} == {"tiny-imagenet"}
+    hard = replace(PAPER, losses="hard").part_of(tables)
+    assert [table.name for table in hard] == ["binary", "multiclass"]
 
 
 def test_tables_share_a_run_and_equal_those_made_alone(tiny, tmp_path):

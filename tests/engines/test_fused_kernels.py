@@ -46,7 +46,7 @@ HALVES = [torch.float16] if INTERPRETING else [torch.float16, torch.bfloat16]
 PRECISIONS: list[Precision] = ["ieee"] if INTERPRETING else ["ieee", "tf32x3"]
 
 UNKNOWN = PLAIN["sharpened"]  # to all engines
-EXACT: list[Objective] = [InfoNCE(), Debiased(0.1, -2.5), Hard(0.1, 0.5, -2.5), UNKNOWN]
+EXACT: list[Objective] = [InfoNCE(), Debiased(0.1, -2.5), Hard(0.1, -2.5, 0.5), UNKNOWN]
 BAYESIAN = Bayesian(0.9, 0.7, 0.1)
 WEIGHTED = [
     BAYESIAN,

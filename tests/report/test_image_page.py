@@ -6,11 +6,11 @@ import json
 import re
 from pathlib import Path
 
-import pytest
+from cases import each
+from quotes import comparison as comparison_of
 
 from bayescl_lab.compare.images import PLANS
 from bayescl_lab.compare.summary import exceeds_noise, summarise
-from bayescl_lab.report.images import comparison_part
 from bayescl_lab.runs.losses import image_losses
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ def tuning(name: str) -> dict:
     return json.loads((ROOT / "results" / name / "settings.json").read_text())
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@each("name", SHOWN)
 def test_the_summary_of_a_comparison_follows_from_its_runs(name):
     result = comparison(name)
     runs = [{**run, "seed": run["settings"]["seed"]} for run in result["runs"].values()]
@@ -36,7 +36,7 @@ def test_the_summary_of_a_comparison_follows_from_its_runs(name):
         assert losses[loss]["gap_closed"] == entry["gap_closed"]
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@each("name", SHOWN)
 def test_every_loss_was_compared_with_the_settings_chosen_for_it(name):
     result, choice = comparison(name), tuning(name)["choice"]
     compared = tuple(result["settings"]["hyperparameters"])
@@ -56,9 +56,9 @@ def test_every_loss_was_compared_with_the_settings_chosen_for_it(name):
 def test_what_differed_while_settings_were_chosen_is_said():
     result, record = comparison("digits"), tuning("digits")
     fixed = {"epochs": 6, "width": result["settings"]["width"], "data": "elsewhere"}
-    part = comparison_part(result, {**record, "fixed": fixed})
+    part = comparison_of(result, {**record, "fixed": fixed})
     assert "12 settings for every loss (and epochs 6): strength" in part
-    assert "for every loss: strength" in comparison_part(result, record)
+    assert "for every loss: strength" in comparison_of(result, record)
 
 
 def test_what_the_page_says_of_cifar10_jpeg_is_what_its_figures_say():

@@ -7,19 +7,27 @@ import json
 import re
 import shutil
 import subprocess
+import tempfile
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import each
 
 from bayescl_lab.cli import main
-from bayescl_lab.report.html import Section, page_of, report_page, section_of, training_readings
+from bayescl_lab.report.figures import training_figure
+from bayescl_lab.report.html import Section, page_of, report_page, section_of
+from bayescl_lab.report.verdicts import runs_below
 from bayescl_lab.runs.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = "<script>alert('$x^{')</script>&\"><img src=http://evil.example>"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
+
+
+SETTINGS = '"settings": {"loss": "hard", "data": "d", "seed": 0, "evaluate_on": "test"}'
+LACKING = f'{{"summary": {{"losses": {{"hard": {{"probes": {{}}}}}}}}, "runs": {{}}, {SETTINGS}}}'
 
 
 class Elements(HTMLParser):
@@ -120,14 +128,12 @@ def test_the_ranking_table_has_a_page(ranking) -> None:
 
 
 def test_only_runs_of_one_loss_show_their_loss_and_trust_is_shown_where_it_is(tmp_path) -> None:
-    drawn: list[list[str]] = []
     image_run(tmp_path / "one", loss="latent").write_metrics([{"epoch": 1, "loss": 5, "trust": 0}])
     for name in ("latent", "hard"):
         image_run(tmp_path / "two/runs" / name, loss=name)
-    for folder in (tmp_path / "one", tmp_path / "two"):
-        _, names, _ = training_readings(folder)
-        drawn.append(names)
-    assert drawn == [["loss", "trust"], ["knn"]]
+    for folder, names in (("one", ["loss", "trust"]), ("two", ["k-NN"])):
+        axes = training_figure(runs_below(tmp_path / folder)).axes
+        assert [axis.get_ylabel() for axis in axes] == names
     assert "every step was InfoNCE" in " ".join(section_of(tmp_path / "one").lead)
 
 
@@ -150,7 +156,7 @@ def test_whatever_files_hold_is_text(tmp_path) -> None:
     assert "http:" not in "".join(value or "" for _, found in elements.found for value in found)
 
 
-@pytest.mark.parametrize(
+@each(
     ("files", "message"),
     [
         (None, "there is no folder"),
@@ -159,15 +165,10 @@ def test_whatever_files_hold_is_text(tmp_path) -> None:
         ({"result.json": "[1]"}, "result.json is damaged"),
         ({"result.json": '{"summary": {"losses": {}}}'}, "result.json is damaged"),
         ({"result.json": '{"probes": 3, "settings": {"loss": []}}'}, "result.json is damaged"),
-        (
-            {
-                "result.json": '{"metrics": {"ndcg@20": "x"}, "settings": {"loss": "hard", '
-                '"data": "d", "seed": 0, "evaluate_on": "test"}}'
-            },
-            "result.json is damaged: Unknown format code",
-        ),
+        ({"result.json": f'{{"metrics": {{"ndcg@20": "x"}}, {SETTINGS}}}'}, "damaged: ValueError"),
         ({"result.json": "[" * 99999}, "result.json is damaged"),
         ({"result.json": '{"summary": {"losses": {}}, "settings": {"data": ""}}'}, "is damaged"),
+        ({"result.json": LACKING}, "result.json is damaged: UndefinedError"),
         ({"comparison.json": '{"cells": []}'}, "comparison.json is damaged"),
         ({"a.json": '{"losses": 1, "baselines": 2}'}, "is damaged"),
         ({"config.yaml": "a: 1"}, "is not a run folder: its config.yaml names no run"),
@@ -175,11 +176,12 @@ def test_whatever_files_hold_is_text(tmp_path) -> None:
     ],
 )
 def test_a_folder_that_cannot_be_told_of_gets_one_line(tmp_path, capsys, files, message) -> None:
-    folder = tmp_path / "run"
-    if files is not None:
+    folder = Path(tempfile.mkdtemp(dir=tmp_path)) / "run"
+    for name, content in (files or {}).items():
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(content)
+    if files == {}:
         folder.mkdir()
-        for name, content in files.items():
-            (folder / name).write_text(content)
     assert main(["report", str(folder)]) == 2
     error = capsys.readouterr().err
     assert message in error
@@ -194,20 +196,8 @@ def test_the_command_writes_into_the_folder_or_where_it_is_told(tmp_path, capsys
     written = (run.path / "report.html").read_bytes()
     assert main(["report", str(run.path), "--out", str(tmp_path / "b.html")]) == 0
     assert (tmp_path / "b.html").read_bytes() == written
-    for words in (["--out", "b.txt"], ["--check"], ["--pages", "--out", "b.html"]):
-        assert main(["report", str(run.path), *words]) == 2
+    assert main(["report", str(run.path), "--out", "b.txt"]) == 2
     assert main(["report"]) == 2
-
-
-def test_the_command_checks_pages_and_writes_them(tmp_path, capsys) -> None:
-    (tmp_path / "a.csv").write_text("n\n1\n")
-    page = tmp_path / "page.md"
-    page.write_text("2<!-- quote: value a.csv n -->\n")
-    assert main(["report", "--pages", str(page), "--check"]) == 2
-    assert "out of date: " in capsys.readouterr().err
-    assert main(["report", "--pages", str(page)]) == 0
-    assert main(["report", "--pages", str(tmp_path), "--check"]) == 0
-    assert page.read_text().startswith("1<!--")
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")

@@ -41,15 +41,6 @@ def test_named_experiments_leave_their_files_and_a_page_and_say_what_they_found(
     assert "<dt>anchors</dt><dd>20</dd>" in page
 
 
-def test_a_page_is_brought_up_to_date(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    comment = "<!-- quote: value cdf-transform.csv proposal_cdf:.2f alpha=0.5 unlabeled_cdf=0.5 -->"
-    page.write_text(f"It is 9{comment}.")
-    words = ["--names", "cdf-transform", "--out", str(tmp_path), "--page", str(page)]
-    assert main(["simulate", *words]) == 0
-    assert page.read_text() == f"It is 0.50{comment}."
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -63,7 +54,6 @@ def test_a_page_is_brought_up_to_date(tmp_path: Path) -> None:
             "proposal must be 'slide', 'script' or 'normal', got beta",
         ),
         (["--names", "mess"], "unknown experiment 'mess'; known are densities"),
-        (["--page", "/nowhere/page.md"], "No such file"),
         (["--out", f"{__file__}/folder"], f"cannot write to the folder {__file__}"),
     ],
 )

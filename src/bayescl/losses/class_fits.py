@@ -10,7 +10,7 @@ from bayescl.functional.latent_classes.posterior import (
     class_responsibilities,
     fit_latent_classes,
     further_views,
-    signatures,
+    unit_by_mixture,
 )
 from bayescl.functional.latent_classes.trust import trust_of_share, view_agreement
 
@@ -85,7 +85,7 @@ def agreement_in(
 ) -> Float[Tensor, " mixtures"]:
     """How far views and mixtures agree in a fit, from outlooks of both, whatever labels say."""
     both = torch.cat([first, second])[:, : sum(classes.sizes)]
-    first, second = signatures(both, classes.moves, hops=0).chunk(2)
+    first, second = unit_by_mixture(both, classes.sizes).chunk(2)
     return view_agreement(first, second, classes.sizes) * classes.alignment
 
 

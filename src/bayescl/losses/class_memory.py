@@ -246,7 +246,7 @@ class ClassMemory(nn.Module):
         shares = [class_responsibilities(view[known].to(classes.center), classes) for view in views]
         mean = ((shares[0] + shares[1]) / 2).nan_to_num(0.0)
         whole = mean.new_ones(len(classes.sizes))
-        factors = same_class_factors(mean, whole, classes.moves, hops=1)
+        factors = same_class_factors(mean, whole, classes.transitions)
         attracted = (factors @ factors.T > threshold).triu(1)
         same = labels[known, None] == labels[known]
         right, wrong = float((attracted & same).sum()), float((attracted & ~same).sum())

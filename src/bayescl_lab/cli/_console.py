@@ -64,10 +64,11 @@ def table(
     return made
 
 
-def show(title: str, content: Content, *, words: int = 1) -> None:
+def show(title: str, content: Content) -> None:
     """Print a report's table without Markdown's marks, if it has rows."""
-    if content.rows:
+    if content.records:
         rows = [[cell.strip("*") for cell in row] for row in content.rows]
+        words = 1 if content.numeric else len(content.head)
         console().print(table(title, content.head, rows, words=words))
 
 

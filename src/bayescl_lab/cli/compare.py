@@ -22,10 +22,10 @@ from bayescl_lab.cli._losses import (
 )
 from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, ByLoss
 from bayescl_lab.compare.summary import SPREAD
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
 from bayescl_lab.runs.losses import LossSettings, RankingLoss
-from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.settings import RankingOptions, RankingSettings
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def images(
     from bayescl_lab.compare.comparison import settle_losses, with_alpha
     from bayescl_lab.compare.images import ImageComparison, recorded_hyperparameters
     from bayescl_lab.report.figures import comparison_figure
-    from bayescl_lab.report.images import accuracy_table, comparison_markdown
+    from bayescl_lab.report.images import accuracy_table
     from bayescl_lab.report.tables import difference_table
     from bayescl_lab.report.titles import data_title
 
@@ -107,17 +107,17 @@ def images(
     result = _compare(comparison, folder, place, workers)
     summary, judged = result["summary"], f"{settings.evaluate_on} part"
     shown = accuracy_table(result)
-    head = [name.replace("oracle gap closed, ", "gap closed,\n") for name in shown.head]
     seconds = [entry["seconds_per_epoch"]["mean"] for entry in summary["losses"].values()]
-    rows = [[*row, f"{time:.2f}"] for row, time in zip(shown.rows, seconds, strict=True)]
+    pairs = zip(shown.records, seconds, strict=True)
+    timed = [{**record, "s/epoch": f"{time:.2f}"} for record, time in pairs]
     title = (
         f"Accuracy in % on the {judged} of {data_title(data)}: "
         f"mean ± {summary['spread']} (seeds: {len(summary['seeds'])})"
     )
-    show(title, replace(shown, head=[*head, "s/epoch"], rows=rows))
+    show(title, replace(shown, records=timed))
     print_differences(difference_table(result))
     caption = f"{data_title(data)}, {judged}, accuracy in percent:"
-    text = f"{caption}\n\n{comparison_markdown(result)}"
+    text = f"{caption}\n\n{shown.markdown()}\n"
     _finish(folder, text, comparison_figure(result))
     return 0
 
@@ -166,10 +166,10 @@ def ranking(
 
 def print_cell(cell: Mapping[str, Any]) -> None:
     """Print the metrics of recommenders, differences to InfoNCE, and remarks."""
-    from bayescl_lab.report.ranking import MEASURES, PAGE_METRICS, cell_title, figures_table, note
+    from bayescl_lab.report.ranking import MEASURES, cell_title, figures_table, note
     from bayescl_lab.report.tables import difference_table
 
-    show(cell_title(cell), figures_table(cell, PAGE_METRICS))
+    show(cell_title(cell), figures_table(cell))
     print_differences(difference_table(cell, MEASURES))
     say(*(f"* {remark}" for remark in (note(cell), *cell.get("remarks", []))))
 
@@ -199,7 +199,7 @@ def _compare(
 def _finish(folder: Path, markdown: str, figure: Figure) -> None:
     """Write a comparison's table, picture and page, and print its verdict and files."""
     from bayescl_lab.report.html import report_page
-    from bayescl_lab.report.verdicts import comparison_verdict, trust_of_runs
+    from bayescl_lab.report.verdicts import comparison_verdict, runs_below
     from bayescl_lab.runs.folder import read_json
 
     page = folder / "report.html"
@@ -207,7 +207,7 @@ def _finish(folder: Path, markdown: str, figure: Figure) -> None:
     write_atomically(folder / "comparison.md", markdown)
     write_atomically(page, report_page([folder]))
     say(
-        *comparison_verdict(read_json(folder / "result.json"), trust_of_runs(folder)),
+        *comparison_verdict(read_json(folder / "result.json"), runs_below(folder)),
         f"figures: {folder / 'result.json'}",
         f"table: {folder / 'comparison.md'}",
         f"picture: {folder / 'comparison.png'}",

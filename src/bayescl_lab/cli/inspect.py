@@ -211,8 +211,8 @@ def _inspect_file(path: Path, wanted: OfFile, seed: int) -> None:
     write_atomically(page, embeddings_page(found, advice, name=path.name))
     figures = page.with_suffix(".json")
     write_atomically(figures, as_json({**found.figures(), "advice": advice.figures()}))
-    for shown, words in ((batch_table(found), 3), (losses_table(found), 1)):
-        show(shown.title.strip("*"), shown, words=words)
+    for shown in (batch_table(found), losses_table(found)):
+        show(shown.title.strip("*"), shown)
     say(*sentences(found), *advice.sentences, page, figures)
 
 

@@ -10,41 +10,20 @@ from bayescl_lab.cli._console import say
 from bayescl_lab.cli._files import check_table_file
 
 
-def command(
-    names: Words = (),
-    *,
-    out: str | None = None,
-    pages: bool = False,
-    check: bool = False,
-) -> int:
-    """Make an HTML page of runs and comparisons, or update the results quoted in pages.
+def command(names: Words = (), *, out: str | None = None) -> int:
+    """Make an HTML page of runs and comparisons.
 
-    The HTML page holds settings, tables, figures, sample pictures and provenance. It is a single
+    The page holds settings, tables, figures, sample pictures and provenance. It is a single
     file that loads nothing else.
 
     Args:
-        names: folders of runs, comparisons or paper tables; with --pages, Markdown files and
-            folders that hold some.
+        names: folders of runs, comparisons or paper tables.
         out: the HTML file. Default: report.html in the folder, or in the current folder for
             several.
-        pages: update the numbers and tables that Markdown pages quote from result files.
-        check: with --pages, only compare; exit status 2 if a page is out of date.
     """
     paths = [Path(name) for name in names]
     if not paths:
-        raise ValueError("give at least one run folder, or pages after --pages")
-    if pages:
-        from bayescl_lab.report.quoting import refresh_pages
-
-        if out is not None:
-            raise ValueError("--out cannot be used with --pages")
-        stale = ", ".join(map(str, refresh_pages(paths, check=check)))
-        if check and stale:
-            raise ValueError(f"out of date: {stale}; bayescl report --pages updates them")
-        say(f"written: {stale}" if stale else "all pages are up to date")
-        return 0
-    if check:
-        raise ValueError("--check needs --pages")
+        raise ValueError("give at least one run folder")
     from bayescl_lab.report.html import report_page
 
     file = Path(out) if out else (paths[0] if len(paths) == 1 else Path()) / "report.html"

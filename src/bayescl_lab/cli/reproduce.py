@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic.dataclasses import dataclass
 from rich.filesize import decimal
 
-from bayescl_lab.cli._console import Bar, EpochBar, console, print_guesses, say, table
+from bayescl_lab.cli._console import Bar, EpochBar, console, print_guesses, say, show, table
 from bayescl_lab.cli._folders import Place, Workers
 from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT
 from bayescl_lab.compare.ranking_plans import RankingRequest
@@ -19,7 +19,6 @@ from bayescl_lab.paper.images.request import TableRequest
 
 if TYPE_CHECKING:
     from bayescl_lab.paper.images.cost import RunCost
-    from bayescl_lab.paper.images.tables import PaperTable
     from bayescl_lab.runs.images.settings import ImageSettings
 
 TELLING = 0.02
@@ -66,13 +65,10 @@ def command(
     from bayescl_lab.runs.folder import check_vacant
 
     folder = place.folder(f"{table}-{request.size}")
-    tables: Mapping[str, PaperTable] = TABLES if table == ALL else {table: TABLES[table]}
-    requests: Mapping[str, TableRequest] = {table: request}
-    if table == ALL:
-        requests = request.within(TABLES.values())
+    tables = list(TABLES.values()) if table == ALL else [TABLES[table]]
     runs: dict[str, ImageSettings] = {}
     left: dict[str, ImageSettings] = {}
-    for part, own in runs_of_tables(tables, requests).items():
+    for part, own in runs_of_tables(tables, request).items():
         for run, settings in own.items():
             name, path = (f"{part}/{run}", folder / part) if table == ALL else (run, folder)
             runs[name] = settings
@@ -92,9 +88,9 @@ def command(
             "progress": run_lines(bar, costs, epochs),
         }
         if table == ALL:
-            reproduce_tables(list(tables.values()), request, folder, finished=_show, **options)
+            reproduce_tables(tables, request, folder, finished=_show, **options)
         else:
-            _show(reproduce_table(tables[table], request, folder, **options), folder)
+            _show(reproduce_table(tables[0], request, folder, **options), folder)
     return 0
 
 
@@ -214,14 +210,14 @@ def _in_time(seconds: float) -> str:
 def _show(result: Mapping[str, Any], folder: Path) -> None:
     """Print a finished table, and write it into its folder."""
     from bayescl_lab._files import write_atomically
-    from bayescl_lab.report.images import table_markdown, table_rows
+    from bayescl_lab.report.images import paper_markdown, paper_table
 
-    write_atomically(folder / "table.md", table_markdown(result))
-    head, rows, notes = table_rows(result)
-    console().print(table(result["title"], head, rows, words=len(head)))
+    write_atomically(folder / "table.md", paper_markdown(result))
+    shown = paper_table(result)
+    show(result["title"], shown)
     say(
-        result["protocol"],
-        *(f"[{number}] {note}." for number, note in enumerate(notes, start=1)),
+        shown.title,
+        shown.note,
         *(f"* {remark}" for remark in result["remarks"]),
         f"figures: {folder / 'result.json'}",
         f"table: {folder / 'table.md'}",

@@ -23,7 +23,6 @@ def command(
     out: str = "runs/simulation",
     seed: CountOr0 = 0,
     settings: Annotated[Settings, FLAT] = Settings(),
-    page: str | None = None,
 ) -> int:
     """Run the numerical experiments and write a data file and a figure for each.
 
@@ -37,11 +36,9 @@ def command(
         list: show the experiments and exit.
         out: the folder for data files and figures; files of the same names are replaced.
         seed: seed for everything random; the same seed gives the same files.
-        page: a Markdown file whose quoted numbers are updated from the files.
     """
     from bayescl_lab.paper.simulation.experiments import EXPERIMENTS, chosen, write
     from bayescl_lab.report.html import SIMULATION, report_page
-    from bayescl_lab.report.quoting import refreshed
     from bayescl_lab.runs.folder import as_json
 
     if list:
@@ -49,7 +46,6 @@ def command(
         console().print(table("Experiments", ("name", "shows"), rows, words=2))
         return 0
     experiments = chosen([*names]) if names else EXPERIMENTS
-    text = None if page is None else Path(page).read_text(encoding="utf-8")
     folder = Path(out)
     nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
@@ -66,8 +62,6 @@ def command(
             folder.mkdir(parents=True, exist_ok=True)
             write(experiment, result, folder)
             say(f"{experiment.name}: {experiment.finding(result) or experiment.summary}")
-    if page is not None and text is not None:
-        write_atomically(Path(page), refreshed(text, Path(page).parent))
     write_atomically(folder / SIMULATION, as_json({"seed": seed, **asdict(settings)}))
     write_atomically(folder / "report.html", report_page([folder]))
     say(f"files: {folder}", f"page: {folder / 'report.html'}")

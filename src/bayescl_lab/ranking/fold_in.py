@@ -12,10 +12,8 @@ training:
 The prediction is then given the mean length of the users in training, 1 for cosines, so that a
 newcomer's scores lie on the same scale as everybody's.
 
-The mean itself lies too close to the centre, near popular items and hence all users. Least squares
-on the user's own items is about as good as the mean. Training a vector with the loss is better with
-cosines and much worse with inner products, and would need the loss and its settings wherever a run
-serves. ``benchmarks/fold_in.py`` measures all of these.
+The mean itself lies too close to the centre, near popular items and hence all users. Training a
+vector with the loss would need the loss and its settings wherever a run serves.
 """
 
 from __future__ import annotations
@@ -29,16 +27,11 @@ from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 
 _SHRINKAGE = 0.01
-"""The penalty of the map, relative to the mean square of a coordinate; a factor of ten changes
-little."""
+"""Penalty relative to the mean square of a coordinate; a factor of ten changes little."""
 
 
 class NewcomerScorer:
-    """Embeddings and scores of users who were not in training.
-
-    Args:
-        scorer: the embeddings of the users and items in training.
-        train: the interactions that training saw.
+    """Embeddings and scores of users who were not in training, from what training saw and made.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1, 1], [0, 1, 2, 3], user_ids=2, item_ids=4)

@@ -1,4 +1,4 @@
-"""Comparisons as pictures, and a folder of the ranking table's cells with table and picture."""
+"""Comparisons and trainings as pictures, and a folder of the ranking table's cells."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Any
 from bayescl.figures import panels
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.report.images import probes_of
-from bayescl_lab.report.ranking import MEASURES, cell_title, read_cells, tables_markdown, theirs
-from bayescl_lab.report.tables import counted
+from bayescl_lab.report.ranking import (
+    MEASURES,
+    cell_title,
+    printed_figure,
+    read_cells,
+    tables_markdown,
+)
+from bayescl_lab.report.tables import Result, counted
 from bayescl_lab.report.titles import data_title, loss_colour, loss_title, measure_title
+from bayescl_lab.report.verdicts import Readings
 from bayescl_lab.runs.folder import as_json
 from bayescl_lab.runs.losses import BASELINE, LOSSES
 
@@ -19,8 +26,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_READINGS = {
+    "loss": "loss",
+    "knn": measure_title("knn"),
+    "ndcg@20": measure_title("ndcg@20"),
+    "trust": "trust",
+    "pair_precision": "precision of attracting pairs",
+}
+"""Columns of ``metrics.csv`` that are drawn, with their titles."""
 
-def collect(folder: Path, name: str, cell: Mapping[str, Any]) -> None:
+
+def collect(folder: Path, name: str, cell: Result) -> None:
     """Put a cell into the folder and update ``table.md`` and ``ranking.png`` of all cells."""
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"{name}.json", as_json(cell))
@@ -29,7 +45,7 @@ def collect(folder: Path, name: str, cell: Mapping[str, Any]) -> None:
     save_figure(cells_figure(cells), folder / "ranking.png", dpi=130)
 
 
-def comparison_figure(result: Mapping[str, Any]) -> Figure:
+def comparison_figure(result: Result) -> Figure:
     """A comparison's few-label accuracies, and paired differences to InfoNCE.
 
     Each dot is a seed; bars and numbers are means. In the last panel, which leaves the oracles out,
@@ -43,19 +59,17 @@ def comparison_figure(result: Mapping[str, Any]) -> Figure:
     probes = [probe for probe in probes_of(result) if probe != "linear_top5"]
     few = [probe for probe in probes if probe.startswith("few_label_")] or probes[-1:]
     # An oracle's difference is so large that it would hide the others'.
-    oracles = [name for name, row in LOSSES.items() if row.needs_labels]
     paired = {
         name: entry["paired_difference"]
         for name, entry in losses.items()
-        if "paired_difference" in entry and name not in oracles
+        if "paired_difference" in entry and not (name in LOSSES and LOSSES[name].needs_labels)
     }
     columns = len(few) + bool(paired)
     height = 1.4 + 0.36 * max(len(losses), len(probes))
     figure, axes = panels(1, columns, width=1.5 + 3.7 * columns, height=height)
     figure.set_layout_engine("constrained", wspace=0.06)
     for axis, probe in zip(axes, few, strict=False):
-        figures = {name: entry["probes"][probe] for name, entry in losses.items()}
-        _draw_seeds(axis, figures, [], scale=100, form=".1f")
+        _draw_seeds(axis, {name: losses[name]["probes"][probe] for name in losses}, 100, ".1f")
         axis.set_title(measure_title(probe))
         axis.set_xlabel("accuracy, %")
     if paired:
@@ -68,36 +82,67 @@ def comparison_figure(result: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def cells_figure(cells: Sequence[Mapping[str, Any]]) -> Figure:
+def cells_figure(cells: Sequence[Result]) -> Figure:
     """Two metrics of every cell: each seed, the mean, baselines, and the paper's values."""
-    from matplotlib.lines import Line2D
-
     rows = sum(len({**cell["losses"], **cell["baselines"]}) for cell in cells)
     height = 0.9 + 0.9 * len(cells) + 0.22 * rows
     figure, axes = panels(len(cells), len(MEASURES), width=10.5, height=height)
     figure.set_layout_engine("constrained", wspace=0.04)
     places = [(cell, metric) for cell in cells for metric in MEASURES]
+    marks = []
     for axis, (cell, metric) in zip(axes, places, strict=True):
         entries = {**cell["losses"], **cell["baselines"]}
-        printed = [theirs(cell, name, metric) for name in cell["losses"]]
-        figures = {name: entry["metrics"][metric] for name, entry in entries.items()}
-        _draw_seeds(axis, figures, printed, scale=1, form=".4f")
+        _draw_seeds(axis, {name: entries[name]["metrics"][metric] for name in entries}, 1, ".4f")
         axis.set_title(f"{cell_title(cell)}: {measure_title(metric)}", fontsize=9)
-    if any(theirs(cell, loss, metric) for cell, metric in places for loss in cell["losses"]):
-        paper = Line2D([], [], color="black", marker="D", mfc="none", ls="", label="the paper")
-        figure.legend(handles=[paper], loc="outside lower center", fontsize=8)
+        printed = [printed_figure(cell, name, metric) for name in entries]
+        if any(printed):
+            levels = [float("nan") if value is None else value for value in printed]
+            marks = axis.plot(levels, range(len(levels)), "D", ms=6, mfc="none", color="black")
+    if marks:
+        figure.legend(marks[:1], ["the paper"], loc="outside lower center", fontsize=8)
+    return figure
+
+
+def training_figure(runs: Sequence[tuple[str, Readings]]) -> Figure | None:
+    """The readings of every epoch by run, if there are any; the value of the loss for one loss.
+
+    Different losses are not of one scale.
+
+    Args:
+        runs: the loss and the readings of each.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    losses = [loss for loss, _ in runs]
+    several = len(set(losses)) > 1
+    known = {name for _, rows in runs for row in rows for name in row}
+    shown = [name for name in _READINGS if name in known and not (several and name == "loss")]
+    if not shown:
+        return None
+    columns = min(2, len(shown))
+    height = -(-len(shown) // columns)
+    figure, axes = panels(height, columns, width=5.2 * columns, height=3.4 * height)
+    for axis in axes[len(shown) :]:
+        axis.remove()
+    for axis, name in zip(axes, shown, strict=False):
+        for number, (loss, rows) in enumerate(runs):
+            points = [(row["epoch"], row[name]) for row in rows if name in row]
+            if points:
+                label = f"{'_' * (loss in losses[:number])}{loss_title(loss)}"
+                colour = loss_colour(loss)
+                axis.plot(*zip(*points, strict=True), color=colour, lw=1.3, marker=".", label=label)
+        axis.set_xlabel("epoch")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.set_ylabel(_READINGS[name])
+        if several:
+            axis.legend(fontsize=8)
     return figure
 
 
 def _draw_seeds(
-    axis: Axes,
-    figures: Mapping[str, Mapping[str, Any]],
-    printed: Sequence[float | None],
-    *,
-    scale: float,
-    form: str,
+    axis: Axes, figures: Mapping[str, Mapping[str, Any]], scale: float, form: str
 ) -> None:
-    """A line per loss or baseline: every seed, the mean, and what the paper prints."""
+    """A line per loss or baseline: every seed and the mean."""
     for row, (name, entry) in enumerate(figures.items()):
         colour, mean = loss_colour(name), scale * entry["mean"]
         values = [scale * value for value in entry["values"]]
@@ -105,9 +150,6 @@ def _draw_seeds(
         axis.plot([mean, mean], [row - 0.3, row + 0.3], color=colour, lw=2.5)
         place = axis.get_yaxis_transform()
         axis.text(1.01, row, f"{mean:{form}}", transform=place, va="center", fontsize=8)
-    for row, value in enumerate(printed):
-        if value is not None:
-            axis.plot([value], [row], "D", ms=6, mfc="none", color="black")
     if BASELINE in figures:
         level = scale * figures[BASELINE]["mean"]
         axis.axvline(level, color=loss_colour(BASELINE), lw=0.8, ls=":", zorder=0)

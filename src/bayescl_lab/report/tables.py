@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, select_autoescape
 from scipy import stats
 
 from bayescl_lab.compare.summary import exceeds_noise, paired_difference
-from bayescl_lab.report.titles import loss_title, measure_title
+from bayescl_lab.report.titles import data_title, loss_title, measure_title
 from bayescl_lab.runs.losses import BASELINE
 
 Result = Mapping[str, Any]
@@ -21,24 +23,35 @@ class Table:
     """A table of text; ``**`` around a cell makes it bold, ``*`` italic.
 
     Attributes:
-        head: titles of the columns.
-        rows: one cell per column.
+        records: for each row, its cells by the titles of their columns. Columns stand in the order
+            in which they are first named; those without a text are left out.
         title: a sentence above it.
         note: a sentence below it.
         numeric: whether all columns but the first hold numbers, which are aligned to the right.
 
     Example:
-        >>> print(Table(["loss", "k-NN"], [["InfoNCE", "93.4"]]).markdown())
+        >>> print(Table([{"loss": "InfoNCE", "k-NN": "93.4"}]).markdown())
         | loss | k-NN |
         | --- | --: |
         | InfoNCE | 93.4 |
     """
 
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    records: Sequence[Mapping[str, str]]
     title: str = ""
     note: str = ""
     numeric: bool = True
+
+    @property
+    def head(self) -> list[str]:
+        """Titles of the columns."""
+        names = dict.fromkeys(name for record in self.records for name in record)
+        return [name for name in names if any(record.get(name) for record in self.records)]
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The cells of each row, empty where its record has none."""
+        head = self.head
+        return [[record.get(name, "") for name in head] for record in self.records]
 
     def markdown(self) -> str:
         """Head and rows as Markdown."""
@@ -47,59 +60,93 @@ class Table:
         return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
-def measured(result: Result) -> dict[str, Mapping[str, Any]]:
-    """By loss and measure, the mean, the spread and the values over seeds."""
-    of_images = "summary" in result
-    losses = result["summary"]["losses"] if of_images else result["losses"]
-    return {loss: entry["probes" if of_images else "metrics"] for loss, entry in losses.items()}
+def as_markdown(*parts: str | Table) -> str:
+    """Paragraphs and tables, these with title and note; what is empty is left out."""
+    paragraphs: list[str] = []
+    for part in parts:
+        if isinstance(part, str):
+            paragraphs.append(part)
+        elif part.records:
+            paragraphs += [part.title, part.markdown(), part.note]
+    return "\n\n".join(filter(None, paragraphs))
+
+
+def template(name: str, **filters: Callable[..., object]) -> Template:
+    """A template of this folder. Missing values are errors; HTML escapes what it shows."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=select_autoescape(),
+        undefined=StrictUndefined,
+    )
+    environment.filters.update(filters)
+    return environment.get_template(name)
+
+
+def paragraph(name: str, *values: object) -> str:
+    """A paragraph of ``sentences.jinja`` with values filled in."""
+    sentences = template(
+        "sentences.jinja",
+        form=format,
+        counted=counted,
+        data_title=data_title,
+        loss_title=loss_title,
+        settings=settings_text,
+    )
+    return " ".join(getattr(sentences.module, name)(*values).split())
 
 
 def paired_differences(result: Result, base: str = BASELINE) -> dict[str, dict[str, Any]]:
     """By loss and measure, how far each loss lies above another, seed by seed.
 
-    ``certain`` says whether the mean is at least two standard errors from 0; None for one seed.
-    There are none if ``base`` was not compared.
+    ``sign`` is 1 or -1 if the mean is at least two standard errors above or below 0, else 0. There
+    are none if ``base`` was not compared.
     """
-    entries = measured(result)
+    of_images = "summary" in result
+    losses = result["summary"]["losses"] if of_images else result["losses"]
+    measured = {loss: entry["probes" if of_images else "metrics"] for loss, entry in losses.items()}
     differences: dict[str, dict[str, Any]] = {}
-    for loss in entries if base in entries else ():
-        for measure, entry in entries[loss].items() if loss != base else ():
-            seeds = len(entry["values"])
-            paired = paired_difference(entry["values"], entries[base][measure]["values"])
-            paired["certain"] = exceeds_noise(paired, seeds) if seeds > 1 else None
+    for loss in measured if base in measured else ():
+        for measure, entry in measured[loss].items() if loss != base else ():
+            paired = paired_difference(entry["values"], measured[base][measure]["values"])
+            sign = (paired["mean"] > 0) - (paired["mean"] < 0)
+            paired["sign"] = sign if exceeds_noise(paired, len(entry["values"])) else 0
             differences.setdefault(loss, {})[measure] = paired
     return differences
 
 
-def difference_table(result: Result, measures: Sequence[str] | None = None) -> Table:
+def difference_table(result: Result, measures: Sequence[str] = ()) -> Table:
     """How far every loss lies above InfoNCE; empty for one seed, and without InfoNCE.
 
     Args:
         result: the comparison.
         measures: the columns; default: all.
     """
-    differences = paired_differences(result)
-    first: Mapping[str, Any] = next(iter(differences.values()), {})
-    seeds = max([len(entry["values"]) for entry in first.values()], default=1)
-    if seeds == 1:
-        return Table([], [])
     in_points = "summary" in result
-    above, form, scale = ("Points above", "+.2f", 100) if in_points else ("Above", "+.4f", 1)
-    shown = first if measures is None else measures
-    rows = [
-        [
-            loss_title(loss),
-            *(bold(mean_text(own[one], form, scale=scale), own[one]["certain"]) for one in shown),
-        ]
-        for loss, own in differences.items()
-    ]
+    seeds, records = 1, []
+    for loss, differences in paired_differences(result).items():
+        record = {"loss": loss_title(loss)}
+        for measure in measures or differences:
+            difference = differences[measure]
+            seeds = len(difference["values"])
+            text = difference_text(difference, in_points=in_points)
+            record[measure_title(measure)] = f"**{text}**" if difference["sign"] else text
+        records.append(record)
+    if seeds == 1:
+        return Table([])
     by_chance = 2 * stats.t.sf(2, seeds - 1)
-    return Table(
-        ["loss", *map(measure_title, shown)],
-        rows,
-        title=f"**{above} InfoNCE, paired by seed.** Bold: at least two standard errors from "
-        f"0, which with {seeds} seeds chance alone does in {100 * by_chance:.0f} of 100 cases.",
+    title = (
+        f"**{'Points above' if in_points else 'Above'} InfoNCE, paired by seed.** Bold: at least "
+        f"two standard errors from 0, which with {seeds} seeds chance alone does in "
+        f"{100 * by_chance:.0f} of 100 cases."
     )
+    return Table(records, title)
+
+
+def difference_text(difference: Mapping[str, Any], *, in_points: bool) -> str:
+    """A difference of accuracies, in points of percent, or of other metrics."""
+    if in_points:
+        return mean_text(difference, "+.2f", scale=100)
+    return mean_text(difference, "+.4f")
 
 
 def mean_text(entry: Mapping[str, Any], form: str = ".1f", *, scale: float = 1.0) -> str:
@@ -121,26 +168,18 @@ def mean_text(entry: Mapping[str, Any], form: str = ".1f", *, scale: float = 1.0
     return mean if spread is None else f"{mean} ± {scale * spread:{form.removeprefix('+')}}"
 
 
-def bold(text: str, certain: bool | None) -> str:
-    """A difference, in bold if it is at least two standard errors from 0."""
-    return f"**{text}**" if certain else text
+def settings_text(settings: Mapping[str, float | None]) -> str:
+    """Hyper-parameters by name; without a value the prior is the density."""
+    return ", ".join(
+        f"{name} {'density' if value is None else f'{value:g}'}" for name, value in settings.items()
+    )
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun.
-
-    Example:
-        >>> counted(1, "seed"), counted(2, "seed")
-        ('1 seed', '2 seeds')
-    """
+    """A number with its noun, in the plural unless it is 1."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def origin(result: Mapping[str, Any], file: str) -> str:
-    """The command, hardware and versions behind a benchmark's result, in two paragraphs."""
-    hardware, versions = result["hardware"], result["versions"]
-    packages = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return (
-        f"`{result['command']}` ([figures](results/{file}))\n\n{hardware['cpu']}, "
-        f"{hardware['cores']} cores; {packages}; commit {result['commit'][:12]}"
-    )
+def number(value: float | None, form: str = ".3f") -> str:
+    """A number as text; nothing for None."""
+    return "" if value is None else f"{value:{form}}"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from bayescl.figures import NEUTRAL
 from bayescl_lab.images.probes import probe_title
-from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.losses import LOSSES
 from bayescl_lab.runs.ranking import baselines
 
@@ -43,12 +42,6 @@ def loss_title(name: str) -> str:
 def loss_colour(name: str) -> str:
     """The colour of a loss in figures; a reference line's if it is not in the table."""
     return LOSSES[name].colour if name in LOSSES else NEUTRAL
-
-
-def encoder_title(name: str) -> str:
-    """A recommender's encoder."""
-    row = ENCODERS.get(name)
-    return name if row is None else row.title
 
 
 def measure_title(name: str) -> str:

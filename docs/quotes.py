@@ -1,0 +1,236 @@
+"""Copy numbers and tables from result files into Markdown pages, instead of typing them.
+
+    python docs/quotes.py docs README.md benchmarks/README.md
+
+A comment says what is quoted. A number comes right before its comment::
+
+    an error of 0.00116<!-- quote: value ../results/simulation/mse.csv mse:.5f value=0.9 -->
+
+and a table or a paragraph between two comments, each on its own line::
+
+    <!-- quote: cell ../results/ranking/gowalla-mf.json -->
+    <!-- /quote -->
+
+After ``quote:`` come the name of a quotation, a file relative to the page, and arguments of the
+quotation, split as a shell would. A file may contain a ``*``; if several match, the last by name is
+used, which is the newest if names are dates.
+
+Two quotations read any file. ``value FILE PLACE:FORM [KEY=VALUE...]`` prints one number, and
+``table FILE PLACE TITLE={PLACE:FORM}... [KEY=VALUE...]`` a row per record of a list, or of the
+values of a mapping. A PLACE is a path of keys such as ``losses/hard/metrics/ndcg@20/mean``. Of
+several records, such as the rows of a CSV file, the conditions select one; or ``count``, ``max``,
+``min``, ``largest`` (of the absolute values) or ``exponent`` (of a power law in the number of
+candidates) reduces them to one number, as in ``max/error``. A FORM is a Python format; a leading
+``~`` drops the zero before the point.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from bayescl_lab.paper.simulation.frames import fitted_rate
+from bayescl_lab.report.images import accuracy_table
+from bayescl_lab.report.ranking import cell_markdown
+from bayescl_lab.report.tables import (
+    Table,
+    as_markdown,
+    difference_table,
+    paired_differences,
+    paragraph,
+)
+from bayescl_lab.report.verdicts import comparison_verdict
+from bayescl_lab.runs.folder import read_json
+
+INLINE = re.compile(r"([\w.+%-]+)(<!-- quote: (.*?) -->)", re.DOTALL)
+BLOCK = re.compile(
+    r"^(<!-- quote: ((?:(?!-->).)*?) -->\n).*?^(<!-- /quote -->)$", re.DOTALL | re.MULTILINE
+)
+
+
+def refreshed(text: str, folder: Path) -> str:
+    """A page in a folder with every quote brought up to date.
+
+    Raises:
+        ValueError: if a quote is malformed, or its file is missing or has nothing at its place.
+    """
+    inline, blocks = len(INLINE.findall(text)), len(BLOCK.findall(text))
+    if inline + blocks != text.count("<!-- quote:") or blocks != text.count("<!-- /quote -->"):
+        raise ValueError("a quote has neither a number before it nor an end after it")
+    text = BLOCK.sub(lambda quote: f"{quote[1]}\n{_quoted(quote[2], folder)}\n\n{quote[3]}", text)
+    return INLINE.sub(lambda quote: _quoted(quote[3], folder) + quote[2], text)
+
+
+def _quoted(words: str, folder: Path) -> str:
+    """The text of a quote."""
+    try:
+        name, file, *arguments = shlex.split(words)
+        if name not in QUOTATIONS:
+            raise ValueError(f"there is no quotation {name}, only {', '.join(QUOTATIONS)}")
+        files = sorted(folder.glob(file)) if "*" in file else [folder / file]
+        if not files or not files[-1].is_file():
+            raise ValueError(f"there is no file {folder / file}")
+        return QUOTATIONS[name](files[-1], *arguments)
+    except LookupError as error:
+        raise ValueError(f"cannot quote '{words}': there is no {error}") from None
+    except (OSError, TypeError, ValueError) as error:
+        raise ValueError(f"cannot quote '{words}': {error}") from None
+
+
+def value(file: Path, what: str, *conditions: str) -> str:
+    """One number of a file."""
+    return filled(f"{{{what}}}", _content(file), dict(word.split("=", 1) for word in conditions))
+
+
+def table(file: Path, place: str, *words: str) -> str:
+    """A table with a row for each record at a place; what a record lacks is left empty."""
+    columns = dict(word.split("=", 1) for word in words if "{" in word)
+    where = dict(word.split("=", 1) for word in words if "{" not in word)
+
+    def cell(template: str, record: object) -> str:
+        try:
+            return filled(template, record)
+        except ValueError:
+            return ""
+
+    found = taken(_content(file), place, where)
+    records = found.values() if isinstance(found, Mapping) else found
+    return Table(
+        [{name: cell(columns[name], record) for name in columns} for record in records]
+    ).markdown()
+
+
+def paired(file: Path, loss: str, what: str) -> str:
+    """How far a loss of a cell of the ranking table lies above InfoNCE: metric, place and form."""
+    return filled(f"{{{loss}/{what}}}", paired_differences(read_json(file)))
+
+
+def origin(file: Path) -> str:
+    """The command, hardware and versions behind a benchmark's result, in two paragraphs."""
+    result = read_json(file)
+    hardware, versions = result["hardware"], result["versions"]
+    packages = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return (
+        f"`{result['command']}` ([figures](results/{file.name}))\n\n{hardware['cpu']}, "
+        f"{hardware['cores']} cores; {packages}; commit {result['commit'][:12]}"
+    )
+
+
+def comparison(result: Mapping[str, Any], tuning: Mapping[str, Any]) -> str:
+    """A comparison on images: what was run, how it was tuned, accuracies, findings."""
+    return as_markdown(
+        paragraph("what_was_run", result),
+        paragraph("how_settings_were_chosen", result, tuning),
+        accuracy_table(result),
+        difference_table(result),
+        "\n".join(f"- {sentence}" for sentence in comparison_verdict(result)),
+    )
+
+
+QUOTATIONS: dict[str, Callable[..., str]] = {
+    "value": value,
+    "table": table,
+    "paired": paired,
+    "origin": origin,
+    "cell": lambda file: cell_markdown(read_json(file)),
+    "probes": lambda file: accuracy_table(read_json(file)).markdown(),
+    "comparison": lambda file: comparison(
+        read_json(file), read_json(file.with_name("settings.json"))
+    ),
+}
+"""Functions that make the text of a quote from its file and arguments, by name."""
+
+
+def filled(template: str, content: object, where: Mapping[str, str] | None = None) -> str:
+    """A template such as ``{a/b:~.2f} of {n}`` filled with the content at its places."""
+
+    def shown(field: re.Match[str]) -> str:
+        place, _, form = field[1].partition(":")
+        text = format(taken(content, place, where), form.removeprefix("~"))
+        return re.sub(r"^([+-]?)0\.", r"\1.", text) if form.startswith("~") else text
+
+    return re.sub(r"\{(.*?)\}", shown, template)
+
+
+def taken(content: Any, place: str, where: Mapping[str, str] | None = None) -> Any:
+    """The value at a place in nested mappings and lists.
+
+    Args:
+        content: as from a JSON file, or the rows of a CSV file.
+        place: keys with "/" between them.
+        where: keeps only the records with these values.
+
+    Raises:
+        ValueError: if there is nothing, or if several records match instead of one.
+    """
+    if where and isinstance(content, list):
+        content = [record for record in content if _is(record, where)]
+    if not place:
+        return content
+    key, _, rest = place.partition("/")
+    if isinstance(content, Mapping) and key in content:
+        return taken(content[key], rest, where)
+    if key in _REDUCED:
+        records = list(content.values()) if isinstance(content, Mapping) else content
+        return _REDUCED[key](records, [taken(record, rest) for record in records])
+    if isinstance(content, list) and key.isdigit():
+        return taken(content[int(key)], rest, where)
+    if isinstance(content, list):
+        if len(content) != 1:
+            raise ValueError(f"{len(content)} records match, expected one")
+        return taken(content[0], place, where)
+    raise ValueError(f"there is nothing at {place}")
+
+
+def _is(record: object, where: Mapping[str, str]) -> bool:
+    """Whether a record has these values, given as text; 1 is also 1.0."""
+    return not isinstance(record, Mapping) or all(
+        key in record and str(record[key]).removesuffix(".0") == text.removesuffix(".0")
+        for key, text in where.items()
+    )
+
+
+_REDUCED: dict[str, Callable[[list[Any], list[Any]], Any]] = {
+    "count": lambda records, _: len(records),
+    "max": lambda _, values: max(values),
+    "min": lambda _, values: min(values),
+    "largest": lambda _, values: max(map(abs, values)),
+    "exponent": lambda records, values: fitted_rate(
+        [record["candidates"] for record in records], values
+    )[0],
+}
+"""What makes one value of records and their values at a place."""
+
+
+def _content(file: Path) -> object:
+    """The content of a CSV or JSON file."""
+    if file.suffix != ".csv":
+        return read_json(file)
+    return pl.read_csv(file, infer_schema_length=None).rows(named=True)
+
+
+def main() -> None:
+    """Update the quotes of pages, and of all pages in folders."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("paths", nargs="+", type=Path, help="Markdown files, or folders of them")
+    for path in parser.parse_args().paths:
+        for page in sorted(path.rglob("*.md")) if path.is_dir() else [path]:
+            text = page.read_text(encoding="utf-8")
+            try:
+                written = refreshed(text, page.parent)
+            except ValueError as error:
+                parser.error(f"{page}: {error}")
+            if written != text:
+                page.write_text(written, encoding="utf-8")
+                sys.stdout.write(f"written: {page}\n")
+
+
+if __name__ == "__main__":
+    main()
