@@ -86,11 +86,11 @@ def losses_from_sums(objective: LogSumObjective, chunk: Chunk, sums: list[Sums])
     """The same from the sums of an objective's powers but 0; gradients overwrite exponentials."""
     batch, positive = chunk.batch, chunk.positive
     powers = [power for power in objective.powers if power != 0]
-    logs = (part.log for part in sums)
-    log_sums = tuple(  # [rows] each: all that the objective sees
-        next(logs) if power != 0 else batch.log_counts(chunk.rows, positive.dtype)
-        for power in objective.powers
-    )
+    log_sums = tuple([part.log for part in sums])  # [rows] each: all that the objective sees
+    if len(powers) < len(objective.powers):
+        logs = iter(log_sums)
+        count = batch.log_counts(chunk.rows, positive.dtype)
+        log_sums = tuple([count if power == 0 else next(logs) for power in objective.powers])
     if not chunk.differentiate:
         return objective.from_log_sums(positive, log_sums), None
     losses, of_positive, of_logs = objective.slopes(positive, log_sums)

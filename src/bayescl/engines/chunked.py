@@ -268,7 +268,7 @@ def _in_one_piece(
     else:
         of_logits.scatter_(1, place, gradients.positive[:, None])
     of_logits += of_logits.T.contiguous()
-    of_rows = _scaled_product(1 / temperature, of_logits, rows)
+    of_rows = _product_over(temperature, of_logits, rows)
     of_temperature = None
     if wanted[3]:
         # Logits are products of rows over the temperature, and either row received its share.
@@ -291,8 +291,8 @@ def _quick_row_losses(run: _Run, upstream: Tensor | None, *, differentiate: bool
     powers = [power for power in data.powers if power != 0]
     if data.ranks == "histogram" or (data.ranks is not None and powers != [1]) or not powers:
         return None
-    unit = LOG2_E / (temperature.item() if isinstance(temperature, Tensor) else temperature)
-    logits = _scaled_product(unit, rows, rows.T)  # [n, n], as powers of 2
+    scale = temperature.item() if isinstance(temperature, Tensor) else temperature
+    logits = _product_over(scale / LOG2_E, rows, rows.T)  # [n, n], as powers of 2
     low, high = (bound.item() * max(powers) for bound in logits.aminmax())
     if not (low >= -_LARGEST_POWER and high <= _LARGEST_POWER):  # never with NaN
         return None
@@ -305,16 +305,16 @@ def _quick_row_losses(run: _Run, upstream: Tensor | None, *, differentiate: bool
         add_log_weights(data, logits, excluded, unit=LOG2_E, bounds=(low, high))
     others = [(logits * power).exp2_() for power in powers[1:]]
     first = (logits if powers[0] == 1 else logits.mul_(powers[0])).exp2_()
-    sums = [Sums(terms, total := terms.sum(dim=1), total.log()) for terms in (first, *others)]
+    sums = [Sums(terms, total := terms.sum(dim=1), total.log()) for terms in [first, *others]]
     how = (batch, whole, run.objective_at, temperature, positive, logits, upstream, differentiate)
     return losses_from_sums(data, Chunk(*how), sums)
 
 
-def _scaled_product(scale: float | Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """``scale * (left @ right)``, in one operation if the scale is a number."""
-    if isinstance(scale, Tensor):
-        return (left @ right).mul_(scale)
-    return torch.addmm(left.new_empty(1), left, right, beta=0, alpha=scale)
+def _product_over(divisor: float | Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """``left @ right / divisor``, in one operation if the divisor is a number."""
+    if isinstance(divisor, Tensor):
+        return (left @ right).div_(divisor)
+    return torch.addmm(left.new_empty(1), left, right, beta=0, alpha=1 / divisor)
 
 
 def _workers(batch: ContrastiveBatch, chunks: int) -> int:
