@@ -46,10 +46,7 @@ LAYOUTS: dict[str, tuple[list[tuple[int, ...]], Call]] = {
         [(11, 7), (11, 7), (6, 7)],
         lambda loss, x: loss.in_batch(x[0], x[1], extra=x[2], both_directions=True),
     ),
-    "pairs with a mask": (
-        [(11, 7)] * 2,
-        lambda loss, x: loss.in_batch(*x, valid=mask(11, 11)),
-    ),
+    "pairs with a mask": ([(11, 7)] * 2, lambda loss, x: loss.in_batch(*x, valid=mask(11, 11))),
     "shared candidates": ([(9, 7), (9, 7), (17, 7)], lambda loss, x: loss.sampled(*x)),
     "own candidates": ([(9, 7), (9, 7), (9, 5, 7)], lambda loss, x: loss.sampled(*x)),
 }
@@ -277,9 +274,7 @@ def test_memory_grows_linearly_with_rows_at_a_fixed_chunk_size(name: str, reduct
     assert large[0] < 512 * 512 / 4
 
 
-def test_the_engine_is_chosen_by_size_and_can_be_forced(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_the_engine_is_chosen_by_size_and_can_be_forced(caplog: pytest.LogCaptureFixture) -> None:
     small, large = embeddings((8, 4), (150, 4), dtype=torch.float32)
     loss = bayescl.BayesianContrastiveLoss()
     loss(small, small)

@@ -92,10 +92,7 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
         (lambda: LOSS.in_batch(A, B[:3]), "positives must have shape"),
         (lambda: LOSS.in_batch(A, B, extra=A[:, :2]), r"extra must have shape \[extra, 3\]"),
         (lambda: LOSS.in_batch(A, B, extra=A[:0]), "extra must not be empty"),
-        (
-            lambda: LOSS.in_batch(A, B, extra_groups=LABELS),
-            "extra_groups needs both groups",
-        ),
+        (lambda: LOSS.in_batch(A, B, extra_groups=LABELS), "extra_groups needs both groups"),
         (
             lambda: LOSS.in_batch(A, B, extra=A, groups=LABELS, extra_groups=LABELS[:2]),
             r"extra_groups must have shape \[4\]",

@@ -6,13 +6,7 @@ and can be differentiated any number of times. The chunked engine holds a few ro
 fused engine, on a GPU, holds none.
 """
 
-from bayescl.engines.batch import (
-    CandidateRule,
-    ContrastiveBatch,
-    Labels,
-    Layout,
-    SameClass,
-)
+from bayescl.engines.batch import CandidateRule, ContrastiveBatch, Labels, Layout, SameClass
 from bayescl.engines.chunked import chunked_loss
 from bayescl.engines.dense import ObjectiveAt, dense_loss, logits_loss
 from bayescl.engines.fused import fused_loss, fused_unavailable_reason, fused_unsupported_reason

@@ -13,13 +13,7 @@ from torch import nn
 from typing_extensions import TypedDict
 
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.checks import (
-    check_choice,
-    check_count,
-    check_finite,
-    check_floating,
-    check_shape,
-)
+from bayescl.checks import check_choice, check_count, check_finite, check_floating, check_shape
 from bayescl.engines import (
     ENGINES,
     ContrastiveBatch,
@@ -552,20 +546,14 @@ class ContrastiveLoss(nn.Module):
         return temperature
 
     def _evaluate(
-        self,
-        gathering: Gathering,
-        batches: Sequence[ContrastiveBatch],
-        temperature: float | Tensor,
+        self, gathering: Gathering, batches: Sequence[ContrastiveBatch], temperature: float | Tensor
     ) -> Float[Tensor, "*anchors"]:
         """Compute and reduce the losses of one or more batches of one call."""
         informed = [self.informed(batch) for batch in batches]
         return self._losses_of(gathering, informed, temperature)
 
     def _losses_of(
-        self,
-        gathering: Gathering,
-        batches: Sequence[ContrastiveBatch],
-        temperature: float | Tensor,
+        self, gathering: Gathering, batches: Sequence[ContrastiveBatch], temperature: float | Tensor
     ) -> Float[Tensor, "*anchors"]:
         """The same of batches with all that is known of their pairs."""
         batches = [layouts.corrected(batch, temperature) for batch in batches]

@@ -217,9 +217,7 @@ class ClassMemory(nn.Module):
 
     @torch.no_grad()
     def observe(
-        self,
-        first: Float[Tensor, "items components"],
-        second: Float[Tensor, "items components"],
+        self, first: Float[Tensor, "items components"], second: Float[Tensor, "items components"]
     ) -> None:
         """Update how far views and mixtures agree in the last fit, from outlooks of both views."""
         assert self.classes is not None  # else there is no outlook

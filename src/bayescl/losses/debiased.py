@@ -62,10 +62,7 @@ class DebiasedContrastiveLoss(ContrastiveLoss):
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits, floored for the given temperature."""
-        return Debiased(
-            tau_plus=self.tau_plus,
-            minimum_logit=self.minimum_similarity / temperature,
-        )
+        return Debiased(tau_plus=self.tau_plus, minimum_logit=self.minimum_similarity / temperature)
 
 
 class HardContrastiveLoss(DebiasedContrastiveLoss):

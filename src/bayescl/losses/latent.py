@@ -219,10 +219,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         return f"aim={self.aim!r}, threshold={self.threshold:g}, {super().extra_repr()}"
 
     def _evaluate(
-        self,
-        gathering: Gathering,
-        batches: Sequence[ContrastiveBatch],
-        temperature: float | Tensor,
+        self, gathering: Gathering, batches: Sequence[ContrastiveBatch], temperature: float | Tensor
     ) -> Float[Tensor, "*anchors"]:
         """Compute the losses with the current classes; then remember the batch."""
         if torch.compiler.is_compiling():

@@ -139,10 +139,7 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
         return objective
 
     def _losses_of(
-        self,
-        gathering: Gathering,
-        batches: Sequence[ContrastiveBatch],
-        temperature: float | Tensor,
+        self, gathering: Gathering, batches: Sequence[ContrastiveBatch], temperature: float | Tensor
     ) -> Float[Tensor, "*anchors"]:
         """Compute the losses with the bias in the embeddings, in rounds where that can be."""
         adds_up = self.objective_in("in_batch", temperature).adds_up
