@@ -192,7 +192,7 @@ class ContrastiveLoss(nn.Module):
                 a gradient.
 
         Returns:
-            A scalar, or with ``reduction="none"`` one value per row: first view_1, then view_2.
+            A scalar, or with ``reduction="none"`` one value per anchor: first view_1, then view_2.
 
         Raises:
             ValueError: if shapes do not match or no row has a candidate; with ``gather``, on all
@@ -259,14 +259,8 @@ class ContrastiveLoss(nn.Module):
             both_directions: whether every positive is also an anchor against all anchors, as in
                 CLIP. ``extra`` does not take part in the second direction.
             indices: place of each pair in the data set; see :meth:`forward`. Not with ``extra``.
-            temperature: of this call; see :meth:`forward`.
-
-        Returns:
-            A scalar, or with ``reduction="none"`` one value per anchor; with both directions, the
-            anchors' values come before the positives'.
-
-        Raises:
-            ValueError, RuntimeError: as :meth:`forward`.
+            temperature: of this call. The result and the errors are those of :meth:`forward`; with
+                both directions, the anchors' values come before the positives'.
 
         Reference:
             For ``log_q``: Yi et al., "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item
@@ -354,13 +348,7 @@ class ContrastiveLoss(nn.Module):
             gather_candidates: with ``gather``, whether shared candidates come from all processes.
                 False if every process has drawn the same ones: then only what the mean over all
                 anchors and a memory need is sent.
-            temperature: of this call; see :meth:`forward`.
-
-        Returns:
-            A scalar, or with ``reduction="none"`` one value per anchor.
-
-        Raises:
-            ValueError, RuntimeError: as :meth:`forward`.
+            temperature: of this call. The result and the errors are those of :meth:`forward`.
         """
         gathering = Gathering.of("sampled", self.gather, candidates=gather_candidates)
         with gathering.refusals():
@@ -406,13 +394,8 @@ class ContrastiveLoss(nn.Module):
                 ``unlabeled``; it is subtracted from the logits. See :meth:`in_batch`.
             positive_log_q: the same of each positive; given together with ``log_q``.
             temperature: what the logits were divided by, if not the loss's own temperature. The
-                debiased and the hard loss need it for their floor.
-
-        Returns:
-            A scalar, or with ``reduction="none"`` one value per anchor.
-
-        Raises:
-            ValueError: if shapes do not match or there are no candidates.
+                debiased and the hard loss need it for their floor. The result and the errors are
+                those of :meth:`forward`.
         """
         gathering = Gathering.of("from_logits", self.gather)
         with gathering.refusals():

@@ -36,30 +36,14 @@ from bayescl.losses.class_fits import (
 from bayescl.losses.class_state import checked_state, classes_of, state_of, tensors_of
 from bayescl.losses.queue import write_latest
 
-_RENEWALS = 2
-"""A fit is renewed after this many times as many new items as it saw."""
-
-_SMALL_BATCH = 128
-"""Items of a call below which fits are rarer, up to half as often, to cost no more of a step."""
-
-_INERTIA = 0.9
-"""Decay per call of moving averages, of the views' agreement and of right and wrong pairs."""
-
-_OBSERVED_EVERY = 4
-"""Calls between two looks at how far views agree."""
-
-_LABELLED = 1024
-"""Labelled items that are remembered, beside the memory, where few items have a label."""
-
-_LABELLED_PER_CLASS = 20
-"""Of each label, as many of the latest say which class a component is of."""
-
-
-_WORTH_OF_TRUST = 10.0
-"""Pairs with known labels that weigh as much as what views and mixtures say."""
-
-_Z = 1.64
-"""Of the interval around a measured precision: 90 %."""
+_RENEWALS = 2  # a fit is renewed after this many times as many new items as it saw
+_SMALL_BATCH = 128  # items of a call below which fits are rarer, up to half as often
+_INERTIA = 0.9  # decay per call of the views' agreement, and of right and wrong pairs
+_OBSERVED_EVERY = 4  # calls between two looks at how far views agree
+_LABELLED = 1024  # labelled items that are remembered, beside the memory
+_LABELLED_PER_CLASS = 20  # of each label, as many say which class a component is of
+_WORTH_OF_TRUST = 10.0  # pairs with known labels that weigh as much as views and mixtures
+_Z = 1.64  # of the interval around a measured precision: 90 %
 
 
 class Precision(NamedTuple):

@@ -101,14 +101,7 @@ class LearnableTemperature(nn.Module):
 
     @torch.no_grad()
     def set(self, temperature: float) -> None:
-        """Set the parameter to a given temperature.
-
-        Args:
-            temperature: strictly between the bounds.
-
-        Raises:
-            ValueError: if it is not.
-        """
+        """Set it to a temperature strictly between the bounds, or raise ``ValueError``."""
         self.logit.fill_(self._logit_of("temperature", temperature))
 
     def _logit_of(self, name: str, temperature: float) -> float:

@@ -25,12 +25,9 @@ from bayescl.losses.hyperparameters import Hyperparameter, class_prior
 STRENGTHS: dict[Aim, float] = {"pairs": 0.05, "both": 1.0, "classes": 1.0}
 """What ``attraction`` is multiplied by, for each aim."""
 
-_SHARPEST = 0.1
-"""Temperature above which members are drawn as at this one, where exact pairs are the aim."""
-
+_SHARPEST = 0.1  # temperature above which members are drawn as at this one, with "pairs"
 _MOST_REMEMBERED = 2**20
-_TRUSTED_PRECISION = 0.6
-"""Measured precision, with certainty, from which classes may form without caution."""
+_TRUSTED_PRECISION = 0.6  # surely measured, from which classes may form without caution
 
 
 class LatentClassContrastiveLoss(ContrastiveLoss):
