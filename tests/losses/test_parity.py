@@ -20,10 +20,9 @@ def rows(count: int, seed: int, dim: int = 6) -> Tensor:
 
 
 @each("name", list(reference.WEIGHTINGS))
-@each("seed", range(3))
-def test_gradients_through_embeddings_are_right_to_second_order(name: str, seed: int) -> None:
+def test_gradients_through_embeddings_are_right_to_second_order(name: str) -> None:
     loss = reference.WEIGHTINGS[name].made(temperature=TEMPERATURE)
-    inputs = (rows(3, 10 + seed, dim=3), rows(3, 20 + seed, dim=3))
+    inputs = (rows(3, 10, dim=3), rows(3, 20, dim=3))
     assert torch.autograd.gradcheck(loss, inputs)
     assert torch.autograd.gradgradcheck(loss, inputs)
 
