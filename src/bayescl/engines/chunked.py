@@ -61,13 +61,7 @@ def chunked_loss(
         uniform: a promise that every loss will receive the same upstream gradient, as under a mean
             or a sum. Gradients are then computed in the forward pass, while the logits are at hand;
             otherwise the backward pass recomputes the logits.
-        chunk_size: anchors at a time; default: chosen for the device.
-
-    Returns:
-        One loss per anchor.
-
-    Raises:
-        ValueError: if ``chunk_size`` is below 1.
+        chunk_size: anchors at a time, at least 1; default: chosen for the device.
     """
     if chunk_size is None:
         chunk_size = default_chunk_size(batch)

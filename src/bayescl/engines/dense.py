@@ -38,9 +38,6 @@ def dense_loss(
         batch: anchors, positives, candidates and which of them count.
         temperature: softmax scale, positive.
         objective_at: gives the objective at that temperature.
-
-    Returns:
-        One loss per anchor.
     """
     positive = pair_logits(batch.anchors, batch.positives, temperature)
     unlabeled = candidate_logits(batch.anchors, batch.candidates, temperature)

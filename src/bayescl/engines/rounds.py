@@ -63,14 +63,10 @@ def losses_in_rounds(
         temperature: softmax scale, positive.
         objective_at: gives the objective at that temperature, a
             :class:`~bayescl.functional.Sigmoid` whose candidates may come in parts.
-        chunk_size: anchors at a time; default: chosen for the device.
-
-    Returns:
-        One loss per anchor of this process.
+        chunk_size: anchors at a time, at least 1; default: chosen for the device.
 
     Raises:
         TypeError: if the objective's candidates must come together.
-        ValueError: if ``chunk_size`` is below 1.
     """
     objective = objective_at(temperature)
     if not (isinstance(objective, Sigmoid) and objective.adds_up):
