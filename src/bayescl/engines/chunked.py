@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -63,13 +62,7 @@ def chunked_loss(
             otherwise the backward pass recomputes the logits.
         chunk_size: anchors at a time, at least 1; default: chosen for the device.
     """
-    if chunk_size is None:
-        chunk_size = default_chunk_size(batch)
-    check_count("chunk_size", chunk_size, 1)
-    run = _Run(batch, temperature, objective_at, chunk_size)
-    tensors = (batch.anchors, batch.positives, batch.candidates)
-    losses: Tensor = _ChunkedLoss.apply(*tensors, temperature, run, uniform)
-    return losses
+    return Run(batch, temperature, objective_at, chunk_size).differentiable(uniform)
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -82,7 +75,7 @@ class _ChunkedLoss(torch.autograd.Function):
         positives: Tensor,
         candidates: Tensor,
         temperature: float | Tensor,
-        run: _Run,
+        run: Run,
         uniform: bool,
     ) -> Tensor:
         wanted = ctx.needs_input_grad[:4]
@@ -133,14 +126,26 @@ Gradients = list[Tensor | None]
 """Those of anchors, positives, candidates and temperature; None for what is not wanted."""
 
 
-@dataclass(frozen=True)
-class _Run:
-    """What a run over the chunks of a batch needs."""
+class Run:
+    """A run over the chunks of a batch, whenever its losses or gradients are needed."""
 
-    batch: ContrastiveBatch
-    temperature: float | Tensor
-    objective_at: ObjectiveAt
-    chunk_size: int
+    def __init__(
+        self,
+        batch: ContrastiveBatch,
+        temperature: float | Tensor,
+        objective_at: ObjectiveAt,
+        chunk_size: int | None,
+    ) -> None:
+        self.batch, self.temperature, self.objective_at = batch, temperature, objective_at
+        size = default_chunk_size(batch) if chunk_size is None else chunk_size
+        self.chunk_size = check_count("chunk_size", size, 1)
+
+    def differentiable(self, uniform: bool) -> PerAnchor:
+        """The losses as a node of autograd; see :func:`chunked_loss` for ``uniform``."""
+        batch = self.batch
+        tensors = (batch.anchors, batch.positives, batch.candidates)
+        losses: Tensor = _ChunkedLoss.apply(*tensors, self.temperature, self, uniform)
+        return losses
 
     def losses(
         self, wanted: tuple[bool, ...] = (False,) * 4, upstream: Tensor | None = None
@@ -186,7 +191,7 @@ class _Run:
 
 
 def _chunk(
-    run: _Run, anchors: Tensor, rows: slice, total: Gradients | None, upstream: Tensor | None
+    run: Run, anchors: Tensor, rows: slice, total: Gradients | None, upstream: Tensor | None
 ) -> Tensor:
     """Losses of a few ``anchors``, already divided by the temperature; adds to the gradients.
 
@@ -237,7 +242,7 @@ def _chunk(
 
 
 def _in_one_piece(
-    run: _Run, place: Tensor, wanted: tuple[bool, ...], upstream: Tensor | None
+    run: Run, place: Tensor, wanted: tuple[bool, ...], upstream: Tensor | None
 ) -> tuple[Tensor, Gradients]:
     """The result of a run over two views in one chunk: one product gives both gradients.
 
@@ -272,7 +277,7 @@ def _in_one_piece(
     return losses, [None, None, of_rows if wanted[2] else None, of_temperature]
 
 
-def _quick_row_losses(run: _Run, upstream: Tensor | None, *, differentiate: bool) -> Result | None:
+def _quick_row_losses(run: Run, upstream: Tensor | None, *, differentiate: bool) -> Result | None:
     """What :func:`row_losses` returns for all rows of two views, sooner; None where it cannot be.
 
     In small batches overhead takes longer than arithmetic. Exponentials are not scaled here, so
