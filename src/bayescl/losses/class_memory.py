@@ -47,19 +47,12 @@ _Z = 1.64  # of the interval around a measured precision: 90 %
 
 
 class Precision(NamedTuple):
-    """Share of attracting pairs that are of one class, measured on labelled items.
+    """Share of attracting pairs that are of one class, measured on labelled items."""
 
-    Attributes:
-        value: the estimate; NaN where nothing was measured.
-        low: lower end of its 90 % interval.
-        high: upper end.
-        pairs: number of pairs behind it, after decay.
-    """
-
-    value: float
-    low: float
+    value: float  # NaN where nothing was measured
+    low: float  # the ends of its 90 % interval
     high: float
-    pairs: float
+    pairs: float  # behind it, after decay
 
     @classmethod
     def of(cls, right: float, wrong: float) -> Precision:

@@ -99,10 +99,7 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
 
     @contextmanager
     def biased(self, bias: float | Float[Tensor, ""]) -> Iterator[None]:
-        """Use another bias for the calls inside, such as that of a model that has its own.
-
-        Args:
-            bias: a number, or a scalar tensor, which receives a gradient.
+        """Use another bias, a number or a scalar tensor with gradient, for the calls inside.
 
         Raises:
             ValueError: if it is not one number.
