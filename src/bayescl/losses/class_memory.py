@@ -73,11 +73,6 @@ class ClassMemory(nn.Module):
     extra state rather than buffers, in float32 on the device of the last embeddings: converting a
     model to half precision leaves it alone, and ``DistributedDataParallel`` does not broadcast it,
     since processes that do not gather hold different ones.
-
-    Args:
-        size: number of items remembered.
-        refit_every: calls of :meth:`remember` between two fits. Default: as many as bring twice the
-            items that the last fit saw; with less than 128 items a call, up to four times.
     """
 
     def __init__(self, size: int, refit_every: int | None = None) -> None:
@@ -158,10 +153,7 @@ class ClassMemory(nn.Module):
     def outlook(
         self, rows: Float[Tensor, "rows dim"], *, unit: bool = False
     ) -> Float[Tensor, "rows components"] | None:
-        """Where further views of rows would lie; None before the first fit. NaN gives NaN.
-
-        ``unit`` rows are known to have length 1 or 0.
-        """
+        """Where further views of rows, of length 1 if ``unit``, would lie; None before a fit."""
         self.follow(rows)
         classes = self.classes
         if classes is None:
@@ -174,13 +166,11 @@ class ClassMemory(nn.Module):
     def factors(
         self, outlook: Float[Tensor, "rows components"] | None
     ) -> Float[Tensor, "rows components"] | None:
-        """Factors whose product is the posterior that two rows are of one class.
-
-        None if nothing is trusted. Rows that are not finite get 0: nothing is known of them.
-        """
+        """Factors of the posterior that two rows are of one class; None if nothing is trusted."""
         trust, classes = self.trust_by_mixture, self.classes
         if outlook is None or classes is None or trust is None or not self.may_trust:
             return None
+        # Nothing is known of rows that are not finite.
         return outlook_factors(outlook.nan_to_num(0.0), trust, classes)
 
     # ------------------------------------------------------------------ what it learns
@@ -210,11 +200,7 @@ class ClassMemory(nn.Module):
         labels: Int[Tensor, " items"],
         threshold: float,
     ) -> None:
-        """Count attracting pairs of labelled items that are right and that are wrong.
-
-        Pairs are judged by the classes as they are without labels, or they would attract because
-        of their own.
-        """
+        """Count right and wrong attracting pairs of labelled items, by classes without labels."""
         known, classes = (labels >= 0).nonzero().squeeze(1), self.classes
         if classes is None or len(known) < 2:
             return
@@ -241,10 +227,9 @@ class ClassMemory(nn.Module):
         labels: Int[Tensor, " items"] | None = None,
         everywhere: bool = False,
     ) -> None:
-        """Store items in place of the oldest ones, and refit every few calls for a prior or anew.
+        """Store items in place of the oldest ones, and refit every few calls.
 
-        If all processes remember the same items, all use the fit of the first, since fits may
-        differ between hardware.
+        If all processes do so, they use the fit of the first: fits may differ between hardware.
         """
         count, dim = view_1.shape
         if self.ring is None:
