@@ -1,8 +1,4 @@
-"""Sums of (weighted) exponentials of each row's logits, which these overwrite.
-
-They are 0 in columns that are not candidates. Divided by their sum, they are the gradient of its
-logarithm.
-"""
+"""Sums of (weighted) exponentials of each row's logits, which these overwrite."""
 
 from __future__ import annotations
 
@@ -35,8 +31,7 @@ class Sums(NamedTuple):
 
     exponentials: Float[Tensor, "rows candidates"]
     total: Float[Tensor, " rows"]
-    log: Float[Tensor, " rows"]
-    """Logarithm of the sum before the division; -inf if a row has no candidates."""
+    log: Float[Tensor, " rows"]  # of the sum before the division; -inf without candidates
 
     @property
     def shift(self) -> Float[Tensor, " rows"]:

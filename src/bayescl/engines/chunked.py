@@ -106,11 +106,8 @@ class _ChunkedLoss(torch.autograd.Function):
 
 
 def _differentiable_once(gradient: Tensor) -> Tensor:
-    """Mark the result of a backward pass so that differentiating it raises an error.
-
-    ``torch.autograd.function.once_differentiable`` does not raise in a second backward pass if the
-    upstream gradient is a constant, as it is at the root of a graph.
-    """
+    """Mark the result of a backward pass so that differentiating it raises an error."""
+    # torch's once_differentiable does not raise if the upstream gradient is a constant.
     marked = gradient.detach().requires_grad_()
     marked.register_hook(_refuse)
     return marked
