@@ -31,14 +31,10 @@ class Chunk(NamedTuple):
 
 
 class RowGradients(NamedTuple):
-    """Gradients of the (weighted) sum of a few anchors' losses.
-
-    A factor of rows is left out of ``unlabeled``, since a product with embeddings is cheaper to
-    scale than the matrix.
-    """
+    """Gradients of the (weighted) sum of a few anchors' losses."""
 
     unlabeled: Float[Tensor, "rows candidates"]  # of the candidates' logits, but for the factor
-    factor: Float[Tensor, " rows"] | None  # None for ones
+    factor: Float[Tensor, " rows"] | None  # None for ones; products are cheaper to scale later
     positive: Float[Tensor, " rows"]  # of the positives' logits
     temperature: Float[Tensor, ""] | None = None  # through nothing but the objective
 

@@ -241,10 +241,7 @@ def _chunk(
 def _in_one_piece(
     run: Run, place: Tensor, wanted: tuple[bool, ...], upstream: Tensor | None
 ) -> tuple[Tensor, Gradients]:
-    """The result of a run over two views in one chunk: one product gives both gradients.
-
-    With the matrix of logits symmetric and G its gradient, rows R receive (G + G') R / t.
-    """
+    """The result of a run over two views in one chunk: rows R receive (G + G') R / t."""
     batch, temperature, rows = run.batch, run.temperature, run.batch.candidates
     result = _quick_row_losses(run, upstream, differentiate=any(wanted))
     if result is None:
@@ -275,11 +272,7 @@ def _in_one_piece(
 
 
 def _quick_row_losses(run: Run, upstream: Tensor | None, *, differentiate: bool) -> Result | None:
-    """What :func:`row_losses` returns for all rows of two views, sooner; None where it cannot be.
-
-    In small batches overhead takes longer than arithmetic. Exponentials are not scaled here, so
-    logits must be finite and not large.
-    """
+    """What :func:`row_losses` returns for two views, sooner; None where a logit is large, say."""
     batch, temperature, rows = run.batch, run.temperature, run.batch.candidates
     data = as_data(run.objective_at(temperature))
     if data is None or batch.knows_pairs or not can_look(rows):
@@ -290,7 +283,8 @@ def _quick_row_losses(run: Run, upstream: Tensor | None, *, differentiate: bool)
     scale = temperature.item() if isinstance(temperature, Tensor) else temperature
     logits = _product_over(scale / LOG2_E, rows, rows.T)  # [n, n], as powers of 2
     low, high = (bound.item() * max(powers) for bound in logits.aminmax())
-    if not (low >= -_LARGEST_POWER and high <= _LARGEST_POWER):  # never with NaN
+    # Exponentials are not scaled here. NaN is never in the range.
+    if not (low >= -_LARGEST_POWER and high <= _LARGEST_POWER):
         return None
     whole, flat = slice(0, batch.num_anchors), logits.numpy().reshape(-1)
     excluded, places = batch.excluded(whole), batch.rule.positive_places(whole.stop)

@@ -1,7 +1,6 @@
 """The chunked engine on several processes, with one process's candidates at a time.
 
-In each round one process sends its rows to all and receives what all found for their gradient. So
-no process ever holds the embeddings of more than one other.
+In each round one process sends its rows to all and receives what all found for their gradient.
 """
 
 from __future__ import annotations

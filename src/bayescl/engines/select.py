@@ -40,7 +40,7 @@ def per_anchor_losses(
     uniform: bool = False,
     chunk_size: int | None = None,
 ) -> tuple[PerAnchor, Engine]:
-    """Compute one loss per anchor on the given engine, or on a suitable one.
+    """Compute one loss per anchor on an engine, and return the engine, too.
 
     Args:
         batch: anchors, positives, candidates and which of them count.
@@ -49,9 +49,6 @@ def per_anchor_losses(
         engine: name of the engine; ``"auto"`` chooses the dense or the chunked one by size.
         uniform: a promise about gradients; see :func:`~bayescl.engines.chunked_loss`.
         chunk_size: anchors at a time, for the chunked engine.
-
-    Returns:
-        One loss per anchor, and the engine that computed them.
     """
     if isinstance(batch, SpreadBatch):
         return losses_in_rounds(batch, temperature, objective_at, chunk_size=chunk_size), "chunked"

@@ -1,7 +1,6 @@
 """The fused engine: Triton kernels that never hold the matrix of logits.
 
-What it computes and supports is here; ``launch`` makes it differentiable and gives the kernels
-their buffers and grids; ``tiles`` lists their block sizes; ``kernels`` holds them.
+``launch`` makes them differentiable and gives them buffers and grids; ``tiles`` lists block sizes.
 """
 
 from __future__ import annotations
