@@ -108,24 +108,6 @@ def test_values_and_gradients_are_those_of_the_dense_engine(
     )
 
 
-@names
-@each("kind", ["equal", "duplicated", "runs of ties"])
-@each("chunk_size", [None, 13])
-def test_ties_are_ranked_alike(name: str, kind: str, chunk_size: int | None) -> None:
-    (rows,) = (one.detach() for one in embeddings((30, 3), dtype=torch.float64))
-    if kind == "equal":
-        views = [torch.ones_like(rows), torch.ones_like(rows)]
-    elif kind == "duplicated":
-        views = [rows[torch.arange(30) // 2 * 2], rows.flip(0)]
-    else:  # embeddings on a coarse grid: rows full of runs of equal logits, of every length
-        views = [rows.round().clamp(-1, 1), rows.flip(1).round().clamp(-1, 1)]
-    if name == "sigmoid, Bayesian" and kind == "runs of ties":
-        return  # the bias is a part of the product, whose rounding takes ties apart
-    inputs = [view.requires_grad_() for view in views]
-    make = partial(MAKERS[name], normalize=kind == "duplicated", chunk_size=chunk_size)
-    assert_engines_agree(make, lambda loss, x: loss(*x), inputs, 1e-11)
-
-
 @each("ranks", ["mid", "upper"])
 @each("kind", ["a coarse grid", "a view that has collapsed"])
 def test_runs_of_ties_have_the_weights_of_counted_ranks_in_float32(kind: str, ranks: str) -> None:
@@ -197,16 +179,6 @@ def test_what_inference_has_remembered_does_for_training() -> None:
         value = loss(view_1, view_2)
         value.backward()
         torch.testing.assert_close(value.detach(), expected.clone())
-
-
-@names
-def test_an_embedding_that_is_not_finite_spoils_no_anchor_that_does_not_see_it(name: str) -> None:
-    (rows,) = (one.detach() for one in embeddings((6, 4), dtype=torch.float32))
-    rows[2] = torch.nan
-    valid = torch.ones(6, 6, dtype=torch.bool)
-    valid[:, 2] = False
-    loss = MAKERS[name](engine="chunked", normalize=False, reduction="none")
-    assert loss(rows[:3], rows[3:], valid=valid).isnan().tolist() == [0, 0, 1, 0, 0, 1]
 
 
 def test_a_second_backward_is_refused() -> None:
