@@ -243,7 +243,7 @@ def _in_one_piece(
 ) -> tuple[Tensor, Gradients]:
     """The result of a run over two views in one chunk: rows R receive (G + G') R / t."""
     batch, temperature, rows = run.batch, run.temperature, run.batch.candidates
-    result = _quick_row_losses(run, upstream, differentiate=any(wanted))
+    quick = result = _quick_row_losses(run, upstream, differentiate=any(wanted))
     if result is None:
         logits = (rows / temperature) @ rows.T  # [n, n]
         positive = logits.gather(1, place).squeeze(1)
@@ -255,7 +255,7 @@ def _in_one_piece(
     of_logits, factor = gradients.unlabeled, gradients.factor
     if factor is not None:
         of_logits *= factor[:, None]
-    if can_look(of_logits):  # NumPy starts sooner
+    if quick is not None:  # NumPy starts sooner
         places = batch.rule.positive_places(batch.num_anchors)
         of_logits.numpy().reshape(-1)[places] = gradients.positive.numpy()
     else:
