@@ -89,10 +89,7 @@ class Gathering:
         return gathered, share
 
     def mean_share(self, anchors: int) -> float:
-        """The factor that turns the average of the processes' means into the mean of all anchors.
-
-        A process with twice the average number of anchors has a factor of 2.
-        """
+        """The factor that turns the average of the processes' means into that of all anchors."""
         if not self.active:
             return 1.0
         return _share(distributed.exchange({"call": self.call, "anchors": anchors}))

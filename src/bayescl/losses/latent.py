@@ -256,10 +256,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     def _learned(
         self, gathering: Gathering, batch: ContrastiveBatch, outlooks: _Outlooks | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Judge the last fit by a batch that it has not seen; return what is to be remembered.
-
-        These are two views of each item of all processes, and their labels if any is known.
-        """
+        """Judge the last fit by a new batch; return its views, of all processes, and labels."""
         memory = self.memory
         # Where anchors are candidates too, the second half are the first one's positives.
         items = batch.num_anchors // (1 if batch.rule.own is None else 2)

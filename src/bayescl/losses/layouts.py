@@ -76,10 +76,7 @@ def two_views(
     gather: bool = False,
     scale: Callable[[Tensor], Tensor] = lambda rows: rows,
 ) -> ContrastiveBatch:
-    """Every row of both views is an anchor; its other view is the positive.
-
-    ``scale`` is applied to the rows of both views at once.
-    """
+    """Every row of both views, scaled at once, is an anchor; its other view is the positive."""
     check_shape("view_2", view_2, view_1.shape)
     batch = view_1.shape[0]
     if batch < 2 and not gather:

@@ -74,11 +74,7 @@ class CandidateQueue(nn.Module):
 
     @property
     def candidates(self) -> Float[Tensor, "filled dim"] | None:
-        """The stored rows, for ``extra=`` of a loss; None if there are none yet.
-
-        This is a copy, so rows may be enqueued before the loss is differentiated. Rows are not
-        sorted by age.
-        """
+        """A copy of the stored rows, not by age, for ``extra=`` of a loss; None if there are none."""
         return self.embeddings[: self._came].clone() if self._came else None
 
     @property
@@ -89,10 +85,9 @@ class CandidateQueue(nn.Module):
 
     @property
     def valid(self) -> Bool[Tensor, " size"]:
-        """True where a place is filled, for code that needs one shape from the first step on.
+        """True where a place is filled, for calls that need one shape from the first step on.
 
-        Use it with :attr:`embeddings`, as in ``loss.sampled(anchors, positives, queue.embeddings,
-        valid=queue.valid.expand(len(anchors), -1))``.
+        ``loss.sampled(..., queue.embeddings, valid=queue.valid.expand(len(anchors), -1))``
         """
         return torch.arange(self.size, device=self.embeddings.device) < self._came
 
