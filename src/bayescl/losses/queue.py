@@ -74,7 +74,7 @@ class CandidateQueue(nn.Module):
 
     @property
     def candidates(self) -> Float[Tensor, "filled dim"] | None:
-        """A copy of the stored rows, not by age, for ``extra=`` of a loss; None if there are none."""
+        """A copy of the stored rows, not by age, for ``extra=`` of a loss; None while empty."""
         return self.embeddings[: self._came].clone() if self._came else None
 
     @property
