@@ -45,11 +45,8 @@ class Journal:
         if not anew and files and (earlier := cls(files[-1])).origin == origin:
             path = earlier.path
             for section, items in earlier.sections.items():
-                kept[section] = {
-                    item: value
-                    for item, value in items.items()
-                    if is_measured(value) or value == OUT_OF_MEMORY
-                }
+                wanted = [i for i in items if is_measured(items[i]) or items[i] == OUT_OF_MEMORY]
+                kept[section] = {item: items[item] for item in wanted}
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"origin": origin, "sections": kept}))
         return cls(path)

@@ -28,6 +28,7 @@ from bayescl_lab._files import write_atomically
 from bayescl_lab.runs.provenance import provenance
 
 RESULTS = Path(__file__).parent / "results"
+UNSHOWN = ("runs", "course")  # columns of single runs, which are for the file alone
 Row = dict[str, Any]
 
 
@@ -128,7 +129,7 @@ def options(description: str | None, *switches: str, **defaults: Any) -> argpars
 
 def publish(name: str, rows: Sequence[Row], *, write: bool = True, **body: Any) -> Path | None:
     """Print the rows of a result as a table, and write a dated file of it."""
-    columns = list(dict.fromkeys(column for row in rows for column in row))
+    columns = dict.fromkeys(name for row in rows for name in row if name not in UNSHOWN)
     plain = {key: value for key, value in body.items() if not isinstance(value, (dict, list))}
     table = Table(*columns, title=", ".join(f"{key} {value}" for key, value in plain.items()))
     for row in rows:

@@ -15,8 +15,7 @@ import torch
 from contenders import contenders, views_of_classes
 from harness import apart, options, publish, usage
 
-SMALL_STEPS = 20
-"""Enough to fill the latent-class loss's memory and to fit to it."""
+SMALL_STEPS = 20  # fill the latent-class loss's memory, and fit to it
 
 
 def extra_megabytes(name: str, batch: int, dim: int) -> float:

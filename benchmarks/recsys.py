@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from bayescl_lab.ranking.interactions import Interactions
 
-MOVIELENS = (943, 1_682, 80_000)
+MOVIELENS = (943, 1_682, 80_000)  # users, items and pairs in training
 GOWALLA = (29_858, 40_981, 810_128)
-"""Users, items and pairs in training of well-known data sets."""
 
 
 def random_pairs(users: int, items: int, pairs: int, seed: int = 0) -> NDArray[np.int64]:

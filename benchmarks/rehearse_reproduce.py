@@ -78,9 +78,8 @@ def carry_out(setup: Path, words: list[str], program: Path = Path(__file__)) -> 
     ``setup`` is a file for :func:`inside`: archives and the folder of data. ``words`` are a command
     line of bayescl, or ``pixels`` or ``probes`` and the name of a data set.
 
-    Returns:
-        Seconds by the clock and of the processor; in MiB the peak of memory that is no file's and
-        the peak with mapped pixels; and the last line of the output.
+    Returns seconds by the clock and of the processor; in MiB the peak of memory that is no file's
+    and the peak with mapped pixels; and the last line of the output.
     """
     line = [sys.executable, str(program), "--inside", str(setup), *words]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -165,17 +166,13 @@ def _tune(plan: Plan, methods: Sequence[str], runs: Runs) -> dict[str, Any]:
         results = runs.train("validation", plan.tuning_seeds, trials)
         scores: dict[str, dict[str, Any]] = {}
         for values, lines in zip(tried, results, strict=True):
-            means = [
-                sum(line["scores"][name] for name in plan.criterion) / len(plan.criterion)
-                for line in lines
-            ]
+            means = [fmean(line["scores"][name] for name in plan.criterion) for line in lines]
             scores[name_of(values)] = {"values": values, "score": mean_and_spread(means)}
         return {"choice": scores[best(scores)]["values"], "scores": scores}
 
     grid = settings_of(plan.shared_grid)
-    shared: dict[str, Any] = {"choice": grid[0], "scores": {}}
-    if len(grid) > 1:
-        shared = choose(plan.baseline, grid, plan.shared_values)
+    alone: dict[str, Any] = {"choice": grid[0], "scores": {}}
+    shared = choose(plan.baseline, grid, plan.shared_values) if len(grid) > 1 else alone
     chosen = {
         method: choose(method, settings_of(plan.grids[method]), shared["choice"])
         if method in plan.grids

@@ -17,9 +17,7 @@ from rivals.methods import (
     Rival,
     Step,
     SwAV,
-    TwoViewLogits,
     best_candidates,
-    cancelled_loss,
     kept_candidates_loss,
     two_view_logits,
 )
@@ -66,18 +64,6 @@ def test_false_negatives_are_among_the_best_and_above_the_threshold():
     for top_k, threshold, wanted in ((2, 0.5, [0, 1]), (2, 0.85, [0]), (1, 0.0, [0])):
         best = best_candidates(score, candidate, top_k=top_k, threshold=threshold)
         assert best[0].nonzero().flatten().tolist() == wanted
-
-
-def test_cancellation_in_closed_form():
-    logits = torch.tensor([[1.0, 2.0, 0.0]])
-    positive = torch.tensor([[True, False, False]])
-    pairs = TwoViewLogits(logits, logits, positive, ~positive)
-    false_negative = torch.tensor([[False, True, False]])
-    eliminated = cancelled_loss(pairs, false_negative, attract=False)
-    torch.testing.assert_close(eliminated, torch.tensor([math.log(1 + math.exp(-1.0))]))
-    attracted = cancelled_loss(pairs, false_negative, attract=True)
-    expected = math.log(math.e + math.e**2 + 1) - 1.5
-    torch.testing.assert_close(attracted, torch.tensor([expected]))
 
 
 @pytest.mark.parametrize("mode", ["eliminate", "attract"])

@@ -14,7 +14,7 @@ from bayescl_lab.runs.losses import LOSSES
 
 
 @pytest.fixture(scope="module")
-def clusters() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def clusters() -> tuple[torch.Tensor, ...]:
     """Two views of 600 items in six classes that are easy to tell, and their labels."""
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(600) % 6
@@ -59,12 +59,12 @@ def test_easy_classes_are_told_by_similarity_and_better_by_latent_classes(labell
 
 
 def test_labels_judge_and_set_the_prior_and_change_nothing_else(clusters, labelled) -> None:
-    (first, second, _), by_labels = clusters, labelled
-    same = diagnose_embeddings(first, second, tau_plus=by_labels.tau_plus, batch_size=100)
-    assert (by_labels.tau_plus_from, same.tau_plus_from) == ("labels", "given")
-    assert same.trust == by_labels.trust
+    first, second, _ = clusters
+    same = diagnose_embeddings(first, second, tau_plus=labelled.tau_plus, batch_size=100)
+    assert (labelled.tau_plus_from, same.tau_plus_from) == ("labels", "given")
+    assert same.trust == labelled.trust
     for name, loss in same.losses.items():
-        other = by_labels.losses[name]
+        other = labelled.losses[name]
         assert loss.false_share is None
         assert loss.diagnosis.effective == other.diagnosis.effective
         weights = [diagnosed.weight_by_similarity for diagnosed in (loss, other)]

@@ -14,10 +14,9 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 
 GALLERY = Path(__file__).parents[2] / "examples" / "gallery"
-IN_THIS_PROCESS = sorted(GALLERY.glob("plot_*.py"))
 
 
-@pytest.mark.parametrize("example", IN_THIS_PROCESS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("example", sorted(GALLERY.glob("plot_*.py")), ids=lambda path: path.stem)
 def test_an_example_runs(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BAYESCL_SMOKE", "1")
     matplotlib.use("Agg")

@@ -34,9 +34,7 @@ PAGES = (
     "gallery/index.html",
     "gallery/plot_digits_losses.html",
     "api/losses.html",
-    "which-loss.html",
     "inspect.html",
-    "ranking.html",
 )
 # Opens each page in a frame of a width, follows what is clicked, and writes down what it sees.
 PROBE = """<!doctype html><title>probe</title><body><pre id="seen"></pre><script>
@@ -76,10 +74,8 @@ async function opened(frame, go) {
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves files of the site and says nothing."""
-
-    def log_message(self, format: str, *given: Any) -> None:
-        del format, given
+    def log_message(self, *_: Any) -> None:
+        """Says nothing."""
 
 
 def browse(folder: Path, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:

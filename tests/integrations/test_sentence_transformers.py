@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -189,21 +190,33 @@ def test_matryoshka_around_latent_classes_finds_them_at_every_size(kind: str) ->
     assert all(step(drawn, model, COLUMNS["pairs"]).isfinite() for _ in range(12))
 
 
+def assert_drops(
+    dropped: list[tuple[int, int]],
+    model: SentenceTransformer,
+    columns: list[list[str]],
+    both: bool = False,
+) -> Tensor:
+    """The value, which is that of our own loss without pairs of an anchor and a candidate."""
+    value = step(ours.InfoNCERankingLoss(model, both_directions=both), model, columns)
+    queries, documents, extra = embedded(model, columns)
+    valid = torch.ones(4, 8, dtype=torch.bool)
+    valid[tuple(torch.tensor(dropped).T)] = False
+    loss = bayescl.InfoNCELoss(temperature=0.05)
+    expected = loss.in_batch(queries, documents, extra=extra, valid=valid)
+    if both:
+        expected = (expected + loss.in_batch(documents, queries, valid=valid[:, :4].T)) / 2
+    torch.testing.assert_close(value, expected.detach())
+    return value
+
+
 @each("side", ["left", "right"])
 def test_a_duplicate_is_no_negative_under_any_padding(side: str) -> None:
     model = model_of("bert", padding_side=side)
     # "dog" is padded to 1 + 3 words in the second column and to 2 in the third.
     positives = ["dog", "red", "dog", "red green blue eats"]
     negatives = ["cat cat", "dog", "flies", "blue"]
-    anchors = ["alpha", "beta beta", "gamma", "delta"]
-    columns = [anchors, positives, negatives]
-    value = step(ours.InfoNCERankingLoss(model), model, columns)
-    first, second, extra = embedded(model, columns)
-    valid = torch.ones(4, 8, dtype=torch.bool)
-    valid[0, 2] = valid[2, 0] = valid[0, 5] = valid[2, 5] = False
-    loss = bayescl.InfoNCELoss(temperature=0.05)
-    expected = loss.in_batch(first, second, extra=extra, valid=valid)
-    torch.testing.assert_close(value, expected.detach())
+    columns = [["alpha", "beta beta", "gamma", "delta"], positives, negatives]
+    value = assert_drops([(0, 2), (2, 0), (0, 5), (2, 5)], model, columns)
     kept = ours.InfoNCERankingLoss(model, duplicates="keep")
     assert_same_step(kept, theirs.MultipleNegativesRankingLoss(model), model, columns)
     assert step(kept, model, columns) > value
@@ -211,22 +224,12 @@ def test_a_duplicate_is_no_negative_under_any_padding(side: str) -> None:
 
 @each("both", [False, True])
 def test_a_candidate_is_dropped_for_each_reason_alone(both: bool) -> None:
-    model = model_of("static")
     # Row 2 has row 0's anchor, row 3's positive is that anchor; the last two negatives repeat a
     # positive and an anchor.
     anchors, positives = ["cat", "dog", "cat", "red"], ["bird", "fish", "blue", "cat"]
     columns = [anchors, positives, ["eats", "runs", "fish", "red"]]
-    value = step(ours.InfoNCERankingLoss(model, both_directions=both), model, columns)
-    queries, documents, extra = embedded(model, columns)
-    valid = torch.ones(4, 8, dtype=torch.bool)
-    for row, column in ((0, 2), (0, 3), (2, 0), (2, 3), (1, 6), (3, 7)):
-        valid[row, column] = False
-    loss = bayescl.InfoNCELoss(temperature=0.05)
-    expected = loss.in_batch(queries, documents, extra=extra, valid=valid)
-    if both:
-        back = loss.in_batch(documents, queries, valid=valid[:, :4].T)
-        expected = (expected + back) / 2
-    torch.testing.assert_close(value, expected.detach())
+    dropped = [(0, 2), (0, 3), (2, 0), (2, 3), (1, 6), (3, 7)]
+    assert_drops(dropped, model_of("static"), columns, both)
 
 
 @each("margin", [0.0, 0.1])
@@ -387,15 +390,20 @@ def test_the_state_holds_the_loss_and_not_the_model_and_must_be_there(tmp_path: 
         second = ours.BayesianRankingLoss(model, alpha=alpha)
         return {"first": with_temperature(model), "second": second}
 
-    ours.LossStateCallback(losses(0.8)).save(tmp_path)
-    stored = torch.load(tmp_path / ours.STATE_FILE, weights_only=True)
+    folder = tmp_path / "checkpoint-3"
+    folder.mkdir()
+    state = SimpleNamespace(global_step=3, is_world_process_zero=True)
+    at = SimpleNamespace(output_dir=tmp_path), state, None
+    ours.LossStateCallback(losses(0.8)).on_save(*at)
+    stored = torch.load(folder / ours.STATE_FILE, weights_only=True)
     assert sorted(stored) == ["first", "second"]
     assert not [name for state in stored.values() for name in state if "embedding" in name]
     other = losses(0.6)
-    ours.LossStateCallback(other).load(tmp_path)
+    ours.LossStateCallback(other).on_train_begin(*at)
     assert other["second"].loss.alpha == 0.8
+    (folder / ours.STATE_FILE).unlink()
     with pytest.raises(FileNotFoundError, match="LossStateCallback"):
-        ours.LossStateCallback(other).load(tmp_path / "of no callback")
+        ours.LossStateCallback(other).on_train_begin(*at)
 
 
 def test_the_example_trains_with_their_line_and_with_ours(tmp_path: Path) -> None:

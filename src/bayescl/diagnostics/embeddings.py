@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 
@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 EmbeddingLayout = Literal["two_views", "in_batch"]
-LAYOUTS: tuple[EmbeddingLayout, ...] = ("two_views", "in_batch")
 
-NEAREST = 10
+_NEAREST = 10
 """Number of most similar candidates of each anchor in ``nearest_false``."""
 
 _MOST_FITTED = 4096
@@ -188,7 +187,7 @@ def diagnose_embeddings(
     See Also:
         ``bayescl inspect FILE``: the same for files, as one HTML page.
     """
-    check_choice("layout", layout, LAYOUTS)
+    check_choice("layout", layout, get_args(EmbeddingLayout))
     check_count("batch_size", batch_size, 2)
     check_count("items", items, 2)
     check_count("seed", seed, 0)
@@ -251,15 +250,11 @@ def diagnose_embeddings(
     plain = seen["InfoNCE"]
     cosines = counted(plain, [batch.unlabeled * temperature for batch in plain]).clamp(-1, 1)
     truth = counted(plain, [batch.false_negative for batch in plain])
-    diagnoses = {title: _diagnosed(batches, cosines) for title, batches in seen.items()}
-    if second_view is None:  # a row is its own positive, which says nothing of alpha
-        for title, own in diagnoses.items():
-            unknown = replace(own.diagnosis, label_free=None)
-            diagnoses[title] = replace(own, diagnosis=unknown)
+    views = 1 if second_view is None else 2
     return EmbeddingDiagnosis(
         items=len(first),
         dim=first.shape[1],
-        views=1 if second_view is None else 2,
+        views=views,
         layout=layout,
         batch_size=size,
         batches=len(batches),
@@ -270,7 +265,7 @@ def diagnose_embeddings(
         labelled_items=0 if classes is None else num_known,
         similarity=weight_histogram(cosines, truth, bins=_BINS, span=(-1.0, 1.0)),
         nearest_false=None if classes is None else _nearest_false(plain),
-        losses=diagnoses,
+        losses={title: _diagnosed(of_loss, cosines, views) for title, of_loss in seen.items()},
         fitted=0 if trust is None else len(fitted),
         trust=trust,
         found=None if trust is None else _expected(seen["latent classes"]),
@@ -333,14 +328,17 @@ def _latent_classes(
 
 
 def _diagnosed(
-    batches: Sequence[ScoredCandidates], cosines: Float[Tensor, " candidates"]
+    batches: Sequence[ScoredCandidates], cosines: Float[Tensor, " candidates"], views: int
 ) -> LossDiagnosis:
     """What one loss would do with batches whose candidates have these cosines."""
+    diagnosis = diagnose(batches)
+    if views == 1:  # a row is its own positive, which says nothing of alpha
+        diagnosis = replace(diagnosis, label_free=None)
     weights = [candidate_weights(scored) for scored in batches]
     bins = ((cosines.double() + 1) / 2 * _BINS).long().clamp(0, _BINS - 1)
     sums = bins.bincount(counted(batches, weights).double(), minlength=_BINS)
     return LossDiagnosis(
-        diagnosis=diagnose(batches),
+        diagnosis=diagnosis,
         false_share=None if batches[0].false_negative is None else _false_share(batches, weights),
         weight_by_similarity=sums / bins.bincount(minlength=_BINS),
     )
@@ -351,7 +349,7 @@ def _nearest_false(batches: Sequence[ScoredCandidates]) -> float:
     shares = []
     for scored in batches:
         logits = scored.unlabeled.masked_fill(~scored.valid, -torch.inf)
-        count = min(NEAREST, int(scored.valid.sum(dim=1).min()))
+        count = min(_NEAREST, int(scored.valid.sum(dim=1).min()))
         nearest = logits.topk(count, dim=1).indices
         shares.append(scored.truth.gather(1, nearest).double().mean())
     return float(torch.stack(shares).mean())

@@ -18,8 +18,8 @@ NO_TEXT = torch.iinfo(torch.int64).min
 
 _NOT_TEXT = frozenset({"pixel_values", "pixel_values_videos", "input_features", "input_values"})
 _BLOCK_ELEMENTS = 2**22
-_TOKEN_BITS = 32
-"""Bits of a 64-bit word for the token; the others hold its place in the text."""
+_BASE, _OTHER = 0x5851F42D4C957F2D, 0x14057B7EF767814F
+"""Odd numbers without a pattern, so that sums of their small multiples hardly ever meet."""
 
 
 def text_keys(features: Mapping[str, Any], salt: int = 0) -> Int[Tensor, " rows"]:
@@ -29,14 +29,15 @@ def text_keys(features: Mapping[str, Any], salt: int = 0) -> Int[Tensor, " rows"
     """
     if "input_ids" not in features or _NOT_TEXT & features.keys():
         known = next(value for value in features.values() if isinstance(value, Tensor))
-        rows = torch.arange(len(known), device=known.device)
-        return _mixed(rows + _mixed(torch.full_like(rows, salt)))
+        rows = torch.arange(1, len(known) + 1, device=known.device)
+        return rows * _BASE + torch.full_like(rows, salt + 1) * _OTHER
     flat, lengths = token_rows(features)
     rows = torch.repeat_interleave(lengths)
     starts = lengths.cumsum(0) - lengths
-    positions = torch.arange(1, len(flat) + 1, device=flat.device) - starts[rows]
-    hashed = _mixed((positions << _TOKEN_BITS) + flat)
-    return torch.zeros_like(lengths).index_add_(0, rows, hashed)
+    places = torch.arange(len(flat), device=flat.device) - starts[rows]
+    # A polynomial in _BASE whose coefficients are the tokens; products wrap around.
+    powers = flat.new_full((len(flat),), _BASE, dtype=torch.int64).cumprod(0)
+    return torch.zeros_like(lengths).index_add_(0, rows, (flat + 1) * powers[places])
 
 
 def token_rows(features: Mapping[str, Any]) -> tuple[Int[Tensor, " tokens"], Int[Tensor, " rows"]]:
@@ -50,17 +51,6 @@ def token_rows(features: Mapping[str, Any]) -> tuple[Int[Tensor, " tokens"], Int
     mask = features.get("attention_mask")
     counted = torch.ones_like(tokens) != 0 if mask is None else mask != 0
     return tokens[counted], counted.sum(dim=1)
-
-
-def _mixed(numbers: Tensor) -> Tensor:
-    """Spread integers over 64 bits (the finaliser of splitmix64); products wrap around."""
-    mixed = numbers.to(torch.int64, copy=True)
-    for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15), (31, None)):
-        shifted = mixed >> shift
-        mixed ^= shifted.bitwise_and_((1 << (64 - shift)) - 1)  # as if there were no sign
-        if factor is not None:
-            mixed *= factor
-    return mixed
 
 
 def repeats(

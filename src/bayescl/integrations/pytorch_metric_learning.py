@@ -110,11 +110,9 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         alone = indices_tuple is None and ref_labels is labels and ref_emb is embeddings
         views = _two_views(labels) if alone else None
         if views is not None:
-            first, second = views
-            losses = ours(embeddings[first], embeddings[second])
-            rows = torch.arange(len(embeddings), device=embeddings.device)
-            there = torch.cat([rows[first], rows[second]])
-            return self._for_reducer(losses, there, there.roll(len(rows) // 2))
+            losses = ours(*(embeddings[rows] for rows in views))
+            rows = torch.cat(views)
+            return self._for_reducer(losses, rows, rows.roll(len(rows) // 2))
         both: Any = (labels, ref_labels)
         integers = all(side is not None and not side.is_floating_point() for side in both)
         classes = both if self.loss.uses_labels and integers else None
@@ -221,19 +219,14 @@ class _Pairs(NamedTuple):
     """Arguments of the loss: what ``negative`` says of the anchors of pairs, and classes."""
 
 
-def _two_views(labels: Tensor | None) -> tuple[Any, Any] | None:
+def _two_views(labels: Tensor | None) -> tuple[Tensor, Tensor] | None:
     """Places of the first and the second row of each label, if each label has two."""
     if labels is None or labels.ndim != 1 or len(labels) < 4 or len(labels) % 2:
         return None
-    half = len(labels) // 2
-    first, second = slice(0, half), slice(half, None)
-    if torch.equal(labels[first], labels[second]):  # as SelfSupervisedLoss lays them out
-        return (first, second) if len(labels[first].unique()) == half else None
-    ordered, order = labels.sort()
-    pairs = ordered.view(half, 2)
-    if bool((pairs[:, 0] == pairs[:, 1]).all() & (pairs[1:, 0] != pairs[:-1, 0]).all()):
-        return order[::2], order[1::2]
-    return None
+    ordered, order = labels.sort(stable=True)
+    first, second = ordered[::2], ordered[1::2]
+    twice = torch.equal(first, second) and bool((first[1:] != first[:-1]).all())
+    return (order[::2], order[1::2]) if twice else None
 
 
 def _pairs_of_labels(labels: Any, ref_labels: Any, known: bool) -> _Pairs:

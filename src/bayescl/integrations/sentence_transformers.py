@@ -330,8 +330,16 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         own = [parameter.grad for parameter in trained]
         for parameter, gradient in zip(trained, earlier, strict=True):
             parameter.grad = gradient
+
+        def add_scaled(factor: Tensor) -> None:
+            """Add the loss's own gradients, scaled for accumulation and loss scaling."""
+            for parameter, gradient in zip(trained, own, strict=True):
+                if gradient is not None:
+                    before = 0 if parameter.grad is None else parameter.grad
+                    parameter.grad = before + gradient * factor
+
         if value.requires_grad and trained:
-            value.register_hook(partial(_add_scaled, trained, own))
+            value.register_hook(add_scaled)
         return value
 
     def calculate_loss(
@@ -349,16 +357,6 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         """Return the settings for the model card."""
         own = ("mini_batch_size", "mini_batch_num_tokens")
         return {**super().get_config_dict(), **{name: getattr(self, name) for name in own}}
-
-
-def _add_scaled(
-    parameters: Sequence[Tensor], gradients: Sequence[Tensor | None], factor: Tensor
-) -> None:
-    """Add the loss's own gradients, scaled for accumulation and loss scaling."""
-    for parameter, gradient in zip(parameters, gradients, strict=True):
-        if gradient is not None:
-            scaled = gradient * factor
-            parameter.grad = scaled if parameter.grad is None else parameter.grad + scaled
 
 
 def _decoded(features: Features, model: Any) -> list[str]:
@@ -524,25 +522,17 @@ class LossStateCallback(TrainerCallback):  # type: ignore[misc]
         """Write the state of all losses into the checkpoint that was just saved."""
         del control
         if state.is_world_process_zero:
-            self.save(_checkpoint(args, state))
+            path = _state_file(args, state)
+            unfinished = path.with_suffix(".unfinished")
+            torch.save({name: module.state_dict() for name, module in self._stateful()}, unfinished)
+            unfinished.replace(path)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Restore the state when training continues from a checkpoint."""
+        """Restore the state when training continues; nothing in the file is executed."""
         del control
-        if state.global_step > 0:
-            self.load(_checkpoint(args, state))
-
-    def save(self, folder: str | Path) -> None:
-        """Write the state of all losses into a folder."""
-        path = Path(folder) / STATE_FILE
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(".unfinished")
-        torch.save({name: module.state_dict() for name, module in self._stateful()}, unfinished)
-        unfinished.replace(path)
-
-    def load(self, folder: str | Path) -> None:
-        """Read the state of all losses from a folder; nothing in the file is executed."""
-        path = Path(folder) / STATE_FILE
+        if state.global_step == 0:
+            return
+        path = _state_file(args, state)
         if not path.exists():
             raise FileNotFoundError(
                 f"{path} does not exist: was the checkpoint saved with LossStateCallback?"
@@ -561,5 +551,5 @@ class LossStateCallback(TrainerCallback):  # type: ignore[misc]
                         yield f"{name}.memories", module.memories
 
 
-def _checkpoint(args: Any, state: Any) -> Path:
-    return Path(args.output_dir) / f"checkpoint-{state.global_step}"
+def _state_file(args: Any, state: Any) -> Path:
+    return Path(args.output_dir) / f"checkpoint-{state.global_step}" / STATE_FILE
