@@ -24,7 +24,7 @@ _CPU_LOGITS = 2**18  # per chunk, unless that leaves too few anchors for a matri
 _DEVICE_LOGITS = 2**25  # per chunk elsewhere: enough work to fill a GPU
 _WORTH_THREADS = 2**21  # logits from which chunks are divided among threads
 _MOST_WORKERS = 8  # each holds a gradient of all candidates
-_LARGEST_POWER = 60.0  # powers of 2 up to it, and their sums, are far from the ends of float32
+_LARGEST_POWER = 60.0  # powers of 2 up to it need no scaling: float32 ends far from their sums
 
 
 def default_chunk_size(batch: ContrastiveBatch) -> int:
@@ -119,8 +119,8 @@ def _refuse(_upstream: Tensor) -> None:
     )
 
 
+# Of anchors, positives, candidates and temperature; None for what is not wanted.
 Gradients = list[Tensor | None]
-"""Those of anchors, positives, candidates and temperature; None for what is not wanted."""
 
 
 class Run:
@@ -283,8 +283,7 @@ def _quick_row_losses(run: Run, upstream: Tensor | None, *, differentiate: bool)
     scale = temperature.item() if isinstance(temperature, Tensor) else temperature
     logits = _product_over(scale / LOG2_E, rows, rows.T)  # [n, n], as powers of 2
     low, high = (bound.item() * max(powers) for bound in logits.aminmax())
-    # Exponentials are not scaled here. NaN is never in the range.
-    if not (low >= -_LARGEST_POWER and high <= _LARGEST_POWER):
+    if not (low >= -_LARGEST_POWER and high <= _LARGEST_POWER):  # never with NaN
         return None
     whole, flat = slice(0, batch.num_anchors), logits.numpy().reshape(-1)
     excluded, places = batch.excluded(whole), batch.rule.positive_places(whole.stop)
