@@ -47,14 +47,12 @@ bench: $(INSTALLED)
 		pytorch-metric-learning lightly implicit cornac
 	$(BIN)/python benchmarks/loss_speed.py
 	$(BIN)/python benchmarks/loss_memory.py
-	$(BIN)/python benchmarks/distributed_scaling.py
 	$(BIN)/python benchmarks/image_epoch.py
 	$(BIN)/python benchmarks/image_loader.py
 	$(BIN)/python benchmarks/recsys_speed.py
 	$(BIN)/python benchmarks/lightgcn_epoch.py
 	$(BIN)/python benchmarks/recommender_libraries.py
 	$(BIN)/python benchmarks/recsys_scale.py
-	$(BIN)/python benchmarks/recsys_devices.py
 	$(BIN)/python benchmarks/scale_model.py
 	$(BIN)/python docs/quotes.py benchmarks/README.md docs/scale.md
 

@@ -15,11 +15,7 @@ Writes ``benchmarks/results/<name>.json`` and ``.jsonl`` (one line per run).
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Literal
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from intents.training import PAIRS, SCORES, TextSettings, train_questions
 from tuned_comparison import Plan, parser_of, run_plan

@@ -27,24 +27,23 @@ augmentation.
 
 from __future__ import annotations
 
-import argparse
 import json
-import statistics
 import sys
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from functools import cache, partial
-from multiprocessing import get_context
+from functools import cache
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from rich.console import Console
+from harness import RESULTS, options, write_json
+from joblib import Parallel, delayed
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import bayescl
+from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.runs.provenance import provenance
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))
@@ -53,13 +52,14 @@ from sound import SIDE, known, spoken_digits
 BATCH, DIM, CLASSES = 256, 64, 10
 
 
-def _latent(aim: str) -> Callable[[float], bayescl.ContrastiveLoss]:
+Made = Callable[[float], bayescl.ContrastiveLoss]
+
+
+def _latent(aim: str) -> Made:
     return lambda t: bayescl.LatentClassContrastiveLoss(num_classes=CLASSES, temperature=t, aim=aim)
 
 
-def _sigmoid(
-    kind: type[bayescl.SigmoidContrastiveLoss], **options: Any
-) -> Callable[[float], bayescl.ContrastiveLoss]:
+def _sigmoid(kind: type[bayescl.SigmoidContrastiveLoss], **options: Any) -> Made:
     def made(t: float) -> bayescl.ContrastiveLoss:
         bias = nn.Parameter(torch.tensor(-2 / t))
         return kind(temperature=bayescl.LearnableTemperature(t / 2), bias=bias, **options)
@@ -67,7 +67,7 @@ def _sigmoid(
     return made
 
 
-LOSSES: dict[str, tuple[Callable[[float], bayescl.ContrastiveLoss], int]] = {
+LOSSES: dict[str, tuple[Made, int]] = {
     "InfoNCE": (lambda t: bayescl.InfoNCELoss(temperature=t), 0),
     "Bayesian": (lambda t: bayescl.BayesianContrastiveLoss(num_classes=CLASSES, temperature=t), 0),
     **{f"latent classes, {aim}": (_latent(aim), 0) for aim in ("pairs", "both", "classes")},
@@ -81,11 +81,12 @@ LOSSES: dict[str, tuple[Callable[[float], bayescl.ContrastiveLoss], int]] = {
 """How each loss is made at a temperature, and how many labels of each number it knows."""
 
 
-class Pairs:
+class Pairs(NamedTuple):
     """Sounds ``[pairs, 1, mel, time]``, their images ``[pairs, 1, 8, 8]`` and their numbers."""
 
-    def __init__(self, sounds: Tensor, images: Tensor, numbers: Tensor) -> None:
-        self.sounds, self.images, self.numbers = sounds, images, numbers
+    sounds: Tensor
+    images: Tensor
+    numbers: Tensor
 
 
 recordings = cache(spoken_digits)
@@ -119,7 +120,8 @@ def tower(coordinates: int) -> nn.Sequential:
 
 
 def scores(name: str, temperature: float, epochs: int, seed: int) -> dict[str, float]:
-    """Train two towers with a loss and score them."""
+    """Train two towers with a loss on one thread, and score them."""
+    torch.set_num_threads(1)
     made, per_class = LOSSES[name]
     loss = made(temperature)
     data, unseen = paired(seed)
@@ -150,7 +152,9 @@ def scores(name: str, temperature: float, epochs: int, seed: int) -> dict[str, f
             [F.normalize(towers[0](part.images)), F.normalize(towers[1](part.sounds))]
             for part in (data, unseen)
         )
-    found = {"r_1_seen": _exact(seen), "r_1": _exact(new), "p_10": _same(new, unseen.numbers)}
+    found = {"r_1_seen": _nearest(seen, 1, torch.arange(len(seen[0])))}
+    found |= {"r_1": _nearest(new, 1, torch.arange(len(new[0])))}
+    found |= {"p_10": _nearest(new, 10, unseen.numbers)}
     means = torch.stack([seen[1][data.numbers == number].mean(0) for number in range(CLASSES)])
     guesses = (new[0] @ F.normalize(means).T).argmax(1)
     found["zero_shot"] = float((guesses == unseen.numbers).float().mean())
@@ -159,66 +163,28 @@ def scores(name: str, temperature: float, epochs: int, seed: int) -> dict[str, f
     return found
 
 
-def _exact(rows: list[Tensor]) -> float:
-    """R@1, the mean of both directions."""
-    similarity, own = rows[0] @ rows[1].T, torch.arange(len(rows[0]))
-    each = [(one.argmax(1) == own).float().mean() for one in (similarity, similarity.T)]
-    return float(sum(each) / 2)
-
-
-def _same(rows: list[Tensor], numbers: Tensor) -> float:
-    """P@10 of the same number, the mean of both directions."""
+def _nearest(rows: list[Tensor], count: int, classes: Tensor) -> float:
+    """Share of the nearest rows of the other side that are of a row's class, both ways."""
     similarity = rows[0] @ rows[1].T
-    nearest = [one.topk(10, dim=1).indices for one in (similarity, similarity.T)]
-    return float(sum((numbers[some] == numbers[:, None]).float().mean() for some in nearest) / 2)
+    nearest = [side.topk(count, dim=1).indices for side in (similarity, similarity.T)]
+    return float(sum((classes[near] == classes[:, None]).float().mean() for near in nearest) / 2)
 
 
-def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """An older result with new records in place of those of the same losses, or after the others.
-
-    Raises:
-        ValueError: if they were made with other settings.
-    """
-    for name in ("seeds", "epochs"):
-        if old[name] != new[name]:
-            raise ValueError(f"{name} must be {old[name]} to add to these results, got {new[name]}")
-    origin = {"command": new["command"], "started": new["started"], "commit": new["commit"]}
-    records = {(one["loss"], one["temperature"]): one for one in old["records"]}
-    for one in new["records"]:
-        records[one["loss"], one["temperature"]] = {**one, "made": origin}
-    return {**old, "records": list(records.values())}
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Train, score and write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=2, help="from 1")
-    parser.add_argument("--temperatures", type=float, nargs="+", default=[0.1])
-    parser.add_argument("--losses", nargs="+", choices=LOSSES, default=list(LOSSES))
-    parser.add_argument("--epochs", type=int, default=100)
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
-    options = parser.parse_args(arguments)
-    origin, console = provenance(), Console()
-    records: list[dict[str, Any]] = []
-    pool = ProcessPoolExecutor(options.seeds, get_context("spawn"), torch.set_num_threads, (1,))
-    for temperature in options.temperatures:
-        for name in options.losses:
-            run = partial(scores, name, temperature, options.epochs)
-            each = list(pool.map(run, range(1, 1 + options.seeds)))
-            record: dict[str, Any] = {"temperature": temperature, "loss": name}
-            for figure in each[0]:
-                values = [one[figure] for one in each]
-                spread = statistics.stdev(values) if len(values) > 1 else 0.0
-                record[figure] = {"mean": statistics.mean(values), "spread": spread}
-            records.append(record)
-            figures = ", ".join(f"{key} {record[key]['mean']:.3f}" for key in each[0])
-            console.print(f"t {temperature:g}, {name}: {figures}", soft_wrap=True)
-    pool.shutdown()
-    content = {"seeds": options.seeds, "epochs": options.epochs, "records": records, **origin}
-    file = options.results / "captions.json"
-    if file.exists():
-        content = merged(json.loads(file.read_text(encoding="utf-8")), content)
-    file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+def main() -> None:
+    """Train, score and write; seeds are from 1."""
+    chosen = options(__doc__, seeds=2, temperatures=[0.1], losses=list(LOSSES), epochs=100)
+    file = RESULTS / "captions.json"
+    old = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"records": []}
+    records = {(record["loss"], record["temperature"]): record for record in old["records"]}
+    parallel = Parallel(chosen.seeds)
+    for temperature, name in product(chosen.temperatures, chosen.losses):
+        seeds = range(1, 1 + chosen.seeds)
+        runs = parallel(delayed(scores)(name, temperature, chosen.epochs, seed) for seed in seeds)
+        figures = {key: mean_and_spread([run[key] for run in runs]) for key in runs[0]}
+        record = {"temperature": temperature, "loss": name, "epochs": chosen.epochs, **figures}
+        records[name, temperature] = {**record, "made": provenance()}
+        print(record, flush=True)
+    write_json(file, {"records": list(records.values())})
 
 
 if __name__ == "__main__":

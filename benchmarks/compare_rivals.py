@@ -6,8 +6,7 @@ Each method of ``benchmarks/rivals/`` is tuned on the validation part with as ma
 the library's losses, and scored beside them on the test part over several seeds. The library's
 losses have the choice in ``results/digits/settings.json``, made with the same number of settings,
 the same seeds and the same criterion; strength of views and learning rate come from there too.
-NNCLR and SwAV need lightly (``pip install lightly``) and are left out without it. Finished runs are
-kept in ``runs/``, and the next call continues from there; ``--methods`` runs only some methods.
+NNCLR and SwAV need lightly and are left out without it. Finished runs are kept in ``runs/``.
 
 Writes ``benchmarks/results/rivals-digits.json`` and ``.jsonl`` (one line per run).
 """
@@ -15,13 +14,10 @@ Writes ``benchmarks/results/rivals-digits.json`` and ``.jsonl`` (one line per ru
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from rivals.training import train_rival
 from tuned_comparison import Plan, parser_of, run_plan

@@ -19,9 +19,7 @@ COMPARISON = "Bayesian by N x N comparison"
 CUBIC_LIMIT = 300
 """Largest batch for the comparison, whose memory is cubic in it: some 70 GB at 1,024."""
 SLOW_LIMIT = 128
-"""Largest batch for pytorch-metric-learning's loss, which takes half a second there and four
-seconds at 256."""
-
+"""Largest batch for pytorch-metric-learning's loss, which takes half a second there."""
 BY_CLASSES = 256
 """The batch at which the latent-class loss is also told other numbers of classes."""
 

@@ -10,10 +10,7 @@ not used.
 
 from __future__ import annotations
 
-import argparse
-import shlex
 import shutil
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import torch
+from harness import options, write_json
 
 from bayescl.diagnostics import calibration, candidate_posterior, diagnose, score_candidates
 from bayescl.estimation import anchor_aucs, label_free_alpha, label_free_bias
@@ -36,13 +34,12 @@ from bayescl_lab.images.probes import extract_features
 from bayescl_lab.paper.simulation.frames import Record, frame
 from bayescl_lab.paper.simulation.model import independent_pair_auc
 from bayescl_lab.paper.simulation.process import Settings, generator, observe
-from bayescl_lab.runs.folder import RunFolder, as_json
+from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.alpha import labelled_alpha, labelled_part
 from bayescl_lab.runs.images.inspection import drawn_batches, inspect_images, scored_batch
 from bayescl_lab.runs.images.run import KIND, ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
-from bayescl_lab.runs.provenance import provenance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -164,7 +161,7 @@ def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
     model, store, seed = run.model, run.parts.train, run.settings.seed
     rows = drawn_batches(store, run.settings.batch_size, SCORED_IMAGES, (), seed)
     batches = [
-        scored_batch(model, store.subset(images), seed, step) for step, images in enumerate(rows)
+        scored_batch(model, store.subset(images), seed, step)[0] for step, images in enumerate(rows)
     ]
     found = diagnose(batches)
     if found.measured is None or found.measured_tau_plus is None or found.by_weight is None:
@@ -253,13 +250,9 @@ def estimation_figure(process: pl.DataFrame, digits: pl.DataFrame) -> Figure:
     return figure
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Run both studies and write their files."""
-    parser = argparse.ArgumentParser(description="Studies of alpha's estimates.")
-    parser.add_argument("--out", type=Path, default=Path("results/estimation"))
-    out: Path = parser.parse_args(arguments).out
-    command = shlex.join(["python", "benchmarks/estimation_study.py", *sys.argv[1:]])
-    origin = {**provenance(), "command": command}
+    out: Path = options(__doc__, out=Path("results/estimation")).out
     diagnostics = out.parent / "diagnostics"
     for folder in (out, diagnostics):
         folder.mkdir(parents=True, exist_ok=True)
@@ -273,7 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, table in (("process", process), ("digits", epochs), ("digits-probes", probes)):
         write_atomically(out / f"{name}.csv", table.write_csv())
     save_figure(estimation_figure(process, epochs), out / "estimation.png")
-    write_atomically(out / "study.json", as_json({"settings": BASE.as_config(), **origin}))
+    write_json(out / "study.json", {"settings": BASE.as_config()})
 
 
 if __name__ == "__main__":

@@ -19,16 +19,12 @@ spreads over seeds.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, fields
 from itertools import product
-from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -42,15 +38,13 @@ from evidence_methods import (
     own_classifier,
 )
 from evidence_sets import CLASSES, SETS, DataSet, data_set
-from rich.console import Console
+from harness import RESULTS, Journal, options, write_json
+from joblib import Parallel, delayed
 from sound import known
 from torch import Tensor, nn
 
-from bayescl_lab._files import write_atomically
 from bayescl_lab.compare.summary import mean_and_spread
-from bayescl_lab.runs.provenance import provenance
 
-RESULTS = Path(__file__).parent / "results"
 LABELS = (1, 5, 20)
 ALL = 10**6
 """Labels of each class when all are known."""
@@ -88,10 +82,9 @@ SHORT = {
     *((TITLES["latent"], labels) for labels in ("0", "5")),
     (TITLES["attracting_oracle"], "all"),
 }
-"""Methods and labels of the shortest table."""
+"""Methods and labels of the shortest table, which has the sets IN_SHORT."""
 
 IN_SHORT = ("digits", "words", "questions")
-"""Its sets."""
 
 JUDGED = tuple(TITLES[name] for name in ("info_nce", "spreading", *RIVALS, "latent"))
 """Methods whose labels a classifier uses, too."""
@@ -103,34 +96,20 @@ MARKS = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 @dataclass(frozen=True)
 class Case:
-    """One run.
+    """One run."""
 
-    Attributes:
-        data: one of :data:`~evidence_sets.SETS`.
-        method: a key of :data:`GRIDS`.
-        values: its hyper-parameters.
-        labels: of each class that it knows.
-        seed: of weights, views, order and which labels are known.
-        evaluate_on: "validation" or "test".
-        head: whether there is a projection head.
-    """
-
-    data: str
-    method: str
-    values: dict[str, Any] = field(default_factory=dict)
-    labels: int = 0
-    seed: int = 0
-    evaluate_on: str = "test"
-    head: bool = True
-
-    @property
-    def key(self) -> str:
-        """The same for the same run."""
-        return json.dumps(asdict(self), sort_keys=True)
+    data: str  # one of evidence_sets.SETS
+    method: str  # a key of GRIDS
+    values: dict[str, Any] = field(default_factory=dict)  # its hyper-parameters
+    labels: int = 0  # of each class that it knows
+    seed: int = 0  # of weights, views, order and which labels are known
+    evaluate_on: str = "test"  # or "validation"
+    head: bool = True  # whether there is a projection head
 
 
 def run(case: Case) -> dict[str, Any]:
-    """Train, judge and return the record of a case."""
+    """Train on one thread, judge and return the record of a case."""
+    torch.set_num_threads(1)
     start = time.perf_counter()
     data = data_set(case.data, case.evaluate_on)
     torch.manual_seed(case.seed)
@@ -139,13 +118,8 @@ def run(case: Case) -> dict[str, Any]:
     labels = known(data.labels, case.labels, case.seed)
     with torch.no_grad():
         length = encoder.eval()(data.plain(torch.arange(2))).shape[1]
-    loss = method(
-        case.method,
-        case.values,
-        classes=CLASSES[case.data],
-        features=length,
-        pairs=data.pairs,
-    )
+    about = {"classes": CLASSES[case.data], "features": length, "pairs": data.pairs}
+    loss = method(case.method, case.values, **about)
     traces, seconds = _train(data, encoder, head, loss, labels)
     encoder.eval()
     features, unseen = data.features(encoder)
@@ -276,27 +250,14 @@ def harm(data: str) -> Iterator[Case]:
                 yield Case(data, "latent", values, 0, seed, "validation", head)
 
 
-class Records:
-    """Finished runs in a file, by their case."""
+def run_of(line: dict[str, Any]) -> dict[str, Any]:
+    """What says which run a line of the journal is of: its case."""
+    return {field.name: line[field.name] for field in fields(Case)}
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        self.by_key = {}
-        for line in lines:
-            record = json.loads(line)
-            names = Case.__dataclass_fields__
-            self.by_key[Case(**{name: record[name] for name in names}).key] = record
 
-    def add(self, case: Case, record: dict[str, Any]) -> None:
-        """Keep a finished run."""
-        self.by_key[case.key] = record
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
-
-    def of(self, cases: Iterator[Case]) -> list[dict[str, Any]]:
-        """The records of those cases that are finished."""
-        return [self.by_key[case.key] for case in cases if case.key in self.by_key]
+def finished(records: Journal, cases: Iterable[Case]) -> list[dict[str, Any]]:
+    """The records of those cases that are finished."""
+    return [records[asdict(case)] for case in cases if asdict(case) in records]
 
 
 def value_of(record: dict[str, Any]) -> float:
@@ -305,7 +266,7 @@ def value_of(record: dict[str, Any]) -> float:
     return statistics.mean([*record["scores"].values(), own])
 
 
-def choice(data: str, records: Records) -> dict[str, dict[str, Any]]:
+def choice(data: str, records: Journal) -> dict[str, dict[str, Any]]:
     """The best setting of every method."""
     data = CHOSEN_ON.get(data, data)
     if data in CHOSEN_BY_HARM:
@@ -313,7 +274,7 @@ def choice(data: str, records: Records) -> dict[str, dict[str, Any]]:
     else:
         tried = [case for case in tuning(data) if case.method != "latent" or case.labels]
     values: dict[str, dict[str, list[float]]] = {}
-    for record in records.of(iter(tried)):
+    for record in finished(records, tried):
         settings = values.setdefault(record["method"], {})
         settings.setdefault(json.dumps(record["values"]), []).append(value_of(record))
     best = {
@@ -325,23 +286,17 @@ def choice(data: str, records: Records) -> dict[str, dict[str, Any]]:
     return best
 
 
-def summary(records: Records) -> dict[str, Any]:
+def summary(records: Journal) -> dict[str, Any]:
     """Means and spreads over seeds, in percent and percentage points."""
     chosen = {data: choice(data, records) for data in COMPARED}
-    finished = {
-        data
-        for data, values in chosen.items()
-        if len(values) == len(GRIDS) or (data in CHOSEN_BY_HARM and values)
-    }
-    runs = {
-        data: of_data
-        for data in COMPARED
-        if data in finished
-        and (of_data := records.of(comparison(data, chosen[data])))
-        and {"info_nce", "attracting_oracle"} <= {record["method"] for record in of_data}
-    }
+    runs = {}
+    for data, values in chosen.items():
+        if len(values) == len(GRIDS) or (data in CHOSEN_BY_HARM and values):
+            of_data = finished(records, comparison(data, values))
+            if {"info_nce", "attracting_oracle"} <= {record["method"] for record in of_data}:
+                runs[data] = of_data
     compared = {data: compared_rows(of_data) for data, of_data in runs.items()}
-    harms = {data: rows for data in SETS if (rows := harm_rows(records.of(harm(data))))}
+    harms = {data: rows for data in SETS if (rows := harm_rows(finished(records, harm(data))))}
     return {
         "choice": chosen,
         "comparison": compared,
@@ -366,7 +321,7 @@ def summary(records: Records) -> dict[str, Any]:
         ],
         "trust": trust_rows(records),
         "measured": measured_rows(runs),
-        "runs": len(records.by_key),
+        "runs": len(records.lines),
     }
 
 
@@ -467,13 +422,13 @@ def harm_rows(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def trust_rows(records: Records) -> list[dict[str, Any]]:
+def trust_rows(records: Journal) -> list[dict[str, Any]]:
     """How often pairs were right where trust was high, over all runs that a loss steered alone."""
     rows = []
     for data in SETS:
         marks = [
             (trace["trust"], trace["precision"])
-            for record in records.by_key.values()
+            for record in records.lines.values()
             if record["data"] == data and record["method"] == "latent" and not record["labels"]
             for trace in record["traces"]
             if trace["precision"] is not None
@@ -524,39 +479,27 @@ def _gain(runs: list[dict[str, Any]], baseline: list[dict[str, Any]], score: str
     return mean_and_spread([100 * (run["scores"][score] - by_seed[run["seed"]]) for run in both])
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main() -> None:
     """Train what is missing, then summarise."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--parts", nargs="+", choices=("tune", "compare", "harm"), default=None)
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args(arguments)
-    parts = options.parts or ("tune", "compare", "harm")
-    records, console = Records(options.results / "evidence.jsonl"), Console()
-    pool = ProcessPoolExecutor(options.workers, get_context("spawn"), torch.set_num_threads, (1,))
-    for part, data in product(parts, options.sets):
-        if part != "harm" and data not in COMPARED:
-            continue
+    chosen = options(__doc__, parts=["tune", "compare", "harm"], sets=list(SETS), workers=1)
+    records = Journal(RESULTS / "evidence.jsonl", run_of)
+    parallel = Parallel(chosen.workers, return_as="generator_unordered")
+    for part, data in product(chosen.parts, chosen.sets):
         if part == "harm":
             cases = harm(data)
+        elif data not in COMPARED:
+            continue
         elif part == "tune":
             cases = tuning(CHOSEN_ON.get(data, data))
         else:
             cases = comparison(data, choice(data, records))
-        missing = {pool.submit(run, c): c for c in cases if c.key not in records.by_key}
-        for finished in as_completed(missing):
-            case = missing[finished]
-            records.add(case, finished.result())
-            said = records.by_key[case.key]
-            figures = ", ".join(f"{k} {100 * v:.1f}" for k, v in said["scores"].items())
-            trace = said["traces"][-1] if said["traces"] else ""
-            console.print(
-                f"{case.key}: {figures}; {trace}; {said['seconds']:.0f} s", soft_wrap=True
-            )
-    pool.shutdown()
-    content = summary(records) | provenance()
-    write_atomically(options.results / "evidence.json", json.dumps(content, indent=2) + "\n")
+        missing = [case for case in cases if asdict(case) not in records]
+        for record in parallel(delayed(run)(case) for case in missing):
+            records.add(record)
+            figures = ", ".join(f"{k} {100 * v:.1f}" for k, v in record["scores"].items())
+            trace = record["traces"][-1] if record["traces"] else ""
+            print(f"{run_of(record)}: {figures}; {trace}; {record['seconds']:.0f} s", flush=True)
+    write_json(RESULTS / "evidence.json", summary(records))
 
 
 if __name__ == "__main__":

@@ -24,26 +24,16 @@ SURE = 0.95
 
 @dataclass(frozen=True)
 class Step:
-    """What a method sees of a step.
+    """What a method sees of a step."""
 
-    Attributes:
-        features: of both views, before the projection head.
-        embeddings: of both views, after it.
-        labels: of the rows, -1 for unknown.
-        classes: true labels, for oracles.
-        labelled: features and embeddings of two views of labelled rows, and their labels; None
-            without labels.
-        plain: the features of the rows without augmentation, made when called.
-        done: share of training that is over.
-    """
-
-    features: tuple[Tensor, Tensor]
-    embeddings: tuple[Tensor, Tensor]
-    labels: Tensor
-    classes: Tensor
+    features: tuple[Tensor, Tensor]  # of both views, before the projection head
+    embeddings: tuple[Tensor, Tensor]  # of both views, after it
+    labels: Tensor  # of the rows, -1 for unknown
+    classes: Tensor  # true labels, for oracles
     labelled: tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor], Tensor] | None
-    plain: Callable[[], Tensor]
-    done: float
+    """Features and embeddings of two views of labelled rows, and their labels."""
+    plain: Callable[[], Tensor]  # makes the features of the rows without augmentation
+    done: float  # share of training that is over
 
 
 class LibraryLoss(nn.Module):
@@ -148,14 +138,9 @@ TITLES = {
 def method(
     name: str, values: Mapping[str, Any], *, classes: int, features: int, pairs: bool
 ) -> nn.Module:
-    """Make a method.
+    """Make a method of :data:`TITLES`, but "spreading", which needs no training.
 
-    Args:
-        name: a key of :data:`TITLES`, but "spreading", which needs no training.
-        values: its hyper-parameters; ``num_classes`` of a loss is ``classes`` unless given.
-        classes: the number of classes.
-        features: length of a feature.
-        pairs: whether views are an anchor and its partner.
+    ``values`` are its hyper-parameters; ``num_classes`` of a loss is ``classes`` by default.
     """
     if name in ("cross_entropy", "pseudo"):
         return WithClassifier(**values, features=features, classes=classes, pseudo=name == "pseudo")

@@ -48,33 +48,19 @@ _CIFAR = {"validation": 4000, "test": 5000}
 
 @dataclass(frozen=True)
 class DataSet:
-    """One set, ready for training.
+    """One set, ready for training."""
 
-    Attributes:
-        labels: of training rows.
-        views: two views of some rows; called with the rows and a generator of words.
-        plain: these rows as they are.
-        network: makes an encoder, and the projection head that training adds to it.
-        features: features of training rows and of rows to evaluate on.
-        evaluated: labels of the latter.
-        epochs: passes over the training rows.
-        batch_size: rows of a step.
-        learning_rate: of Adam; it follows a cosine down to 0.
-        pairs: whether the two views are an anchor and its partner rather than two views.
-        scores: names of the scores, beside ``own``.
-    """
-
-    labels: Tensor
-    views: Callable[[Tensor], tuple[object, object]]
-    plain: Callable[[Tensor], object]
-    network: Callable[[], tuple[nn.Module, nn.Module]]
-    features: Callable[[nn.Module], tuple[Tensor, Tensor]]
-    evaluated: Tensor
+    labels: Tensor  # of training rows
+    views: Callable[[Tensor], tuple[object, object]]  # two views of some rows
+    plain: Callable[[Tensor], object]  # these rows as they are
+    network: Callable[[], tuple[nn.Module, nn.Module]]  # an encoder, and a head for training
+    features: Callable[[nn.Module], tuple[Tensor, Tensor]]  # of training and of other rows
+    evaluated: Tensor  # labels of the latter
     epochs: int
     batch_size: int = 256
-    learning_rate: float = 1e-3
-    pairs: bool = False
-    scores: tuple[str, ...] = PROBES
+    learning_rate: float = 1e-3  # of Adam; it follows a cosine down to 0
+    pairs: bool = False  # whether the views are an anchor and its partner
+    scores: tuple[str, ...] = PROBES  # beside ``own``
 
     def judged(self, features: Tensor, evaluated: Tensor) -> dict[str, float]:
         """Every score of :attr:`scores`, in [0, 1]."""

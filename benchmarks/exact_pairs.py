@@ -9,17 +9,15 @@ pairs, R@1 is the share of anchors whose nearest candidate is their own partner;
 the shares of the nearest 10 and 40 that are of the anchor's class.
 
 With ``--adapters`` the same towers are trained through the losses of open_clip and
-sentence-transformers and through those of :mod:`bayescl.integrations` that replace them, as those
-libraries call them: with a dictionary of features and a logit scale, and with columns of texts.
+sentence-transformers and through ours in their place, as those libraries call them: with a
+dictionary of features and a logit scale, and with columns of texts.
 
 Writes ``benchmarks/results/exact-pairs.json``; each of the two commands leaves the other's figures.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import statistics
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
@@ -27,12 +25,12 @@ from itertools import product
 from typing import Any
 
 import torch
-from harness import RESULTS
-from rich.console import Console
+from harness import RESULTS, options, write_json
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import bayescl
+from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.runs.provenance import provenance
 
 CLASSES, STEPS, BATCH, UNSEEN = 20, 400, 256, 1000
@@ -41,14 +39,10 @@ OWN, WIDTH = 16, 64
 
 Pairs = tuple[Tensor, Tensor, Tensor]
 
+_LATENT = partial(bayescl.LatentClassContrastiveLoss, num_classes=CLASSES)
 LOSSES: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
     "InfoNCE": bayescl.InfoNCELoss,
-    **{
-        f"latent classes, {aim}": partial(
-            bayescl.LatentClassContrastiveLoss, num_classes=CLASSES, aim=aim
-        )
-        for aim in ("pairs", "both", "classes")
-    },
+    **{f"latent classes, {aim}": partial(_LATENT, aim=aim) for aim in ("pairs", "both", "classes")},
     "oracle": bayescl.OracleContrastiveLoss,
     "attracting oracle": bayescl.AttractingOracleContrastiveLoss,
 }
@@ -176,48 +170,34 @@ def scores(trial: Any, name: str, temperature: float, seed: int) -> dict[str, fl
         "r_1": float((nearest[:, 0] == torch.arange(UNSEEN)).float().mean()),
         "p_10": float(same[:, :10].mean()),
         "p_40": float(same.mean()),
-        "trust": float(getattr(getattr(loss, "loss", loss), "trust", float("nan"))),
+        "trust": float(getattr(getattr(loss, "loss", loss), "trust", 0.0)),
     }
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Train, score and write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3, help="from 1, at least 2")
-    parser.add_argument("--adapters", action="store_true", help="through other libraries")
-    options = parser.parse_args(arguments)
-    origin: dict[str, Any] = provenance()
-    console = Console()
-    records: list[dict[str, Any]] = []
+def main() -> None:
+    """Train, score and write; seeds are from 1, at least 2."""
+    chosen = options(__doc__, "adapters", seeds=3)
+    installed = {}
     trials = product([("", directly)], (0.05, 0.1, 0.25), LOSSES)
-    if options.adapters:
+    if chosen.adapters:
+        libraries = {"open_clip": through_open_clip, "sentence-transformers": through_texts}
         installed = {name: version(name) for name in ("open_clip_torch", "sentence-transformers")}
-        origin["versions"] |= installed
-        trials = product(
-            [("open_clip", through_open_clip), ("sentence-transformers", through_texts)],
-            (0.05, 0.1),
-            ADAPTED,
-        )
+        trials = product(libraries.items(), (0.05, 0.1), ADAPTED)
+    records: list[dict[str, Any]] = []
     for (library, trial), temperature, name in trials:
-        seeds = range(1, options.seeds + 1)
-        runs = [scores(trial, name, temperature, seed) for seed in seeds]
-        record: dict[str, Any] = {"library": library} if library else {}
-        record |= {"temperature": temperature, "loss": name}
-        for figure in ("r_1", "p_10", "p_40"):
-            values = [run[figure] for run in runs]
-            record[figure] = {"mean": statistics.mean(values), "spread": statistics.stdev(values)}
-        if name.startswith("latent"):
-            record["trust"] = statistics.mean(run["trust"] for run in runs)
-        console.print(library, temperature, name, f"R@1 {record['r_1']['mean']:.3f}")
-        records.append(record)
+        runs = [scores(trial, name, temperature, 1 + seed) for seed in range(chosen.seeds)]
+        figures = {key: mean_and_spread([run[key] for run in runs]) for key in runs[0]}
+        about = {"library": library, "temperature": temperature, "loss": name}
+        records.append(about | figures)
+        print(records[-1], flush=True)
     file = RESULTS / "exact-pairs.json"
+    content = {"seeds": chosen.seeds, "records": records}
     earlier = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    content = {"seeds": options.seeds, "records": records, **origin}
-    if options.adapters:
-        content = {**earlier, "adapters": content}
+    if chosen.adapters:
+        content = {**earlier, "adapters": {**content, **provenance(), "libraries": installed}}
     elif "adapters" in earlier:
         content["adapters"] = earlier["adapters"]
-    file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    write_json(file, content)
 
 
 if __name__ == "__main__":

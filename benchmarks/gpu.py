@@ -15,7 +15,6 @@ training and, in Triton's interpreter, the kernels, at sizes too small to measur
 from __future__ import annotations
 
 import argparse
-import contextlib
 import multiprocessing
 import os
 import signal
@@ -24,7 +23,7 @@ import threading
 import time
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
@@ -32,20 +31,18 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 import torch  # noqa: E402
 from gpu_journal import (  # noqa: E402
     BEGUN,
+    DEVICE_LOST,
     NO_TIME,
-    DeviceLostError,
     Journal,
     Run,
     failure,
+    is_measured,
     origin,
     write_page,
 )
-from harness import command_line  # noqa: E402
 
 WHOLE = "the section"
 """The item that stands for a section's own failure."""
-DEVICE_LOST = 3
-"""The exit code of a section's process after which the device needs a new one."""
 SMALLEST = 5.0
 """Seconds below which no section begins."""
 SPARE = 15.0
@@ -91,25 +88,21 @@ def main() -> int:
         section, left = SECTIONS[name], options.seconds - (time.monotonic() - begun)
         if on_cpu and not section.on_cpu:
             continue
-        if name in journal.done:
-            print(f"{name}: done before", flush=True)
-            continue
         if left < SMALLEST:
             journal.record(name, WHOLE, NO_TIME)
         else:
             run_apart(name, journal, section.share * left)
-        seconds = time.monotonic() - begun
-        path = write_page(journal, seconds, command_line())
-        print(f"{name}: {seconds:.0f} s, written to {path.name}", flush=True)
+        path = write_page(journal, time.monotonic() - begun)
+        print(f"{name}: {time.monotonic() - begun:.0f} s, written to {path.name}", flush=True)
     values = [value for items in journal.sections.values() for value in items.values()]
-    return int(any("error" in value for value in values))
+    return int(any("error" in value for value in values if not is_measured(value)))
 
 
 def run_apart(name: str, journal: Journal, seconds: float) -> None:
     """Run one section in a process of its own, again without the item that a process died of."""
     until = time.monotonic() + seconds
     while True:
-        before, left = journal.sections.get(name, {}), max(SMALLEST, until - time.monotonic())
+        before, left = len(journal.sections.get(name, {})), max(SMALLEST, until - time.monotonic())
         code = run_process((name, SECTIONS[name].function, journal.path, left), left + SPARE)
         journal.read()
         items = journal.sections.get(name, {})
@@ -118,7 +111,7 @@ def run_apart(name: str, journal: Journal, seconds: float) -> None:
             journal.record(name, item, NO_TIME)
         elif code not in (0, DEVICE_LOST):
             journal.record(name, item, {"error": f"its process ended with exit code {code}"})
-        if code in (0, None) or len(items) == len(before) or time.monotonic() > until:
+        if code in (0, None) or len(items) == before or time.monotonic() > until:
             return
 
 
@@ -126,40 +119,31 @@ def run_process(section: tuple[str, str, Path, float], seconds: float) -> int | 
     """Exit code of a section's process, or None if it had to be ended."""
     process = multiprocessing.get_context("spawn").Process(target=run_here, args=section)
     process.start()
-    assert process.pid
     try:
         process.join(seconds)
         return process.exitcode
-    finally:  # whatever happens here, nothing goes on there
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+    finally:  # whatever happens here, it does not go on there
         process.kill()
         process.join()
 
 
 def run_here(name: str, function: str, journal_file: Path, seconds: float) -> None:
-    """Run one section in this process, which leads a group of all that it starts."""
-    os.setsid()
+    """Run one section in this process, which ends with the calling one."""
     threading.Thread(target=end_with_caller, daemon=True).start()
     journal = Journal(journal_file)
-    module, _, function = function.partition(".")
+    module, _, function = function.rpartition(".")
     try:
         getattr(import_module(module), function)(Run(journal, name, seconds))
-    except DeviceLostError:
-        sys.exit(DEVICE_LOST)
     except Exception as error:
         journal.record(name, WHOLE, failure(error))
-    else:
-        journal.finish(name)
 
 
-def end_with_caller() -> NoReturn:
-    """Wait for the end of the calling process, then end this one and all that it started."""
+def end_with_caller() -> None:
+    """Wait for the end of the calling process, then end this one."""
     caller = multiprocessing.parent_process()
     assert caller is not None
     caller.join()
-    os.killpg(0, signal.SIGKILL)
-    raise AssertionError
+    os._exit(1)
 
 
 if __name__ == "__main__":

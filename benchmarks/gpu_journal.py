@@ -20,62 +20,50 @@ import polars as pl
 import torch
 
 from bayescl_lab._files import write_atomically
-from bayescl_lab.runs.provenance import git_commit, hardware, versions
+from bayescl_lab.runs.provenance import command_line, git_commit, hardware, versions
 
 NO_TIME = {"left_out": "no time"}
 OUT_OF_MEMORY = {"left_out": "out of memory"}
 BEGUN = {"error": "its process ended"}
-
-
-class DeviceLostError(RuntimeError):
-    """No further kernel can run in this process."""
+DEVICE_LOST = 3
+"""Exit code of a process in which no further kernel can run."""
 
 
 class Journal:
-    """Values by section and item, and the sections that are done, in memory and in a file."""
+    """Values by section and item, in memory and in a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.read()
 
     @classmethod
-    def begin(cls, folder: Path, origin: dict[str, Any], *, anew: bool) -> Journal:
+    def begin(cls, folder: Path, origin: dict[str, Any], *, anew: bool = False) -> Journal:
         """Go on with the newest file of this origin (code, device and size), or start one."""
         files = sorted(folder.glob("????-??-??-gpu.json"))
-        if not anew and files and (journal := cls(files[-1])).origin == origin:
-            for section, items in journal.sections.items():
-                kept = {key: items[key] for key in items if is_measured(items[key])}
-                kept |= {key: items[key] for key in items if items[key] == OUT_OF_MEMORY}
-                if len(kept) < len(items):
-                    journal.done = [name for name in journal.done if name != section]
-                journal.sections[section] = kept
-        else:
-            folder.mkdir(parents=True, exist_ok=True)
-            journal = cls.__new__(cls)
-            journal.path = folder / f"{date.today().isoformat()}-gpu.json"
-            journal.origin, journal.sections, journal.done = origin, {}, []
-        journal._write()
-        return journal
+        kept: dict[str, dict[str, Any]] = {}
+        path = folder / f"{date.today().isoformat()}-gpu.json"
+        if not anew and files and (earlier := cls(files[-1])).origin == origin:
+            path = earlier.path
+            for section, items in earlier.sections.items():
+                kept[section] = {
+                    item: value
+                    for item, value in items.items()
+                    if is_measured(value) or value == OUT_OF_MEMORY
+                }
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"origin": origin, "sections": kept}))
+        return cls(path)
 
     def read(self) -> None:
         """Read the file again, which another process may have continued."""
         body = json.loads(self.path.read_text())
         self.origin: dict[str, Any] = body["origin"]
         self.sections: dict[str, dict[str, Any]] = body["sections"]
-        self.done: list[str] = body["done"]
 
     def record(self, section: str, item: str, value: Any) -> None:
         """Keep an item's value."""
         self.sections.setdefault(section, {})[item] = value
-        self._write()
-
-    def finish(self, section: str) -> None:
-        """Note that a section has no more items."""
-        self.done.append(section)
-        self._write()
-
-    def _write(self) -> None:
-        body = {"origin": self.origin, "sections": self.sections, "done": self.done}
+        body = {"origin": self.origin, "sections": self.sections}
         write_atomically(self.path, json.dumps(body, indent=1) + "\n")
 
 
@@ -93,15 +81,14 @@ class Run:
     seconds: float
     started: float = field(default_factory=time.monotonic)
 
-    @property
-    def quick(self) -> bool:
-        """Whether this is a rehearsal at small sizes."""
-        return bool(self.journal.origin["quick"])
+    def __post_init__(self) -> None:
+        self.quick = bool(self.journal.origin["quick"])
+        self.device = str(self.journal.origin["device"])
 
     @property
-    def device(self) -> str:
-        """The kind of device."""
-        return str(self.journal.origin["device"])
+    def left(self) -> float:
+        """Seconds left."""
+        return self.seconds - (time.monotonic() - self.started)
 
     @property
     def items(self) -> dict[str, Any]:
@@ -110,27 +97,33 @@ class Run:
 
     def measure(self, item: str, function: Callable[[], Any], *, needs: float = 0.0) -> Any:
         """The value of an item: known, or measured now if ``needs`` seconds are left; or None."""
-        if item in self.items:
-            return self.items[item] if is_measured(self.items[item]) else None
-        value: Any = NO_TIME
-        if self.seconds - (time.monotonic() - self.started) >= needs:
-            self.journal.record(self.section, item, BEGUN)
-            try:
-                value = function()
-            except torch.OutOfMemoryError:
-                value = OUT_OF_MEMORY
-            except Exception as error:
-                value = failure(error)
-            if self.device == "cuda":
-                try:
-                    torch.cuda.synchronize()
-                    torch.cuda.empty_cache()
-                except Exception as error:
-                    lost = failure(error) if is_measured(value) else value
-                    self.journal.record(self.section, item, lost)
-                    raise DeviceLostError from error
-        self.journal.record(self.section, item, value)
+        if item not in self.items:
+            value: Any = NO_TIME
+            if self.left >= needs:
+                self.journal.record(self.section, item, BEGUN)
+                value = self._measured(function)
+                if self.device == "cuda":
+                    self._settle(item, value)
+            self.journal.record(self.section, item, value)
+        value = self.items[item]
         return value if is_measured(value) else None
+
+    def _measured(self, function: Callable[[], Any]) -> Any:
+        try:
+            return function()
+        except torch.OutOfMemoryError:
+            return OUT_OF_MEMORY
+        except Exception as error:
+            return failure(error)
+
+    def _settle(self, item: str, value: Any) -> None:
+        """Wait for the device; if it fails, end this process, as no kernel runs in it any more."""
+        try:
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+        except Exception as error:
+            self.journal.record(self.section, item, failure(error) if is_measured(value) else value)
+            raise SystemExit(DEVICE_LOST) from error
 
 
 def failure(error: Exception) -> dict[str, str]:
@@ -163,9 +156,9 @@ def origin(device: str, *, quick: bool) -> dict[str, Any]:
     }
 
 
-def write_page(journal: Journal, seconds: float, command: str) -> Path:
+def write_page(journal: Journal, seconds: float) -> Path:
     """Write a page of what there is so far beside the journal, and return its path."""
-    lines = ["# GPU benchmark", "", f"`{command}`, {seconds:.0f} s in the last call", ""]
+    lines = ["# GPU benchmark", "", f"`{command_line()}`, {seconds:.0f} s in the last call", ""]
     lines += [json.dumps(journal.origin), ""]
     if journal.origin["quick"]:
         lines += ["A rehearsal at small sizes: the figures measure nothing.", ""]

@@ -1,14 +1,18 @@
-"""Side-by-side timing: every round runs each method once, so that drift affects all equally."""
+"""What benchmarks share: side-by-side timing, the command line, results and journals.
+
+Every round of a timing runs each method once, so that drift affects all equally.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
-import shlex
+import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date
@@ -16,9 +20,15 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab.runs.provenance import git_commit, hardware, versions
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from bayescl_lab._files import write_atomically
+from bayescl_lab.runs.provenance import provenance
 
 RESULTS = Path(__file__).parent / "results"
+Row = dict[str, Any]
 
 
 @dataclass
@@ -67,8 +77,7 @@ def time_side_by_side(
 def keep_freed_memory() -> None:
     """Bring the C library to keep freed blocks, as it does in a process that trains a network.
 
-    It gives blocks back to the system that are larger than any that was freed before; then every
-    step pays for fresh pages, one method more than the other.
+    Otherwise every step pays for fresh pages, one method more than the other.
     """
     block = bytearray(2**25 - 2**16)
     del block
@@ -85,20 +94,98 @@ def apart(run: Callable[..., Any], *values: Any) -> Any:
         return pool.submit(run, *values).result()
 
 
-def command_line() -> str:
-    """The command that is running, as a page shows it."""
-    return shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+def usage(whose: int = resource.RUSAGE_SELF) -> tuple[float, float]:
+    """CPU seconds of this process and its threads, or of its ended children; and peak MiB."""
+    used = resource.getrusage(whose)
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / unit
 
 
-def write_result(name: str, command: str, body: dict[str, object]) -> Path:
-    """Write a dated result file with what produced it, and return its path."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{date.today().isoformat()}-{name}.json"
-    head = {
-        "command": command,
-        "commit": git_commit(),
-        "hardware": hardware(),
-        "versions": versions(),
-    }
-    path.write_text(json.dumps(head | body, indent=1) + "\n")
+def options(description: str | None, *switches: str, **defaults: Any) -> argparse.Namespace:
+    """Read the command line: values with defaults, of which a list takes several, and switches.
+
+    Default words in a list are all that there are to choose from.
+    ``threads`` is applied. ``clock`` is the wall's, or with the switch "cpu-time" the processor's.
+    """
+    about = (description or "").partition("\n")[0]
+    how = argparse.ArgumentDefaultsHelpFormatter
+    parser = argparse.ArgumentParser(description=about, formatter_class=how)
+    for name, default in defaults.items():
+        word, many = f"--{name.replace('_', '-')}", isinstance(default, list)
+        kind = type(default[0] if many else default)
+        several: Row = {"nargs": "+", "choices": default if kind is str else None} if many else {}
+        parser.add_argument(word, type=kind, default=default, **several)
+    for name in switches:
+        parser.add_argument(f"--{name}", action="store_true")
+    chosen = parser.parse_args()
+    if "threads" in defaults:
+        torch.set_num_threads(chosen.threads)
+    on_processor = vars(chosen).get("cpu_time", False)
+    chosen.clock = time.process_time if on_processor else time.perf_counter
+    chosen.clock_name = "CPU time" if on_processor else "wall time"
+    return chosen
+
+
+def publish(name: str, rows: Sequence[Row], *, write: bool = True, **body: Any) -> Path | None:
+    """Print the rows of a result as a table, and write a dated file of it."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    plain = {key: value for key, value in body.items() if not isinstance(value, (dict, list))}
+    table = Table(*columns, title=", ".join(f"{key} {value}" for key, value in plain.items()))
+    for row in rows:
+        table.add_row(*(_shown(row.get(column, "")) for column in columns))
+    console = Console()
+    console.print(table)
+    if not write:
+        return None
+    path = write_result(name, {**body, "measurements": list(rows)})
+    console.print(f"written to {path}")
     return path
+
+
+def _shown(value: Any) -> str:
+    value = value["mean"] if isinstance(value, dict) and "mean" in value else value
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def write_result(name: str, body: Row) -> Path:
+    """Write a dated result file with what produced it, and return its path."""
+    return write_json(RESULTS / f"{date.today().isoformat()}-{name}.json", body)
+
+
+def write_json(path: Path, body: Row) -> Path:
+    """Write a result file with what produced it, and return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, json.dumps(provenance() | body, indent=1) + "\n")
+    return path
+
+
+class Journal:
+    """Finished runs in a file, a line each, so that a script goes on where it stopped.
+
+    ``key`` says which run a line is of.
+    """
+
+    def __init__(self, path: Path, key: Callable[[Any], Any]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        self.path, self._key = path, key
+        lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        self.lines = {_text(key(line)): line for line in lines}
+
+    def __contains__(self, key: Any) -> bool:
+        """Whether a run is finished."""
+        return _text(key) in self.lines
+
+    def __getitem__(self, key: Any) -> Any:
+        """The line of a run."""
+        return self.lines[_text(key)]
+
+    def add(self, line: Any) -> None:
+        """Keep a finished run."""
+        self.lines[_text(self._key(line))] = line
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def _text(key: Any) -> str:
+    return json.dumps(key, sort_keys=True)

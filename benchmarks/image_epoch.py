@@ -9,19 +9,14 @@ seconds per step, the ratio within each round, and the resulting seconds per epo
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
 from gpu_journal import Run, times
-from harness import command_line, median_ratio, time_side_by_side, write_result
+from harness import median_ratio, options, time_side_by_side, write_result
 
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.store import ImageStore
@@ -34,8 +29,7 @@ LOSSES = {
     "Bayesian": LossSettings("bayesian", {"tau_plus": 0.1, "alpha": 0.9, "beta": 0.9}),
     "latent classes": LossSettings("latent", {"tau_plus": 0.1}),
 }
-EPOCH = 50_000
-"""Images of CIFAR-10's training part."""
+EPOCH = 50_000  # images of CIFAR-10's training part
 
 
 def training_step(images: int, side: int, **settings: Any) -> Callable[[], None]:
@@ -104,37 +98,35 @@ def measure_training(run: Run) -> None:
         run.measure(f"{encoder}, {loss}", partial(measured, encoder, loss))
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main() -> None:
     """Measure and write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--encoder", default="resnet18")
-    parser.add_argument("--batch-size", type=int, default=256)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    options = vars(parser.parse_args(arguments))
-    torch.set_num_threads(options["threads"])
-    batch = options["batch_size"]
-    shared = {name: options[name] for name in ("encoder", "batch_size", "device")}
+    chosen = options(
+        __doc__,
+        encoder="resnet18",
+        batch_size=256,
+        rounds=5,
+        threads=torch.get_num_threads(),
+        device="cpu",
+    )
+    shared = {name: getattr(chosen, name) for name in ("encoder", "batch_size", "device")}
     methods = {
-        name: training_step(4 * batch, 32, loss=loss, **shared) for name, loss in LOSSES.items()
+        name: training_step(4 * chosen.batch_size, 32, loss=loss, **shared)
+        for name, loss in LOSSES.items()
     }
-    measured = time_side_by_side(methods, rounds=options["rounds"], warmup=1)
-    steps = EPOCH // batch
+    measured = time_side_by_side(methods, rounds=chosen.rounds, warmup=1)
     losses = {
         name: {
-            "seconds_per_step": each.median,
-            "quartiles": each.quartiles,
-            "seconds_per_epoch": each.median * steps,
+            "seconds_per_step": times.median,
+            "quartiles": times.quartiles,
+            "seconds_per_epoch": times.median * (EPOCH // chosen.batch_size),
+            "ratio_to_info_nce": median_ratio(times, measured["InfoNCE"]),
         }
-        for name, each in measured.items()
+        for name, times in measured.items()
     }
-    body = {**options, "losses": losses, "seconds_per_epoch_are": f"{steps} times the median step"}
-    for key, name in (("bayesian", "Bayesian"), ("latent", "latent classes")):
-        body[f"{key}_over_info_nce"] = median_ratio(measured[name], measured["InfoNCE"])
-    for name, figures in losses.items():
-        print(name, figures)
-    print(f"written to {write_result('image-epoch', command_line(), body).name}")
+    ratio = losses["Bayesian"]["ratio_to_info_nce"]
+    body = {**shared, "threads": chosen.threads, "rounds": chosen.rounds, "losses": losses}
+    path = write_result("image-epoch", body | {"bayesian_over_info_nce": ratio})
+    print(f"{losses}\nwritten to {path}")
 
 
 if __name__ == "__main__":

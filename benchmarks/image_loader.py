@@ -7,30 +7,24 @@ folder. Both programs yield batches of 256 in random order, each image decoded a
 224 by Pillow's bicubic filter, as uint8: bayescl's ``stream`` loader, and ``ImageFolder`` with a
 ``DataLoader`` with the same number of persistent workers and default prefetching. They take turns
 for two epochs, each time in a new process; one byte of every memory page of a batch is read. The
-time to the first batch includes all setup: ours reads all headers and measures mean and deviation.
-Images per second are those of the second epoch. Writes a dated JSON file to ``benchmarks/results``.
+time to the first batch includes all setup. Images per second are those of the second epoch.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import resource
-import shlex
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from harness import write_result
+from harness import apart, options, publish, usage
 from PIL import Image
 from rich.console import Console
 from torch.utils.data import DataLoader
@@ -49,7 +43,7 @@ SCALES = {4: 30, 16: 20, 64: 20, 256: 10}
 PATTERNS = 50
 """Noises of each scale that are drawn; an image shifts and adds one of each."""
 TRANSFORM = Compose([Resize(SIZE, InterpolationMode.BICUBIC), CenterCrop(SIZE), PILToTensor()])
-GIB, PAGE = 2**30, 2**12
+PAGE = 2**12
 
 
 def write_images(folder: Path, count: int) -> None:
@@ -110,16 +104,15 @@ def two_epochs(program: str, folder: Path, workers: int) -> dict[str, float]:
             count += len(images)
     middle, end = times[len(times) // 2 - 1], time.perf_counter()
     del batches, images  # its workers end, and count as children
-    own, children = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    unit = GIB if sys.platform == "darwin" else GIB / 2**10
+    own, children = map(usage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {
         "first_batch_s": times[0] - start,
         "first_epoch_s": middle - start,
         "second_epoch_s": end - middle,
         "images_per_second": count / 2 / (end - middle),
-        "cpu_s": sum(usage.ru_utime + usage.ru_stime for usage in (own, children)),
-        "peak_gib": own.ru_maxrss / unit,
-        "worker_peak_gib": children.ru_maxrss / unit,
+        "cpu_s": own[0] + children[0],
+        "peak_gib": own[1] / 2**10,
+        "worker_peak_gib": children[1] / 2**10,
     }
 
 
@@ -131,57 +124,46 @@ def same_pixels(folder: Path) -> bool:
 
 
 def main() -> None:
-    """Measure, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--images", type=int, default=IMAGES, help="fewer, to try the script")
-    options = parser.parse_args()
-    console = Console(stderr=True)
+    """Measure, print and write; with fewer ``--images`` only to try the script."""
+    chosen = options(__doc__, workers=2, rounds=3, images=IMAGES)
     measured: dict[str, list[dict[str, float]]] = {name: [] for name in PROGRAMS}
     order = random.Random(0)
     with tempfile.TemporaryDirectory(prefix="image-loader-") as place:
         folder = Path(place)
-        write_images(folder, options.images)
+        write_images(folder, chosen.images)
         kilobytes = [file.stat().st_size / 1000 for file in folder.rglob("*.jpg")]
         equal = same_pixels(folder)
-        for number in range(options.rounds):
+        for number in range(chosen.rounds):
             for name in order.sample(list(PROGRAMS), len(PROGRAMS)):
                 before = os.getloadavg()[0]
-                with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-                    figures = pool.submit(two_epochs, name, folder, options.workers).result()
+                figures = apart(two_epochs, name, folder, chosen.workers)
                 figures["load"] = (before + os.getloadavg()[0]) / 2
                 measured[name].append(figures)
-                console.print(number, name, figures)
-    rows = [
-        {
-            "program": name,
-            **{key: statistics.median(run[key] for run in runs) for key in runs[0]},
-            "rounds": runs,
-        }
-        for name, runs in measured.items()
-    ]
+                Console(stderr=True).print(number, name, figures)
+    rows: list[dict[str, Any]] = []
+    for name, runs in measured.items():
+        medians = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+        rows.append({"program": name} | medians)
     pairs = list(zip(*measured.values(), strict=True))
-    body = {
-        "images": options.images,
-        "image": f"{SIDE} x {SIDE}, JPEG of quality {QUALITY}",
-        "mean_kilobytes": statistics.fmean(kilobytes),
-        "resized_to": SIZE,
-        "batch_size": BATCH,
-        "workers": options.workers,
-        "same_pixels": equal,
-        "cores": usable_cores(),
-        "load_is": "tasks that ran or waited on the machine, this benchmark's among them",
-        "measurements": rows,
-        "stream_over_image_folder": {
+    publish(
+        "image-loader",
+        rows,
+        write=chosen.images == IMAGES,
+        images=chosen.images,
+        image=f"{SIDE} x {SIDE}, JPEG of quality {QUALITY}",
+        mean_kilobytes=statistics.fmean(kilobytes),
+        resized_to=SIZE,
+        batch_size=BATCH,
+        workers=chosen.workers,
+        same_pixels=equal,
+        cores=usable_cores(),
+        load_is="tasks that ran or waited on the machine, this benchmark's among them",
+        rounds=measured,
+        stream_over_image_folder={
             key: statistics.median(ours[key] / theirs[key] for ours, theirs in pairs)
             for key in ("images_per_second", "cpu_s", "first_epoch_s")
         },
-    }
-    console.print(body)
-    if options.images == IMAGES:
-        line = shlex.join(["python", "benchmarks/image_loader.py", *sys.argv[1:]])
-        console.print(f"written to {write_result('image-loader', line, body)}")
+    )
 
 
 if __name__ == "__main__":

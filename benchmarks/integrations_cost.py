@@ -10,12 +10,6 @@ resident memory during one cached step on the embeddings of 8,192 pairs, in a se
 
 from __future__ import annotations
 
-import argparse
-import json
-import shlex
-import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -25,8 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from harness import time_side_by_side, write_result
-from rich.console import Console
+from harness import apart, median_ratio, options, time_side_by_side, write_result
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.losses.merged_forward import embed_columns
 from sentence_transformers.sentence_transformer import losses as theirs
@@ -49,14 +42,8 @@ LOSSES: dict[str, tuple[str, type[bayescl.ContrastiveLoss]]] = {
     "Bayesian": ("Bayesian", bayescl.BayesianContrastiveLoss),
 }
 ALONE, TRAINING = "loss alone", "training step"
-PARTS = ("loss-alone", "training-step", "memory")
-LIBRARIES = (
-    "sentence-transformers",
-    "transformers",
-    "lightly",
-    "pytorch-metric-learning",
-    "open_clip_torch",
-)
+LIBRARIES = ("transformers", "lightly", "pytorch-metric-learning", "open_clip_torch")
+LIBRARIES += ("sentence-transformers",)
 
 
 class Case(NamedTuple):
@@ -108,8 +95,7 @@ def cases(name: str, what: str, batch: int) -> Iterator[Case]:
     rows = [torch.randn(batch, 128, requires_grad=True) for _ in range(2)]
 
     def case(library: str, model: nn.Module, *ways: Callable[[], Tensor]) -> Case:
-        trained = list(rows) if alone else list(model.parameters())
-        return Case(library, batch, *ways, trained)
+        return Case(library, batch, *ways, rows if alone else list(model.parameters()))
 
     bert: Any = Ready() if alone else SmallBert()
     tokens = torch.randint(WORDS, (2, batch, LENGTH))
@@ -117,13 +103,13 @@ def cases(name: str, what: str, batch: int) -> Iterator[Case]:
     for column, embeddings in zip(columns if alone else (), rows, strict=False):
         column["sentence_embedding"] = embeddings
     loss = own(temperature=0.05)
-    for duplicates in ("mask", "keep")[: 1 + alone]:
+    for note, duplicates in (("", "mask"), (', duplicates="keep"', "keep"))[: 1 + alone]:
         ranking = texts.ContrastiveRankingLoss(bert, loss, duplicates=duplicates)
         yield case(
-            "sentence-transformers" + ', duplicates="keep"' * (duplicates == "keep"),
+            f"sentence-transformers{note}",
             bert,
             lambda: loss.in_batch(*embed_columns(bert, columns)),
-            lambda ranking=ranking: ranking(columns),
+            partial(ranking, columns),
         )
     simclr, clip_model = (Ready(), Ready()) if alone else image_networks()
     views = rows if alone else [torch.randn(IMAGES, 3, 32, 32) for _ in range(2)]
@@ -217,8 +203,7 @@ def time_of(case: Case, name: str, what: str, rounds: int) -> dict[str, Any]:
     ways = {"direct": partial(step, case.direct), "adapter": partial(step, case.adapter)}
     measured = time_side_by_side(ways, rounds=rounds, warmup=5, clock=time.process_time)
     direct, adapter = measured["direct"], measured["adapter"]
-    ratios = [a / b for a, b in zip(adapter.seconds, direct.seconds, strict=True)]
-    low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    ratio = median_ratio(adapter, direct)
     return {
         "adapter_of": case.adapter_of,
         "what": what,
@@ -226,20 +211,14 @@ def time_of(case: Case, name: str, what: str, rounds: int) -> dict[str, Any]:
         "batch": case.batch,
         "direct_ms": round(1000 * direct.median, 3),
         "adapter_ms": round(1000 * adapter.median, 3),
-        "ratio": round(middle, 4),
-        "ratio_quartiles": [round(low, 4), round(high, 4)],
-        "added_percent": round(100 * (middle - 1), 2),
+        "added_percent": round(100 * (ratio - 1), 2),
     }
 
 
 def memory_of(name: str) -> dict[str, Any]:
     """The extra megabytes of a cached step, each time in a new process."""
-    command = [sys.executable, __file__, "--child", name]
-    extra = sorted(
-        round(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout), 1)
-        for _ in range(3)
-    )
-    return {"loss": name, "extra_mb": statistics.median(extra), "all_mb": extra}
+    extra = sorted(round(apart(extra_megabytes, name), 1) for _ in range(3))
+    return {"loss": name, "extra_mb": extra[1], "all_mb": extra}
 
 
 def rows_of(part: str) -> Iterator[dict[str, Any]]:
@@ -257,25 +236,13 @@ def rows_of(part: str) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Measure, print and write a file for each part."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument("--child", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.child:
-        sys.stdout.write(json.dumps(extra_megabytes(arguments.child)))
-        return
+    chosen = options(__doc__, parts=["loss-alone", "training-step", "memory"])
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    console = Console()
-    command_line = shlex.join(["python", "benchmarks/integrations_cost.py", *sys.argv[1:]])
     libraries = {name: version(name) for name in LIBRARIES}
-    for part in arguments.parts:
-        measured = []
-        for row in rows_of(part):
-            measured.append(row)
-            console.print(*map(str, row.values()), sep=", ")
-        body = {"threads": 1, "libraries": libraries, "rows": measured}
-        console.print(f"written to {write_result(f'integrations-{part}', command_line, body)}")
+    for part in chosen.parts:
+        body = {"threads": 1, "libraries": libraries, "rows": list(rows_of(part))}
+        print(f"{body}\nwritten to {write_result(f'integrations-{part}', body)}")
 
 
 if __name__ == "__main__":

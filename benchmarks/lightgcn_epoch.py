@@ -5,20 +5,17 @@
 Both train with BPR on random pairs of Gowalla's size (29,858 x 40,981, 810,128 pairs): two layers,
 64 dimensions, batches of 2,048 pairs with one drawn item each, Adam, L2 on the step's own
 embeddings or as weight decay. The published step is rewritten after gusye1234/LightGCN-PyTorch
-(``code/model.py`` and ``code/utils.py``): the graph as a coalesced COO tensor, all layers
-stacked and averaged, gradients by autograd. Its sampling of negatives, done once per epoch, is left
-out; the library's is timed with the step. Steps of the two alternate, and an epoch's time is the
-median step times the number of batches. Writes a dated JSON file to ``benchmarks/results``.
+(``code/model.py`` and ``code/utils.py``). Its sampling of negatives, done once per epoch, is left
+out; the library's is timed with the step. An epoch's time is the median step times the batches.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import torch
-from harness import median_ratio, time_side_by_side
-from recsys import GOWALLA, options, publish, random_interactions
+from harness import median_ratio, options, publish, time_side_by_side
+from recsys import GOWALLA, random_interactions
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -110,10 +107,9 @@ def our_step(train: Interactions) -> Callable[[], None]:
 def main() -> None:
     """Measure, print and write."""
     chosen = options(__doc__, "cpu-time", threads=torch.get_num_threads(), steps=20)
-    clock = time.process_time if chosen.cpu_time else time.perf_counter
     train = random_interactions(*GOWALLA)
     methods = {PUBLISHED: published_step(train), OURS: our_step(train)}
-    measured = time_side_by_side(methods, rounds=chosen.steps, clock=clock)
+    measured = time_side_by_side(methods, rounds=chosen.steps, clock=chosen.clock)
     steps = len(PairBatches(train, BATCH, 0))
     rows = [
         {
@@ -126,13 +122,8 @@ def main() -> None:
         }
         for name, times in measured.items()
     ]
-    publish(
-        "lightgcn-epoch",
-        rows,
-        batches_per_epoch=steps,
-        threads=chosen.threads,
-        clock="CPU time" if chosen.cpu_time else "wall time",
-    )
+    about = {"batches_per_epoch": steps, "threads": chosen.threads, "clock": chosen.clock_name}
+    publish("lightgcn-epoch", rows, **about)
 
 
 if __name__ == "__main__":

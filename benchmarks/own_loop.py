@@ -9,32 +9,43 @@ the script continues where it stopped. Writes ``benchmarks/results/own-loop.json
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial
 from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
 import torch
-from harness import RESULTS
-from made_up_shop import made_up_shop
+from harness import RESULTS, Journal, write_json
 
 from bayescl_lab.compare.summary import mean_and_spread, paired_difference
 from bayescl_lab.ranking.batches import PairOrder
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity
 from bayescl_lab.runs.losses import RankingLoss
-from bayescl_lab.runs.provenance import provenance
 from bayescl_lab.runs.ranking.baselines import ranking_figures
 from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import RankingSettings
 
 METRICS, BASE = ("recall@20", "ndcg@20"), "train_info_nce"
-JOURNAL = RESULTS / "own-loop.jsonl"
+
+
+def made_up_shop(users: int = 3000, items: int = 1500, tastes: int = 8) -> pl.DataFrame:
+    """Customers with latent tastes, products of very unequal popularity; a purchase in a row."""
+    draws = np.random.default_rng(0)
+    people, goods = (draws.normal(size=(number, tastes)) for number in (users, items))
+    taste = 2 * people @ goods.T / tastes**0.5
+    appeal = taste - 0.8 * np.log1p(draws.permutation(items))
+    order = np.argsort(draws.gumbel(size=appeal.shape) + appeal, axis=1)[:, ::-1]
+    bought = np.clip(draws.lognormal(3, 0.7, users), 5, items // 4).astype(int)
+    columns = np.concatenate([row[:count] for row, count in zip(order, bought, strict=True)])
+    return pl.DataFrame({"customer": np.repeat(np.arange(users), bought), "product": columns})
 
 
 def own_loop(
@@ -92,27 +103,24 @@ def main() -> None:
     """Measure and write."""
     seeds = range(int(sys.argv[1]))
     torch.set_num_threads(1)
-    JOURNAL.touch()
-    done = {tuple(key): line for key, line in map(json.loads, JOURNAL.open(encoding="utf-8"))}
+    done = Journal(RESULTS / "own-loop.jsonl", key=itemgetter(0))
     with tempfile.TemporaryDirectory() as folder:
         made_up_shop().write_csv(shop := Path(folder, "shop.csv"))
         measures = {data: methods(RankingData(data)) for data in ("ml-100k", str(shop))}
         every = [(data, method) for data in measures for method in measures[data]]
         for seed, (data, method) in product(seeds, every):
-            if (key := (Path(data).stem, method, seed)) not in done:
-                done[key] = measures[data][method](seed)
-                with JOURNAL.open("a") as file:
-                    file.write(json.dumps([key, done[key]]) + "\n")
+            key = [Path(data).stem, method, seed]
+            if key not in done:
+                done.add([key, measures[data][method](seed)])
     results: dict[str, Any] = {}
-    for place, method in dict.fromkeys(key[:2] for key in done):
+    for place, method in dict.fromkeys(tuple(key[:2]) for key, _ in done.lines.values()):
         entries = results.setdefault(place, {})
-        finished = [n for n in range(99) if {(place, method, n), (place, BASE, n)} <= done.keys()]
-        for name in METRICS if finished else ():
-            ours, base = ([done[place, of, n][name] for n in finished] for of in (method, BASE))
+        seen = [n for n in range(99) if [place, method, n] in done and [place, BASE, n] in done]
+        for name in METRICS if seen else ():
+            ours, base = ([done[place, of, n][1][name] for n in seen] for of in (method, BASE))
             entry = {"seeds": len(ours), "beyond_info_nce": paired_difference(ours, base)}
             entries.setdefault(method, {})[name] = mean_and_spread(ours) | entry
-    content = {"figures": results, **provenance()}
-    (RESULTS / "own-loop.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_json(RESULTS / "own-loop.json", {"figures": results})
 
 
 if __name__ == "__main__":

@@ -12,8 +12,7 @@
   of six settings on a validation part, and ours its defaults.
 
 All have one thread, lightly one worker beside, and programs take turns. CPU seconds include
-workers; other work on the machine changes them little. Writes a dated file to
-``benchmarks/results`` after every part.
+workers. A file is written after every part.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from harness import apart, command_line, write_result
+from harness import apart, options, publish, usage
 from torch import nn
 
 from bayescl_lab.compare.tuning import settings_of
@@ -50,8 +49,8 @@ NEARLY = 0.99  # share of the lower of two best NDCGs that counts as equal to it
 
 def seconds() -> tuple[float, float]:
     """CPU seconds of this process, its threads and its ended workers; and those of the wall."""
-    usage = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(use.ru_utime + use.ru_stime for use in usage), time.perf_counter()
+    own, children = map(usage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own[0] + children[0], time.perf_counter()
 
 
 def since(start: tuple[float, float]) -> Figures:
@@ -123,7 +122,7 @@ def train_ours(folder: str, loss: str, epochs: int, seed: int) -> Figures:
     return figures | {"done": done, "quality": result["probes"]["knn"]}
 
 
-def images(options: argparse.Namespace) -> list[Figures]:
+def images(chosen: argparse.Namespace) -> list[Figures]:
     """A row of each program: images per second, and k-NN after equal CPU seconds."""
     with tempfile.TemporaryDirectory() as place:
         for part, count in IMAGES.items():
@@ -137,9 +136,9 @@ def images(options: argparse.Namespace) -> list[Figures]:
             "bayescl train images --loss latent": (train_ours, place, "latent"),
         }
         for name, program in programs.items():
-            epochs = options.seconds / apart(*program, 1, 0)["cpu_s"]
+            epochs = chosen.seconds / apart(*program, 1, 0)["cpu_s"]
             programs[name] = (*program, max(1, round(epochs)))
-        return in_turn("SimCLR, CIFAR-10 (JPEG)", programs, "images", "k-NN", options.seeds)
+        return in_turn("SimCLR, CIFAR-10 (JPEG)", programs, "images", "k-NN", chosen.seeds)
 
 
 def train_sentences(method: str, seed: int) -> Figures:
@@ -159,10 +158,10 @@ def train_sentences(method: str, seed: int) -> Figures:
     return figures | {"quality": texts.evaluate(model, train_part, test)["map@100"]}
 
 
-def sentences(options: argparse.Namespace) -> list[Figures]:
+def sentences(chosen: argparse.Namespace) -> list[Figures]:
     """A row of each loss in the same trainer: steps per second, and mean average precision."""
     losses = {method: (train_sentences, method) for method in SENTENCES}
-    return in_turn("trainer on Banking77", losses, "steps", "map@100", options.seeds)
+    return in_turn("trainer on Banking77", losses, "steps", "map@100", chosen.seeds)
 
 
 def fit_cornac(
@@ -194,21 +193,21 @@ def fit_cornac(
     return figures | {"quality": float(ndcg)}
 
 
-def recommenders(options: argparse.Namespace) -> list[Figures]:
+def recommenders(chosen: argparse.Namespace) -> list[Figures]:
     """A row of each program: pairs per second, and CPU seconds to an equal NDCG."""
     scores = [fit_cornac(BPR, 80, 0, "validation", tried)["quality"] for tried in TRIED]
-    chosen = TRIED[scores.index(max(scores))]
+    best_bpr = TRIED[scores.index(max(scores))]
     courses: dict[str, list[Figures]] = {name: [] for name in EPOCHS}
     fit_cornac(OURS, 1, 0, "validation", {})  # loads and compiles what every later fit uses
     for name, course in courses.items():
         for count in EPOCHS[name]:
-            runs = [fit_cornac(name, count, seed, "test", chosen) for seed in options.seeds]
+            runs = [fit_cornac(name, count, seed, "test", best_bpr) for seed in chosen.seeds]
             course.append(summary("MovieLens-100k", name, "pairs", "NDCG@20", runs))
     best = {name: max(row["quality"] for row in course) for name, course in courses.items()}
     target = NEARLY * min(best.values())
     return [
         next(row for row in course if row["quality"] >= target)
-        | {"target": target, "best": best[name], "bpr": chosen, "course": course}
+        | {"target": target, "best": best[name], "bpr": best_bpr, "course": course}
         for name, course in courses.items()
     ]
 
@@ -236,19 +235,14 @@ def summary(what: str, program: str, unit: str, measure: str, runs: Sequence[Fig
 
 
 def main() -> None:
-    """Measure, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
-    parser.add_argument("--seconds", type=float, default=120, help="CPU seconds of a run on images")
-    options = parser.parse_args()
+    """Measure, print and write; ``seconds`` are the CPU's of a run on images."""
+    chosen = options(__doc__, parts=list(PARTS), seeds=[0, 1], seconds=120.0)
     names = ("lightly", "sentence-transformers", "transformers", "cornac")
-    body = {**vars(options), "libraries": {name: version(name) for name in names}}
+    libraries = {name: version(name) for name in names}
     rows: list[Figures] = []
-    for part in options.parts:
-        rows += PARTS[part](options)
-        path = write_result("programs", command_line(), {**body, "measurements": rows})
-        print(f"written to {path}", flush=True)
+    for part in chosen.parts:
+        rows += PARTS[part](chosen)
+        publish("programs", rows, libraries=libraries, seeds=chosen.seeds, seconds=chosen.seconds)
 
 
 if __name__ == "__main__":

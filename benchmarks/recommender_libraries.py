@@ -11,8 +11,6 @@ Needs ``implicit`` and ``cornac``, which ``make bench`` installs. Three parts, e
 - EASE on 8,000 items: fitted by both from the same sparse matrix, in float64.
 - the full ranking: the best 20 unseen items of every user from the same two tables of 64
   dimensions, by inner product. The lists are compared, too.
-
-Writes a dated JSON file to ``benchmarks/results`` and prints the same as a table.
 """
 
 from __future__ import annotations
@@ -24,9 +22,9 @@ import numpy as np
 import torch
 from cornac import models
 from cornac.data import Dataset
-from harness import median_ratio, time_side_by_side
+from harness import median_ratio, options, publish, time_side_by_side
 from implicit.cpu.bpr import BayesianPersonalizedRanking
-from recsys import GOWALLA, options, publish, random_interactions, seconds
+from recsys import GOWALLA, random_interactions, seconds
 from scipy.sparse import csr_matrix
 from threadpoolctl import threadpool_limits
 

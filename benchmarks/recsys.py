@@ -1,20 +1,12 @@
-"""What the benchmarks of recommenders share: random interactions, options and tables of results."""
+"""What the benchmarks of recommenders share: random interactions and the fit of a model."""
 
 from __future__ import annotations
 
-import argparse
-import shlex
-import sys
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from harness import Measurement, write_result
+from harness import Measurement
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
 
 from bayescl_lab.ranking.interactions import Interactions
 
@@ -36,9 +28,8 @@ def random_pairs(users: int, items: int, pairs: int, seed: int = 0) -> NDArray[n
 
 def random_interactions(users: int, items: int, pairs: int) -> Interactions:
     """The same as interactions."""
-    return Interactions.from_pairs(
-        *random_pairs(users, items, pairs), user_ids=users, item_ids=items
-    )
+    drawn = random_pairs(users, items, pairs)
+    return Interactions.from_pairs(*drawn, user_ids=users, item_ids=items)
 
 
 def fit(module: Any, batches: object, epochs: int, *callbacks: Any) -> None:
@@ -47,16 +38,11 @@ def fit(module: Any, batches: object, epochs: int, *callbacks: Any) -> None:
 
     from bayescl_lab.runs.loop import quiet_lightning
 
+    quiet = ("enable_checkpointing", "enable_progress_bar", "enable_model_summary", "logger")
+    silent: Any = dict.fromkeys(quiet, False)
     with quiet_lightning():
-        Trainer(
-            accelerator="cpu",
-            max_epochs=epochs,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            callbacks=list(callbacks),
-        ).fit(module, batches)
+        trainer = Trainer(accelerator="cpu", max_epochs=epochs, callbacks=list(callbacks), **silent)
+        trainer.fit(module, batches)
 
 
 def seconds(times: Measurement, **ratio: float) -> dict[str, float]:
@@ -64,31 +50,3 @@ def seconds(times: Measurement, **ratio: float) -> dict[str, float]:
     fastest, rounds = min(times.seconds), len(times.seconds)
     columns = {"median_s": times.median, "fastest_s": fastest, **ratio}
     return {name: round(value, 4) for name, value in columns.items()} | {"rounds": rounds}
-
-
-def options(description: str, *switches: str, **counts: int) -> argparse.Namespace:
-    """Read the command line: whole numbers with defaults, and switches; ``threads`` is applied."""
-    parser = argparse.ArgumentParser(description=description.splitlines()[0])
-    for name, default in counts.items():
-        parser.add_argument(f"--{name}", type=int, default=default)
-    for name in switches:
-        parser.add_argument(f"--{name}", action="store_true")
-    chosen = parser.parse_args()
-    if "threads" in counts:
-        torch.set_num_threads(chosen.threads)
-    return chosen
-
-
-def publish(name: str, rows: Sequence[dict[str, Any]], *, write: bool = True, **body: Any) -> None:
-    """Print the rows of a result as a table, and write a dated file of it."""
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    table = Table(*columns, title=", ".join(f"{key} {value}" for key, value in body.items()))
-    for row in rows:
-        values = (row.get(column, "") for column in columns)
-        table.add_row(*(str(v["mean"] if isinstance(v, dict) else v) for v in values))
-    console = Console()
-    console.print(table)
-    if write:
-        command = shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
-        path = write_result(name, command, {**body, "measurements": list(rows)})
-        console.print(f"written to {path}")

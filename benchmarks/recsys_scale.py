@@ -6,8 +6,7 @@ Random data of MovieLens-20M's shape (138,000 users, 27,000 items, 20 million pa
 tails) are written once: as one CSV, as Parquet in twenty parts, and as a CSV with text ids. They
 are read and split; then ``bayescl train ranking`` trains an epoch on the Parquet parts, ranks all
 items for all users and evaluates, and ``bayescl recommend`` makes a list for one user. No step may
-need more than 4 GB. Both wall-clock and processor seconds are reported; they differ if the machine
-has other work. Writes a dated JSON file to ``benchmarks/results``.
+need more than 4 GB.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from itertools import product
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import polars as pl
-from recsys import options, publish, random_pairs
+from harness import apart, options, publish, usage
+from recsys import random_pairs
 from rich.console import Console
 
 from bayescl_lab.ranking.datasets import load_interactions, read_interactions
@@ -65,22 +64,15 @@ def command(*words: str) -> None:
 
 
 def measured(work: Callable[..., object], *words: str) -> dict[str, float]:
-    """Seconds of a piece of work, and the peak memory of the process that does nothing else."""
-    with get_context("spawn").Pool(1) as pool:
-        return pool.apply(_measure, (work, words))
-
-
-def _measure(work: Callable[..., object], words: tuple[str, ...]) -> dict[str, float]:
+    """Seconds of a piece of work, and the peak memory; called in a process of its own."""
     whose = resource.RUSAGE_CHILDREN if work is command else resource.RUSAGE_SELF
-    unit = 1 if sys.platform == "darwin" else 2**10
-    start, before = time.perf_counter(), resource.getrusage(whose)
+    start, (before, _) = time.perf_counter(), usage(whose)
     work(*words)
-    seconds, used = time.perf_counter() - start, resource.getrusage(whose)
-    processor = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
+    seconds, (processor, mib) = time.perf_counter() - start, usage(whose)
     return {
         "seconds": round(seconds, 1),
-        "cpu_seconds": round(processor, 1),
-        "peak_gb": round(used.ru_maxrss * unit / 10**9, 2),
+        "cpu_seconds": round(processor - before, 1),
+        "peak_gb": round(mib * 2**20 / 10**9, 2),
     }
 
 
@@ -92,12 +84,12 @@ def measure(folder: Path, run: Path) -> list[dict[str, object]]:
         rows.append({"what": what, "data": data, **figures})
         Console(stderr=True).print(rows[-1])
 
-    note("importing the library alone", "", measured(str, ""))
+    note("importing the library alone", "", apart(measured, str, ""))
     steps = {"reading": read_interactions, "reading, numbering, splitting": load_interactions}
     for (what, work), form in product(steps.items(), FORMS):
-        note(what, form, measured(work, str(folder / form)))
+        note(what, form, apart(measured, work, str(folder / form)))
     place = ["--data", str(folder / "parts"), "--out", str(run)]
-    trained = measured(command, "train", "ranking", *place, *TRAIN.split())
+    trained = apart(measured, command, "train", "ranking", *place, *TRAIN.split())
     note("train ranking: all of it", "parts", trained)
     result = json.loads((run / "result.json").read_text())
     for what, name in (
@@ -105,7 +97,8 @@ def measure(folder: Path, run: Path) -> list[dict[str, object]]:
         ("train ranking: full ranking and metrics", "evaluation_seconds"),
     ):
         note(what, "parts", {"seconds": round(result[name], 1)})
-    note("recommend: one user", "the run", measured(command, "recommend", str(run), "--user", "1"))
+    one_user = apart(measured, command, "recommend", str(run), "--user", "1")
+    note("recommend: one user", "the run", one_user)
     return rows
 
 
@@ -116,8 +109,7 @@ def main() -> None:
         os.environ[name] = str(chosen.threads)  # for the processes that measure
     with tempfile.TemporaryDirectory(prefix="recsys-scale-") as place:
         folder = Path(place)
-        with get_context("spawn").Pool(1) as pool:
-            pool.apply(write_data, (folder, chosen.pairs, USERS, ITEMS))
+        apart(write_data, folder, chosen.pairs, USERS, ITEMS)
         rows = measure(folder, folder / "run")
     most = max(row.get("peak_gb", 0) for row in rows)
     publish(

@@ -4,23 +4,28 @@
 
 Epochs have the size of MovieLens-100k (80,000 pairs of 943 users and 1,682 items), Bayesian and
 InfoNCE in turn. The full ranking has the size of Gowalla (29,858 x 40,981, k = 20) and runs in a
-separate process, whose peak memory is measured. Writes a dated JSON file to ``benchmarks/results``
-and prints the same as a table.
+separate process, whose peak memory is measured.
 """
 
 from __future__ import annotations
 
-import resource
-import sys
-import time
 from collections.abc import Callable
 from functools import partial
-from multiprocessing import get_context
+from typing import Any
 
 import torch
-from harness import Measurement, keep_freed_memory, median_ratio, time_side_by_side
+from harness import (
+    Measurement,
+    apart,
+    keep_freed_memory,
+    median_ratio,
+    options,
+    publish,
+    time_side_by_side,
+    usage,
+)
 from lightning.pytorch.callbacks import LambdaCallback
-from recsys import GOWALLA, MOVIELENS, fit, options, publish, random_interactions, seconds
+from recsys import GOWALLA, MOVIELENS, fit, random_interactions, seconds
 
 from bayescl.losses import BayesianContrastiveLoss, InfoNCELoss
 from bayescl_lab.ranking.batches import PairBatches
@@ -63,7 +68,7 @@ def epoch_seconds(
     return times[-1] - times[-2]
 
 
-def measure_epochs(rounds: int, clock: Callable[[], float]) -> list[dict[str, object]]:
+def measure_epochs(rounds: int, clock: Callable[[], float]) -> list[dict[str, Any]]:
     """Epochs of both losses in turn, for every source of candidates."""
     train, rows = random_interactions(*MOVIELENS), []
     losses = {
@@ -83,37 +88,27 @@ def measure_epochs(rounds: int, clock: Callable[[], float]) -> list[dict[str, ob
     return rows
 
 
-def measure_ranking(threads: int, rounds: int) -> dict[str, object]:
+def measure_ranking(threads: int, rounds: int) -> dict[str, Any]:
     """The full ranking of a data set of Gowalla's size, and this process's peak memory."""
     torch.set_num_threads(threads)
     seen = random_interactions(*GOWALLA)
     generator = torch.Generator().manual_seed(0)
     users, items = (torch.randn(size, DIM, generator=generator) for size in GOWALLA[:2])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    _, before = usage()
     rank = partial(full_ranking, EmbeddingScorer(users, items), 20, seen=seen)
     times = time_side_by_side({"ranking": rank}, rounds=rounds, warmup=1)["ranking"]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    return {
-        "what": "full ranking of 29,858 x 40,981, k = 20",
-        "method": "cosine",
-        **seconds(times),
-        "peak_mib": round(peak / unit),
-        "peak_before_mib": round(before / unit),
-    }
+    what = {"what": "full ranking of 29,858 x 40,981, k = 20", "method": "cosine"}
+    peaks = {"peak_mib": round(usage()[1]), "peak_before_mib": round(before)}
+    return {**what, **seconds(times), **peaks, "clock": "wall time"}
 
 
 def main() -> None:
     """Measure, print and write."""
     chosen = options(__doc__, "cpu-time", threads=torch.get_num_threads(), rounds=5)
-    clock = time.process_time if chosen.cpu_time else time.perf_counter
     keep_freed_memory()
-    rows = measure_epochs(chosen.rounds, clock)
-    for row in rows:
-        row["clock"] = "CPU time" if chosen.cpu_time else "wall time"
-    with get_context("spawn").Pool(1) as pool:
-        rows.append(pool.apply(measure_ranking, (chosen.threads, min(chosen.rounds, 3))))
-    rows[-1]["clock"] = "wall time"
+    epochs = measure_epochs(chosen.rounds, chosen.clock)
+    rows = [row | {"clock": chosen.clock_name} for row in epochs]
+    rows.append(apart(measure_ranking, chosen.threads, min(chosen.rounds, 3)))
     publish("recsys-speed", [row | {"threads": chosen.threads} for row in rows])
 
 

@@ -5,11 +5,11 @@
 Writes the archives of CIFAR-10, STL-10, CIFAR-100 and Tiny ImageNet with random images into
 FOLDER, where 15 GB must be free, serves them on this machine, and gives each step to a process of
 its own: download and verify; decode to pixels; ``reproduce multiclass --size rehearsal`` with one
-loss; the same killed (SIGKILL) and resumed; a step of ResNet-50 at batch 256, with its gradients
-cached by 32 images; the probes on random features of ResNet-50's width and the largest data set's
-size. Writes each step's seconds, those of the processor, the peak of the memory that
-is no file's and the peak with mapped pixels to a dated JSON file in ``benchmarks/results``. All
-start Python and torch anew. One thread trains. Checksums are those of the generated archives.
+loss; a step of ResNet-50 at batch 256, with its gradients cached by 32 images; the probes on random
+features of ResNet-50's width and the largest data set's size. Writes each step's seconds, those of
+the processor, the peak of the memory that is no file's and the peak with mapped pixels to a dated
+JSON file in ``benchmarks/results``. All start Python and torch anew. One thread trains. Checksums
+are those of the generated archives.
 
 ``--share`` makes every data set smaller, to try the script; nothing is then written. ``--keep``
 keeps the archives, which the next call then uses.
@@ -17,12 +17,10 @@ keeps the archives, which the next call then uses.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -32,10 +30,10 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from harness import write_result
+from harness import options, write_result
 from rehearsal.archives import md5, put_in_place, write_archive
 from rich.console import Console
 
@@ -56,17 +54,7 @@ FEATURES = 2048
 DRAWS, OF_DRAWS = 10, 100
 """Draws of a few-label probe that are timed, and those of a run."""
 MIB, GIB = 2**20, 2**30
-
-
-class Step(NamedTuple):
-    """What a process took: figures, and the last lines of its output.
-
-    The figures are seconds by the clock and of the processor, and in MiB the peak of memory that is
-    no file's and the peak with mapped pixels.
-    """
-
-    figures: dict[str, float]
-    output: list[str]
+TABLE = "reproduce multiclass --size rehearsal --workers 1 --device cpu --losses bayesian"
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -84,43 +72,37 @@ def served(folder: Path) -> Iterator[str]:
         server.shutdown()
 
 
-def carry_out(setup: Path, words: list[str], *, until: Callable[[], bool] | None = None) -> Step:
+def carry_out(setup: Path, words: list[str], program: Path = Path(__file__)) -> dict[str, Any]:
     """Run one step in a process of its own, and watch its memory.
 
-    Args:
-        setup: a file for :func:`inside`: archives and the folder of data.
-        words: a command line of bayescl, or ``pixels`` or ``probes`` and the name of a data set.
-        until: kills the process as soon as it is true.
+    ``setup`` is a file for :func:`inside`: archives and the folder of data. ``words`` are a command
+    line of bayescl, or ``pixels`` or ``probes`` and the name of a data set.
 
-    Raises:
-        RuntimeError: if the process fails, or ends before it is killed.
+    Returns:
+        Seconds by the clock and of the processor; in MiB the peak of memory that is no file's and
+        the peak with mapped pixels; and the last line of the output.
     """
-    line = [sys.executable, __file__, "--inside", str(setup), *words]
+    line = [sys.executable, str(program), "--inside", str(setup), *words]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     log = setup.with_suffix(".log")
-    start, own, killed = time.perf_counter(), 0.0, False
+    start, own, ended = time.perf_counter(), 0.0, 0
     with log.open("w") as output:
         process = subprocess.Popen(line, env=environment, stdout=output, stderr=subprocess.STDOUT)
-        while True:
-            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-            if pid:
-                break
+        while not ended:
             own = max(own, _own_memory(process.pid))
-            if until is not None and not killed and until():
-                process.send_signal(signal.SIGKILL)
-                killed = True
             time.sleep(0.05)
+            ended, status, used = os.wait4(process.pid, os.WNOHANG)
     process.returncode = os.waitstatus_to_exitcode(status)  # so that it is not waited for again
     said = log.read_text().splitlines()
-    if process.returncode != (-signal.SIGKILL if until else 0):
+    if process.returncode:
         raise RuntimeError(f"{shlex.join(words)} ended with {process.returncode}: {said[-5:]}")
-    figures = {
+    return {
         "seconds": round(time.perf_counter() - start, 1),
-        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
+        "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
         "own_mib": round(own / MIB),
-        "peak_mib": round(usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / MIB),
+        "peak_mib": round(used.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / MIB),
+        "said": said[-1] if said else "",
     }
-    return Step(figures, said[-12:])
 
 
 def _own_memory(pid: int) -> float:
@@ -154,36 +136,24 @@ def probes(name: str, share: float) -> int:
         count = max(10 * classes, round(share * published))
         parts += [torch.rand(count, FEATURES, generator=generator), torch.arange(count) % classes]
     data = ProbeData(*parts, classes)
-    seconds = {}
-    for title, probe, repeated in (
-        ("knn", knn_probe, 1),
-        (
-            "few_label_1",
-            partial(few_label_probe, labels_per_class=1, draws=DRAWS),
-            OF_DRAWS / DRAWS,
-        ),
-        (
-            "few_label_5",
-            partial(few_label_probe, labels_per_class=5, draws=DRAWS),
-            OF_DRAWS / DRAWS,
-        ),
-    ):
-        start = time.perf_counter()
-        probe(data)
-        seconds[title] = round(repeated * (time.perf_counter() - start), 1)
-    sys.stdout.write(json.dumps(seconds) + "\n")
+    few = partial(few_label_probe, draws=DRAWS)
+    times = {"knn": seconds_of(knn_probe, data)}
+    for labels in (1, 5):
+        drawn = seconds_of(partial(few, labels_per_class=labels), data)
+        times[f"few_label_{labels}"] = drawn * OF_DRAWS / DRAWS
+    print(json.dumps({title: round(seconds, 1) for title, seconds in times.items()}))
     return 0
 
 
-def rehearse(work: Path, names: list[str], share: float, images: int) -> dict[str, Any]:
-    """Every step, and its figures.
+def seconds_of(probe: Callable[[ProbeData], object], data: ProbeData) -> float:
+    """How long a probe takes."""
+    start = time.perf_counter()
+    probe(data)
+    return time.perf_counter() - start
 
-    Args:
-        work: a folder; archives of an earlier call in it are used again.
-        names: the data sets.
-        share: of the published number of images.
-        images: largest number of training images of a table.
-    """
+
+def rehearse(work: Path, names: list[str], share: float, images: int) -> dict[str, Any]:
+    """Every step, and its figures; archives of an earlier call in the folder are used again."""
     console = Console(stderr=True)
     archives, data, setup = work / "archives", work / "data", work / "setup.json"
     archives.mkdir(parents=True, exist_ok=True)
@@ -196,64 +166,31 @@ def rehearse(work: Path, names: list[str], share: float, images: int) -> dict[st
             files[name] = {**file, "checksum": md5(path)}
             setup.write_text(json.dumps({"data": str(data), "archives": files}))
             figures["archive_mb"] = megabytes(path)
-            figures["fetch"] = carry_out(setup, ["data", "fetch", name]).figures
+            figures["fetch"] = carry_out(setup, ["data", "fetch", name])
     for name, figures in sets.items():
-        figures["pixels"] = carry_out(setup, ["pixels", name]).figures
+        figures["pixels"] = carry_out(setup, ["pixels", name])
         figures["disk_mb"] = megabytes(data / name)
         place = work / f"table-{name}"
-        step = carry_out(setup, [*_table(name, "bayesian", images), "--out", str(place)])
+        words = f"{TABLE} --datasets {name} --max-train-images {images}"
+        figures["table"] = carry_out(setup, [*words.split(), "--out", str(place)])
         (run,) = (place / "runs").iterdir()
-        result = json.loads((run / "result.json").read_text())
-        figures["table"] = {
-            **step.figures,
-            "images": result["images"],
-            "seconds_per_epoch": round(result["seconds_per_epoch"], 1),
-        }
+        figures["table"]["images"] = json.loads((run / "result.json").read_text())["images"]
         console.print(figures)
     largest = names[-1]
     step = carry_out(setup, ["probes", largest, str(share)])
     return {
         "images_of_a_table": f"at most {images:,}",
         "data_sets": list(sets.values()),
-        "killed_and_resumed": killed_and_resumed(setup, names[0]),
         "resnet50": real_step(setup, names[0]),
         "probes_are_of": f"{FEATURES} features, few labels {OF_DRAWS} times from {DRAWS} timed",
-        "probes": {"data": largest, **step.figures, "seconds_of": json.loads(step.output[-1])},
+        "probes": {"data": largest, **step, "seconds_of": json.loads(step["said"])},
     }
-
-
-def _table(data: str, loss: str, images: int) -> list[str]:
-    """The words that make a part of the table of all classes."""
-    chosen = ["--datasets", data, "--losses", loss, "--max-train-images", str(images)]
-    size = ["--size", "rehearsal", "--workers", "1", "--device", "cpu"]
-    return ["reproduce", "multiclass", *size, *chosen]
 
 
 def megabytes(place: Path) -> float:
     """Size of a file, or of all files in a folder."""
     files = [file for file in place.rglob("*") if file.is_file()] if place.is_dir() else [place]
     return round(sum(file.stat().st_size for file in files) / 1e6, 1)
-
-
-def killed_and_resumed(setup: Path, name: str) -> dict[str, Any]:
-    """Kill a table after its first checkpoint; resumed, it must equal the unbroken one."""
-    unbroken, killed = (setup.parent / f"{kind}-table" for kind in ("unbroken", "killed"))
-    words = [*_table(name, "info_nce", 2000), "--epochs", "3"]
-    carry_out(setup, [*words, "--out", str(unbroken)])
-
-    def begun() -> bool:
-        return any((killed / "runs").glob("*/checkpoints/last.ckpt"))
-
-    before = carry_out(setup, [*words, "--out", str(killed)], until=begun)
-    after = carry_out(setup, ["reproduce", "multiclass", "--resume", "--out", str(killed)])
-    cells = [json.loads((at / "result.json").read_text())["cells"] for at in (unbroken, killed)]
-    return {
-        "data": name,
-        "epochs": 3,
-        "killed_after_seconds": before.figures["seconds"],
-        "resumed_seconds": after.figures["seconds"],
-        "same_figures": cells[0] == cells[1],
-    }
 
 
 def real_step(setup: Path, name: str) -> dict[str, Any]:
@@ -266,9 +203,8 @@ def real_step(setup: Path, name: str) -> dict[str, Any]:
     step = carry_out(setup, [*words, "--out", str(place)])
     result = json.loads((place / "result.json").read_text())
     return {
-        **step.figures,
+        **step,
         "command": shlex.join(["bayescl", *words]),
-        "loss": round(result["loss"], 4),
         "seconds_per_step": round(result["seconds_per_epoch"], 1),
         "checkpoint_mb": megabytes(place / "checkpoints" / "last.ckpt"),
         "run_folder_mb": megabytes(place),
@@ -302,27 +238,22 @@ def saved_gib(side: int) -> float:
 
 
 def main() -> int:
-    """Rehearse, print and write."""
+    """Rehearse, print and write; with less ``share`` only to try the script."""
     if sys.argv[1:2] == ["--inside"]:
         return inside(Path(sys.argv[2]), sys.argv[3:])
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", type=Path, required=True, help="its rehearsal/ is emptied")
-    parser.add_argument("--keep", action="store_true", help="keep the archives")
-    parser.add_argument("--datasets", nargs="+", default=list(DATASETS), choices=DATASETS)
-    parser.add_argument("--images", type=int, default=100_000, help="of a table's run, at most")
-    parser.add_argument("--share", type=float, default=1.0, help="fewer images, to try the script")
-    options = parser.parse_args()
-    work = options.folder.resolve() / "rehearsal"
+    sets = list(DATASETS)
+    chosen = options(__doc__, "keep", folder=Path(), datasets=sets, images=100_000, share=1.0)
+    work = chosen.folder.resolve() / "rehearsal"
     try:
-        body = rehearse(work, options.datasets, options.share, options.images)
+        body = rehearse(work, chosen.datasets, chosen.share, chosen.images)
     finally:
         for entry in work.iterdir():
-            if entry.name != "archives" or not options.keep:
+            if entry.name != "archives" or not chosen.keep:
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    if options.share == 1:
-        words = ["--datasets", *options.datasets, "--images", str(options.images)]
+    if chosen.share == 1:
+        words = ["--datasets", *chosen.datasets, "--images", str(chosen.images)]
         line = ["python", "benchmarks/rehearse_reproduce.py", "--folder", "FOLDER", *words]
-        Console().print("written to", write_result("rehearse-reproduce", shlex.join(line), body))
+        print(write_result("rehearse-reproduce", body | {"command": shlex.join(line)}))
     return 0
 
 

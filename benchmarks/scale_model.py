@@ -14,7 +14,6 @@ device remembers all items and fits the same classes to them.
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
 from collections.abc import Callable
@@ -23,9 +22,7 @@ from itertools import product
 from typing import Any
 
 import torch
-from harness import command_line, time_side_by_side, write_result
-from rich.console import Console
-from rich.table import Table
+from harness import options, publish, time_side_by_side, write_result
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
@@ -67,19 +64,12 @@ logits again in every kernel: three forward (one without weights) and two backwa
 
 
 def scale(batch: int, devices: int, dim: int, bins: int = 256) -> dict[str, int]:
-    """What a device computes, receives and holds in a step.
+    """What a device computes, receives and holds in a step of ``batch`` items of all devices.
 
-    Args:
-        batch: items per step of all devices.
-        devices: number of devices.
-        dim: coordinates of an embedding.
-        bins: of the fused engine's histograms.
-
-    Returns:
-        ``logits`` of its anchors with all candidates; bytes that it receives in the all-gather, and
-        sends in the reduce-scatter of a ring (``gathered``), and of all others' ``notes``; bytes of
-        the rows and their gradient (``held``); anchors per chunk on a GPU and bytes of a chunk of
-        logits; and bytes of the histograms at their peak.
+    That is ``logits`` of its anchors with all candidates; bytes that it receives in the all-gather,
+    and sends in the reduce-scatter of a ring (``gathered``), and of all others' ``notes``; bytes of
+    the rows and their gradient (``held``); anchors per chunk on a GPU and bytes of a chunk of
+    logits; and bytes of the fused engine's histograms at their peak.
     """
     rows = 2 * batch
     anchors = rows // devices
@@ -101,20 +91,13 @@ def scale(batch: int, devices: int, dim: int, bins: int = 256) -> dict[str, int]
 def latent_scale(
     classes: int, batch: int, devices: int, dim: int, memory: int | None = None
 ) -> dict[str, Any]:
-    """What latent classes add on each device.
+    """What latent classes add on each device, if the loss is told their number.
 
-    Args:
-        classes: as the loss is told.
-        batch: items per step of all devices.
-        devices: number of devices.
-        dim: coordinates of an embedding.
-        memory: items that the loss remembers; default: its own choice.
-
-    Returns:
-        Bytes received: of the ``items`` to remember in every step, of what both ``views`` say of
-        them in every fourth, of the factors of the ``posterior`` in every step in which something
-        is trusted, and of the ``fit`` of the first process. Bytes ``kept`` of items and fit. Items
-        and operations of the products of a fit, and the steps between two fits.
+    That is bytes received: of the ``items`` to remember in every step, of what both ``views`` say
+    of them in every fourth, of the factors of the ``posterior`` in every step in which something is
+    trusted, and of the ``fit`` of the first process. Bytes ``kept`` of items and fit. Items and
+    operations of the products of a fit, and the steps between two fits. The loss remembers
+    ``memory`` items, by default its own choice.
     """
     prior, others = 1 / classes, batch - batch // devices
     held = memory_for(prior) if memory is None else memory
@@ -236,27 +219,19 @@ def calibration(candidates: int, dim: int) -> dict[str, object]:
     return {"candidates": candidates, "comparisons": math.log2(candidates), **times}
 
 
-def main() -> None:
-    """Evaluate, measure, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--dim", type=int, default=128)
-    parser.add_argument("--rate", type=float, default=60, help="float32 TFLOP/s of a device")
-    parser.add_argument("--half-rate", type=float, default=400, help="bfloat16 TFLOP/s")
-    parser.add_argument("--bandwidth", type=float, default=3, help="TB/s of a device's memory")
-    parser.add_argument("--latent", action="store_true", help="the formulas of latent classes only")
-    arguments = parser.parse_args()
-    latent = []
+def latent_rows(dim: int) -> list[dict[str, Any]]:
+    """What latent classes add, for numbers of classes and items that the loss remembers."""
+    rows = []
     for classes, held in product((10, 100, 800, 10_000), (None, 2**20)):  # by itself; a million
-        row = latent_scale(classes, LATENT_BATCH, LATENT_DEVICES, arguments.dim, held)
+        row = latent_scale(classes, LATENT_BATCH, LATENT_DEVICES, dim, held)
         parts = ("items", "views", "posterior", "fit", "kept")
         sizes = {f"{part}_mib": row[part] / 2**20 for part in parts}
-        latent.append({**row, **sizes, "fit_gigaoperations": row["fit_operations"] / 1e9})
-    about = {"batch": LATENT_BATCH, "devices": LATENT_DEVICES, "dim": arguments.dim}
-    print(write_result("scale-latent", command_line(), {**about, "measurements": latent}))
-    if arguments.latent:
-        return
-    torch.set_num_threads(1)
-    dim, rate, bandwidth = arguments.dim, arguments.rate * 1e12, arguments.bandwidth * 1e12
+        rows.append({**row, **sizes, "fit_gigaoperations": row["fit_operations"] / 1e9})
+    return rows
+
+
+def tables(dim: int, rate: float, half_rate: float, bandwidth: float) -> dict[str, Any]:
+    """Every table of the page but that of latent classes, and the figures between them."""
     bins = bayescl.BayesianContrastiveLoss().bins
     losses = {
         "InfoNCE": bayescl.InfoNCELoss(engine="dense"),
@@ -264,7 +239,7 @@ def main() -> None:
     }
     dense = {name: saved_bytes_per_logit(loss, 128, 1024, dim) for name, loss in losses.items()}
     precisions = [(*key, "float32", rate) for key in PRODUCTS]
-    precisions += [("fused", loss, "bfloat16", arguments.half_rate * 1e12) for loss in dense]
+    precisions += [("fused", loss, "bfloat16", half_rate) for loss in dense]
     engines = [
         {
             "engine": engine,
@@ -293,12 +268,10 @@ def main() -> None:
             "histogram_mib": sizes["histograms"] / 2**20,
         }
         memory.append(where | held)
-        times = {
-            f"{row['engine']}_{row['loss']}_{row['precision']}_ms": row["picoseconds"]
-            * logits
-            / 1e9
-            for row in engines
-        }
+        times = {}
+        for row in engines:
+            label = f"{row['engine']}_{row['loss']}_{row['precision']}_ms"
+            times[label] = row["picoseconds"] * logits / 1e9
         steps.append(where | {"logits": logits} | links | times)
     work = []
     for name, side in (("resnet18", 32), ("resnet50", 224)):
@@ -306,7 +279,9 @@ def main() -> None:
         shares = {f"share_{batch}": loss_share(batch, dim, operations) for batch in BATCHES}
         encoder = f"{name.replace('resnet', 'ResNet-')}, {side} px"
         work.append({"encoder": encoder, "gigaoperations": operations / 1e9, **shares})
-    tables = {
+    return {
+        "dense_saved_bytes_per_logit": dense,
+        "break_even_dim": {loss: break_even_dim(loss, rate, bandwidth) for loss in dense},
         "communication": communication,
         "memory": memory,
         "engines": engines,
@@ -314,28 +289,30 @@ def main() -> None:
         "work": work,
         "calibration": [calibration(candidates, dim) for candidates in (2**10, 2**13, 2**16)],
     }
-    console = Console()
-    for title, records in tables.items():
-        table = Table(*records[0], title=title)
-        for record in records:
-            table.add_row(
-                *(f"{v:.4g}" if isinstance(v, float) else str(v) for v in record.values())
-            )
-        console.print(table)
-    body = {
-        "assumptions": {
-            "dim": dim,
-            "float32_tflops": arguments.rate,
-            "bfloat16_tflops": arguments.half_rate,
-            "memory_tb_per_second": arguments.bandwidth,
-            "sort_passes": SORT_PASSES,
-            "bins": bins,
-        },
-        "dense_saved_bytes_per_logit": dense,
-        "break_even_dim": {loss: break_even_dim(loss, rate, bandwidth) for loss in dense},
-        **tables,
+
+
+def main() -> None:
+    """Evaluate, measure and write.
+
+    Rates of a device: ``rate`` and ``half-rate`` are TFLOP/s in float32 and bfloat16, ``bandwidth``
+    TB/s of its memory. With ``latent``, only the formulas of latent classes.
+    """
+    chosen = options(__doc__, "latent", dim=128, rate=60.0, half_rate=400.0, bandwidth=3.0)
+    about = {"batch": LATENT_BATCH, "devices": LATENT_DEVICES, "dim": chosen.dim}
+    publish("scale-latent", latent_rows(chosen.dim), **about)
+    if chosen.latent:
+        return
+    torch.set_num_threads(1)
+    rates = (chosen.rate * 1e12, chosen.half_rate * 1e12, chosen.bandwidth * 1e12)
+    assumptions = {
+        "dim": chosen.dim,
+        "float32_tflops": chosen.rate,
+        "bfloat16_tflops": chosen.half_rate,
+        "memory_tb_per_second": chosen.bandwidth,
+        "sort_passes": SORT_PASSES,
+        "bins": bayescl.BayesianContrastiveLoss().bins,
     }
-    console.print(f"wrote {write_result('scale-model', command_line(), body)}")
+    print(write_result("scale-model", {"assumptions": assumptions, **tables(chosen.dim, *rates)}))
 
 
 if __name__ == "__main__":

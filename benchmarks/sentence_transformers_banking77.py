@@ -9,15 +9,13 @@ trained from scratch.
 DIRECTORY holds train.csv and test.csv with the columns text and category. First every method is
 tuned with the same number of settings on a fifth of the training part, with one seed. Then the
 best setting of each, by mean average precision, is trained on the whole training part with each
-seed and evaluated on the test part. Finished runs are kept in ``runs/``, so the command resumes. A
-dated file in benchmarks/results holds the table, and one beside it all runs.
+seed and evaluated on the test part. Finished runs are kept in ``runs/``, so the command resumes.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections import defaultdict
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -25,11 +23,9 @@ from typing import Any, NamedTuple
 
 import torch
 from datasets import Dataset
-from harness import command_line, write_result
+from harness import publish
 from intents.questions import read_texts
 from intents.training import partners
-from rich.console import Console
-from rich.table import Table
 from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
@@ -49,12 +45,10 @@ from bayescl_lab.images.feature_probes import ProbeData, few_label_probe
 from bayescl_lab.images.subsets import stratified_split
 from bayescl_lab.report.tables import mean_text
 
-BASELINE = "MultipleNegativesRankingLoss"
-SAMPLER = "NO_DUPLICATES sampler"
+BASELINE, SAMPLER = "MultipleNegativesRankingLoss", "NO_DUPLICATES sampler"
 GUIDED = "guide's mask"
 CLASSES, DIM = 77, 128
-GUIDE_SEED = 1000
-"""Added to the seed of a run for its guide, so that the two start from other weights."""
+GUIDE_SEED = 1000  # is added to a run's seed for its guide, which starts from other weights
 
 SCALES = (2.5, 5.0, 10.0)
 RATES = (0.03, 0.1)
@@ -198,13 +192,7 @@ def loss_of(method: str, model: SentenceTransformer, **options: Any) -> torch.nn
 
 
 def train_and_evaluate(
-    method: str,
-    seed: int,
-    evaluate_on: str,
-    *,
-    data: str,
-    scale: float,
-    **options: Any,
+    method: str, seed: int, evaluate_on: str, *, data: str, scale: float, **options: Any
 ) -> dict[str, Any]:
     """Train one method and return every score."""
     train_part, other = parts(data, evaluate_on)
@@ -222,9 +210,10 @@ def train_and_evaluate(
 
 def evaluate(model: SentenceTransformer, train_part: Part, test: Part) -> dict[str, float]:
     """Retrieval of training texts of the same intent, and few-label probes."""
-    by_label: dict[int, set[str]] = defaultdict(set)
-    for row, label in enumerate(train_part.labels.tolist()):
-        by_label[label].add(f"t{row}")
+    by_label = {
+        label: {f"t{row}" for row in (train_part.labels == label).nonzero().flatten().tolist()}
+        for label in train_part.labels.unique().tolist()
+    }
     evaluator = InformationRetrievalEvaluator(
         queries={f"q{row}": text for row, text in enumerate(test.texts)},
         corpus={f"t{row}": text for row, text in enumerate(train_part.texts)},
@@ -240,19 +229,12 @@ def evaluate(model: SentenceTransformer, train_part: Part, test: Part) -> dict[s
         write_csv=False,
     )
     found = evaluator(model)
-    figures = {
-        "map@100": found["cosine_map@100"],
-        "ndcg@10": found["cosine_ndcg@10"],
-        "accuracy@1": found["cosine_accuracy@1"],
-    }
-    features, others = (
-        torch.nn.functional.normalize(
-            model.encode(part.texts, convert_to_tensor=True, batch_size=512).clone(), dim=1
-        )
-        for part in (train_part, test)
-    )
-    labels = train_part.labels, test.labels
-    data = ProbeData(features, labels[0], others, labels[1], CLASSES)
+    figures = {name: found[f"cosine_{name}"] for name in ("map@100", "ndcg@10", "accuracy@1")}
+    rows = []
+    for part in (train_part, test):
+        embeddings = model.encode(part.texts, convert_to_tensor=True, batch_size=512)
+        rows += [torch.nn.functional.normalize(embeddings.clone(), dim=1), part.labels]
+    data = ProbeData(*rows, CLASSES)
     for count in (1, 5):
         score = few_label_probe(data, labels_per_class=count, draws=20)
         figures[f"probe, {count} per class"] = score.mean
@@ -311,27 +293,20 @@ def main() -> None:
         record = compared(plan, options, runs)
         rows += rows_of(record, batch_size)
         lines += runs.lines
-    table = Table(*rows[0], title="per cent: means ± standard deviations")
-    for row in rows:
-        table.add_row(*map(str, row.values()))
-    console = Console()
-    console.print(table)
-    body = {
-        "measurements": rows,
-        "settings_tried": record["settings_tried"],
-        "seeds": options.seeds,
-        "epochs": options.epochs,
-        "dim": DIM,
-        "spread": record["spread"],
-        "commits_of_runs": sorted({str(line["commit"]) for line in lines}),
-        "threads": 1,
-        "libraries": {
-            name: version(name) for name in ("sentence-transformers", "transformers", "tokenizers")
-        },
-    }
-    path = write_result("banking77-trainer", command_line(), body)
+    libraries = ("sentence-transformers", "transformers", "tokenizers")
+    path = publish(
+        "banking77-trainer",
+        rows,
+        settings_tried=record["settings_tried"],
+        seeds=options.seeds,
+        epochs=options.epochs,
+        dim=DIM,
+        spread=record["spread"],
+        commits_of_runs=sorted({str(line["commit"]) for line in lines}),
+        threads=1,
+        libraries={name: version(name) for name in libraries},
+    )
     path.with_suffix(".jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    console.print(f"written to {path}")
 
 
 if __name__ == "__main__":

@@ -14,26 +14,23 @@ All have equal epochs, and Adam with a learning rate that grows with the root of
 of the optimizer. For each, one of three temperatures is chosen on a validation part, by the
 accuracy with five labels per class; with it, encoders are trained on all training items with other
 seeds, and scored on the test part. Finished runs are lines of ``runs/small-batches.jsonl``, so it
-can be stopped.
-
-Writes ``benchmarks/results/small-batches.json``.
+can be stopped. Writes ``benchmarks/results/small-batches.json``.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
-import json
 import sys
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
-from multiprocessing import get_context
+from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from rich.console import Console
+from harness import RESULTS, Journal, options, write_json
+from joblib import Parallel, delayed
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -44,21 +41,16 @@ from bayescl_lab.images.augmentation import AffineNoise
 from bayescl_lab.images.encoders import ProjectionHead, SmallConvEncoder
 from bayescl_lab.images.feature_probes import ProbeData, few_label_probe, knn_probe
 from bayescl_lab.images.subsets import stratified_split
-from bayescl_lab.runs.provenance import provenance
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))
 import sound
 
 BATCHES, TEMPERATURES, LARGE, CLASSES = (32, 64, 256), (0.1, 0.25, 0.5), 256, 10
-METHODS = {"InfoNCE": 3, "moving denominators": 3, "queue": 3, "cached": 2}
-"""With how many of the batches each is tried; at 256, what is cached would be the batch itself."""
-
+METHODS = ("InfoNCE", "moving denominators", "queue", "cached")
 CELLS = [
     (data, batch, method)
-    for data in ("digits", "spoken digits")
-    for place, batch in enumerate(BATCHES)
-    for method, count in METHODS.items()
-    if place < count
+    for data, batch, method in product(("digits", "spoken digits"), BATCHES, METHODS)
+    if method != "cached" or batch < LARGE  # what is cached would be the batch itself
 ]
 
 
@@ -157,16 +149,13 @@ def scores(data: str, batch: int, method: str, on: str, t: float, seed: int) -> 
 def record_of(cell: tuple[str, int, str], seeds: int, runs: Path) -> dict[str, Any]:
     """Choose a temperature, train, score, and keep every run."""
     torch.set_num_threads(1)
+    journal = Journal(runs, key=itemgetter("run"))
 
     def run(*setting: Any) -> dict[str, float]:
-        lines = runs.read_text(encoding="utf-8").splitlines() if runs.exists() else []
-        finished = {tuple(line["run"]): line["scores"] for line in map(json.loads, lines)}
-        if (*cell, *setting) not in finished:
-            finished[(*cell, *setting)] = scores(*cell, *setting)
-            with runs.open("a", encoding="utf-8") as file:
-                line = {"run": [*cell, *setting], "scores": finished[(*cell, *setting)]}
-                file.write(json.dumps(line) + "\n")
-        return finished[(*cell, *setting)]
+        key = [*cell, *setting]
+        if key not in journal:
+            journal.add({"run": key, "scores": scores(*cell, *setting)})
+        return journal[key]["scores"]
 
     tried = {t: run("validation", t, 0)["few_label_5"] for t in TEMPERATURES}
     best = max(tried, key=tried.__getitem__)
@@ -176,26 +165,16 @@ def record_of(cell: tuple[str, int, str], seeds: int, runs: Path) -> dict[str, A
     return {**named, "temperature": best, "validation": tried, **measured}
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Choose, train, score and write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=2, help="from 1; settings are chosen with 0")
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--cells", type=int, default=len(CELLS), help="the first so many only")
-    parser.add_argument("--runs", type=Path, default=Path("runs/small-batches.jsonl"))
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
-    options = parser.parse_args(arguments)
-    origin = provenance()
-    options.runs.parent.mkdir(parents=True, exist_ok=True)
-    records: list[dict[str, Any]] = []
-    file = options.results / "small-batches.json"
-    work = partial(record_of, seeds=options.seeds, runs=options.runs)
-    with ProcessPoolExecutor(options.workers, get_context("fork")) as pool:
-        for record in pool.map(work, CELLS[: options.cells]):
-            records.append(record)
-            content = {"seeds": options.seeds, "records": records, **origin}
-            file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-            Console().print(record, soft_wrap=True)
+def main() -> None:
+    """Choose, train, score and write; seeds are from 1, and settings are chosen with 0."""
+    chosen = options(__doc__, seeds=2, workers=1, cells=len(CELLS), runs=Path("runs"))
+    runs = chosen.runs / "small-batches.jsonl"
+    tasks = (delayed(record_of)(cell, chosen.seeds, runs) for cell in CELLS[: chosen.cells])
+    records = []
+    for record in Parallel(chosen.workers, return_as="generator")(tasks):
+        records.append(record)
+        body = {"seeds": chosen.seeds, "records": records}
+        print(record, write_json(RESULTS / "small-batches.json", body), flush=True)
 
 
 if __name__ == "__main__":

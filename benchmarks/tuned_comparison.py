@@ -12,18 +12,18 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import torch
+from harness import RESULTS, Journal, write_json
 from joblib import Parallel, delayed
 
 from bayescl_lab._cores import usable_cores
-from bayescl_lab._files import write_atomically
 from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.compare.tuning import Grid, best, check_same_budget, name_of, settings_of
 from bayescl_lab.report.tables import Table, mean_text
-from bayescl_lab.runs.folder import as_json
 from bayescl_lab.runs.losses import BASELINE
 from bayescl_lab.runs.provenance import git_commit, provenance
 
@@ -33,40 +33,24 @@ Options = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """What to tune and compare.
+    """What to tune and compare; refused if one method would get more settings than another.
 
-    Attributes:
-        name: of the result files.
-        title: what is compared, in a line.
-        grids: what to try, by method; as many settings for each.
-        tuning_seeds: of every setting that is tried; none of them is a seed of the comparison.
-        train: trains one run; called with ``method``, ``seed``, ``evaluate_on`` and the options,
-            it returns ``scores`` and ``loss``. It must be importable.
-        criterion: scores whose mean chooses a setting.
-        scores: what the summary has of every method.
-        titles: of methods.
-        fixed: options of every run.
-        recorded: options that were chosen before, with the same budget, by method.
-        shared_grid: options that all methods share, tried with the baseline at ``shared_values``
-            before anything else; nothing by default.
-        shared_values: hyper-parameters of the baseline for that.
-        baseline: the method that chooses what all share.
-
-    Raises:
-        ValueError: if one method would get more settings than another.
+    ``train`` must be importable. Called with ``method``, ``seed``, ``evaluate_on`` and the options,
+    it trains one run and returns ``scores`` and ``loss``.
     """
 
-    name: str
-    title: str
-    grids: Mapping[str, Grid]
-    tuning_seeds: tuple[int, ...]
+    name: str  # of the result files
+    title: str  # what is compared, in a line
+    grids: Mapping[str, Grid]  # what to try, by method
+    tuning_seeds: tuple[int, ...]  # of every setting that is tried; not those of the comparison
     train: Callable[..., dict[str, Any]]
-    criterion: tuple[str, ...]
-    scores: tuple[str, ...]
+    criterion: tuple[str, ...]  # scores whose mean chooses a setting
+    scores: tuple[str, ...]  # what the summary has of every method
     titles: Mapping[str, str]
-    fixed: Options = field(default_factory=dict)
-    recorded: Mapping[str, Options] = field(default_factory=dict)
+    fixed: Options = field(default_factory=dict)  # of every run
+    recorded: Mapping[str, Options] = field(default_factory=dict)  # chosen before, by method
     shared_grid: Grid = field(default_factory=dict)
+    """Options that all methods share, tried before with the baseline at ``shared_values``."""
     shared_values: Options = field(default_factory=dict)
     baseline: str = BASELINE
 
@@ -82,7 +66,7 @@ def parser_of(description: str | None, methods: Iterable[str]) -> argparse.Argum
     parser.add_argument("--seeds", type=int, default=4, help="seeds of the comparison, from 0")
     parser.add_argument("--workers", type=int, default=usable_cores())
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of the journal")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     return parser
 
 
@@ -90,40 +74,27 @@ class Runs:
     """Finished runs in a journal, and those of this comparison."""
 
     def __init__(self, plan: Plan, path: Path, workers: int) -> None:
-        self.plan, self.path, self.workers = plan, path, workers
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-        finished = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-        self.journal = {_key(line["run"]): line for line in finished}
+        self.plan, self.workers = plan, workers
+        self.journal = Journal(path, key=itemgetter("run"))
         self.lines: list[dict[str, Any]] = []
 
     def train(
         self, evaluate_on: str, seeds: Sequence[int], trials: Sequence[tuple[str, Options]]
     ) -> list[list[dict[str, Any]]]:
         """Train methods with their options and every seed, and return a line of each run."""
+        fixed = {**self.plan.fixed, "evaluate_on": evaluate_on}
         runs = [
-            [
-                {"method": method, "seed": seed, "evaluate_on": evaluate_on}
-                | {**self.plan.fixed, **options}
-                for seed in seeds
-            ]
+            [{**fixed, **options, "method": method, "seed": seed} for seed in seeds]
             for method, options in trials
         ]
-        wanted = {_key(run): run for of_trial in runs for run in of_trial}
-        missing = [run for key, run in wanted.items() if key not in self.journal]
+        missing = [run for of_trial in runs for run in of_trial if run not in self.journal]
         parallel = Parallel(self.workers, return_as="generator_unordered")
         for number, line in enumerate(parallel(delayed(_timed)(self.plan, run) for run in missing)):
-            self.journal[_key(line["run"])] = line
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line, allow_nan=False) + "\n")
+            self.journal.add(line)
             sys.stderr.write(f"\r{number + 1} of {len(missing)} runs: {line['run']['method']:<40}")
-        self.lines += [self.journal[key] for key in wanted]
-        return [[self.journal[_key(run)] for run in of_trial] for of_trial in runs]
-
-
-def _key(run: Options) -> str:
-    """The same for the same run."""
-    return json.dumps(run, sort_keys=True)
+        lines = [[self.journal[run] for run in of_trial] for of_trial in runs]
+        self.lines += [line for of_trial in lines for line in of_trial]
+        return lines
 
 
 def _timed(plan: Plan, run: Options) -> dict[str, Any]:
@@ -147,10 +118,8 @@ def run_plan(plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
         for entry in record["methods"].values()
     ]
     print(Table(rows).markdown())
-    options.results.mkdir(parents=True, exist_ok=True)
-    as_lines = "".join(json.dumps(line) + "\n" for line in runs.lines)
-    write_atomically(options.results / f"{plan.name}.jsonl", as_lines)
-    write_atomically(options.results / f"{plan.name}.json", as_json(record))
+    path = write_json(options.results / f"{plan.name}.json", record)
+    path.with_suffix(".jsonl").write_text("".join(json.dumps(line) + "\n" for line in runs.lines))
     return record
 
 

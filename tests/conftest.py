@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,9 +44,18 @@ def settings(shapes) -> ImageSettings:
     )
 
 
+_PRELOADED = ["torch._dynamo", "bayescl", "bayescl_lab.runs.loop"]
+_PRELOADED += [f"bayescl_lab.runs.{kind}.run" for kind in ("images", "ranking")]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _settled() -> Iterator[None]:
-    """Keep what was imported out of every later collection of garbage, which runs ask for."""
+    """Keep what was imported out of every later collection of garbage, which runs ask for.
+
+    Processes that tests fork, if any, have loaded once for all what most of them need.
+    """
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        multiprocessing.get_context("forkserver").set_forkserver_preload(_PRELOADED)
     gc.collect()
     gc.freeze()
     yield

@@ -135,7 +135,7 @@ REFUSALS = {  # rank 1 is the one that differs
     "other dimensions": "the shape of a row must be the same on every process, got [3] on rank 0",
     "another precision": "dtype must be the same on every process, got float32 on rank 0",
     "no gradient": "requires_grad must be the same on every process, got True on rank 0",
-    "groups on one process": "whether groups are given must be the same on every process",
+    "groups on one process": "the number of groups per row must be the same on every process, got",
     "views that do not fit": "view_2 must have shape [4, 3], got [3, 3]",
     "no tensor": "view_1 must be a tensor, got list",
     "rows elsewhere": "the kind of device must be the same on every process, got cpu on rank 0",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +11,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "estimation"
-SCRIPT = importlib.util.spec_from_file_location(
-    "estimation_study", ROOT / "benchmarks" / "estimation_study.py"
-)
-study = importlib.util.module_from_spec(SCRIPT)
-SCRIPT.loader.exec_module(study)
+sys.path.append(str(ROOT / "benchmarks"))
+
+import estimation_study as study  # noqa: E402
 
 
 def test_on_the_process_only_the_models_reading_finds_alpha() -> None:

@@ -26,37 +26,26 @@ same two views; in the authors' code it does."""
 
 
 class Step(NamedTuple):
-    """One step of training, as a method sees it.
+    """One step of training, as a method sees it."""
 
-    Attributes:
-        view_1: embeddings of the first views, ``[batch, dim]``, not normalised.
-        view_2: those of the second views.
-        items: place of each image in the data set, ``[batch]``.
-        labels: class of each image, ``[batch]``; for oracles alone.
-        progress: share of the run that is done, from 0 at the first step to just below 1.
-        teacher: embeddings ``[batch, dim]`` of the view of a number, by a slow copy of the
-            network, without gradient; views 1 and 2 are those of the student. None for a method
-            without a teacher.
-    """
-
-    view_1: Tensor
+    view_1: Tensor  # embeddings of the first views, [batch, dim], not normalised
     view_2: Tensor
-    items: Tensor
-    labels: Tensor
-    progress: float
+    items: Tensor  # place of each image in the data set
+    labels: Tensor  # class of each image; for oracles alone
+    progress: float  # share of the run that is done
     teacher: Callable[[int], Tensor] | None = None
+    """Embeddings of the view of a number by a slow copy of the network, without gradient; views 1
+    and 2 are those of the student. None for a method without a teacher."""
 
 
 class Rival(nn.Module):
     """A method: a step in, a scalar out. Its parameters train with the network.
 
     It is made with the number of images and the length of an embedding, and its own options.
-
-    Attributes:
-        momentum: of the teacher's moving average, in [0, 1); None for a method without one.
     """
 
     momentum: float | None = None
+    """Of the teacher's moving average, in [0, 1); None for a method without one."""
 
     def forward(self, step: Step) -> Tensor:
         """The loss of one step."""
@@ -77,19 +66,12 @@ class PlainLoss(Rival):
 
 
 class TwoViewLogits(NamedTuple):
-    """Every row of both views against every row, first views before second ones.
+    """Every row of both views against every row, first views before second ones."""
 
-    Attributes:
-        similarity: cosines ``[2 batch, 2 batch]``.
-        logits: the same divided by the temperature.
-        positive: True where a column is the row's other view.
-        candidate: True where a column is a view of another item.
-    """
-
-    similarity: Tensor
-    logits: Tensor
-    positive: Tensor
-    candidate: Tensor
+    similarity: Tensor  # cosines [2 batch, 2 batch]
+    logits: Tensor  # the same divided by the temperature
+    positive: Tensor  # where a column is the row's other view
+    candidate: Tensor  # where a column is a view of another item
 
 
 def two_view_logits(view_1: Tensor, view_2: Tensor, temperature: float) -> TwoViewLogits:
@@ -107,14 +89,8 @@ class FNC(Rival):
 
     A teacher, a moving average of the network, embeds the anchor's two views and further "support"
     views. A candidate scores its largest cosine to any of them; the best that exceed a threshold
-    are taken for false negatives. The authors' momentum of 0.999 suits their hundred thousand
-    steps.
-
-    Args:
-        temperature: softmax scale.
-        mode: "eliminate" or "attract".
-        top_k: false negatives of an anchor at most.
-        threshold: least similarity of a false negative.
+    are taken for false negatives, ``top_k`` of an anchor at most. The authors' momentum of 0.999
+    suits their hundred thousand steps.
 
     Reference:
         Huynh et al., "Boosting Contrastive Self-Supervised Learning with False Negative
@@ -182,14 +158,8 @@ class GloFND(Rival):
     The threshold of an item is the quantile ``1 - share`` of its similarities, found by stochastic
     gradient (Adam), and what lies above it is left out of the denominator, which keeps its size.
     The authors' defaults are a rate of 0.05 and moments 0.9 and 0.98. Bias correction counts an
-    item's own updates here, and epochs of the run there.
-
-    Args:
-        temperature: softmax scale.
-        share: share of candidates that are false negatives; the authors' alpha.
-        start: share of the run after which thresholds learn and candidates are left out. An
-            item's first threshold is the quantile in its batch.
-        rate: learning rate of a threshold.
+    item's own updates here, and epochs of the run there. Thresholds learn, and candidates are left
+    out, after a share ``start`` of the run; an item's first threshold is the quantile in its batch.
 
     Reference:
         Balmaseda et al., "Discovering Global False Negatives On the Fly for Self-supervised
@@ -265,10 +235,6 @@ def kept_candidates_loss(pairs: TwoViewLogits, kept: Tensor) -> Tensor:
 class NNCLR(Rival):
     """NNCLR: predict from one view the nearest neighbour of the other in a queue.
 
-    Args:
-        temperature: softmax scale.
-        queue: rows of the queue.
-
     Reference:
         Dwibedi et al., "With a Little Help from My Friends", ICCV 2021.
     """
@@ -296,12 +262,8 @@ class NNCLR(Rival):
 class SwAV(Rival):
     """SwAV: one view predicts the other's balanced assignment to prototypes.
 
-    There are two views and no smaller ones, as every method here has the same two.
-
-    Args:
-        temperature: of the prediction.
-        epsilon: of the assignment; small is sharp.
-        prototypes: how many.
+    There are two views and no smaller ones, as every method here has the same two. A small
+    ``epsilon`` makes sharp assignments.
 
     Reference:
         Caron et al., "Unsupervised Learning of Visual Features by Contrasting Cluster

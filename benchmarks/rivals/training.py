@@ -93,7 +93,7 @@ def train_rival(shared: ImageSettings, method: str, values: Mapping[str, Any]) -
 
     Settings are those of the library's own runs; the loss in them does not count.
     """
-    parts = load_images(shared.data, evaluate_on=shared.evaluate_on, **shared.choice_of_images())
+    parts = load_images(shared.data, **shared.choice_of_images())
     count = len(parts.train)
     order = EpochOrder(count, shared.batch_size, shared.seed)
     rival = build_rival(method, values, count, shared.embedding_dim, shared.seed)

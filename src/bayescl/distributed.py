@@ -33,13 +33,7 @@ def is_initialized() -> bool:
 
 
 def world_size(group: dist.ProcessGroup | None = None) -> int:
-    """Return the number of processes.
-
-    Args:
-        group: process group; default: torch's.
-
-    Returns:
-        At least 1. A group of one process has nothing to gather, and nothing is sent.
+    """Return the number of processes of a group (default: torch's), at least 1.
 
     Raises:
         RuntimeError: if ``torch.distributed`` has no process group yet.
@@ -106,13 +100,10 @@ def describe(rows: Tensor) -> dict[str, Any]:
 
 
 def agreed_sizes(notes: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return how many rows each process holds, or raise if their rows do not match.
+    """Return how many rows each process holds, or raise on every process if rows do not match.
 
     Args:
         notes: by rank, what :func:`describe` says.
-
-    Raises:
-        ValueError: on every process, naming ranks and values.
     """
     sizes = [int(note["rows"]) for note in notes]
     if min(sizes) == 0:
@@ -139,18 +130,16 @@ def agreed(name: str, values: Sequence[Any]) -> Any:
 def by_rank(values: Sequence[Any]) -> str:
     """Say who holds what, as in ``8 on rank 0, 2; 6 on rank 1``."""
     holders = _holders(enumerate(values))
-    return "; ".join(f"{value} on rank {ranks}" for value, ranks in holders.items())
+    return "; ".join(f"{value} on rank {ranks}" for value, ranks in holders)
 
 
-def _holders(held: Iterable[tuple[int, Any]]) -> dict[str, str]:
-    """The ranks that hold each value; if many, the first few."""
+def _holders(held: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, str]]:
+    """Each value and the ranks that hold it; if many, the first few."""
     holders: dict[str, list[str]] = {}
     for holder, value in held:
         holders.setdefault(str(value), []).append(str(holder))
-    return {
-        value: ", ".join(ranks[:_RANKS_NAMED]) + (", ..." if len(ranks) > _RANKS_NAMED else "")
-        for value, ranks in holders.items()
-    }
+    for value, ranks in holders.items():
+        yield value, ", ".join(ranks[:_RANKS_NAMED]) + (", ..." if ranks[_RANKS_NAMED:] else "")
 
 
 def exchange(
@@ -166,8 +155,7 @@ def exchange(
         ValueError: on every process, if a process refused its input; see :func:`shared_refusals`.
     """
     notes = _exchange(note, group)
-    refusal = _refusal(notes)
-    if refusal:
+    if refusal := _refusal(notes):
         raise ValueError(refusal)
     return notes
 
@@ -199,7 +187,7 @@ def shared_refusals(active: bool = True, group: dist.ProcessGroup | None = None)
 def _refusal(notes: Sequence[Mapping[str, Any]]) -> str:
     """What processes refused, or an empty string."""
     holders = _holders((i, note["refusal"]) for i, note in enumerate(notes) if "refusal" in note)
-    return "; ".join(f"rank {ranks}: {refusal}" for refusal, ranks in holders.items())
+    return "; ".join(f"rank {ranks}: {refusal}" for refusal, ranks in holders)
 
 
 def _exchange(note: Mapping[str, Any], group: dist.ProcessGroup | None) -> list[dict[str, Any]]:
@@ -241,7 +229,7 @@ def rows_of(source: int, rows: Tensor, size: int, group: dist.ProcessGroup | Non
 
 
 def copy_from_first(tensors: Sequence[Tensor], group: dist.ProcessGroup | None = None) -> None:
-    """Overwrite tensors with those of the first process; all of one dtype and equal shapes."""
+    """Overwrite tensors, all of one dtype, with those of the first process."""
     flat = torch.cat([tensor.flatten() for tensor in tensors])
     dist.broadcast(flat, group_src=0, group=group)
     parts = torch.split(flat, [tensor.numel() for tensor in tensors])

@@ -41,13 +41,7 @@ def _style() -> AbstractContextManager[None]:
 def blank_figure(
     width: float, height: float, *, layout: Literal["constrained"] | None = "constrained"
 ) -> Figure:
-    """An empty figure that belongs to no window.
-
-    Args:
-        width: in inches.
-        height: in inches.
-        layout: what keeps axes and words apart, or None to place axes by hand.
-    """
+    """An empty figure of so many inches that belongs to no window; without layout, place axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as EmptyFigure
 
@@ -59,21 +53,7 @@ def blank_figure(
 def panels(
     rows: int, columns: int, *, width: float, height: float, title: str = ""
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with a grid of axes in the common style.
-
-    Args:
-        rows: of axes.
-        columns: of axes.
-        width: of the figure in inches.
-        height: of the figure in inches.
-        title: over the figure.
-
-    Returns:
-        The figure, and its axes row by row.
-
-    Raises:
-        ImportError: if Matplotlib is not installed.
-    """
+    """A figure of so many inches with a grid of axes in the common style, and its axes by row."""
     with _style():
         figure = blank_figure(width, height)
         axes = figure.subplots(rows, columns, squeeze=False)

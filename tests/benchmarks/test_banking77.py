@@ -48,20 +48,16 @@ def test_features_are_what_the_vectorizer_counts(folder):
         assert torch.equal(found, torch.from_numpy(counts[row]))
 
 
-def test_the_vocabulary_is_learned_on_the_training_part(folder):
-    with (folder / "test.csv").open("a") as file:
-        file.write("unheardof,card\n")
-    parts = load_questions(folder)
-    assert parts.num_features == load_questions(folder).num_features
-    last = parts.evaluation.take(torch.tensor([30]))
-    assert len(last.features) == 0
-
-
-def test_the_validation_part_comes_out_of_training_and_tests_stay_unseen(folder):
-    (folder / "test.csv").write_text("text,category\nnever,card\n")
+def test_only_the_training_part_gives_words_and_validation_comes_out_of_it(folder):
+    (folder / "test.csv").write_text("text,category\nunheardof,card\n")
+    test = load_questions(folder).evaluation
+    assert (len(test), len(test.features)) == (1, 0)
     parts = load_questions(folder, evaluate_on="validation")
     assert len(parts.train) + len(parts.evaluation) == 360
     assert parts.evaluation.labels.bincount().tolist() == [24, 24, 24]
+    (folder / "train.csv").write_text("question,intent\na,b\n")
+    with pytest.raises(ValueError, match="columns text and category"):
+        load_questions(folder)
 
 
 def test_a_dropped_word_takes_its_pairs_with_it(folder):
@@ -96,39 +92,26 @@ def test_precision_counts_neighbours_of_the_intent():
     assert found == {"precision_1": 1.0, "precision_10": 0.6, "precision_100": 0.06}
 
 
-@pytest.mark.parametrize("pairs", ["intents", "views"])
-def test_training_puts_questions_of_an_intent_together(pairs, folder):
-    settings = TextSettings(pairs=pairs, batch_size=60, epochs=3)
+def test_training_puts_questions_of_an_intent_together(folder):
     parts = load_questions(folder)
     loss = bayescl.InfoNCELoss(temperature=0.2)
-    (encoder, _), (again, _) = (fit(loss, parts, 0, settings) for _ in range(2))
-    embeddings = encoder.embed(parts.train)
-    assert torch.equal(embeddings, again.embed(parts.train))
-    torch.testing.assert_close(embeddings.norm(dim=1), torch.ones(len(embeddings)))
-    if pairs == "intents":
-        own = precisions(
-            encoder.embed(parts.evaluation), parts.evaluation.labels, embeddings, parts.train.labels
-        )
-        assert own["precision_10"] > 0.9
+    for pairs in ("views", "intents"):
+        settings = TextSettings(pairs=pairs, batch_size=60, epochs=3)
+        (encoder, _), (again, _) = (fit(loss, parts, 0, settings) for _ in range(2))
+        embeddings = encoder.embed(parts.train)
+        assert torch.equal(embeddings, again.embed(parts.train))
+        torch.testing.assert_close(embeddings.norm(dim=1), torch.ones(len(embeddings)))
+    rows = encoder.embed(parts.evaluation), parts.evaluation.labels
+    assert precisions(*rows, embeddings, parts.train.labels)["precision_10"] > 0.9
 
 
-@pytest.mark.parametrize("method", sorted(GRIDS))
-def test_every_loss_runs(method, folder):
-    result = train_questions(method, 0, "test", str(folder), batch_size=60, epochs=1)
-    assert set(result["scores"]) == set(SCORES)
-
-
-def test_every_loss_tries_the_five_temperatures_and_as_many_settings():
+def test_every_loss_runs_and_tries_five_temperatures_and_as_many_settings(folder):
     plan = question_plan()  # refuses unequal budgets
-    for grid in GRIDS.values():
+    for method, grid in GRIDS.items():
         assert {0.05, 0.1, 0.2, 0.3, 0.5} <= set(grid["temperature"])
-    assert all(method in plan.titles for method in GRIDS)
-
-
-def test_missing_columns_are_refused(folder):
-    (folder / "train.csv").write_text("question,intent\na,b\n")
-    with pytest.raises(ValueError, match="columns text and category"):
-        load_questions(folder)
+        assert method in plan.titles
+        result = train_questions(method, 0, "test", str(folder), batch_size=60, epochs=1)
+        assert set(result["scores"]) == set(SCORES)
 
 
 def test_the_real_data_are_as_published():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -51,14 +52,6 @@ def class_teacher(_: int) -> torch.Tensor:
     return F.one_hot(LABELS, 3).float() @ torch.eye(3, DIM)
 
 
-def test_pairs_of_rows_are_themselves_positives_or_candidates():
-    pairs = two_view_logits(*views(), 0.5)
-    itself = torch.eye(2 * BATCH, dtype=torch.bool)
-    assert torch.equal(pairs.positive | pairs.candidate, ~itself)
-    assert not (pairs.positive & pairs.candidate).any()
-    assert (pairs.positive.sum(1) == 1).all()
-
-
 def test_a_plain_loss_gets_labels_only_where_it_needs_them():
     view_1, view_2 = views()
     step = step_of(view_1, view_2)
@@ -67,18 +60,12 @@ def test_a_plain_loss_gets_labels_only_where_it_needs_them():
         assert torch.equal(PlainLoss(loss)(step), loss(view_1, view_2, **options))
 
 
-@pytest.mark.parametrize(
-    ("top_k", "threshold", "expected"),
-    [
-        (2, 0.5, [[True, True, False, False]]),
-        (2, 0.85, [[True, False, False, False]]),
-        (1, 0.0, [[True, False, False, False]]),
-    ],
-)
-def test_false_negatives_are_among_the_best_and_above_the_threshold(top_k, threshold, expected):
+def test_false_negatives_are_among_the_best_and_above_the_threshold():
     score = torch.tensor([[0.9, 0.8, 0.3, 0.95]])
     candidate = torch.tensor([[True, True, True, False]])
-    assert best_candidates(score, candidate, top_k=top_k, threshold=threshold).tolist() == expected
+    for top_k, threshold, wanted in ((2, 0.5, [0, 1]), (2, 0.85, [0]), (1, 0.0, [0])):
+        best = best_candidates(score, candidate, top_k=top_k, threshold=threshold)
+        assert best[0].nonzero().flatten().tolist() == wanted
 
 
 def test_cancellation_in_closed_form():
@@ -114,14 +101,6 @@ def test_fnc_is_the_oracle_if_its_teacher_knows_classes_and_info_nce_if_it_finds
     torch.testing.assert_close(knowing, torch.tensor(losses).mean())
 
 
-def test_glofnd_is_info_nce_until_it_starts():
-    view_1, view_2 = views()
-    rival = GloFND(BATCH, DIM, temperature=0.3, start=0.5)
-    loss = rival(step_of(view_1, view_2, progress=0.4))
-    torch.testing.assert_close(loss, bayescl.InfoNCELoss(temperature=0.3)(view_1, view_2))
-    assert torch.equal(rival.updates, torch.zeros(BATCH))
-
-
 def test_kept_candidates_stand_for_all():
     pairs = two_view_logits(*views(), 0.5)
     kept = pairs.candidate.clone()
@@ -136,9 +115,12 @@ def test_kept_candidates_stand_for_all():
     assert torch.equal(none, torch.zeros(2 * BATCH))
 
 
-def test_a_threshold_starts_at_its_quantile_and_follows_it():
+def test_thresholds_of_a_batchs_items_start_at_their_quantiles_and_follow_them():
     view_1, view_2 = views()
-    rival = GloFND(BATCH, DIM, share=0.2, start=0.0, rate=0.01)
+    rival = GloFND(BATCH, DIM, share=0.2, start=0.5, rate=0.01)
+    before = rival(step_of(view_1, view_2, progress=0.4))
+    torch.testing.assert_close(before, bayescl.InfoNCELoss()(view_1, view_2))
+    assert torch.equal(rival.updates, torch.zeros(BATCH))
     rival(step_of(view_1, view_2))
     pairs = two_view_logits(view_1, view_2, 0.5)
     similarity = pairs.similarity[pairs.candidate].view(2, BATCH, -1).transpose(0, 1).flatten(1)
@@ -148,10 +130,6 @@ def test_a_threshold_starts_at_its_quantile_and_follows_it():
         rival(step_of(view_1, view_2))
     above = (similarity > rival.threshold[:, None]).float().mean(1)
     assert ((above - 0.2).abs() < 0.11).all()  # one in twenty on either side, and a swing
-
-
-def test_only_items_of_the_batch_learn():
-    view_1, view_2 = views()
     rival = GloFND(20, DIM, start=0.0)
     items = torch.tensor([3, 4, 5, 6, 7, 8])
     rival(Step(view_1, view_2, items, LABELS, 0.5))
@@ -159,7 +137,7 @@ def test_only_items_of_the_batch_learn():
     assert (rival.threshold[:3] == 1).all()
 
 
-def test_nnclr_whose_neighbours_are_the_views_is_info_nce():
+def test_nnclr_with_the_views_as_neighbours_is_info_nce_and_even_swav_predicts_uniformly():
     pytest.importorskip("lightly")
     view_1, view_2 = views()
     rival = NNCLR(BATCH, DIM, temperature=0.3, queue=2 * BATCH)
@@ -167,16 +145,11 @@ def test_nnclr_whose_neighbours_are_the_views_is_info_nce():
     rival.neighbour.bank.copy_(F.normalize(torch.cat([view_1, view_2]), dim=1))
     loss = rival(step_of(view_1, view_2))
     torch.testing.assert_close(loss, bayescl.InfoNCELoss(temperature=0.3)(view_1, view_2))
-
-
-def test_swav_with_even_assignments_predicts_the_uniform_distribution():
-    pytest.importorskip("lightly")
-    view_1, view_2 = views()
     rival = SwAV(BATCH, DIM, temperature=0.2, epsilon=1e6, prototypes=4)
     loss = rival(step_of(view_1, view_2))
     with torch.no_grad():
         logits = [rival.prototypes(F.normalize(view, dim=1)) / 0.2 for view in (view_1, view_2)]
-    expected = -torch.stack([F.log_softmax(one, dim=1).mean() for one in logits]).mean()
+    expected = -torch.stack([F.log_softmax(side, dim=1).mean() for side in logits]).mean()
     torch.testing.assert_close(loss.detach(), expected, rtol=1e-4, atol=1e-4)
 
 
@@ -200,12 +173,13 @@ def test_a_loss_of_the_library_gives_the_figures_of_the_library(tmp_path):
     assert (ours["scores"], ours["loss"]) == (theirs["probes"], theirs["loss"])
 
 
-@pytest.mark.parametrize("method", sorted(RIVALS))
-def test_every_method_trains(method):
+@pytest.mark.parametrize("method", sorted({*RIVALS} - {"fnc_eliminate"}))
+def test_every_method_trains(method, monkeypatch):
     if method in NEED_LIGHTLY:
         pytest.importorskip("lightly")
-    result = train_rival(replace(SHARED, epochs=1), method, {})
-    assert {"few_label_1", "few_label_5", "knn", "linear"} <= result["scores"].keys()
+    # Probes are the same for all, and take longer than the training.
+    monkeypatch.setattr("rivals.training.run_probes", lambda *_: {})
+    assert math.isfinite(train_rival(replace(SHARED, epochs=1), method, {})["loss"])
 
 
 class _Taught(Rival):
@@ -220,22 +194,13 @@ class _Taught(Rival):
         return step.view_1.square().mean() + step.view_2.square().mean()
 
 
-class _Trainer:
-    """What a module asks of its trainer."""
-
-    current_epoch = 0
-    global_step = 0
-    global_rank = 0
-    barebones = False
-    strategy = None
-
-
 def test_items_are_places_in_the_data_and_the_teacher_follows_the_student():
     train = load_images("digits").train
     model = RivalSimCLR(build_model(SHARED, train, steps_per_epoch=4), _Taught())
     order, everyone = EpochOrder(len(train), 32, seed=0), torch.arange(len(train))
     batch = next(iter(StoreBatches(train, order, everyone)))
-    model.trainer = _Trainer()
+    asked = {"current_epoch": 0, "global_step": 0, "global_rank": 0, "barebones": False}
+    model.trainer = SimpleNamespace(**asked, strategy=None)
     model.training_step(batch, 0)
     assert model.loss.apart == 0
     assert torch.equal(train.take(model.loss.items), batch.images)
@@ -250,16 +215,13 @@ def test_items_are_places_in_the_data_and_the_teacher_follows_the_student():
     assert not any(weight.requires_grad for weight in model.teacher.parameters())
 
 
-def test_the_plan_gives_every_method_the_same_budget_and_knows_them_all():
+def test_the_plan_gives_every_method_the_same_budget_and_knows_them_all(monkeypatch):
     plan = image_plan()  # refuses unequal budgets
     assert set(plan.grids) == set(RIVALS)
     assert set(ORDER) == set(plan.grids) | set(plan.recorded)
     assert all(method in plan.titles for method in ORDER)
     with pytest.raises(ValueError, match="method must be one of info_nce"):
         build_rival("nothing", {}, 8, 8)
-
-
-def test_a_planned_run_has_the_plans_settings(monkeypatch):
     given = []
     monkeypatch.setattr("compare_rivals.train_rival", lambda *values: given.append(values) or {})
     train_planned("glofnd", 3, "validation", **image_plan(epochs=1).fixed, share=0.2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 import scale_model
 import torch
@@ -18,52 +20,46 @@ from bayescl.losses.class_state import tensors_of
 BATCH, CLASSES, MEMORY = 32, 2, 64
 
 
-class Sent:
-    """Bytes that collectives bring, by what they carry: its width, or that it is a note."""
+def counting(sent: Counter[str]) -> None:
+    """Have this process count the bytes that collectives bring, by what they carry."""
+    gather, scatter = dist.all_gather_into_tensor, dist.reduce_scatter_tensor
+    broadcast = dist.broadcast
 
-    def __init__(self) -> None:
-        self.bytes: dict[str, int] = {}
-        self.gather, self.scatter = dist.all_gather_into_tensor, dist.reduce_scatter_tensor
-        self.broadcast = dist.broadcast
-        dist.all_gather_into_tensor, dist.reduce_scatter_tensor = self.gathered, self.scattered
-        dist.broadcast = self.copied
-
-    def count(self, name: str, size: int) -> None:
-        self.bytes[name] = self.bytes.get(name, 0) + size
-
-    def gathered(self, everyone: Tensor, own: Tensor, group=None) -> object:
+    def gathered(everyone: Tensor, own: Tensor, group=None) -> object:
         kind = "notes" if own.dtype == torch.uint8 else f"{own.dtype} x {own[:1].numel()}"
-        self.count(kind, everyone.nbytes - own.nbytes)
-        return self.gather(everyone, own, group=group)
+        sent[kind] += everyone.nbytes - own.nbytes
+        return gather(everyone, own, group=group)
 
-    def scattered(self, own: Tensor, everyone: Tensor, group=None) -> object:
-        self.count("scattered", everyone.nbytes - own.nbytes)
-        return self.scatter(own, everyone, group=group)
+    def scattered(own: Tensor, everyone: Tensor, group=None) -> object:
+        sent["scattered"] += everyone.nbytes - own.nbytes
+        return scatter(own, everyone, group=group)
 
-    def copied(self, tensor: Tensor, **options) -> object:
-        self.count("copied", tensor.nbytes)
-        return self.broadcast(tensor, **options)
+    def copied(tensor: Tensor, **options) -> object:
+        sent["copied"] += tensor.nbytes
+        return broadcast(tensor, **options)
 
-    def taken(self) -> dict[str, int]:
-        taken, self.bytes = self.bytes, {}
-        return taken
+    dist.all_gather_into_tensor, dist.reduce_scatter_tensor = gathered, scattered
+    dist.broadcast = copied
 
 
 def bytes_sent(rank: int, world_size: int) -> Findings:
     """Bytes in a step of InfoNCE, and in every step of latent classes."""
-    sent, own = Sent(), BATCH // world_size
+    sent: Counter[str] = Counter()
+    counting(sent)
+    own = BATCH // world_size
     views = torch.randn(2, own, DIM, requires_grad=True)
     bayescl.InfoNCELoss(gather=True)(*views).backward()
-    found: Findings = {"InfoNCE": sent.taken(), "steps": []}
+    found: Findings = {"InfoNCE": dict(sent), "steps": []}
     loss = bayescl.LatentClassContrastiveLoss(
         num_classes=CLASSES, memory_size=MEMORY, gather=True, refit_every=5
     )
     for step in range(12):
         views = [view.detach()[rank * own :][:own] for view in drawn(step, BATCH, BATCH)]
         due, fit = loss.memory.is_due_to_observe, loss.memory.classes
+        sent.clear()
         loss(*(view.requires_grad_() for view in views)).backward()
         kinds = {"due": due, "fits": loss.memory.classes is not fit}
-        found["steps"].append({**kinds, **sent.taken()})
+        found["steps"].append({**kinds, **sent})
     kept = tensors_of(loss.memory.classes)
     found["kept"] = loss.memory.items.nbytes + sum(tensor.nbytes for tensor in kept.values())
     found["kept"] += sum(matrix.nbytes for matrix in loss.memory.classes.moves)
@@ -106,41 +102,29 @@ def operations(call) -> int:
     return counter.get_total_flops()
 
 
-@pytest.mark.parametrize("loss", [bayescl.InfoNCELoss, bayescl.BayesianContrastiveLoss])
-def test_the_chunked_engine_multiplies_three_times_per_logit(loss) -> None:
+def test_only_the_dense_engine_keeps_logits_and_the_chunked_multiplies_three_times() -> None:
     anchors, candidates, dim = 256, 512, 16
     rows = [torch.randn(n, dim, requires_grad=True) for n in (anchors, anchors, candidates)]
-    count = operations(lambda: loss(engine="chunked").sampled(*rows).backward())
-    name = loss.__name__.removesuffix("ContrastiveLoss").removesuffix("Loss")
-    expected = scale_model.operations_per_logit("chunked", name, dim)
-    assert count / (anchors * candidates) == pytest.approx(expected, rel=0.02)
+    losses = {"InfoNCE": bayescl.InfoNCELoss, "Bayesian": bayescl.BayesianContrastiveLoss}
+    for name, loss in losses.items():
+        count = operations(lambda loss=loss: loss(engine="chunked").sampled(*rows).backward())
+        expected = scale_model.operations_per_logit("chunked", name, dim)
+        assert count / (anchors * candidates) == pytest.approx(expected, rel=0.02)
+        sizes = (512, 1024, 4)
+        assert scale_model.saved_bytes_per_logit(loss(engine="dense"), *sizes) >= scale_model.FLOAT
+        assert scale_model.saved_bytes_per_logit(loss(engine="chunked"), *sizes) < 1
 
 
-@pytest.mark.parametrize(("classes", "items"), [(10, 2048), (800, 2048)])
-def test_a_fit_and_a_logit_of_latent_classes_take_the_products_of_the_formulas(
-    classes, items
-) -> None:
-    dim = 128
+@pytest.mark.parametrize("classes", [10, 800])
+def test_a_fit_of_latent_classes_takes_the_products_of_the_formulas(classes) -> None:
+    dim, items = 128, 2048
     expected = scale_model.latent_scale(classes, 64, 1, dim, items)
     memory = torch.randn(items, 2 * dim)
     count = operations(lambda: fitted_classes(memory, 1 / classes, seed=0, labelled=None))
     assert sum(mixture_sizes(1 / classes, items)) == expected["components"]
     assert count == pytest.approx(expected["fit_operations"], rel=0.02)
-
-
-def test_with_ten_thousand_classes_nothing_is_fitted() -> None:
     assert scale_model.latent_scale(800, 2**16, 64, 128, 2**20)["fit"] > 0
     assert scale_model.latent_scale(10_000, 2**16, 64, 128, 2**20)["fit"] == 0
-    loss = bayescl.LatentClassContrastiveLoss(num_classes=10_000, memory_size=4096)
-    with pytest.warns(UserWarning, match="more than 384 components"):
-        loss(*torch.randn(2, 8, 4))
-
-
-def test_only_the_dense_engine_keeps_bytes_for_every_logit() -> None:
-    for loss in (bayescl.InfoNCELoss, bayescl.BayesianContrastiveLoss):
-        sizes = (512, 1024, 4)
-        assert scale_model.saved_bytes_per_logit(loss(engine="dense"), *sizes) >= scale_model.FLOAT
-        assert scale_model.saved_bytes_per_logit(loss(engine="chunked"), *sizes) < 1
 
 
 def test_the_share_of_the_loss_and_the_break_even_dimension_follow_from_the_formulas() -> None:

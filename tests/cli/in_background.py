@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from bayescl_lab.cli import main
 
 SECONDS = 300
 
@@ -29,10 +32,14 @@ def start(line: str, folder: Path, **options) -> subprocess.Popen[str]:
     )
 
 
-def wait_for(process: subprocess.Popen[str], file: Path, lines: int = 0) -> None:
-    """Wait until a command has written a file of so many lines, or has ended."""
+def wait_for(process: subprocess.Popen[str], file: Path) -> None:
+    """Wait until a command has written a file, or has ended."""
     deadline = time.monotonic() + SECONDS
-    while process.poll() is None and time.monotonic() < deadline:
-        if file.is_file() and (not lines or len(file.read_text().splitlines()) >= lines):
-            return
-        time.sleep(0.001)
+    while process.poll() is None and not file.is_file() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def command(line: str, folder: Path) -> None:
+    """Run a command line in a folder, in a process that has nothing else to do."""
+    os.chdir(folder)
+    main(line.split())

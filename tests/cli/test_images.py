@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import torch
-from cli.in_background import SECONDS, start, wait_for
+from cli.in_background import command
+from runs.killed_run import run_until_killed
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -45,12 +44,8 @@ def test_train_leaves_a_complete_run_folder_and_a_resumed_run_shows_it_again(bay
 
 
 def test_a_run_killed_and_resumed_equals_the_unbroken_run(bayescl, bars, tmp_path):
-    bars = bars.replace("--epochs 3", "--epochs 5")
-    threads = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
-    process = start(f"train images {bars} --out killed", tmp_path, env=threads)
-    wait_for(process, Path("killed/metrics.csv"), lines=3)
-    process.kill()
-    process.communicate()
+    run_until_killed("view 15", command, f"train images {bars} --out killed", tmp_path)
+    assert len(Path("killed/metrics.csv").read_text().splitlines()) == 1 + 2
     assert bayescl("train images --out killed --resume").status == 0
     assert bayescl(f"train images {bars} --out unbroken").status == 0
     killed, unbroken = weights(Path("killed")), weights(Path("unbroken"))
@@ -61,21 +56,6 @@ def test_a_run_killed_and_resumed_equals_the_unbroken_run(bayescl, bars, tmp_pat
         json.loads(Path(run, "result.json").read_text())["probes"] for run in ("killed", "unbroken")
     ]
     assert probes[0] == probes[1]
-
-
-def test_ctrl_c_ends_with_130_and_leaves_a_run_that_can_go_on(bayescl, bars, tmp_path):
-    process = start(f"train images {bars} --epochs 100000 --out run", tmp_path)
-    try:
-        wait_for(process, Path("run/checkpoints/last.ckpt"))
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=SECONDS)
-    finally:
-        process.kill()
-    assert process.returncode == 130
-    said = "bayescl: interrupted: bayescl train images --out run --resume continues from the last"
-    assert err.strip().splitlines()[-1].startswith(said)
-    assert "Traceback" not in err
-    assert bayescl("evaluate run").status == 0
 
 
 def test_help_answers_without_loading_torchvision_lightning_or_kornia():

@@ -54,7 +54,9 @@ def test_damaged_images_in_a_stream_are_one_line_with_a_name(bayescl, pictures):
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="children are found in /proc")
-def test_ctrl_c_leaves_no_workers_behind(pictures, tmp_path):
+def test_ctrl_c_ends_with_130_and_leaves_a_run_that_can_go_on_and_no_workers(
+    bayescl, pictures, tmp_path
+):
     pictures(tmp_path / "pets")
     line = f"train images --data pets {OPTIONS} --epochs 100000 --out run"
     line += " --loader stream --loader-workers 2"
@@ -70,11 +72,13 @@ def test_ctrl_c_leaves_no_workers_behind(pictures, tmp_path):
     assert process.returncode == 130
     assert len(workers) == 2
     assert "Traceback" not in err
-    assert err.strip().splitlines()[-1].startswith("bayescl: interrupted: ")
+    said = "bayescl: interrupted: bayescl train images --out run --resume continues from the last"
+    assert err.strip().splitlines()[-1].startswith(said)
     deadline = time.monotonic() + SECONDS
     while any(map(is_alive, workers)) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not any(map(is_alive, workers))
+    assert bayescl("evaluate run").status == 0
 
 
 def children_of(process: int) -> list[int]:

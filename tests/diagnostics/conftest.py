@@ -14,24 +14,12 @@ from bayescl_lab.paper.simulation.process import Settings, generator, observe
 def processed() -> Callable[..., ScoredCandidates]:
     """Candidates of the paper's generative process, scored by a Bayesian loss."""
 
-    def draw(
-        alpha: float = 0.9,
-        tau_plus: float = 0.1,
-        assumed: tuple[float, float] | None = None,
-        anchors: int = 3000,
-    ) -> ScoredCandidates:
-        settings = Settings(
-            anchors=anchors,
-            candidates=64,
-            alpha=alpha,
-            tau_plus=tau_plus,
-            positives=1,
-            temperature=1.0,
-        )
+    def draw(alpha: float = 0.9, tau_plus: float = 0.1, anchors: int = 3000) -> ScoredCandidates:
+        own = {"alpha": alpha, "tau_plus": tau_plus}
+        settings = Settings(anchors=anchors, candidates=64, positives=1, temperature=1.0, **own)
         chunks = list(observe(settings, generator(0, "diagnostics", alpha, tau_plus)))
-        own_alpha, own_tau = (alpha, tau_plus) if assumed is None else assumed
         return score_candidates(
-            bayescl.BayesianContrastiveLoss(alpha=own_alpha, tau_plus=own_tau, beta=0.5),
+            bayescl.BayesianContrastiveLoss(beta=0.5, **own),
             torch.cat([chunk.positives[:, 0] for chunk in chunks]),
             torch.cat([chunk.unlabeled for chunk in chunks]),
             layout="logits",

@@ -22,15 +22,10 @@ def test_what_is_scored_is_what_the_loss_is_computed_from(loss, views) -> None:
     scored = score_candidates(loss, view_1, view_2, labels=labels)
     values = scored.objective(scored.positive, scored.unlabeled, valid=scored.valid)
     torch.testing.assert_close(values.mean(), loss(view_1, view_2))
-
-
-@each("loss", [LOSSES[0], *LOSSES[3:]])
-def test_the_loss_is_a_softmax_with_the_weights_that_are_shown(loss, views) -> None:
-    view_1, view_2, _ = views
-    scored = score_candidates(loss, view_1, view_2)
-    sums = (candidate_weights(scored) * scored.unlabeled.exp()).sum(dim=1)
-    values = -(scored.positive - (scored.positive.exp() + sums).log())
-    torch.testing.assert_close(values.mean(), loss(view_1, view_2))
+    if loss not in LOSSES[1:3]:  # a softmax with the weights that are shown
+        sums = (candidate_weights(scored) * scored.unlabeled.exp()).sum(dim=1)
+        values = -(scored.positive - (scored.positive.exp() + sums).log())
+        torch.testing.assert_close(values.mean(), loss(view_1, view_2))
 
 
 def test_the_hard_loss_corrects_the_sum_with_the_weights_that_are_shown(views) -> None:

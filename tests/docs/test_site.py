@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
+from functools import partial
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -75,91 +75,50 @@ async function opened(frame, go) {
 </script>"""
 
 
-class Server(http.server.ThreadingHTTPServer):
-    """The site on a port of this machine, and the probe beside it."""
-
-    steps: str = "[]"
-    """What the probe does, as JSON."""
-
-
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves files of the site, and the probe."""
-
-    server: Server
-
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given, directory=str(SITE))
-
-    def do_GET(self) -> None:
-        if self.path != "/probe.html":
-            super().do_GET()
-            return
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.end_headers()
-        self.wfile.write(PROBE.replace("STEPS", self.server.steps).encode())
+    """Serves files of the site and says nothing."""
 
     def log_message(self, format: str, *given: Any) -> None:
         del format, given
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
-
-
-def browse(server: Server, folder: Path, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the browser sees after each step."""
-    server.steps = json.dumps(steps)
+def browse(folder: Path, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the browser sees after each step; the probe stands beside the site's pages."""
+    probe = SITE / "probe.html"
+    probe.write_text(PROBE.replace("STEPS", json.dumps(steps)))
     command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
     command += ["--disable-background-networking", f"--user-data-dir={folder / 'profile'}"]
     command += ["--window-size=1400,1000", "--virtual-time-budget=240000", "--dump-dom"]
-    command.append(f"http://127.0.0.1:{server.server_port}/probe.html")
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
-    found = re.search(r'<pre id="seen">(.*?)</pre>', said, re.DOTALL)
-    assert found, said[:2000]
-    assert found[1], "the browser did not come to the end"
-    return json.loads(unescape(found[1]))
+    handler = partial(Handler, directory=str(SITE))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        command.append(f"http://127.0.0.1:{server.server_port}/probe.html")
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+        server.shutdown()
+    probe.unlink()
+    seen = re.search(r'<pre id="seen">(.+?)</pre>', done.stdout, re.DOTALL)
+    assert seen, f"the browser did not come to the end: {done.stdout[:2000]}"
+    return json.loads(unescape(seen[1]))
 
 
-def test_pages_fit_without_errors_or_broken_pictures(server, tmp_path) -> None:
+def test_pages_fit_without_errors_or_broken_pictures(tmp_path) -> None:
     steps = [{"page": f"/{page}", "width": width} for page in PAGES for width in (1280, 390)]
-    for seen in browse(server, tmp_path, steps):
+    for seen in browse(tmp_path, steps):
         assert seen["content"] <= seen["frame"], seen["page"]
         assert seen["errors"] == [], seen["page"]
         assert seen["broken"] == [], seen["page"]
 
 
-def test_a_visitor_finds_an_example_a_name_and_what_they_search_for(server, tmp_path) -> None:
-    example, name, search = browse(
-        server,
-        tmp_path,
-        [
-            {
-                "page": "/index.html",
-                "width": 1280,
-                "clicks": [
-                    '.sidebar-tree a[href="gallery/index.html"]',
-                    'article a[href="plot_digits_losses.html"]',
-                ],
-            },
-            {
-                "page": "/index.html",
-                "width": 1280,
-                "clicks": [
-                    '.sidebar-tree a[href="api/index.html"]',
-                    'article a[href="losses.html#bayescl.losses.InfoNCELoss"]',
-                ],
-            },
-            {"page": "/search.html?q=InfoNCELoss", "width": 1280},
-        ],
-    )
+def test_a_visitor_finds_an_example_a_name_and_what_they_search_for(tmp_path) -> None:
+    gallery = ('.sidebar-tree a[href="gallery/index.html"]', 'a[href="plot_digits_losses.html"]')
+    api = ('.sidebar-tree a[href="api/index.html"]', 'a[href$="bayescl.losses.InfoNCELoss"]')
+    steps = [
+        {"page": "/index.html", "width": 1280, "clicks": [first, f"article {second}"]}
+        for first, second in (gallery, api)
+    ]
+    search = {"page": "/search.html?q=InfoNCELoss", "width": 1280}
+    example, name, results = browse(tmp_path, [*steps, search])
     assert example["title"].startswith("Digits with six losses")
     assert name["title"].startswith("Losses")
-    assert "losses.InfoNCELoss" in search["text"] or "InfoNCELoss" in search["text"]
-    assert re.search(r"found \d+ page", search["text"])
+    assert "InfoNCELoss" in results["text"]
+    assert re.search(r"found \d+ page", results["text"])

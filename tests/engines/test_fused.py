@@ -5,25 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import get_args
 
 import pytest
 import torch
 
-from bayescl.engines import CandidateRule, ContrastiveBatch
-from bayescl.engines.fused import fused_loss, fused_unavailable_reason, loss
+from bayescl.engines import CandidateRule, ContrastiveBatch, fused
+from bayescl.engines.fused import fused_loss, fused_unavailable_reason
 from bayescl.engines.fused import fused_unsupported_reason as unsupported_reason
-from bayescl.engines.fused.tiles import PRECISIONS, Kernel, tiles_for
+from bayescl.engines.fused.tiles import PRECISIONS, Kernel, tile_for
 from bayescl.functional import Bayesian, InfoNCE, Objective
 from bayescl.functional.info_nce import info_nce_loss
 
 HERE = Path(__file__).parent
 ones = torch.ones
-NEEDS_TRITON = pytest.mark.skipif(
-    (fused_unavailable_reason() or "").startswith("Triton"), reason="needs Triton"
-)
 
 
 def batch_of(anchors: torch.Tensor, candidates: torch.Tensor, keys: int = 0) -> ContrastiveBatch:
@@ -39,19 +36,8 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     )
 
 
-def interpreter_runs() -> bool:
-    """Older interpreters turn arrays of one element into loop bounds, which NumPy 2.4 refuses."""
-    triton, numpy = (
-        tuple(int(part) for part in version(package).split(".")[:2])
-        for package in ("triton", "numpy")
-    )
-    return triton >= (3, 8) or numpy < (2, 4)
-
-
-@NEEDS_TRITON
+@pytest.mark.skipif((fused_unavailable_reason() or "").startswith("Triton"), reason="needs Triton")
 def test_the_kernels_hold_in_triton_s_interpreter() -> None:
-    if not interpreter_runs():
-        pytest.skip("Triton's interpreter is too old for this NumPy")
     tests = str(HERE / "test_fused_kernels.py")
     options = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
     done = python(*options, tests, TRITON_INTERPRET="1", OMP_NUM_THREADS="1")
@@ -97,13 +83,13 @@ def test_without_a_gpu_or_a_new_triton_the_engine_says_so(monkeypatch: pytest.Mo
     assert fused_unavailable_reason() is not None
     with pytest.raises(RuntimeError, match='engine="fused" cannot run: '):
         fused_loss(batch_of(ones(2, 3), ones(4, 3)), 0.5, lambda _: InfoNCE())
-    monkeypatch.setattr(loss, "version", lambda _: "3.2.0")
-    assert "at least 3.4, got 3.2.0" in str(fused_unavailable_reason())
+    monkeypatch.setattr(fused, "version", lambda _: "3.2.0")
+    assert "at least 3.8, got 3.2.0" in str(fused_unavailable_reason())
 
     def missing(_: str) -> str:
-        raise loss.PackageNotFoundError
+        raise fused.PackageNotFoundError
 
-    monkeypatch.setattr(loss, "version", missing)
+    monkeypatch.setattr(fused, "version", missing)
     assert "not installed" in str(fused_unavailable_reason())
 
 
@@ -115,62 +101,12 @@ def test_options_are_checked() -> None:
         fused_loss(batch, 0.5, lambda _: InfoNCE(), precision="exact")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kernel", get_args(Kernel))
-def test_tiles_are_ones_that_triton_takes(kernel: Kernel) -> None:
+def test_tiles_are_ones_that_triton_takes() -> None:
     kinds = [(torch.float32, precision) for precision in PRECISIONS] + [(torch.bfloat16, "ieee")]
-    for dtype, precision in kinds:
-        for dim in (1, 16, 100, 128, 1000, 1024):
-            for bins in (64, 1024):
-                tiles = tiles_for(kernel, dtype, dim, bins, precision)
-                assert len(set(tiles)) == len(tiles)
-                for tile in tiles:
-                    sizes = (tile.rows, tile.columns, tile.dim)
-                    assert min(sizes) >= 16
-                    assert all(size & (size - 1) == 0 for size in (*sizes, tile.out))
-                    assert kernel != "histogram" or tile.rows * bins <= 16384
-
-
-@NEEDS_TRITON
-@pytest.mark.parametrize(
-    ("milliseconds", "best"),
-    [
-        ((3.0, 2.0, 1.0), 2),
-        ((3.0, 2.0, 2.5), 1),
-        ((3.0, 4.0, 5.0), 0),
-        ((3.0, 2.99, 2.98), 0),  # about as fast: the default stays
-        ((3.0, None, 2.0), 2),  # refused by the device
-        ((None, 2.0, 2.5), 1),
-    ],
-)
-def test_the_fastest_tile_is_measured_once_for_each_kind_of_work(
-    milliseconds: tuple[float | None, ...], best: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from bayescl.engines.fused import launch
-
-    measured = []
-
-    def bench(call, **_: object) -> float:
-        measured.append(tiles.index(call()))
-        if (time := milliseconds[measured[-1]]) is None:
-            raise RuntimeError("out of resource: shared memory")
-        return time
-
-    def chosen(problem: launch.Problem) -> int:
-        return tiles.index(launch._with_best_tile(problem, "range", 0, lambda tile: tile))
-
-    half = ones(8, 300).half()
-    problem = launch.Problem(half, half, CandidateRule(), "ieee")
-    tiles = problem.tiles("range", 0)
-    monkeypatch.setattr(launch.triton.testing, "do_bench", bench)
-    monkeypatch.setattr(launch, "measured_tiles", {})
-    monkeypatch.setattr(launch, "_TUNED_FROM", 64)
-    assert chosen(problem) == 0  # on a CPU
-    monkeypatch.setattr(launch, "_may_measure", lambda _: True)
-    assert (chosen(problem), chosen(problem)) == (best, best)
-    assert measured == [0, 1, 2]
-    sixteenfold = launch.Problem(half, half.repeat(16, 1), CandidateRule(), "ieee")
-    assert chosen(sixteenfold) == best
-    assert measured == [0, 1, 2] * 2
-    assert chosen(launch.Problem(half[:7], half, CandidateRule(), "ieee")) == 0
-    assert chosen(launch.Problem(half, half, CandidateRule(), "ieee", tile=tiles[1])) == 1
-    assert measured == [0, 1, 2] * 2
+    for kernel, (dtype, precision) in product(get_args(Kernel), kinds):
+        for dim, bins, masked in product((1, 100, 128, 1024), (64, 1024), (False, True)):
+            tile = tile_for(kernel, dtype, dim, bins, precision, masked=masked)
+            sizes = (tile.rows, tile.columns, tile.dim)
+            assert min(sizes) >= 16
+            assert all(size & (size - 1) == 0 for size in (*sizes, tile.out))
+            assert kernel != "histogram" or tile.rows * bins <= 16384

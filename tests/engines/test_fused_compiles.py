@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pytest
 import torch
 
-from bayescl.engines.fused.tiles import Kernel, Precision, Tile, tiles_for
+from bayescl.engines.fused.tiles import WARPS, Kernel, Precision, tile_for
 
 triton = pytest.importorskip("triton")
 pytestmark = pytest.mark.skipif(
@@ -32,7 +32,6 @@ def compiled(
     precision: Precision,
     bins: int,
     dim: int,
-    tile: Tile,
     capability: int,
     exclusion: tuple[bool, int] = PLAIN,
 ) -> Any:
@@ -40,9 +39,9 @@ def compiled(
     from triton.compiler import ASTSource
 
     from bayescl.engines.fused import kernels
-    from bayescl.engines.fused.launch import counts_in_shared_memory
 
     masked, keys = exclusion
+    tile = tile_for(kernel, dtype, dim, bins, precision, masked=exclusion != PLAIN)
     name = "gradient" if kernel.endswith("gradient") else kernel
     function = getattr(kernels, f"{name}_kernel")
     constants = {
@@ -54,13 +53,11 @@ def compiled(
         "block_dim": tile.dim,
         "block_out": tile.out,
         "precision": precision,
-        "shared_counts": counts_in_shared_memory(),
         "of_candidates": kernel == "candidate_gradient",
     }
     absent = [] if masked else ["valid"]
     absent += [] if keys else ["anchor_groups", "candidate_groups"]
     absent += ["tops", "inverse_widths", "log_weights"] if bins == 0 and kernel != "range" else []
-    absent += ["counts"] if kernel == "log_sum" and not masked else []
     absent += ["upstream"] if kernel == "anchor_gradient" else []
     constants |= dict.fromkeys(absent)
     pointers = dict.fromkeys(("anchors", "candidates"), TYPES[dtype])
@@ -78,7 +75,7 @@ def compiled(
     return triton.compile(
         ASTSource(function, signature, used, aligned),
         target=GPUTarget("cuda", capability, 32),
-        options={"num_warps": tile.warps, "num_stages": tile.stages, "enable_fp_fusion": True},
+        options={"num_warps": WARPS, "num_stages": tile.stages, "enable_fp_fusion": True},
     )
 
 
@@ -135,20 +132,16 @@ def test_kernels_compile_without_spilling_registers(
         if (kernel == "range" and bins > 0) or (kernel == "histogram" and bins == 0):
             continue  # the range has no weights, a histogram has bins
         for exclusion in EXCLUSIONS if everything else (PLAIN, GROUPS_AND_MASK):
-            masked = exclusion != PLAIN
-            tiles = tiles_for(kernel, dtype, dim, bins, precision, masked=masked)
-            for tile in tiles if everything else tiles[:1]:
-                code = compiled(kernel, dtype, precision, bins, dim, tile, capability, exclusion)
-                shared = code.metadata.shared
-                spilled = spilled_bytes(code.asm["ptx"], capability, tmp_path)
-                if spilled or shared > SHARED_MEMORY[capability]:
-                    wrong[kernel, exclusion, tile] = {"spilled": spilled, "shared": shared}
+            code = compiled(kernel, dtype, precision, bins, dim, capability, exclusion)
+            shared = code.metadata.shared
+            spilled = spilled_bytes(code.asm["ptx"], capability, tmp_path)
+            if spilled or shared > SHARED_MEMORY[capability]:
+                wrong[kernel, exclusion] = {"spilled": spilled, "shared": shared}
     assert not wrong
 
 
 def test_float32_is_multiplied_exactly_and_half_precision_on_the_matrix_units() -> None:
     for dtype in (torch.float32, torch.bfloat16):
-        tile = tiles_for("log_sum", dtype, 128, 0, "ieee")[0]
-        code = compiled("log_sum", dtype, "ieee", 0, 128, tile, 90).asm["ptx"]
+        code = compiled("log_sum", dtype, "ieee", 0, 128, 90).asm["ptx"]
         assert ("wgmma" in code) == (dtype != torch.float32)
         assert "tf32" not in code

@@ -48,11 +48,8 @@ def test_rows_with_masks_equal_scikit_learn_row_by_row() -> None:
 
 
 def test_separated_scores_have_auc_1_reversed_0_and_equal_one_half() -> None:
-    scores = torch.tensor([[3.0, 2.0, 1.0, 0.0]])
-    truth = torch.tensor([[True, True, False, False]])
-    assert float(anchor_aucs(scores, truth)) == 1
-    assert float(anchor_aucs(-scores, truth)) == 0
-    assert float(anchor_aucs(0 * scores, truth)) == 0.5
+    scores, sign = torch.arange(4.0).flip(0), torch.tensor([[1.0], [-1.0], [0.0]])
+    assert anchor_aucs(sign * scores, (scores > 1).expand(3, 4)).tolist() == [1, 0, 0.5]
 
 
 def test_an_anchor_without_both_kinds_has_no_auc_and_is_left_out_of_the_mean() -> None:
@@ -71,10 +68,10 @@ def test_an_anchor_without_both_kinds_has_no_auc_and_is_left_out_of_the_mean() -
 
 def test_chunks_do_not_change_the_value(monkeypatch) -> None:
     embeddings, labels = cloud(90, 3, seed=4)
-    own = torch.arange(90)
-    whole = macro_auc(embeddings, labels, embeddings, labels, own=own)
+    whole = macro_auc(embeddings, labels, embeddings, labels, own=torch.arange(90))
     monkeypatch.setattr("bayescl.estimation.auc._CHUNK", 200)
-    assert macro_auc(embeddings, labels, embeddings, labels, own=own) == pytest.approx(whole)
+    chunked = macro_auc(embeddings, labels, embeddings, labels, own=torch.arange(90))
+    assert chunked == pytest.approx(whole)
 
 
 def test_the_model_reading_inverts_the_model_and_readings_stay_in_alphas_interval() -> None:
@@ -95,12 +92,18 @@ def test_a_small_labelled_part_measures_what_the_whole_has() -> None:
 
 
 def test_wrong_arguments_are_named() -> None:
-    embeddings, labels = cloud(8, 2, seed=7)
-    with pytest.raises(ValueError, match="reading must be one of model, auc, got 'both'"):
-        measured_alpha(embeddings, labels, reading="both")
-    with pytest.raises(ValueError, match=r"labels must have shape \[8\], got \[7\]"):
-        macro_auc(embeddings, labels[:7], embeddings, labels)
-    with pytest.raises(ValueError, match=r"memory must have shape \[rows, dim\], got \[0, 6\]"):
-        macro_auc(embeddings, labels, embeddings[:0], labels[:0])
-    with pytest.raises(ValueError, match=r"auc must lie in \[0, 1\], got 1.5"):
-        alpha_of_auc(1.5)
+    data = cloud(8, 2, seed=7)
+    for call, message in (
+        (lambda: measured_alpha(*data, reading="both"), "reading must be one of model, auc, got"),
+        (
+            lambda: macro_auc(data[0], data[1][:7], *data),
+            r"labels must have shape \[8\], got \[7\]",
+        ),
+        (
+            lambda: macro_auc(*data, data[0][:0], data[1][:0]),
+            r"memory must have shape \[rows, dim\]",
+        ),
+        (lambda: alpha_of_auc(1.5), r"auc must lie in \[0, 1\], got 1.5"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()

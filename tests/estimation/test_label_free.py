@@ -35,22 +35,18 @@ def test_win_rates_equal_a_count_pair_by_pair() -> None:
         assert float(found[row]) == pytest.approx(sum(wins) / len(wins))
 
 
-@each("tau_plus", [0.05, 0.1, 0.3])
-@each("alpha", [0.6, 0.9])
+@each(("alpha", "tau_plus"), [(0.6, 0.05), (0.9, 0.1), (0.9, 0.3)])
 def test_without_labels_the_models_own_alpha_is_found(alpha, tau_plus) -> None:
     # Positives of the process are drawn as false negatives are, so the estimate has no bias. The
     # standard error of the AUC is below 0.005 with 4,000 positives.
     positive, unlabeled, _ = processed(alpha, tau_plus)
     found = label_free_alpha(positive, unlabeled, tau_plus=tau_plus, reading="model")
-    assert found.auc == pytest.approx(independent_pair_auc(alpha), abs=0.015)
+    expected = independent_pair_auc(alpha)
+    assert found.auc == found.authors == pytest.approx(expected, abs=0.015)
     assert found.alpha == pytest.approx(alpha, abs=0.022)
-    assert found.authors == pytest.approx(independent_pair_auc(alpha), abs=0.015)
-
-
-def test_uncorrected_for_the_prior_the_estimate_would_be_too_low() -> None:
-    positive, unlabeled, _ = processed(0.9, 0.3)
+    # Uncorrected for the prior, the estimate would be too low.
     uncorrected = label_free_alpha(positive, unlabeled, tau_plus=0.0, reading="auc").auc
-    assert uncorrected < independent_pair_auc(0.9) - 0.05
+    assert uncorrected == pytest.approx(found.auc - tau_plus * (found.auc - 0.5))
 
 
 def test_the_estimate_is_the_auc_plus_the_two_parts_of_its_bias() -> None:
@@ -59,25 +55,23 @@ def test_the_estimate_is_the_auc_plus_the_two_parts_of_its_bias() -> None:
     auc = float(anchor_aucs(unlabeled, truth).nanmean())
     share = float(truth.double().mean())
     # The identity holds for pooled pairs: weigh every anchor by its candidates of the kind.
-    over_true = win_rates(positive, unlabeled, valid=~truth).nan_to_num() @ (~truth).sum(1).double()
-    over_false = win_rates(positive, unlabeled, valid=truth).nan_to_num() @ truth.sum(1).double()
-    pooled_true = float(over_true / (~truth).sum())
-    pooled_false = float(over_false / truth.sum())
+    pooled_true, pooled_false = (
+        float(win_rates(positive, unlabeled, valid=of).nan_to_num() @ of.sum(1).double() / of.sum())
+        for of in (~truth, truth)
+    )
     estimate = label_free_alpha(positive, unlabeled, tau_plus=share, reading="auc").auc
     by_hand = (pooled_true - auc) + share / (1 - share) * (pooled_false - 0.5)
     assert estimate - auc == pytest.approx(by_hand, abs=1e-12)
     bias = label_free_bias(positive, unlabeled, truth, auc=auc, tau_plus=share)
     assert bias.total == pytest.approx(by_hand, abs=0.01)
-    assert bias.true_negatives > 0.03
-    assert bias.false_negatives > 0.01
+    assert min(bias.true_negatives / 3, bias.false_negatives) > 0.01
 
 
 def test_views_that_beat_everything_are_read_as_a_perfect_encoder() -> None:
-    unlabeled = torch.rand(5, 8)
-    found = label_free_alpha(torch.full((5,), 2.0), unlabeled, tau_plus=0.2, reading="model")
-    assert found.auc == found.alpha == 1
-    lost = label_free_alpha(torch.full((5,), -1.0), unlabeled, tau_plus=0.2, reading="model")
-    assert (lost.auc, lost.alpha) == (0, 0.5)
+    for score, expected in ((2.0, (1, 1)), (-1.0, (0, 0.5))):
+        positive, unlabeled = torch.full((5,), score), torch.rand(5, 8)
+        found = label_free_alpha(positive, unlabeled, tau_plus=0.2, reading="model")
+        assert (found.auc, found.alpha) == expected
 
 
 def test_anchors_without_candidates_are_left_out_and_all_of_them_refused() -> None:

@@ -15,12 +15,7 @@ from bayescl.engines._exponentials import LOG2_E, add_log_weights
 from bayescl.functional.bayesian import Bayesian
 from bayescl.functional.ranks import Ranks
 
-pytest.importorskip("numba", reason="needs Numba")
-
-
-@pytest.fixture(autouse=True)
-def with_numba() -> None:
-    assert _exponentials.compiled_ranks() is not None
+numba = pytest.importorskip("numba", reason="needs Numba")
 
 
 def hard_rows(width: int, generator: torch.Generator) -> Tensor:
@@ -99,13 +94,12 @@ def test_losses_and_gradients_are_the_same_with_and_without_numba(
 
     def gradients() -> list[Tensor]:
         leaves = [view.clone().requires_grad_() for view in (view_1, view_2)]
-        if layout == "two views":
-            value = loss(*leaves)
-        elif layout == "own candidates":
-            value = loss.sampled(*leaves, own)
-        else:
-            mask = valid.T if layout == "turned" else valid
-            value = loss.in_batch(*leaves, valid=mask)
+        value = {
+            "two views": lambda: loss(*leaves),
+            "masked": lambda: loss.in_batch(*leaves, valid=valid),
+            "turned": lambda: loss.in_batch(*leaves, valid=valid.T),
+            "own candidates": lambda: loss.sampled(*leaves, own),
+        }[layout]()
         return [value.detach(), *torch.autograd.grad(value, leaves)]
 
     compiled = gradients()
@@ -114,8 +108,7 @@ def test_losses_and_gradients_are_the_same_with_and_without_numba(
 
 
 def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    import numba
-
+    assert _exponentials.compiled_ranks() is not None
     monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
     _exponentials.compiled_ranks.cache_clear()
     try:

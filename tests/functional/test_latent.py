@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -31,30 +32,18 @@ def settings_of(aims: tuple[str, ...] = AIMS) -> Iterator[dict[str, Any]]:
     for aim, known in product(aims, (None, posterior < 0.4)):
         numbers = ((0.0, 0.0, 1.0), (1.0, 0.5, 2.5), (2.5, 0.5, 1.0), (1.0, 1.0, 1.0))
         for attraction, threshold, sharpness in numbers:
-            yield {
-                "attraction": attraction,
-                "threshold": threshold,
-                "aim": aim,
-                "sharpness": sharpness,
-                "certain": known,
-            }
+            chosen = {"attraction": attraction, "threshold": threshold, "sharpness": sharpness}
+            yield {**chosen, "aim": aim, "certain": known}
 
 
 def test_values_and_gradients_equal_the_slow_loop() -> None:
     positive, unlabeled, posterior = drawn(5, 9)
     upstream = torch.rand(5, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
     for chosen in settings_of():
-        certain = chosen["certain"]
+        known = chosen["certain"] if chosen["certain"] is not None else [None] * 5
+        rows = zip(positive, unlabeled, posterior, known, strict=True)
         expected = torch.stack(
-            [
-                reference.latent(
-                    positive[i],
-                    list(unlabeled[i]),
-                    posterior[i].tolist(),
-                    **chosen | {"certain": None if certain is None else certain[i].tolist()},
-                )
-                for i in range(5)
-            ]
+            [reference.latent(*row, **chosen | {"certain": certain}) for *row, certain in rows]
         )
         result = F.latent_loss(positive, unlabeled, posterior, **chosen)
         told = str(chosen)
@@ -71,14 +60,8 @@ def test_gradients_of_first_and_second_order_are_right() -> None:
     positive, unlabeled, posterior = drawn(2, 4)
     known = posterior < 0.4
     for aim, certain in product(AIMS, (None, known)):
-
-        def loss(
-            positive: Tensor, unlabeled: Tensor, aim: str = aim, certain: Tensor | None = certain
-        ) -> Tensor:
-            return F.latent_loss(
-                positive, unlabeled, posterior, attraction=1.5, aim=aim, certain=certain
-            )
-
+        chosen = {"same_class": posterior, "attraction": 1.5, "aim": aim, "certain": certain}
+        loss = partial(F.latent_loss, **chosen)
         assert torch.autograd.gradcheck(loss, (positive, unlabeled))
         assert torch.autograd.gradgradcheck(loss, (positive, unlabeled))
 
@@ -107,20 +90,15 @@ def test_members_are_drawn_past_others_and_the_exact_pair_is_left_to_info_nce() 
 
 
 def test_without_a_posterior_it_is_info_nce_bit_for_bit() -> None:
-    for dtype, aim in product((torch.float32, torch.float64), AIMS):
+    for dtype, aim, attraction in product((torch.float32, torch.float64), AIMS, (1.0, 0.0)):
         positive, unlabeled, posterior = (value.detach().to(dtype) for value in drawn(6, 11))
-        for some in ({"attraction": 1.0}, {"attraction": 0.0}):
-            values, gradients = [], []
-            for loss in (
-                lambda *x: F.latent_loss(*x, 0 * posterior, aim=aim, **some),  # noqa: B023
-                F.info_nce_loss,
-            ):
-                leaves = positive.clone().requires_grad_(), unlabeled.clone().requires_grad_()
-                values.append(loss(*leaves))
-                gradients += torch.autograd.grad(values[-1].sum(), leaves)
-            assert torch.equal(*values), aim
-            assert torch.equal(gradients[0], gradients[2]), aim
-            assert torch.equal(gradients[1], gradients[3]), aim
+        results = []
+        chosen = {"same_class": 0 * posterior, "aim": aim, "attraction": attraction}
+        for loss in (partial(F.latent_loss, **chosen), F.info_nce_loss):
+            leaves = positive.clone().requires_grad_(), unlabeled.clone().requires_grad_()
+            value = loss(*leaves)
+            results.append((value, *torch.autograd.grad(value.sum(), leaves)))
+        assert all(torch.equal(*pair) for pair in zip(*results, strict=True)), aim
 
 
 def test_what_is_not_valid_changes_nothing_and_receives_nothing() -> None:
@@ -133,14 +111,9 @@ def test_what_is_not_valid_changes_nothing_and_receives_nothing() -> None:
             positive, unlabeled, posterior, valid=valid, certain=certain, aim=aim
         )
         for i in range(5):
-            some = valid[i]
-            alone = F.latent_loss(
-                positive[i : i + 1],
-                unlabeled[i : i + 1, some],
-                posterior[None, i, some],
-                certain=certain[None, i, some],
-                aim=aim,
-            )
+            parts = (values[None, i, valid[i]] for values in (unlabeled, posterior, certain))
+            logits, same, known = parts
+            alone = F.latent_loss(positive[i : i + 1], logits, same, certain=known, aim=aim)
             torch.testing.assert_close(result[i : i + 1], alone)
         assert result[5] == 0  # a row without candidates costs nothing
         gradients = torch.autograd.grad(result.sum(), (positive, unlabeled))

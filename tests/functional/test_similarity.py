@@ -9,10 +9,10 @@ from cases import each
 from bayescl.functional import candidate_logits, pair_logits, unit_vectors
 
 
-@each("scale", [1e-30, 1.0, 1e30])
-def test_unit_vectors_have_length_one_at_any_scale(scale: float) -> None:
-    rows = torch.randn(5, 8, generator=torch.Generator().manual_seed(0)) * scale
-    torch.testing.assert_close(unit_vectors(rows).norm(dim=1), torch.ones(5))
+def test_unit_vectors_have_length_one_at_any_scale() -> None:
+    rows = torch.randn(5, 8, generator=torch.Generator().manual_seed(0))
+    for scale in (1e-30, 1.0, 1e30):
+        torch.testing.assert_close(unit_vectors(rows * scale).norm(dim=1), torch.ones(5))
 
 
 def test_a_zero_embedding_stays_zero_with_a_finite_gradient() -> None:
@@ -24,17 +24,12 @@ def test_a_zero_embedding_stays_zero_with_a_finite_gradient() -> None:
     assert rows.grad.isfinite().all()
 
 
-def test_the_gradient_of_unit_vectors_is_right() -> None:
-    rows = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(unit_vectors, rows)
-    assert torch.autograd.gradgradcheck(unit_vectors, rows)
-
-
 @pytest.mark.filterwarnings("ignore:.torch.jit.script.:FutureWarning")  # torch's own
 @pytest.mark.filterwarnings("ignore:.torch.jit.script.:DeprecationWarning")
-def test_forward_mode_agrees_with_the_backward_of_unit_vectors() -> None:
+def test_the_gradients_of_unit_vectors_are_right_backward_and_forward() -> None:
     rows = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(unit_vectors, rows, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(unit_vectors, rows)
 
 
 @each("scale", [3e-11, 3e-9, 1.0, 3e9, 3e11])

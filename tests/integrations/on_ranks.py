@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -15,12 +16,12 @@ ANCHORS = ["cat", "dog red", "bird", "fish blue", "alpha", "beta"]
 # The first positive appears on both processes, and the last is an anchor of the first one.
 POSITIVES = ["gamma", "delta eats", "green", "gamma", "flies", "dog red"]
 NEGATIVES = ["runs", "sleeps", "red", "blue green", "eats", "cat cat"]
-RANKING: dict[str, dict[str, Any]] = {
-    "one direction": {},
-    "both directions": {"both_directions": True},
-    "both directions, kept": {"both_directions": True, "duplicates": "keep"},
-    "a margin": {"margin": 0.02},
-}
+RANKING: list[dict[str, Any]] = [
+    {},
+    {"both_directions": True},
+    {"both_directions": True, "duplicates": "keep"},
+    {"margin": 0.02},
+]
 
 
 def rows(count: int, seed: int) -> torch.Tensor:
@@ -38,9 +39,8 @@ def stepped(loss: Any, inputs: list[torch.Tensor], *more: Any, **options: Any) -
 def assert_same(mine: list, wanted: list, within: float = 1e-6) -> None:
     """Values and gradients agree."""
     assert mine[0] == pytest.approx(wanted[0], rel=within, abs=within)
-    for gradient, other in zip(mine[1:], wanted[1:], strict=True):
-        gradient, other = (torch.tensor(each, dtype=torch.float64) for each in (gradient, other))
-        torch.testing.assert_close(gradient, other, rtol=0, atol=10 * within)
+    gradients = ([torch.tensor(side).double() for side in step[1:]] for step in (mine, wanted))
+    torch.testing.assert_close(*gradients, rtol=0, atol=10 * within)
 
 
 def lightly(rank: int, world_size: int) -> Findings:
@@ -70,14 +70,12 @@ def metric_learning(rank: int, world_size: int) -> Findings:
     from bayescl.integrations.pytorch_metric_learning import NTXentLoss as Ours
 
     del world_size
-    labels = torch.tensor([0, 0, 1, 1, 2, 3])
-    return {
-        f"{name}, {efficient}": stepped(
-            DistributedLossWrapper(made(temperature=0.2), efficient), [rows(6, rank)], labels
-        )
-        for name, made in (("ours", Ours), ("theirs", Theirs))
-        for efficient in (False, True)
-    }
+    labels, found = torch.tensor([0, 0, 1, 1, 2, 3]), {}
+    for name, made in (("ours", Ours), ("theirs", Theirs)):
+        for efficient in (False, True):
+            loss = DistributedLossWrapper(made(temperature=0.2), efficient)
+            found[f"{name}, {efficient}"] = stepped(loss, [rows(6, rank)], labels)
+    return found
 
 
 def pairs_of_clip(
@@ -119,14 +117,15 @@ def texts(rank: int, world_size: int) -> Findings:
 
     del world_size
     equal, unequal = slice(3 * rank, 3 * rank + 3), [slice(0, 2), slice(2, 6)][rank]
-    found = {
-        name: step_of_texts(ours.BayesianRankingLoss, unequal, wrapped=True, **options)
-        for name, options in RANKING.items()
-    }
-    found["ours"] = step_of_texts(ours.InfoNCERankingLoss, equal, wrapped=True, duplicates="keep")
     warnings.simplefilter("default")  # theirs calls a function that torch calls deprecated
-    found["theirs"] = step_of_texts(theirs.MultipleNegativesRankingLoss, equal, wrapped=True)
-    return found
+    return {
+        "ours": step_of_texts(ours.InfoNCERankingLoss, equal, wrapped=True, duplicates="keep"),
+        "theirs": step_of_texts(theirs.MultipleNegativesRankingLoss, equal, wrapped=True),
+        **{
+            str(options): step_of_texts(ours.BayesianRankingLoss, unequal, wrapped=True, **options)
+            for options in RANKING
+        },
+    }
 
 
 def step_of_texts(made: Any, own: slice, *, wrapped: bool = False, **options: Any) -> list[Any]:
@@ -144,3 +143,14 @@ def step_of_texts(made: Any, own: slice, *, wrapped: bool = False, **options: An
     value = loss(features, None)
     value.backward()
     return [value.item(), next(model.parameters()).grad.tolist()]
+
+
+def every_library(rank: int, world_size: int) -> Findings:
+    """What each of the libraries that are installed computes."""
+    works = {
+        "lightly": lightly,
+        "pytorch_metric_learning": metric_learning,
+        "open_clip": open_clip,
+        "sentence_transformers": texts,
+    }
+    return {name: work(rank, world_size) for name, work in works.items() if find_spec(name)}

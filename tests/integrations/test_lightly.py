@@ -57,20 +57,17 @@ def test_a_bank_travels_in_the_state_dict() -> None:
 
 
 @each("bank", [0, (6, DIM)])
-@each(
-    ("made", "options"),
-    [
+def test_losses_that_correct_nothing_are_info_nce(bank) -> None:
+    for made, options in (
         (ours.DebiasedNTXentLoss, {"tau_plus": 0.0}),
         (ours.HardNTXentLoss, {"tau_plus": 0.0, "concentration": 0.0}),
         (ours.BayesianNTXentLoss, {"alpha": 0.5, "beta": 0.5}),
         (ours.LatentClassNTXentLoss, {}),  # nothing is found yet
         (ours.NTXentLoss, {"gather_distributed": True}),  # in a single process
-    ],
-)
-def test_losses_that_correct_nothing_are_info_nce(bank, made, options) -> None:
-    mine, reference = made(0.5, bank, **options), ours.NTXentLoss(0.5, bank)
-    for seed in range(3):
-        torch.testing.assert_close(mine(*views(3, seed)), reference(*views(3, seed)))
+    ):
+        mine, reference = made(0.5, bank, **options), ours.NTXentLoss(0.5, bank)
+        for seed in range(3):
+            torch.testing.assert_close(mine(*views(3, seed)), reference(*views(3, seed)))
     default = ours.BayesianNTXentLoss(0.5)(*views(3, 2))
     assert not torch.isclose(default, ours.NTXentLoss(0.5)(*views(3, 2)))
 
@@ -83,27 +80,24 @@ def test_labels_of_some_images_reach_the_loss_and_stay_in_its_bank() -> None:
         bayescl.LatentClassContrastiveLoss(temperature=0.5, **options) for _ in range(2)
     )
     for seed in range(3):
-        torch.testing.assert_close(
-            mine(*views(3, seed), labels=labels), direct(*views(3, seed), labels=labels)
-        )
+        values = (loss(*views(3, seed), labels=labels) for loss in (mine, direct))
+        torch.testing.assert_close(*values)
     banked(*views(3, 0))  # without labels, its rows are of unknown class
     banked(*views(3, 1), labels=labels)
     stored = torch.tensor([-1, -1, -1, 0, 0, -1])
     assert torch.equal(banked.memory_bank.groups, stored)
-    candidates = banked.memory_bank.candidates
+    rows_of_bank, known = banked.memory_bank.candidates, {"candidate_labels": stored}
     by_hand.load_state_dict(banked.loss.state_dict())
-    torch.testing.assert_close(
-        banked(*views(3, 2), labels=labels),
-        by_hand.sampled(*views(3, 2), candidates, labels=labels, candidate_labels=stored),
-    )
+    wanted = by_hand.sampled(*views(3, 2), rows_of_bank, labels=labels, **known)
+    torch.testing.assert_close(banked(*views(3, 2), labels=labels), wanted)
     with pytest.raises(ValueError, match="labels must be None"):
         ours.NTXentLoss()(*views(3, 0), labels=labels)
 
 
-@each("size", [16, -1, (4,), (4, 5, 6), (-1, 3)])
-def test_a_size_that_says_too_little_is_refused(size) -> None:
-    with pytest.raises(ValueError, match="memory_bank_size"):
-        ours.NTXentLoss(memory_bank_size=size)
+def test_a_size_that_says_too_little_is_refused() -> None:
+    for size in (16, -1, (4,), (4, 5, 6), (-1, 3)):
+        with pytest.raises(ValueError, match="memory_bank_size"):
+            ours.NTXentLoss(memory_bank_size=size)
 
 
 @pytest.mark.filterwarnings("default")

@@ -69,8 +69,6 @@ def test_candidates_above_the_positive_by_more_than_the_margin_are_found() -> No
     anchors = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     positives = torch.tensor([[0.6, 0.8], [0.0, 2.0]])
     candidates = torch.tensor([[0.6, 0.8], [0.7, 0.714142843], [1.0, 0.0]])
-    assert above_margin(anchors, positives, candidates, 0.0).tolist() == [
-        [False, True, True],
-        [False, False, False],
-    ]
-    assert above_margin(anchors, positives, candidates, 0.2).tolist()[0] == [False, False, True]
+    for margin, wanted in ((0.0, [[0, 1], [0, 2]]), (0.2, [[0, 2]])):
+        above = above_margin(anchors, positives, candidates, margin)
+        assert above.nonzero().tolist() == wanted

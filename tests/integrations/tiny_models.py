@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import tempfile
 
 import pytest
 import torch
@@ -15,10 +15,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling, StaticEm
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-WORDS = [
-    *("alpha", "beta", "gamma", "delta", "cat", "dog", "bird", "fish", "red", "green", "blue"),
-    *("runs", "sleeps", "eats", "flies"),
-]
+ANIMALS = ("cat", "dog", "bird", "fish", "runs", "sleeps", "eats", "flies")
+WORDS = ["alpha", "beta", "gamma", "delta", "red", "green", "blue", *ANIMALS]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
@@ -35,13 +33,12 @@ def tokenizer() -> Tokenizer:
 
 def static(dim: int = 8, seed: int = 0) -> SentenceTransformer:
     torch.manual_seed(seed)
-    return SentenceTransformer(
-        modules=[StaticEmbedding(tokenizer(), embedding_dim=dim)], device="cpu"
-    )
+    words = StaticEmbedding(tokenizer(), embedding_dim=dim)
+    return SentenceTransformer(modules=[words], device="cpu")
 
 
 def bert(
-    folder: Path, dim: int = 8, seed: int = 0, dropout: float = 0.0, padding_side: str = "right"
+    dim: int = 8, seed: int = 0, dropout: float = 0.0, padding_side: str = "right"
 ) -> SentenceTransformer:
     torch.manual_seed(seed)
     fast = PreTrainedTokenizerFast(
@@ -59,9 +56,10 @@ def bert(
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
     )
-    BertModel(config).save_pretrained(folder)
-    fast.save_pretrained(folder)
-    encoder = Transformer(str(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        BertModel(config).save_pretrained(folder)
+        fast.save_pretrained(folder)
+        encoder = Transformer(folder)
     return SentenceTransformer(modules=[encoder, Pooling(dim)], device="cpu")
 
 

@@ -18,8 +18,7 @@ from bayescl.losses.class_fits import (
     memory_for,
     mixture_sizes,
 )
-from bayescl.losses.class_memory import ClassMemory
-from bayescl.losses.class_trust import Precision
+from bayescl.losses.class_memory import ClassMemory, Precision
 
 TAU_PLUS = 0.5
 SIZES = tuple(round(each / TAU_PLUS) for each in COMPONENTS_PER_CLASS)
@@ -196,7 +195,7 @@ def attracting(memory: ClassMemory, pair: list[Tensor], threshold: float = 0.5) 
 
 def test_the_interval_of_the_precision_holds_the_true_share() -> None:
     held, generator = 0, torch.Generator().manual_seed(0)
-    for run in range(100):
+    for run in range(30):
         if run % 10 == 0:
             memory = ClassMemory(512)
             memory.remember(*labelled(512, generator)[0], tau_plus=1 / 6)
@@ -210,7 +209,7 @@ def test_the_interval_of_the_precision_holds_the_true_share() -> None:
             memory.measure((pair[0], pair[1]), labels, 0.5)
         held += memory.precision.low <= share <= memory.precision.high
         assert memory.precision.high - memory.precision.low < 0.2
-    assert held >= 85
+    assert held >= 25
     assert Precision.of(0, 0)[1:] == (0.0, 1.0, 0.0)
     assert Precision.of(50, 50) == pytest.approx((0.5, 0.4189, 0.5811, 100), abs=1e-3)
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from fuzz.calls import Dice
 from reference import objectives as reference
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
@@ -670,49 +669,28 @@ def odd_rows(kind: str, count: int, seed: int) -> Tensor:
 
 
 @pytest.mark.filterwarnings("ignore:.*so no classes are looked for")
-@settings(max_examples=30, deadline=None)
-@given(
-    kinds=st.lists(st.sampled_from(["random", *KINDS]), min_size=2, max_size=4),
-    batch=st.sampled_from([2, 3, 16, 40]),
-    memory=st.sampled_from([2, 3, 24, 64]),
-    threshold=st.sampled_from([0.0, 0.5, 1.0]),
-    attraction=st.sampled_from([0.0, 1.0, 10.0, 1e6]),
-    tau_plus=st.sampled_from([None, 5e-324, 0.001, 0.1, 0.9]),
-    temperature=st.sampled_from([0.01, 0.5]),
-    engine=st.sampled_from(ENGINES),
-    aim=st.sampled_from(["auto", *AIMS]),
-    known=st.sampled_from([None, 0.0, 0.5, 1.0]),
-)
-def test_finite_embeddings_never_give_nan(
-    kinds: list[str],
-    batch: int,
-    memory: int,
-    threshold: float,
-    attraction: float,
-    tau_plus: float | None,
-    temperature: float,
-    engine: Any,
-    aim: Any,
-    known: float | None,
-) -> None:
-    loss = LatentClassContrastiveLoss(
-        tau_plus=tau_plus,
-        threshold=threshold,
-        attraction=attraction,
-        memory_size=memory,
-        refit_every=1,
-        temperature=temperature,
-        engine=engine,
-        aim=aim,
-        chunk_size=7,
-    )
-    for step, kind in enumerate(kinds * 2):
-        views = [odd_rows(kind, batch, 2 * step + view).requires_grad_() for view in range(2)]
-        value = loss(*views, labels=None if known is None else labels_of(batch, step, known))
-        value.backward()
-        assert value.isfinite()
-        assert all(view.grad.isfinite().all() for view in views)
-        assert 0 <= loss.trust <= 1
+def test_finite_embeddings_never_give_nan() -> None:
+    for seed in range(30):
+        dice = Dice(seed)
+        loss = LatentClassContrastiveLoss(
+            tau_plus=dice.one(None, 5e-324, 0.001, 0.1, 0.9),
+            threshold=dice.one(0.0, 0.5, 1.0),
+            attraction=dice.one(0.0, 1.0, 10.0, 1e6),
+            memory_size=dice.one(2, 3, 24, 64),
+            refit_every=1,
+            temperature=dice.one(0.01, 0.5),
+            engine=dice.one(*ENGINES),
+            aim=dice.one("auto", *AIMS),
+            chunk_size=7,
+        )
+        batch, known = dice.one(2, 3, 16, 40), dice.one(None, 0.0, 0.5, 1.0)
+        for step, kind in enumerate(2 * [dice.one("random", *KINDS) for _ in range(3)]):
+            views = [odd_rows(kind, batch, 2 * step + view).requires_grad_() for view in range(2)]
+            value = loss(*views, labels=None if known is None else labels_of(batch, step, known))
+            value.backward()
+            assert value.isfinite(), seed
+            assert all(view.grad.isfinite().all() for view in views), seed
+            assert 0 <= loss.trust <= 1
 
 
 def test_odd_rows_are_forgotten() -> None:
@@ -769,25 +747,6 @@ def test_more_classes_than_can_be_told_apart_are_info_nce() -> None:
             assert torch.equal(loss(*views), plain()(*views))
         assert loss.memory.classes is None
         assert "so no classes are looked for" in loss.explain()
-
-
-def test_fits_in_vain_bring_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bayescl.losses.latent._FITS_IN_VAIN", 3)
-    loss = make(refit_every=1)
-
-    def call(step: int) -> None:
-        loss(*torch.randn(2, 16, DIM, generator=torch.Generator().manual_seed(step)))
-
-    for step in range(3):  # the second fills the memory enough for the first fit
-        call(step)
-    with pytest.warns(UserWarning, match="nothing was trusted in 3 fits .* not more, because"):
-        call(3)
-    for step in range(4, 9):
-        call(step)
-    assert loss.memory.fits_without_trust > 3
-    trusted = fitted(refit_every=1)
-    train(trusted, 3)
-    assert trusted.memory.fits_without_trust == 0
 
 
 def test_a_prior_set_while_training_counts_from_the_next_fit() -> None:

@@ -42,13 +42,6 @@ def test_half_precision_embeddings_are_scored_in_float32(name: str, dtype: torch
         assert torch.equal(plain, loss(view_1, view_2))
 
 
-def test_lengths_count_only_without_normalisation() -> None:
-    view_1, view_2 = views(4, 4)
-    cosine, inner = bayescl.InfoNCELoss(), bayescl.InfoNCELoss(normalize=False)
-    torch.testing.assert_close(cosine(3 * view_1, view_2), cosine(view_1, view_2))
-    assert not torch.allclose(inner(3 * view_1, view_2), inner(view_1, view_2))
-
-
 @names
 def test_a_learnable_temperature_receives_its_gradient(name: str) -> None:
     view_1, view_2 = views(6, 5, dtype=torch.float64)
@@ -98,29 +91,13 @@ def test_what_a_loss_was_set_to_shows_and_is_saved_without_code(tmp_path) -> Non
     assert "temperature=0.3" in repr(bayescl.HardContrastiveLoss(temperature=0.3))
 
 
-def test_a_schedule_may_set_hyperparameters_between_steps() -> None:
-    view_1, view_2 = views(8, 7)
-    loss = bayescl.BayesianContrastiveLoss(alpha=0.5, beta=0.5, tau_plus=0.1)
-    before = loss(view_1, view_2)
-    loss.alpha = 0.95
-    torch.testing.assert_close(
-        loss(view_1, view_2),
-        bayescl.BayesianContrastiveLoss(alpha=0.95, beta=0.5, tau_plus=0.1)(view_1, view_2),
-    )
-    assert not torch.allclose(loss(view_1, view_2), before)
-
-
-def test_logits_of_minus_infinity_do_not_count() -> None:
-    loss = bayescl.BayesianContrastiveLoss(alpha=0.9, reduction="none")
-    positive, unlabeled = torch.zeros(2), torch.tensor([[1.0, -1.0, 0.5], [0.2, 0.1, 0.0]])
-    padded = torch.cat([unlabeled, torch.full((2, 2), -torch.inf)], dim=1).requires_grad_()
-    result = loss.from_logits(positive, padded)
-    torch.testing.assert_close(result, loss.from_logits(positive, unlabeled))
-    result.sum().backward()
-    assert padded.grad is not None
-    assert (padded.grad[:, 3:] == 0).all()
-    nothing = loss.from_logits(positive, torch.full((2, 3), -torch.inf))
-    assert (nothing == 0).all()
+def test_rows_too_small_to_have_a_direction_have_a_finite_gradient() -> None:
+    view_1, view_2 = views(4, 0)
+    view_1[2] = 1e-41
+    view_1.requires_grad_()
+    bayescl.BayesianContrastiveLoss()(view_1, view_2).backward()
+    assert view_1.grad is not None
+    assert view_1.grad.isfinite().all()
 
 
 def test_torch_func_grad_agrees_with_autograd() -> None:

@@ -49,11 +49,9 @@ def run_once(
 
 def run(work: Callable[[int, int], Findings], world_size: int, seconds: float) -> list[Findings]:
     """Call ``work(rank, world_size)`` in as many processes and return the findings by rank."""
-    # Forked from a server that imported torch once and started no thread.
+    # Forked from a server that imported torch once and started no thread; see tests/conftest.py.
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
     context = multiprocessing.get_context(method)
-    if method == "forkserver":
-        context.set_forkserver_preload(["torch", "torch._dynamo", "bayescl"])
     deadline = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder:
         receivers, processes = [], []

@@ -90,11 +90,9 @@ def alignment(mixtures: list[list[list[float]]]) -> list[float]:
     return result
 
 
-def same_class(
-    first: list[float], second: list[float], moves: list[list[float]], hops: int
-) -> float:
+def same_class(first: list[float], second: list[float], moves: list[list[float]]) -> float:
     size = len(moves)
-    for _ in range(hops):
+    for _ in range(2):
         first = [sum(first[c] * moves[c][k] for c in range(size)) for k in range(size)]
         second = [sum(second[c] * moves[c][k] for c in range(size)) for k in range(size)]
     common = sum(a * b for a, b in zip(first, second, strict=True))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from runs.killed_run import train
 
 
 @pytest.fixture(scope="session")
@@ -17,17 +18,11 @@ def trained(tmp_path_factory) -> Callable[[Any], Path]:
     done: dict[str, Path] = {}
 
     def find(settings: Any) -> Path:
-        from bayescl_lab.runs.images.run import train_images
-        from bayescl_lab.runs.images.settings import ImageSettings
-        from bayescl_lab.runs.ranking.run import train_ranking
-
         # Tests' data are the same, but each lies in a folder of its own.
         key = str((torch.get_num_threads(), settings.as_config() | {"data": ""}))
         if key not in done:
-            folder = tmp_path_factory.mktemp("trained")
-            train = train_images if isinstance(settings, ImageSettings) else train_ranking
-            train(settings, folder / "run")
-            done[key] = folder / "run"
+            done[key] = tmp_path_factory.mktemp("trained") / "run"
+            train(settings, done[key])
         return done[key]
 
     return find
@@ -41,3 +36,9 @@ def copied(trained, tmp_path) -> Callable[[Any], Path]:
         return Path(shutil.copytree(trained(settings), tmp_path / "copied"))
 
     return copy
+
+
+@pytest.fixture
+def no_probes(monkeypatch) -> None:
+    """Probes come after training and take longer than it."""
+    monkeypatch.setattr("bayescl_lab.runs.images.run.run_probes", lambda *_, **__: {})

@@ -5,14 +5,25 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 
-def train_until_killed(settings: Any, out: Path, options: dict[str, Any], point: str) -> int:
-    """Train in another process that kills itself, and return its exit status.
+def train(settings: Any, out: Path, **options: Any) -> dict[str, Any]:
+    """Train on images or interactions, whichever the settings are for."""
+    from bayescl_lab.runs.images.run import train_images
+    from bayescl_lab.runs.images.settings import ImageSettings
+    from bayescl_lab.runs.ranking.run import train_ranking
+
+    of_images = isinstance(settings, ImageSettings)
+    return (train_images if of_images else train_ranking)(settings, out, **options)
+
+
+def run_until_killed(point: str, call: Callable[..., Any], *given: Any, **options: Any) -> None:
+    """Call a function that trains in another process, with as many threads, which kills itself.
 
     ``point`` is "view 7" (while the seventh view is drawn, in the middle of a step),
     "step 7" (before the seventh step of any run), "checkpoint 2" (the second one is written, but
@@ -21,24 +32,21 @@ def train_until_killed(settings: Any, out: Path, options: dict[str, Any], point:
     """
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
     context = multiprocessing.get_context(method)
-    if method == "forkserver":
-        context.set_forkserver_preload(["bayescl_lab.runs.images.run"])
-    process = context.Process(target=_train, args=(settings, out, options, point))
+    process = context.Process(
+        target=_run, args=(point, torch.get_num_threads(), call, given, options)
+    )
     process.start()
-    process.join(timeout=120)
+    process.join(timeout=240)
     process.kill()
-    return process.exitcode
+    assert process.exitcode == -signal.SIGKILL
 
 
-def _train(settings: Any, out: Path, options: dict[str, Any], point: str) -> None:
+def _run(point: str, threads: int, call: Any, given: Any, options: dict[str, Any]) -> None:
     from bayescl_lab.images.augmentation import AffineNoise
     from bayescl_lab.ranking.module import RankingModule
     from bayescl_lab.runs.folder import RunFolder
-    from bayescl_lab.runs.images.run import train_images
-    from bayescl_lab.runs.images.settings import ImageSettings
-    from bayescl_lab.runs.ranking.run import train_ranking
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
     kind, _, number = point.partition(" ")
     owner, name = {
         "view": (AffineNoise, "forward"),
@@ -63,5 +71,4 @@ def _train(settings: Any, out: Path, options: dict[str, Any], point: str) -> Non
         return None if kind == "row" else method(self, *arguments, **named)
 
     setattr(owner, name, deadly)
-    train = train_images if isinstance(settings, ImageSettings) else train_ranking
-    train(settings, out, **options)
+    call(*given, **options)

@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import runpy
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
 SECONDS = 240
 
 
-def free_port() -> int:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return unused.getsockname()[1]
-
-
 def run_on_ranks(script: Path, folder: Path, ranks: int) -> None:
     """Run ``script FOLDER RANKS`` on every rank until all are done, in a new folder."""
     folder.mkdir()
-    port, processes = str(free_port()), []
-    for rank in range(ranks):
-        environment = {
-            **os.environ,
-            "WORLD_SIZE": str(ranks),
-            "LOCAL_RANK": str(rank),
-            "NODE_RANK": "0",
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": port,
-            "OMP_NUM_THREADS": "1",
-        }
-        command = [sys.executable, str(script), str(folder), str(ranks)]
-        processes.append(
-            subprocess.Popen(
-                command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-            )
-        )
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    methods = multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+    given = [(script, folder, rank, ranks, port) for rank in range(ranks)]
+    processes = [context.Process(target=_run, args=place) for place in given]
+    for process in processes:
+        process.start()
     try:
-        for process in processes:
-            output, _ = process.communicate(timeout=SECONDS)
-            assert process.returncode == 0, output.decode()
+        for rank, process in enumerate(processes):
+            process.join(SECONDS)
+            assert process.exitcode == 0, (folder / f"{rank}.log").read_text()
     finally:
         for process in processes:
             process.kill()
+
+
+def _run(script: Path, folder: Path, rank: int, ranks: int, port: int) -> None:
+    places = {"WORLD_SIZE": ranks, "LOCAL_RANK": rank, "NODE_RANK": 0}
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in {**places, **address}.items()})
+    sys.argv = [str(script), str(folder), str(ranks)]
+    with (folder / f"{rank}.log").open("w") as log:
+        for stream in (1, 2):
+            os.dup2(log.fileno(), stream)
+    runpy.run_path(str(script), run_name="__main__")

@@ -11,9 +11,6 @@ from bayescl_lab.images.augmentation import AffineNoise
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.weights import read_checkpoint
 
-CLOCK = ("seconds", "images_per_second")
-"""Columns of ``metrics.csv`` that the clock decides."""
-
 
 class PowerCut(BaseException):
     """What no handler of the library may swallow."""
@@ -39,9 +36,9 @@ def final_state(out: Path) -> dict[str, Any]:
 
 
 def lines_without_clock(out: Path) -> list[str]:
-    """The lines of a run's ``metrics.csv`` as they are, but for the columns of the clock."""
+    """The lines of a run's ``metrics.csv`` as they are, but for the seconds."""
     header, *rows = (line.split(",") for line in (out / "metrics.csv").read_text().splitlines())
-    kept = [place for place, name in enumerate(header) if name not in CLOCK]
+    kept = [place for place, name in enumerate(header) if name != "seconds"]
     return [",".join(row[place] for place in kept) for row in (header, *rows)]
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from ranking_data import write_groups
+from runs.same_run import PowerCut
 from typing_extensions import Unpack
 
 from bayescl.axes import Tensor
@@ -30,7 +31,6 @@ from bayescl_lab.runs.losses import (
     RankingLoss,
     image_losses,
     ranking_losses,
-    takers,
 )
 from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.inspection import inspect_ranking
@@ -74,7 +74,7 @@ def toy(monkeypatch) -> str:
 def test_a_hyperparameter_of_a_new_row_is_an_option_with_type_and_help(toy):
     assert toy in image_losses()
     assert toy in ranking_losses()
-    assert takers(LOSSES)["power"] == ("power",)
+    assert losses.takers(LOSSES)["power"] == ("power",)
     assert LOSSES[toy].hyperparameters["power"] is int
     assert LOSSES[toy].help("power") == "exponent of the weights of a Tensor"
     assert LossSettings(toy).resolved() == {"temperature": 0.5, "power": 3}
@@ -98,12 +98,10 @@ def test_a_new_row_is_trained_compared_plotted_and_inspected_on_images(toy, sett
     assert len(inspect_images(run, images=20).files) >= 3
 
 
+@pytest.mark.usefixtures("no_probes")
 def test_what_a_loss_measures_and_remembers_survives_a_resume(toy, settings, tmp_path):
     settings = replace(settings, loss=LossSettings(toy))
     train_images(settings, tmp_path / "unbroken")
-
-    class PowerCut(BaseException):
-        pass
 
     def cut(epoch: int, loss: float) -> None:
         if epoch == 3:
@@ -135,12 +133,3 @@ def test_a_new_row_trains_recommenders_and_is_inspected(toy, tmp_path):
     assert result["settings"]["power"] == 4
     assert "calls" in RunFolder.find(tmp_path / "run").read_metrics()[0]
     assert inspect_ranking(tmp_path / "run").files
-
-
-def test_a_hyperparameter_without_an_argument_is_refused(monkeypatch):
-    class Careless(PowerLoss):
-        hyperparameters = ("power", "bottom")
-
-    monkeypatch.setitem(LOSSES, "careless", LossRow("careless", "#000000", images=Careless))
-    with pytest.raises(TypeError, match="Careless has a hyper-parameter bottom, and no argument"):
-        losses.takes("careless", "power")

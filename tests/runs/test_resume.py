@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from ranking_data import write_groups
-from runs.killed_run import train_until_killed
+from runs.killed_run import run_until_killed, train
 from runs.same_run import assert_same_run, final_state
 
 from bayescl_lab import load
@@ -24,10 +23,11 @@ from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.weights import read_checkpoint
 
-STEPS_PER_EPOCH, EPOCHS = 6, 3
-STEPS = STEPS_PER_EPOCH * EPOCHS
-RANDOM_VIEWS = sorted(random.Random(6).sample(range(1, 2 * STEPS + 1), 4))
+EPOCHS, STEPS = 3, 18
+RANDOM_VIEWS = sorted(random.Random(6).sample(range(1, 2 * STEPS + 1), 2))
 """Two views are drawn per step: these are places all over the run, most within an epoch."""
+
+pytestmark = pytest.mark.usefixtures("no_probes")
 
 
 @pytest.fixture
@@ -43,42 +43,38 @@ def _one_thread():
     torch.set_num_threads(threads)
 
 
+MOMENTUM = {"optimizer": "lars", "lr": 0.5, "warmup_epochs": 1}
+CHUNKS = {"cache_chunk": 4, "joint_views": True}
+
+
 @pytest.mark.parametrize(
-    "point", [*(f"view {number}" for number in RANDOM_VIEWS), "checkpoint 3", "row 2", "metrics 3"]
+    ("changes", "point", "every"),
+    [
+        *(({}, f"view {number}", 4) for number in RANDOM_VIEWS),
+        *(({}, point, 4) for point in ("checkpoint 3", "row 2", "metrics 3")),
+        (MOMENTUM | CHUNKS, "view 20", 1),
+    ],
 )
-def test_a_run_killed_at_a_random_step_ends_like_the_unbroken_run(
-    run_settings, trained, tmp_path, point
+def test_a_run_killed_at_any_point_ends_like_the_unbroken_run(
+    run_settings, trained, tmp_path, changes, point, every
 ):
-    out, options = tmp_path / "killed", {"checkpoint_every_steps": 4}
-    assert train_until_killed(run_settings, out, options, point) == -signal.SIGKILL
-    train_images(run_settings, out, resume=True, **options)
-    assert_same_run(out, trained(run_settings))
+    settings, out = replace(run_settings, **changes), tmp_path / "killed"
+    run_until_killed(point, train, settings, out, checkpoint_every_steps=every)
+    train_images(settings, out, resume=True, checkpoint_every_steps=every)
+    assert_same_run(out, trained(settings))
 
 
 def test_a_run_killed_twice_in_one_epoch_ends_like_the_unbroken_run(
     run_settings, trained, tmp_path
 ):
-    out, options = tmp_path / "killed", {"checkpoint_every_steps": 2}
+    out = tmp_path / "killed"
     for resume, point in ((False, "view 18"), (True, "view 5")):
-        status = train_until_killed(run_settings, out, {**options, "resume": resume}, point)
-        assert status == -signal.SIGKILL
+        options = {"resume": resume, "checkpoint_every_steps": 2}
+        run_until_killed(point, train, run_settings, out, **options)
     assert read_checkpoint(out / "checkpoints" / "last.ckpt")["global_step"] == 10
     assert evaluate_images(out)["epochs"] == 1  # whole ones
     train_images(run_settings, out, resume=True)
     assert_same_run(out, trained(run_settings))
-
-
-def test_momentum_warm_up_and_gradient_cache_resume_within_an_epoch_too(
-    run_settings, trained, tmp_path
-):
-    settings = replace(
-        run_settings, optimizer="lars", lr=0.5, warmup_epochs=1, cache_chunk=4, joint_views=True
-    )
-    out, options = tmp_path / "killed", {"checkpoint_every_steps": 1}
-    assert train_until_killed(settings, out, options, "view 20") == -signal.SIGKILL
-    assert read_checkpoint(out / "checkpoints" / "last.ckpt")["global_step"] == 9
-    train_images(settings, out, resume=True, **options)
-    assert_same_run(out, trained(settings))
 
 
 def fill_the_disk(monkeypatch, file: str, after: int) -> None:
@@ -137,12 +133,12 @@ def ranking_settings(tmp_path):
     )
 
 
-@pytest.mark.parametrize("point", ["step 5", "step 10", "checkpoint 2", "row 2", "metrics 3"])
+@pytest.mark.parametrize("point", ["step 10", "checkpoint 2", "row 2", "metrics 3"])
 def test_a_recommender_killed_at_any_point_ends_like_the_unbroken_one(
     ranking_settings, trained, tmp_path, point
 ):
     killed = tmp_path / "killed"
-    assert train_until_killed(ranking_settings, killed, {}, point) == -signal.SIGKILL
+    run_until_killed(point, train, ranking_settings, killed)
     train_ranking(ranking_settings, killed, resume=True)
     assert_same_run(killed, trained(ranking_settings))
 
@@ -152,8 +148,7 @@ def test_a_recommender_with_a_constant_learning_rate_takes_more_epochs(ranking_s
     settings = replace(ranking_settings, watch_every=0)
     train_ranking(settings, short)
     more = replace(settings, epochs=EPOCHS + 2)
-    result = train_ranking(more, short, resume=True)
-    assert result["epochs"] == EPOCHS + 2
+    assert train_ranking(more, short, resume=True)["epochs"] == EPOCHS + 2
     assert RunFolder(short, "train ranking").config()["epochs"] == EPOCHS + 2
     train_ranking(more, long)
     assert_same_run(short, long)
@@ -161,26 +156,18 @@ def test_a_recommender_with_a_constant_learning_rate_takes_more_epochs(ranking_s
         train_ranking(settings, short, resume=True)
 
 
-def test_more_epochs_are_refused_where_they_would_be_another_run(
-    ranking_settings, run_settings, tmp_path
-):
-    cosine = replace(ranking_settings, schedule="cosine", watch_every=0, epochs=1)
-    train_ranking(cosine, tmp_path / "cosine")
-    message = "epochs must stay 1, since the run's learning rate falls to 0 .*, got 2: .*--init"
-    with pytest.raises(ValueError, match=message):
-        train_ranking(replace(cosine, epochs=2), tmp_path / "cosine", resume=True)
-    short = replace(run_settings, epochs=1)
-    train_images(short, tmp_path / "images")
-    with pytest.raises(ValueError, match=message):
-        train_images(replace(short, epochs=2), tmp_path / "images", resume=True)
-    assert RunFolder(tmp_path / "images", "train images").is_finished
+def test_more_epochs_are_refused_where_they_would_be_another_run(ranking_settings, run_settings):
+    message = "epochs must stay 3, since the run's learning rate falls to 0 .*, got 4: .*--init"
+    for settings in (replace(ranking_settings, schedule="cosine"), run_settings):
+        with pytest.raises(ValueError, match=message):
+            replace(settings, epochs=EPOCHS + 1).continues(settings)
 
 
 def test_a_broken_run_goes_on_after_its_images_moved_and_remembers_where(
     run_settings, trained, tmp_path
 ):
     out = tmp_path / "killed"
-    assert train_until_killed(run_settings, out, {}, "view 20") == -signal.SIGKILL
+    run_until_killed("view 20", train, run_settings, out)
     images = Path(run_settings.data)
     moved = tmp_path / "elsewhere" / images.name
     moved.parent.mkdir()

@@ -29,20 +29,14 @@ def found(tmp_path_factory):
 
 @pytest.mark.distributed
 @pytest.mark.parametrize("case", list(CASES))
-def test_two_ranks_end_with_the_weights_of_one_process(case, found):
-    one, two = found
-    for rank in two:
-        for name, value in one[case]["weights"].items():
-            torch.testing.assert_close(rank[case]["weights"][name], value, atol=2e-5, rtol=1e-4)
-
-
-@pytest.mark.distributed
-@pytest.mark.parametrize("case", list(CASES))
-def test_the_first_rank_writes_the_loss_over_all_ranks_and_the_others_nothing(case, found):
-    one, (first, second) = found
-    assert len(one[case]["losses"]) == 2
-    assert first[case]["losses"] == pytest.approx(one[case]["losses"], rel=1e-5)
-    assert second[case]["losses"] == []
+def test_two_ranks_end_with_the_weights_of_one_process_and_the_first_writes_the_loss(case, found):
+    one, (first, second) = found[0][case], (rank[case] for rank in found[1])
+    for rank in (first, second):
+        for name, value in one["weights"].items():
+            torch.testing.assert_close(rank["weights"][name], value, atol=2e-5, rtol=1e-4)
+    assert len(one["losses"]) == 2
+    assert first["losses"] == pytest.approx(one["losses"], rel=1e-5)
+    assert second["losses"] == []
 
 
 @pytest.mark.distributed

@@ -16,7 +16,6 @@ from bayescl_lab.paper.simulation.estimators import (
 from bayescl_lab.paper.simulation.process import (
     Observations,
     Settings,
-    UniformProposals,
     generator,
     observe,
 )
@@ -64,8 +63,7 @@ def test_estimators_equal_the_papers_formulas_in_loops(observed: Observations) -
 def test_the_debiased_estimate_is_floored() -> None:
     low = torch.full((1, 4), -1.0, dtype=torch.float64)
     high = torch.full((1, 2), 3.0, dtype=torch.float64)
-    proposals = UniformProposals(low[:, 0], high[:, 0])
-    observed = Observations(low, torch.ones(1, 4, dtype=torch.bool), high, proposals)
+    observed = Observations(low, torch.ones(1, 4, dtype=torch.bool), high, torch.sigmoid)
     found = estimates(observed, Settings(temperature=0.5))
     assert float(found["debiased"]) == pytest.approx(math.exp(-2))
 
@@ -89,15 +87,14 @@ def test_an_anchor_without_true_negatives_has_no_supervised_mean(observed: Obser
 
 def test_true_negative_mean_has_its_closed_form_for_uniform_proposals() -> None:
     alpha, low, high, t = 0.8, -0.7, 1.1, 0.4
-    proposals = UniformProposals(
-        torch.tensor([low], dtype=torch.float64), torch.tensor([high], dtype=torch.float64)
-    )
     # The integral of exp(p + c u) [2 alpha + (2 - 4 alpha) u] over the unit interval.
     p, c = low / t, (high - low) / t
     plain = (math.exp(c) - 1) / c
     linear = (math.exp(c) * (c - 1) + 1) / c**2
     expected = math.exp(p) * (2 * alpha * plain + (2 - 4 * alpha) * linear)
-    found = true_negative_mean(proposals, 1, alpha=alpha, temperature=t)
+    found = true_negative_mean(
+        lambda level: low + (high - low) * level, 1, alpha=alpha, temperature=t
+    )
     assert float(found) == pytest.approx(expected, rel=1e-12)
 
 
@@ -106,7 +103,7 @@ def test_supervised_and_bayesian_estimates_converge_to_the_expectation_and_other
     errors: dict[str, list[torch.Tensor]] = {}
     for chunk in observe(settings, generator(2)):
         size = len(chunk.unlabeled)
-        truth = true_negative_mean(chunk.proposals, size, alpha=0.9, temperature=0.5)
+        truth = true_negative_mean(chunk.quantile, size, alpha=0.9, temperature=0.5)
         for name, values in estimates(chunk, settings).items():
             errors.setdefault(name, []).append(values / truth - 1)
     relative = {name: torch.cat(parts) for name, parts in errors.items()}

@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from bayescl_lab.paper.simulation.experiments import EXPERIMENTS, chosen, read_table, write
-from bayescl_lab.paper.simulation.frames import Experiment
+from bayescl_lab.paper.simulation.experiments import (
+    EXPERIMENTS,
+    SUMMARIES,
+    Experiment,
+    chosen,
+    read_table,
+    write,
+)
 from bayescl_lab.paper.simulation.process import Settings
 
 SMALL = Settings(anchors=20, draws=2)
@@ -63,7 +69,7 @@ def test_settings_reach_the_experiment(name: str) -> None:
 
 def test_names_are_unique_and_an_unknown_one_is_refused_with_the_known() -> None:
     names = [experiment.name for experiment in EXPERIMENTS]
-    assert len(set(names)) == len(names)
+    assert names == list(SUMMARIES)
     assert len(chosen(["mse", "mse"])) == 1
     with pytest.raises(ValueError, match="unknown experiment 'mess'; known are densities"):
         chosen(["mse", "mess"])

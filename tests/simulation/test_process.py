@@ -11,109 +11,75 @@ from scipy import stats
 from bayescl import functional as F
 from bayescl_lab.paper.simulation.process import (
     CHUNK_ELEMENTS,
-    SAMPLERS,
-    NormalProposals,
-    Proposals,
     Settings,
-    UniformProposals,
     draw_proposals,
     generator,
+    levels_by_inversion,
+    levels_by_rejection,
     observe,
-    sample_by_inversion,
-    sample_by_rejection,
 )
 
 COUNT = 20_000
-CLASSES = pytest.mark.parametrize("true_negative", [True, False], ids=["tn", "fn"])
-UNIFORM = UniformProposals(
-    torch.tensor([-0.5, -4.0], dtype=torch.float64), torch.tensor([0.5, 3.0], dtype=torch.float64)
-)
-FAMILIES = pytest.mark.parametrize("proposals", [UNIFORM, NormalProposals()], ids=["uni", "normal"])
-ROWS = torch.tensor([[0], [1]])
+SAMPLERS = ("inversion", "accept-reject")
 
 
-@FAMILIES
-def test_quantile_inverts_the_cdf_and_is_finite_at_zero(proposals: Proposals) -> None:
-    level = torch.linspace(0.001, 0.999, 50, dtype=torch.float64).expand(2, 50)
-    torch.testing.assert_close(proposals.cdf(proposals.quantile(level, ROWS), ROWS), level)
-    assert proposals.quantile(torch.zeros(2, 1, dtype=torch.float64), ROWS).isfinite().all()
+def ends(settings: Settings, anchors: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The lowest and the highest score of each anchor's proposal distribution."""
+    quantile = draw_proposals(settings, anchors, generator(0))
+    level = torch.tensor([0.0, 1.0], dtype=torch.float64).expand(anchors, 2)
+    low, high = quantile(level).unbind(dim=1)
+    return low, high
 
 
 def test_sliding_intervals_have_length_one_and_slide_up_to_gamma() -> None:
-    drawn = draw_proposals(Settings(gamma=0.3), 5000, generator(0))
-    assert isinstance(drawn, UniformProposals)
-    torch.testing.assert_close(drawn.high - drawn.low, torch.ones(5000, dtype=torch.float64))
-    slide = (drawn.high + drawn.low) / 2
-    assert slide.abs().max() <= 0.3
-    assert slide.max() > 0.29
-    assert slide.min() < -0.29
+    low, high = ends(Settings(gamma=0.3), 5000)
+    torch.testing.assert_close(high - low, torch.ones(5000, dtype=torch.float64))
+    slide = (high + low) / 2
+    assert -0.3 <= slide.min() < -0.29
+    assert 0.29 < slide.max() <= 0.3
 
 
 def test_script_intervals_lie_in_the_range_of_the_authors_script() -> None:
-    settings = Settings(proposal="script", gamma=0.25, temperature=0.5)
-    drawn = draw_proposals(settings, 5000, generator(0))
-    assert isinstance(drawn, UniformProposals)
-    assert drawn.low.min() >= -4
-    assert -3.05 < drawn.low.max() <= -3
-    assert 3 <= drawn.high.min() < 3.05
-    assert drawn.high.max() <= 4
+    low, high = ends(Settings(proposal="script", gamma=0.25, temperature=0.5), 5000)
+    assert low.min() >= -4
+    assert -3.05 < low.max() <= -3
+    assert 3 <= high.min() < 3.05
+    assert high.max() <= 4
     # At gamma 0 they are the whole range.
-    drawn = draw_proposals(Settings(proposal="script", gamma=0.0), 2, generator(0))
-    assert isinstance(drawn, UniformProposals)
-    assert drawn.low.tolist() == [-4.0, -4.0]
-    assert drawn.high.tolist() == [4.0, 4.0]
+    low, high = ends(Settings(proposal="script", gamma=0.0), 2)
+    assert (low.tolist(), high.tolist()) == ([-4.0, -4.0], [4.0, 4.0])
 
 
-def draw(sampler: str, proposals: Proposals, alpha: float, true_negative: bool) -> torch.Tensor:
-    labels = torch.full((1, COUNT), true_negative)
-    source = generator(7, sampler, alpha, true_negative)
-    if sampler == "inversion":
-        return sample_by_inversion(labels, proposals, alpha=alpha, generator=source)[0]
-    return sample_by_rejection(labels, proposals, alpha=alpha, generator=source)[0][0]
+def test_normal_proposals_have_the_normal_quantile_and_are_finite_at_zero() -> None:
+    quantile = draw_proposals(Settings(proposal="normal"), 1, generator(0))
+    level = torch.linspace(0.001, 0.999, 50, dtype=torch.float64)[None]
+    torch.testing.assert_close(torch.special.ndtr(quantile(level)), level)
+    assert quantile(torch.zeros(1, 1, dtype=torch.float64)).isfinite().all()
 
 
-@FAMILIES
-@CLASSES
-@pytest.mark.parametrize("alpha", [0.5, 0.7, 0.9, 1.0])
-def test_both_samplers_follow_the_closed_form_cdf(
-    proposals: Proposals, alpha: float, true_negative: bool
+@pytest.mark.parametrize("true_negative", [True, False], ids=["tn", "fn"])
+def test_both_samplers_follow_the_closed_form_and_rejection_accepts_one_in_two_alpha(
+    true_negative: bool,
 ) -> None:
-    kind = F.PairMixture.true_negatives if true_negative else F.PairMixture.false_negatives
-    drawn = [draw(sampler, proposals, alpha, true_negative) for sampler in SAMPLERS]
-    for scores in drawn:
-        level = kind(alpha).cdf(proposals.cdf(scores, torch.tensor(0)))
-        assert stats.kstest(level.numpy(), "uniform").pvalue > 0.001
-    assert stats.ks_2samp(*(scores.numpy() for scores in drawn)).pvalue > 0.001
-
-
-@CLASSES
-def test_rejection_accepts_one_proposal_in_two_alpha(true_negative: bool) -> None:
     labels = torch.full((1, COUNT), true_negative)
+    kind = F.PairMixture.true_negatives if true_negative else F.PairMixture.false_negatives
     for alpha in (0.5, 0.7, 0.9, 1.0):
-        _, made = sample_by_rejection(
-            labels, NormalProposals(), alpha=alpha, generator=generator(3)
-        )
-        proposals = int(made.sum())
+        source = generator(7, alpha, true_negative)
+        inverted = levels_by_inversion(labels, alpha=alpha, generator=source)[0]
+        accepted, proposed = levels_by_rejection(labels, alpha=alpha, generator=source)
+        for level in (inverted, accepted[0]):
+            assert stats.kstest(kind(alpha).cdf(level).numpy(), "uniform").pvalue > 0.001
+        assert stats.ks_2samp(inverted.numpy(), accepted[0].numpy()).pvalue > 0.001
         # Given the proposals made, the number accepted is binomial but for how the run stops.
-        assert stats.binomtest(COUNT, proposals, 1 / (2 * alpha)).pvalue > 0.001
-
-
-def test_rows_are_drawn_from_their_own_distribution() -> None:
-    apart = UniformProposals(
-        torch.tensor([0.0, 10.0], dtype=torch.float64),
-        torch.tensor([1.0, 11.0], dtype=torch.float64),
-    )
-    labels = torch.tensor([[True, False, True]] * 2)
-    drawn = sample_by_rejection(labels, apart, alpha=0.8, generator=generator(0))[0]
-    assert ((drawn[0] >= 0) & (drawn[0] <= 1)).all()
-    assert ((drawn[1] >= 10) & (drawn[1] <= 11)).all()
+        made = int(proposed.sum())
+        assert stats.binomtest(COUNT, made, 1 / (2 * alpha)).pvalue > 0.001
 
 
 def test_alpha_outside_its_interval_is_refused() -> None:
     labels = torch.ones(1, 2, dtype=torch.bool)
-    for sampler in (sample_by_inversion, sample_by_rejection):
+    for sampler in (levels_by_inversion, levels_by_rejection):
         with pytest.raises(ValueError, match=r"alpha must lie in \[0.5, 1\], got 0.4"):
-            sampler(labels, NormalProposals(), alpha=0.4, generator=generator(0))
+            sampler(labels, alpha=0.4, generator=generator(0))
 
 
 def everything(settings: Settings, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import polars as pl
 import pytest
 
-from bayescl_lab.paper.simulation.frames import frame
 from bayescl_lab.paper.simulation.process import Settings, generator
 from bayescl_lab.paper.simulation.sweeps import (
     SWEEPS,
@@ -21,8 +22,7 @@ DEFAULTS = Settings(draws=6)
 
 
 def swept(*parameters: str, settings: Settings, seed: int = 0, measure: Any = sweep) -> Any:
-    points = points_of(*parameters)(settings)
-    return frame(record for point in points for record in measure(point, seed))
+    return pl.concat(measure(point, seed) for point in points_of(*parameters)(settings))
 
 
 BAYESIAN = ("bayesian_upper", "bayesian_mid")
@@ -57,20 +57,20 @@ def test_upper_ranks_lose_to_the_biased_mean_at_four_candidates() -> None:
     settings = Settings(candidates=4)
     draws = [one_draw(settings, generator(0, "few", index)) for index in range(3)]
     for drawn in draws:
-        assert drawn.error["bayesian_upper"] > drawn.error["biased"]
-        assert drawn.error["bayesian_mid"] < drawn.error["biased"]
+        assert drawn["bayesian_upper"]["below_biased"] < 0 < drawn["bayesian_mid"]["below_biased"]
 
 
 def test_a_random_encoder_ties_bayesian_and_biased() -> None:
     drawn = one_draw(Settings(alpha=0.5, anchors=100), generator(0))
-    assert drawn.error["bayesian_mid"] == pytest.approx(drawn.error["biased"], rel=1e-12)
+    assert drawn["bayesian_mid"]["mse"] == pytest.approx(drawn["biased"]["mse"], rel=1e-12)
 
 
 def test_anchors_without_true_negatives_are_left_out_and_counted() -> None:
     settings = Settings(candidates=2, tau_plus=0.5, anchors=4000)
     drawn = one_draw(settings, generator(0))
-    assert abs(drawn.left_out - 1000) < 4 * (4000 * 0.25 * 0.75) ** 0.5
-    assert drawn.error["biased"] == drawn.error["biased"]
+    left_out = drawn["biased"]["left_out"]
+    assert abs(left_out - 1000) < 4 * (4000 * 0.25 * 0.75) ** 0.5
+    assert not math.isnan(drawn["biased"]["mse"])
 
 
 def test_a_draw_of_nothing_but_false_negatives_is_refused() -> None:

@@ -3,34 +3,25 @@
 ==================  =========================================================================
 ``candidates``      a batch as a loss sees it, and which candidates are false negatives
 ``weights``         every loss's weights and posterior: effective numbers, distribution, extremes
-``detection``       how well false negatives are found, by a score or as confident pairs
-``calibration``     whether the posterior says how often a candidate is a true negative
+``evaluation``      whether labels confirm weights and posterior: detection and calibration
 ``summary``         all of these on some batches
 ``embeddings``      all of these for given embeddings, loss by loss
 ``plots``           reliability diagram, weight histogram, weights by similarity
 ==================  =========================================================================
 """
 
-from bayescl.diagnostics.calibration import Calibration, calibration
 from bayescl.diagnostics.candidates import ScoredCandidates, in_eval_mode, score_candidates
-from bayescl.diagnostics.detection import (
+from bayescl.diagnostics.embeddings import EmbeddingDiagnosis, LossDiagnosis, diagnose_embeddings
+from bayescl.diagnostics.evaluation import (
+    Calibration,
     ConfidentPairs,
     Detection,
+    calibration,
     confident_pairs,
     false_negative_detection,
 )
-from bayescl.diagnostics.embeddings import (
-    EmbeddingDiagnosis,
-    LossDiagnosis,
-    diagnose_embeddings,
-)
 from bayescl.diagnostics.plots import reliability_figure, similarity_figure, weights_figure
-from bayescl.diagnostics.summary import (
-    Diagnosis,
-    EffectiveNegatives,
-    PosteriorCheck,
-    diagnose,
-)
+from bayescl.diagnostics.summary import Diagnosis, EffectiveNegatives, PosteriorCheck, diagnose
 from bayescl.diagnostics.weights import (
     Extremes,
     WeightHistogram,

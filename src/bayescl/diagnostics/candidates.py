@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import nn
@@ -20,19 +20,11 @@ from bayescl.engines import ContrastiveBatch, Layout
 from bayescl.functional.objective import LogSumObjective, Objective, as_data
 from bayescl.losses import ContrastiveLoss
 
-_CALLS: Mapping[Layout, str] = {
-    "two_views": "forward",
-    "in_batch": "in_batch",
-    "sampled": "sampled",
-    "logits": "from_logits",
-}
-_OTHER_GROUPS: Mapping[Layout, str] = {
-    "in_batch": "extra_groups",
-    "sampled": "candidate_groups",
-}
-"""Name in each layout of the groups of candidates that are nobody's positive."""
+_CALLS: Mapping[Layout, str] = {"two_views": "forward", "logits": "from_logits"}
+"""Methods of a loss whose names are not those of their layouts."""
 
-_GROUPS = ("groups", *_OTHER_GROUPS.values())
+_OTHER_GROUPS: Mapping[Layout, str] = {"in_batch": "extra_groups", "sampled": "candidate_groups"}
+"""Name in each layout of the groups of candidates that are nobody's positive."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +54,6 @@ class ScoredCandidates:
     certain: Bool[Tensor, "anchors candidates"] | None = None
 
     @property
-    def true_negative(self) -> Bool[Tensor, "anchors candidates"]:
-        """True where a candidate counts and is of another class.
-
-        Raises:
-            ValueError: if there are no labels.
-        """
-        return self.valid & ~self.truth
-
-    @property
     def tells_apart(self) -> bool:
         """Whether the loss may give two candidates of one anchor different weights."""
         if self.sees_labels or self.same_class is not None:
@@ -86,10 +69,13 @@ class ScoredCandidates:
             ValueError: if there are no labels.
         """
         if self.false_negative is None:
-            raise ValueError(
-                "labels are needed to tell false negatives from true negatives, got none"
-            )
+            raise ValueError("labels are needed to tell false from true negatives, got none")
         return self.false_negative
+
+    @property
+    def true_negative(self) -> Bool[Tensor, "anchors candidates"]:
+        """True where a candidate counts and is of another class; see :attr:`truth`."""
+        return self.valid & ~self.truth
 
 
 @torch.no_grad()
@@ -134,18 +120,19 @@ def score_candidates(
         >>> scored.unlabeled.shape, int(scored.valid.sum()), int(scored.truth.sum())
         (torch.Size([8, 8]), 48, 8)
     """
-    check_choice("layout", layout, tuple(_CALLS))
+    check_choice("layout", layout, get_args(Layout))
     if labels is not None and (layout == "logits" or false_negative is not None):
         raise ValueError("labels must be None if logits or false_negative are given")
     if other_labels is not None and (labels is None or layout not in _OTHER_GROUPS):
         raise ValueError(f"other_labels must be None with layout {layout!r} or without labels")
     scored = _recorded(loss, layout, embeddings, options)
     if labels is not None:
-        options = {key: value for key, value in options.items() if key not in _GROUPS}
-        options["groups"] = labels
+        own = ("groups", *_OTHER_GROUPS.values())
+        by_label = {key: value for key, value in options.items() if key not in own}
+        by_label["groups"] = labels
         if other_labels is not None:
-            options[_OTHER_GROUPS[layout]] = other_labels
-        false_negative = ~_recorded(loss, layout, embeddings, options).valid
+            by_label[_OTHER_GROUPS[layout]] = other_labels
+        false_negative = ~_recorded(loss, layout, embeddings, by_label).valid
     if false_negative is None:
         return scored
     check_mask("false_negative", false_negative, scored.valid.shape)
@@ -171,13 +158,8 @@ class _Twin(ContrastiveLoss):
     """A loss's layouts, temperature and knowledge of pairs around a recording objective."""
 
     def __init__(self, loss: ContrastiveLoss, recorder: _Recorder) -> None:
-        super().__init__(
-            recorder,
-            temperature=loss.temperature,
-            normalize=loss.normalize,
-            reduction="none",
-            engine="dense",
-        )
+        own: Any = {"temperature": loss.temperature, "normalize": loss.normalize}
+        super().__init__(recorder, **own, reduction="none", engine="dense")
         self.original = loss
 
     def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
@@ -190,17 +172,14 @@ def _recorded(
 ) -> ScoredCandidates:
     """What the objective receives in this call of the loss."""
     recorder = _Recorder()
-    getattr(_Twin(loss, recorder), _CALLS[layout])(*embeddings, **options)
+    getattr(_Twin(loss, recorder), _CALLS.get(layout, layout))(*embeddings, **options)
     if len(recorder.calls) != 1:
         raise ValueError("both_directions must be False here: score one direction at a time")
-    (seen,) = recorder.calls
-    if seen["valid"] is None:
-        seen["valid"] = torch.ones_like(seen["unlabeled"], dtype=torch.bool)
-    return ScoredCandidates(
-        **seen,
-        objective=loss.objective_in(layout, loss.temperature),
-        sees_labels=loss.needs_groups,
-    )
+    (call,) = recorder.calls
+    if call["valid"] is None:
+        call["valid"] = torch.ones_like(call["unlabeled"], dtype=torch.bool)
+    objective = loss.objective_in(layout, loss.temperature)
+    return ScoredCandidates(**call, objective=objective, sees_labels=loss.needs_groups)
 
 
 @contextmanager

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -122,22 +123,13 @@ class EmbeddingDiagnosis:
 
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
-        return {
-            **{field.name: getattr(self, field.name) for field in fields(self)},
-            "false_negatives": self.false_negatives,
-            "similarity": self.similarity.figures(),
-            "losses": {
-                title: {
-                    "false_share": loss.false_share,
-                    "weight_by_similarity": [
-                        None if value != value else value
-                        for value in loss.weight_by_similarity.tolist()
-                    ],
-                    **loss.diagnosis.figures(),
-                }
-                for title, loss in self.losses.items()
-            },
-        }
+        losses = {}
+        for title, loss in self.losses.items():
+            by_bin = [None if math.isnan(x) else x for x in loss.weight_by_similarity.tolist()]
+            own = {"false_share": loss.false_share, "weight_by_similarity": by_bin}
+            losses[title] = own | loss.diagnosis.figures()
+        changed = {"similarity": self.similarity.figures(), "losses": losses}
+        return vars(self) | {"false_negatives": self.false_negatives} | changed
 
 
 @torch.no_grad()
@@ -189,20 +181,17 @@ def diagnose_embeddings(
     Example:
         >>> labels = torch.arange(64) % 4
         >>> embeddings = torch.eye(4)[labels] + 0.1 * torch.eye(64)[:, :4]
-        >>> found = diagnose_embeddings(embeddings, labels=labels)
-        >>> found.candidates, round(found.false_negatives, 2), found.nearest_false
+        >>> diagnosis = diagnose_embeddings(embeddings, labels=labels)
+        >>> diagnosis.candidates, round(diagnosis.false_negatives, 2), diagnosis.nearest_false
         (63, 15.0, 1.0)
 
     See Also:
         ``bayescl inspect FILE``: the same for files, as one HTML page.
     """
     check_choice("layout", layout, LAYOUTS)
-    for name, value, least in (
-        ("batch_size", batch_size, 2),
-        ("items", items, 2),
-        ("seed", seed, 0),
-    ):
-        check_count(name, value, least)
+    check_count("batch_size", batch_size, 2)
+    check_count("items", items, 2)
+    check_count("seed", seed, 0)
     if tau_plus is not None:
         check_interval("tau_plus", tau_plus, 0.0, 1.0, open_low=True, open_high=True)
     first = _rows("embeddings", embeddings)
@@ -210,11 +199,13 @@ def diagnose_embeddings(
         raise ValueError(f"embeddings must have at least 4 rows, got {len(first)}")
     second = first if second_view is None else _rows("second_view", second_view)
     check_shape("second_view", second, first.shape)
+    layout = "in_batch" if second_view is None else layout
     classes = None if labels is None else _classes(labels, len(first))
-    given = tau_plus is not None or num_classes is not None
     known = torch.ones(len(first), dtype=torch.bool) if classes is None else classes >= 0
-    if int(known.sum()) < 2:
-        raise ValueError(f"labels must be known for at least 2 items, got {int(known.sum())}")
+    num_known = int(known.sum())
+    if num_known < 2:
+        raise ValueError(f"labels must be known for at least 2 items, got {num_known}")
+    given = tau_plus is not None or num_classes is not None
     measured = None if classes is None else tau_plus_of_labels(classes[known])
     # With all labels different there would be no class of two to look for.
     default = 0.1 if measured is None else max(measured, 1 / len(first))
@@ -223,85 +214,68 @@ def diagnose_embeddings(
     order = torch.randperm(len(first), generator=torch.Generator().manual_seed(seed))
     order = order[known[order].argsort(descending=True, stable=True)]  # only these are scored
     # Latent classes are judged on other items than those that they are fitted to.
-    most = min(items, int(known.sum()), len(first) if second_view is None else len(first) // 2)
+    most = min(items, num_known, len(first) if second_view is None else len(first) // 2)
     size = min(batch_size, most)
-    rows = order[: most // size * size]
-    sample = _Sample(
-        first,
-        second,
-        classes,
-        batches=rows.split(size),
-        layout="in_batch" if second_view is None else layout,
-    )
+    batches = order[: most // size * size].split(size)
+    fitted = order[size * len(batches) :][:_MOST_FITTED]
+
+    def scored(loss: ContrastiveLoss) -> list[ScoredCandidates]:
+        """Every batch as a loss sees it."""
+        return [
+            score_candidates(
+                loss,
+                first[rows],
+                second[rows],
+                layout=layout,
+                labels=None if classes is None else classes[rows],
+            )
+            for rows in batches
+        ]
+
     losses: dict[str, ContrastiveLoss] = {
         "InfoNCE": InfoNCELoss(temperature=temperature),
         "hard": HardContrastiveLoss(temperature=temperature, tau_plus=assumed),
         "Bayesian": BayesianContrastiveLoss(temperature=temperature, tau_plus=assumed),
     }
-    latent = explanation = None
-    fitted = order[len(rows) :][:_MOST_FITTED]
+    explanation = trust = None
     if second_view is not None:
         prior = assumed if given or measured is not None else None
-        latent = _latent_classes(sample, fitted, rows, prior, temperature)
+        latent = _latent_classes((first, second), fitted, torch.cat(batches), prior, temperature)
         explanation = latent.explain()
-        if latent.memory.classes is None:
-            latent = None
-        else:
-            losses["latent classes"] = latent
+        if latent.memory.classes is not None:
+            losses["latent classes"], trust = latent, latent.trust
     if classes is not None:
         losses["oracle"] = OracleContrastiveLoss(temperature=temperature)
 
-    plain = sample.scored(losses["InfoNCE"])
-    cosines = counted(plain, [scored.unlabeled * temperature for scored in plain]).clamp(-1, 1)
+    seen = {title: scored(loss) for title, loss in losses.items()}
+    plain = seen["InfoNCE"]
+    cosines = counted(plain, [batch.unlabeled * temperature for batch in plain]).clamp(-1, 1)
+    truth = counted(plain, [batch.false_negative for batch in plain])
+    diagnoses = {title: _diagnosed(batches, cosines) for title, batches in seen.items()}
+    if second_view is None:  # a row is its own positive, which says nothing of alpha
+        for title, own in diagnoses.items():
+            unknown = replace(own.diagnosis, label_free=None)
+            diagnoses[title] = replace(own, diagnosis=unknown)
     return EmbeddingDiagnosis(
         items=len(first),
         dim=first.shape[1],
         views=1 if second_view is None else 2,
-        layout=sample.layout,
+        layout=layout,
         batch_size=size,
-        batches=len(sample.batches),
+        batches=len(batches),
         candidates=int(plain[0].valid[0].sum()),
         temperature=temperature,
         tau_plus=assumed if measured is None else measured,
         tau_plus_from="labels" if measured is not None else "given" if given else "default",
-        labelled_items=0 if classes is None else int(known.sum()),
-        similarity=weight_histogram(
-            cosines,
-            counted(plain, [scored.false_negative for scored in plain]),
-            bins=_BINS,
-            span=(-1.0, 1.0),
-        ),
+        labelled_items=0 if classes is None else num_known,
+        similarity=weight_histogram(cosines, truth, bins=_BINS, span=(-1.0, 1.0)),
         nearest_false=None if classes is None else _nearest_false(plain),
-        losses={title: _diagnosed(sample, loss) for title, loss in losses.items()},
-        fitted=0 if latent is None else len(fitted),
-        trust=None if latent is None else latent.trust,
-        found=None if latent is None else _expected(sample.scored(latent)),
+        losses=diagnoses,
+        fitted=0 if trust is None else len(fitted),
+        trust=trust,
+        found=None if trust is None else _expected(seen["latent classes"]),
         explanation=explanation,
     )
-
-
-@dataclass(frozen=True)
-class _Sample:
-    """Embeddings and their batches to score."""
-
-    first: Float[Tensor, "items dim"]
-    second: Float[Tensor, "items dim"]
-    classes: Int[Tensor, " items"] | None
-    batches: Sequence[Int[Tensor, " batch"]]
-    layout: EmbeddingLayout
-
-    def scored(self, loss: ContrastiveLoss) -> list[ScoredCandidates]:
-        """Every batch as a loss sees it."""
-        return [
-            score_candidates(
-                loss,
-                self.first[rows],
-                self.second[rows],
-                layout=self.layout,
-                labels=None if self.classes is None else self.classes[rows],
-            )
-            for rows in self.batches
-        ]
 
 
 def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "items dim"]:
@@ -313,11 +287,11 @@ def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "ite
     if tensor.shape[1] == 0:
         raise ValueError(f"{name} must have at least one column, got none")
     tensor = tensor if tensor.dtype == torch.float64 else tensor.float()
-    bad = ~torch.isfinite(tensor).all(dim=1)
-    if bool(bad.any()):
+    bad = (~torch.isfinite(tensor)).any(dim=1).nonzero().flatten().tolist()
+    if bad:
         raise ValueError(
-            f"{name} must be finite, got NaN or infinity in {int(bad.sum())} of {len(bad)} rows, "
-            f"the first of them row {int(bad.int().argmax())}"
+            f"{name} must be finite, got NaN or infinity in {len(bad)} of {len(tensor)} rows, "
+            f"the first of them row {bad[0]}"
         )
     return unit_vectors(tensor).float()
 
@@ -335,7 +309,7 @@ def _classes(labels: Tensor | NDArray[np.generic], items: int) -> Int[Tensor, " 
 
 
 def _latent_classes(
-    sample: _Sample,
+    views: tuple[Tensor, Tensor],
     fitted: Int[Tensor, " fitted"],
     scored: Int[Tensor, " scored"],
     tau_plus: float | None,
@@ -352,25 +326,22 @@ def _latent_classes(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of too many classes: explained as a result
         for rows in (fitted, scored):
-            loss.in_batch(sample.first[rows], sample.second[rows])
+            loss.in_batch(*(view[rows] for view in views))
             if loss.memory.classes is None:
                 break
     return loss.eval()
 
 
-def _diagnosed(sample: _Sample, loss: ContrastiveLoss) -> LossDiagnosis:
-    """What one loss would do."""
-    batches = sample.scored(loss)
+def _diagnosed(
+    batches: Sequence[ScoredCandidates], cosines: Float[Tensor, " candidates"]
+) -> LossDiagnosis:
+    """What one loss would do with batches whose candidates have these cosines."""
     weights = [candidate_weights(scored) for scored in batches]
-    diagnosis = diagnose(batches)
-    if sample.first is sample.second:  # a row is its own positive, which says nothing of alpha
-        diagnosis = replace(diagnosis, label_free=None)
-    cosines = counted(batches, [s.unlabeled * loss.temperature for s in batches]).double()
-    bins = ((cosines.clamp(-1, 1) + 1) / 2 * _BINS).long().clamp(0, _BINS - 1)
+    bins = ((cosines.double() + 1) / 2 * _BINS).long().clamp(0, _BINS - 1)
     sums = bins.bincount(counted(batches, weights).double(), minlength=_BINS)
     return LossDiagnosis(
-        diagnosis=diagnosis,
-        false_share=None if sample.classes is None else _false_share(batches, weights),
+        diagnosis=diagnose(batches),
+        false_share=None if batches[0].false_negative is None else _false_share(batches, weights),
         weight_by_similarity=sums / bins.bincount(minlength=_BINS),
     )
 

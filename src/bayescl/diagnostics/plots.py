@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bayescl.axes import Int, Tensor
 from bayescl.diagnostics.embeddings import EmbeddingDiagnosis
@@ -42,23 +42,14 @@ def reliability_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
     figure, (axis,) = panels(1, 1, width=6.0, height=5.6)
     lowest = 1.0
     for check, (colour, marker) in zip(diagnosis.posteriors, _CHECKS, strict=False):
-        found = check.calibration
-        lowest = min(lowest, float(found.predicted.min()), float(found.observed.min()))
-        axis.plot(
-            found.predicted,
-            found.observed,
-            color=colour,
-            marker=marker,
-            ms=4.5,
-            lw=1.4,
-            label=f"{check.name}, ECE {found.ece:.4f}",
-        )
+        points = check.calibration.predicted, check.calibration.observed
+        lowest = min(lowest, *(float(values.min()) for values in points))
+        label = f"{check.name}, ECE {check.calibration.ece:.4f}"
+        axis.plot(*points, color=colour, marker=marker, ms=4.5, lw=1.4, label=label)
     start = max(0.0, lowest - 0.05)
     axis.plot([start, 1], [start, 1], color=NEUTRAL, lw=0.9, ls=":", label="calibrated")
-    axis.set_xlim(start, 1.01)
-    axis.set_ylim(start, 1.01)
+    axis.set(xlim=(start, 1.01), ylim=(start, 1.01), ylabel="share of true negatives")
     axis.set_xlabel("posterior probability of a true negative")
-    axis.set_ylabel("share of true negatives")
     axis.set_title(title, fontsize=11)
     legend_below(figure, axis, columns=1, size=8.5)
     return figure
@@ -75,8 +66,7 @@ def weights_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
     means = (diagnosis.mean_weight_true, diagnosis.mean_weight_false)
     _draw_kinds(axis, diagnosis.histogram, means)
     axis.axvline(1, color=NEUTRAL, lw=0.9, ls=":")
-    axis.set_xlabel("weight of a candidate (InfoNCE: 1)")
-    axis.set_ylabel("share of its kind")
+    axis.set(xlabel="weight of a candidate (InfoNCE: 1)", ylabel="share of its kind")
     axis.set_title(title, fontsize=11)
     legend_below(figure, axis, columns=2, size=8.5)
     return figure
@@ -93,11 +83,11 @@ def similarity_figure(diagnosis: EmbeddingDiagnosis, *, title: str = "") -> Figu
         diagnosis: result of :func:`~bayescl.diagnostics.diagnose_embeddings`.
         title: title of the figure.
     """
-    found = diagnosis.similarity
     figure, (upper, lower) = panels(2, 1, width=6.6, height=7.4, title=title)
-    inhabited = _draw_kinds(upper, found).nonzero().flatten()
+    edges = diagnosis.similarity.edges
+    inhabited = _draw_kinds(upper, diagnosis.similarity).nonzero().flatten()
     upper.set_ylabel("share of its kind")
-    middles = (found.edges[1:] + found.edges[:-1]) / 2
+    middles = (edges[1:] + edges[:-1]) / 2
     colours = iter(LEVELS)
     for name, loss in diagnosis.losses.items():
         colour = NEUTRAL if name == "InfoNCE" else next(colours)
@@ -105,10 +95,9 @@ def similarity_figure(diagnosis: EmbeddingDiagnosis, *, title: str = "") -> Figu
     lower.set_ylabel("mean weight of a candidate")
     # The hard loss's weights leave the others no room otherwise.
     lower.set_ylim(-0.05, 3)
-    start = float(found.edges[inhabited[0]])
+    start = float(edges[inhabited[0]])
     for axis in (upper, lower):
-        axis.set_xlim(start, 1.0)
-        axis.set_xlabel("cosine similarity of anchor and candidate")
+        axis.set(xlim=(start, 1.0), xlabel="cosine similarity of anchor and candidate")
         legend_under(axis, columns=5, size=8.5)
     return figure
 
@@ -127,8 +116,7 @@ def _draw_kinds(
         if means is not None:
             mean = None if false is None else means[place]
             name = f"{int(count.sum()):,} {name}" + ("" if mean is None else f", mean {mean:.3f}")
-        axis.stairs(
-            shares, histogram.edges, color=colour, fill=True, alpha=0.35, lw=1.2, label=name
-        )
-        axis.stairs(shares, histogram.edges, color=colour, lw=1.2)
+        look: Any = {"color": colour, "lw": 1.2}
+        axis.stairs(shares, histogram.edges, fill=True, alpha=0.35, label=name, **look)
+        axis.stairs(shares, histogram.edges, **look)
     return true if false is None else true + false

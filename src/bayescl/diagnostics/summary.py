@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 
-from bayescl.axes import Bool, Tensor
-from bayescl.diagnostics.calibration import Calibration, calibration
+from bayescl.axes import Tensor
 from bayescl.diagnostics.candidates import ScoredCandidates
-from bayescl.diagnostics.detection import (
+from bayescl.diagnostics.evaluation import (
+    Calibration,
     ConfidentPairs,
     Detection,
+    calibration,
     confident_pairs,
     false_negative_detection,
 )
@@ -35,31 +36,34 @@ _FAR = 1.5
 
 @dataclass(frozen=True)
 class EffectiveNegatives:
-    """Effective numbers of negatives, averaged over anchors."""
+    """Effective numbers of negatives, averaged over anchors.
+
+    Attributes:
+        candidates: candidates that count.
+        weighted: from the weights alone.
+        in_gradient: from the weights times the exponentiated logits, which make up the gradient.
+        in_gradient_unweighted: the same with all weights 1, as in InfoNCE.
+    """
 
     candidates: float
-    """Candidates that count."""
-
     weighted: float
-    """From the weights alone."""
-
     in_gradient: float
-    """From the weights times the exponentiated logits, which make up the gradient."""
-
     in_gradient_unweighted: float
-    """The same with all weights 1, as in InfoNCE."""
 
 
 @dataclass(frozen=True)
 class PosteriorCheck:
-    """The posterior at some parameters, compared with the labels."""
+    """The posterior at some parameters, compared with the labels.
+
+    Attributes:
+        source: source of the parameters, or "latent classes" for the loss's own posterior.
+        alpha: of a posterior from ranks; None for one from latent classes.
+        tau_plus: likewise.
+        calibration: the comparison.
+    """
 
     source: str
-    """Source of the parameters, or "latent classes" for the loss's own posterior."""
-
     alpha: float | None
-    """Alpha of a posterior from ranks; None for one from latent classes."""
-
     tau_plus: float | None
     calibration: Calibration
 
@@ -72,12 +76,10 @@ class PosteriorCheck:
 
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
-        own, groups = ("source", "alpha", "tau_plus"), ("predicted", "observed", "count")
-        return {
-            **{name: getattr(self, name) for name in own},
-            **{name: getattr(self.calibration, name) for name in ("ece", "bias", "skill")},
-            **{name: getattr(self.calibration, name).tolist() for name in groups},
-        }
+        result, groups = self.calibration, ("predicted", "observed", "count")
+        own = {name: getattr(self, name) for name in ("source", "alpha", "tau_plus")}
+        own |= {name: getattr(result, name) for name in ("ece", "bias", "skill")}
+        return own | {name: getattr(result, name).tolist() for name in groups}
 
 
 @dataclass(frozen=True)
@@ -135,12 +137,12 @@ class Diagnosis:
     @property
     def tau_plus_hint(self) -> str | None:
         """Suggested ``tau_plus`` if labels show that it is far off, else None."""
-        assumed, found = self.assumed_tau_plus, self.measured_tau_plus
-        if assumed is None or not found or 1 / _FAR <= assumed / found <= _FAR:
+        assumed, share = self.assumed_tau_plus, self.measured_tau_plus
+        if assumed is None or not share or 1 / _FAR <= assumed / share <= _FAR:
             return None
         return (
-            f"tau_plus is set to {assumed:.3g}, but {found:.3g} of the candidates are false "
-            f"negatives: try tau_plus {found:.2g}"
+            f"tau_plus is set to {assumed:.3g}, but {share:.3g} of the candidates are false "
+            f"negatives: try tau_plus {share:.2g}"
         )
 
     def figures(self) -> dict[str, Any]:
@@ -192,8 +194,8 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
         >>> labels = torch.arange(12) % 3
         >>> views = torch.eye(3)[labels] + 0.1 * torch.eye(12)[:, :3]
         >>> loss = bayescl.BayesianContrastiveLoss(alpha=0.9, tau_plus=0.25)
-        >>> found = diagnose([score_candidates(loss, views, views, labels=labels)])
-        >>> found.by_weight.roc_auc, round(found.measured_tau_plus, 3)
+        >>> diagnosis = diagnose([score_candidates(loss, views, views, labels=labels)])
+        >>> diagnosis.by_weight.roc_auc, round(diagnosis.measured_tau_plus, 3)
         (1.0, 0.273)
     """
     if not batches:
@@ -205,23 +207,21 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
     same_class = counted(batches, [scored.same_class for scored in batches])
     truth = counted(batches, [scored.false_negative for scored in batches])
     share = None if truth is None else float(truth.double().mean())
-    found = Diagnosis(
+    confident = None
+    if same_class is not None:
+        threshold = getattr(objective, "threshold", 0.5)
+        confident = confident_pairs(same_class, truth, threshold=threshold)
+    unjudged = Diagnosis(
         anchors=sum(len(scored.positive) for scored in batches),
         assumed_alpha=alpha,
         assumed_tau_plus=tau_plus,
         effective=_effective(batches, weights),
         histogram=weight_histogram(all_weights, truth),
         label_free=_label_free(batches, share if tau_plus is None else tau_plus),
+        confident=confident,
     )
-    if same_class is not None:
-        threshold = getattr(objective, "threshold", 0.5)
-        found = replace(found, confident=confident_pairs(same_class, truth, threshold=threshold))
     if truth is None or share is None:
-        return found
-
-    def mean_weight(kind: Bool[Tensor, " candidates"]) -> float | None:
-        return float(all_weights[kind].double().mean()) if bool(kind.any()) else None
-
+        return unjudged
     aucs = torch.cat([anchor_aucs(s.unlabeled, s.truth, valid=s.valid) for s in batches])
     aucs = aucs[~aucs.isnan()]  # of anchors with candidates of both kinds
     measured = MeasuredAlpha(float(aucs.mean()), "model") if len(aucs) else None
@@ -229,23 +229,24 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
     if same_class is not None:
         check = calibration(1 - same_class, ~truth, equal_width=True)
         posteriors.append(PosteriorCheck("latent classes", None, None, check))
-    parameters: list[tuple[str, Any, Any]] = [("assumed", alpha, tau_plus)]
+    parameters = [("assumed", alpha, tau_plus)]
     if measured is not None:
         parameters.append(("measured, model reading", measured.model, share))
         parameters.append(("measured, authors' reading", measured.authors, share))
-    for source, some_alpha, some_tau in parameters:
-        if some_alpha is not None and some_tau is not None:
-            values = [candidate_posterior(s, alpha=some_alpha, tau_plus=some_tau) for s in batches]
+    for source, its_alpha, its_tau in parameters:
+        if its_alpha is not None and its_tau is not None:
+            values = [candidate_posterior(s, alpha=its_alpha, tau_plus=its_tau) for s in batches]
             check = calibration(counted(batches, values), ~truth)
-            posteriors.append(PosteriorCheck(source, some_alpha, some_tau, check))
+            posteriors.append(PosteriorCheck(source, its_alpha, its_tau, check))
+    false, true = (all_weights[kind].double() for kind in (truth, ~truth))
     return replace(
-        found,
+        unjudged,
         measured=measured,
         measured_tau_plus=share,
         by_weight=false_negative_detection(-all_weights, truth),
         by_logit=false_negative_detection(counted(batches, [s.unlabeled for s in batches]), truth),
-        mean_weight_false=mean_weight(truth),
-        mean_weight_true=mean_weight(~truth),
+        mean_weight_false=float(false.mean()) if len(false) else None,
+        mean_weight_true=float(true.mean()) if len(true) else None,
         posteriors=tuple(posteriors),
     )
 
@@ -279,11 +280,7 @@ def _label_free(
     """Alpha without labels; the mean over batches. Without true negatives there is none."""
     if tau_plus is None or tau_plus >= 1:
         return None
-    aucs = [
-        label_free_alpha(
-            s.positive, s.unlabeled, tau_plus=tau_plus, reading="model", valid=s.valid
-        ).auc
-        for s in batches
-        if bool(s.valid.any())
-    ]
+    options: Any = {"tau_plus": tau_plus, "reading": "model"}
+    able = [scored for scored in batches if bool(scored.valid.any())]
+    aucs = [label_free_alpha(s.positive, s.unlabeled, valid=s.valid, **options).auc for s in able]
     return MeasuredAlpha(sum(aucs) / len(aucs), "model") if aucs else None

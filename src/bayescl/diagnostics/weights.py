@@ -13,7 +13,8 @@ from bayescl.diagnostics.candidates import ScoredCandidates
 from bayescl.functional import empirical_cdf, posterior, proposal_cdf
 from bayescl.functional.excluded import Excluded
 from bayescl.functional.log_space import log_count, masked_logsumexp
-from bayescl.functional.objective import as_data
+from bayescl.functional.objective import LogSumObjective
+from bayescl.functional.ranks import Ranks
 from bayescl.functional.sigmoid import Sigmoid
 
 
@@ -51,31 +52,27 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
         >>> candidate_weights(score_candidates(loss, torch.zeros(1), logits, layout="logits"))
         tensor([[1.0394, 0.9148, 1.0838]])
     """
-    objective, logits = as_data(scored.objective), scored.unlabeled
-    if isinstance(scored.objective, Sigmoid):
-        found = scored.objective.weights(
-            logits, Excluded.without(scored.valid), valid=scored.valid, same_class=scored.same_class
-        )
-        return scored.valid.to(logits) if found is None else torch.where(scored.valid, found, 0.0)
-    if objective is None:
-        raise TypeError(f"the weights of {type(scored.objective).__name__} are not known")
+    objective, logits, valid = scored.objective, scored.unlabeled, scored.valid
+    excluded = Excluded.without(valid)
+    if isinstance(objective, Sigmoid):
+        of_pairs = objective.weights(logits, excluded, valid=valid, same_class=scored.same_class)
+        return valid.to(logits) if of_pairs is None else torch.where(valid, of_pairs, 0.0)
+    if not isinstance(objective, LogSumObjective):
+        raise TypeError(f"the weights of {type(objective).__name__} are not known")
     if scored.same_class is not None and objective.reads_same_class:
-        terms = objective.pair_terms(
-            scored.same_class.clone(), Excluded.without(scored.valid), scored.certain
-        )
+        terms = objective.pair_terms(scored.same_class.clone(), excluded, scored.certain)
         if terms.others is not None:  # all candidates repel; what sets them apart is the posterior
             return terms.others * terms.others_scale[:, None]
         assert terms.weights is not None  # as there are no members
         assert terms.scale is not None
         return terms.weights * terms.scale[:, None]
-    weights = objective.weights(logits, valid=scored.valid)
+    weights = objective.weights(logits, valid=valid)
     tilt = objective.powers[0] - 1
     if tilt != 0:
         powers = tilt * logits
-        log_mean = masked_logsumexp(powers, scored.valid) - log_count(powers, scored.valid)
+        log_mean = masked_logsumexp(powers, valid) - log_count(powers, valid)
         weights = weights * (powers - log_mean[:, None]).exp()
-    counted = scored.true_negative if scored.sees_labels else scored.valid
-    return torch.where(counted, weights, 0.0)
+    return torch.where(scored.true_negative if scored.sees_labels else valid, weights, 0.0)
 
 
 @torch.no_grad()
@@ -98,13 +95,11 @@ def candidate_posterior(
     See Also:
         :func:`bayescl.functional.posterior`: the formula.
     """
-    objective = as_data(scored.objective)
     # A histogram only approximates mid-ranks, for speed.
-    upper = objective is not None and objective.ranks == "upper"
-    cdf = empirical_cdf(scored.unlabeled, valid=scored.valid, ranks="upper" if upper else "mid")
-    return posterior(
-        proposal_cdf(cdf, alpha=alpha, tau_plus=tau_plus), alpha=alpha, tau_plus=tau_plus
-    )
+    ranks: Ranks = "upper" if getattr(scored.objective, "ranks", None) == "upper" else "mid"
+    cdf = empirical_cdf(scored.unlabeled, valid=scored.valid, ranks=ranks)
+    cdf = proposal_cdf(cdf, alpha=alpha, tau_plus=tau_plus)
+    return posterior(cdf, alpha=alpha, tau_plus=tau_plus)
 
 
 @torch.no_grad()
@@ -140,12 +135,8 @@ def effective_negatives(
     """
     counted = weights > 0 if valid is None else valid & (weights > 0)
     log_terms = weights.log() if logits is None else logits + weights.log()
-    # Close to 0, where the two logarithms below are exact enough for their difference.
-    log_terms = log_terms - log_terms.masked_fill(~counted, -torch.inf).amax(dim=1, keepdim=True)
-    log_sum = masked_logsumexp(log_terms, counted)
-    log_squares = masked_logsumexp(2 * log_terms, counted)
-    some = counted.any(dim=1)
-    return torch.where(some, (2 * log_sum - log_squares).exp(), 0.0)
+    shares = log_terms.masked_fill(~counted, -torch.inf).softmax(dim=1)
+    return torch.where(counted.any(dim=1), 1 / shares.square().sum(dim=1), 0.0)
 
 
 @dataclass(frozen=True)
@@ -164,12 +155,8 @@ class WeightHistogram:
 
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
-        false = self.false_negatives
-        return {
-            "edges": self.edges.tolist(),
-            "true_negatives": self.true_negatives.tolist(),
-            "false_negatives": None if false is None else false.tolist(),
-        }
+        values = vars(self).items()
+        return {name: None if value is None else value.tolist() for name, value in values}
 
 
 @torch.no_grad()
@@ -196,8 +183,8 @@ def weight_histogram(
         ValueError: if there are no candidates.
 
     Example:
-        >>> found = weight_histogram(torch.tensor([0.0, 1.0, 2.0]), bins=2)
-        >>> found.true_negatives, found.edges
+        >>> histogram = weight_histogram(torch.tensor([0.0, 1.0, 2.0]), bins=2)
+        >>> histogram.true_negatives, histogram.edges
         (tensor([1, 2]), tensor([0., 1., 2.], dtype=torch.float64))
     """
     check_count("bins", bins, 1)
@@ -209,10 +196,8 @@ def weight_histogram(
     places = (torch.searchsorted(edges, weights, right=True) - 1).clamp(0, bins - 1)
     if false_negative is None:
         return WeightHistogram(edges, places.bincount(minlength=bins), None)
-    true, false = (
-        places[kind].bincount(minlength=bins) for kind in (~false_negative, false_negative)
-    )
-    return WeightHistogram(edges, true, false)
+    true, false = places[~false_negative], places[false_negative]
+    return WeightHistogram(edges, true.bincount(minlength=bins), false.bincount(minlength=bins))
 
 
 class Extremes(NamedTuple):
@@ -263,11 +248,9 @@ def extreme_candidates(
     if fewest < count:
         raise ValueError(f"count must be at most the {fewest} candidates of an anchor, got {count}")
     by_logit = logits.argsort(dim=1, descending=True, stable=True)
-    sorted_weights = weights.gather(1, by_logit)
-    ranked_valid = valid.gather(1, by_logit)
 
-    def first(order_of: Tensor) -> Tensor:
-        order = order_of.masked_fill(~ranked_valid, torch.inf).argsort(dim=1, stable=True)
-        return by_logit.gather(1, order[:, :count])
+    def first(keys: Tensor) -> Tensor:
+        keys = keys.masked_fill(~valid, torch.inf).gather(1, by_logit)
+        return by_logit.gather(1, keys.argsort(dim=1, stable=True)[:, :count])
 
-    return Extremes(down=first(sorted_weights), up=first(-sorted_weights))
+    return Extremes(down=first(weights), up=first(-weights))

@@ -1,7 +1,7 @@
-"""Sums of (weighted) exponentials of each row's logits, computed in place.
+"""Sums of (weighted) exponentials of each row's logits, which these overwrite.
 
-The exponentials overwrite the logits, with 0 in columns that are not candidates. Divided by their
-sum, they are the gradient of its logarithm.
+They are 0 in columns that are not candidates. Divided by their sum, they are the gradient of its
+logarithm.
 """
 
 from __future__ import annotations
@@ -24,18 +24,9 @@ from bayescl.functional.excluded import Excluded
 from bayescl.functional.objective import LogSumObjective
 from bayescl.functional.sorting import can_look, columns_in_order, runs_of
 
-_BLOCK = 2**18
-"""Number of logits sorted at a time on the CPU, so that they and temporaries fit in a core's
-cache."""
-
-_REMEMBERED_COUNTS = 256
-"""How many numbers of candidates have their weights cached; more if rows are short."""
-
-_FAR_FROM_NOTHING = 1e-24
-"""Beside a sum of this size, what float32 takes for 0 is nothing."""
-
-LOG2_E = math.log2(math.e)
-"""Powers of 2 are up to four times as fast on the CPU as powers of e."""
+_BLOCK = 2**18  # logits sorted at a time on the CPU: they and temporaries fit in a core's cache
+_FAR_FROM_NOTHING = 1e-24  # beside a sum of this size, what float32 takes for 0 is nothing
+LOG2_E = math.log2(math.e)  # powers of 2 are up to four times as fast on the CPU as those of e
 
 
 class Sums(NamedTuple):
@@ -71,14 +62,7 @@ def sums_of(
     batch: ContrastiveBatch,
     rows: slice,
 ) -> list[Sums]:
-    """Compute the sums of an objective's powers except 0; the first overwrites ``logits``.
-
-    Args:
-        objective: the objective, which names the powers.
-        logits: logits of the candidates.
-        batch: the batch, which says which candidates count.
-        rows: the anchors of these rows.
-    """
+    """Compute the sums of an objective's powers except 0; the first overwrites ``logits``."""
     # S_p = sum of w_i e^(p s_i) over the candidates i of a row, for each power p.
     powers = [power for power in objective.powers if power != 0]
     if objective.ranks is None:
@@ -126,15 +110,8 @@ def add_log_weights(
 ) -> None:
     """Add the logarithms of the weights by exact rank to logits, in place. Only for the CPU.
 
-    Excluded logits become -inf.
-
-    Args:
-        objective: gives the weights.
-        logits: of the candidates, each multiplied by ``unit``.
-        excluded: which columns are not candidates.
-        unit: what logarithms are multiplied by, too.
-        bounds: between which all logits lie, if known; see
-            :func:`~bayescl.functional.sorting.columns_in_order`. Not needed with Numba.
+    Excluded logits become -inf. Logits and logarithms are multiplied by ``unit``; logits lie
+    between ``bounds``, if these are known.
     """
     # A weight depends on a rank and on the row's number of candidates: one table [2, width] for
     # each number, and a row's logits receive the entries of their places in sorted order.
@@ -144,7 +121,7 @@ def add_log_weights(
     if compiled is not None and logits.is_contiguous() and compiled.can_add_by_rank(logits.numpy()):
         compiled.add_by_rank(
             logits.numpy(),
-            by_rank.of,
+            by_rank,
             mask=None if excluded.mask is None else excluded.mask.contiguous().numpy(),
             columns=None if excluded.columns is None else excluded.columns.contiguous().numpy(),
             upper=upper,
@@ -153,7 +130,7 @@ def add_log_weights(
     places = excluded.places(width)
     counts = excluded.counts_of(width, places)
     columns, ties = columns_in_order(logits, places, counts, bounds=bounds)
-    tables, which = by_rank.of(counts)
+    tables, which = by_rank(counts)
     untied = torch.from_numpy(tables)[:, int(upper)]  # [tables, width]
     if len(which) == 1:
         untied = untied[int(which[0])].expand_as(logits)
@@ -194,48 +171,32 @@ class _LogWeightsByRank:
     def __init__(
         self, objective: LogSumObjective, width: int, dtype: torch.dtype, unit: float
     ) -> None:
-        self.objective, self.width, self.dtype, self.unit = objective, width, dtype, unit
+        self.objective, self.width, self.unit = objective, width, unit
         self._lock = Lock()
-        self._forget()
+        self._known = torch.empty(0, 2, width, dtype=dtype)  # [counts, halves, places]
+        self._row_of = np.full(width + 1, -1)
 
-    def _forget(self) -> None:
-        self._known = torch.empty(0, 2, self.width, dtype=self.dtype)  # [counts, halves, places]
-        self._row_of = np.full(self.width + 1, -1)
-
-    def of(self, counts: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Tables for numbers of candidates, and the table of each number; do not write to them.
-
-        A table has the weights at the CDF values (place + 1/2) / number and (place + 1) / number,
-        -inf after the last place, ``[tables, 2, width]``.
-        """
+    def __call__(self, counts: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Tables ``[tables, 2, width]``, not to be written to, and which one each count has."""
         with self._lock:  # chunks may run on several threads
-            rows = self._row_of[counts]
-            if rows.min() < 0:
-                self._learn(np.unique(counts))
-                rows = self._row_of[counts]
-            return self._known.numpy(), rows
+            if self._row_of[counts].min() < 0:
+                distinct = np.unique(counts)
+                if len(self._known) + len(distinct) > max(256, 2**21 // self.width):
+                    self._known, self._row_of[:] = self._known[:0], -1
+                new = distinct[self._row_of[distinct] < 0]
+                self._row_of[new] = len(self._known) + np.arange(len(new))
+                self._known = torch.cat([self._known, *map(self._table, new.tolist())])
+            return self._known.numpy(), self._row_of[counts]
 
-    def _learn(self, counts: NDArray[np.int64]) -> None:
-        """Add the weights for numbers of candidates, given without repeats."""
-        if len(self._known) + len(counts) > max(_REMEMBERED_COUNTS, 2**21 // self.width):
-            self._forget()
-        new = counts[self._row_of[counts] < 0]
-        self._row_of[new] = len(self._known) + np.arange(len(new))
-        self._known = torch.cat([self._known, *(self._halves(count) for count in new.tolist())])
-
-    def _halves(self, count: int) -> Float[Tensor, "1 halves places"]:
-        # Rows (1, 3, 5 ...) and (2, 4, 6 ...) over 2 n: (k + 1/2) / n and (k + 1) / n.
-        doubled_rank = torch.arange(1, 2 * count + 1, dtype=self.dtype).view(count, 2).T
-        log_weights = self.objective.weights_of_cdf(doubled_rank / max(1, 2 * count)).log()
+    def _table(self, count: int) -> Float[Tensor, "1 halves places"]:
+        """Those at (place + 1/2) / count and at (place + 1) / count; -inf after the last place."""
+        # Rows (1, 3, 5 ...) and (2, 4, 6 ...) over 2 n.
+        ranks = torch.arange(1, 2 * count + 1, dtype=self._known.dtype).view(count, 2).T
+        log_weights = self.objective.weights_of_cdf(ranks / max(1, 2 * count)).log()
         return F.pad(self.unit * log_weights, (0, self.width - count), value=-torch.inf)[None]
 
 
-@lru_cache(maxsize=4)
-def _log_weights_by_rank(
-    objective: LogSumObjective, width: int, dtype: torch.dtype, unit: float
-) -> _LogWeightsByRank:
-    """The cache for an objective; an objective changes at most once per epoch."""
-    return _LogWeightsByRank(objective, width, dtype, unit)
+_log_weights_by_rank = lru_cache(maxsize=4)(_LogWeightsByRank)  # an objective lasts an epoch
 
 
 def exponentiate_weighted(logits: Tensor, weights: Tensor) -> Sums:

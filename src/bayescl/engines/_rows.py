@@ -22,41 +22,28 @@ class Chunk(NamedTuple):
     """A few anchors of a batch, with their logits."""
 
     batch: ContrastiveBatch
-    rows: slice
-    """Which anchors these are."""
+    rows: slice  # which anchors these are
     objective_at: ObjectiveAt
-    temperature: float | Tensor
-    """What the logits were divided by."""
+    temperature: float | Tensor  # what the logits were divided by
     positive: Float[Tensor, " rows"]
-    logits: Float[Tensor, "rows candidates"]
-    """Those of the candidates; may be overwritten."""
-    upstream: Float[Tensor, " rows"] | None
-    """What each loss's gradient is multiplied by; None for ones."""
-    differentiate: bool
-    """Whether gradients are wanted."""
+    logits: Float[Tensor, "rows candidates"]  # may be overwritten
+    upstream: Float[Tensor, " rows"] | None  # factors of the losses' gradients; None for ones
+    differentiate: bool  # whether gradients are wanted
 
 
 @dataclass(frozen=True)
 class RowGradients:
     """Gradients of the (weighted) sum of a few anchors' losses.
 
-    Attributes:
-        unlabeled: with respect to the candidates' logits, each row yet to be multiplied by its
-            ``factor``.
-        factor: left out of ``unlabeled``, since a product with embeddings is cheaper to scale
-            than the matrix; 0 only where the positive's gradient is 0 too. None for ones.
-        positive: with respect to the positives' logits.
-        share: the same, yet to be multiplied by ``factor`` too; where the positives are columns
-            themselves, it is their part of ``unlabeled``.
-        temperature: with respect to the temperature where an objective depends on it other than
-            through the logits; None where it does not.
+    A factor of rows is left out of ``unlabeled`` and ``share``, since a product with embeddings is
+    cheaper to scale than the matrix. It is 0 only where the positive's gradient is 0 too.
     """
 
-    unlabeled: Float[Tensor, "rows candidates"]
-    factor: Float[Tensor, " rows"] | None
-    positive: Float[Tensor, " rows"]
-    share: Float[Tensor, " rows"]
-    temperature: Float[Tensor, ""] | None = None
+    unlabeled: Float[Tensor, "rows candidates"]  # of the candidates' logits, but for the factor
+    factor: Float[Tensor, " rows"] | None  # None for ones
+    positive: Float[Tensor, " rows"]  # of the positives' logits
+    share: Float[Tensor, " rows"]  # the same but for the factor, for positives among the columns
+    temperature: Float[Tensor, ""] | None = None  # through nothing but the objective
 
 
 Result = tuple[PerAnchor, RowGradients | None]
@@ -85,73 +72,71 @@ def row_losses(chunk: Chunk) -> Result:
 
 def _finite_row_losses(chunk: Chunk) -> Result:
     """The same of rows whose logits are finite."""
-    batch, rows, positive, logits = chunk.batch, chunk.rows, chunk.positive, chunk.logits
+    batch, rows = chunk.batch, chunk.rows
     objective = chunk.objective_at(chunk.temperature)
     if isinstance(objective, Sigmoid):
         return _sigmoid_row_losses(objective, chunk)
     data = as_data(objective)
     if data is None:
         return _losses_of_function(chunk)
-    if data.reads_same_class and batch.knows_pairs:
-        return _pair_row_losses(data, chunk)
-    # The objective sees [rows] values alone: exponentials stay where the logits were.
-    parts = sums_of(data, logits, batch, rows)
-    log_sums = log_sums_of(data, [part.log for part in parts], batch, rows)
+    if data.reads_same_class:
+        same_class, certain = batch.posterior(rows)
+        if same_class is not None:
+            excluded = batch.excluded(rows)
+            terms = data.pair_terms(same_class, excluded, certain)
+            return _pair_row_losses(terms, excluded, chunk)
+    return losses_from_sums(data, chunk, sums_of(data, chunk.logits, batch, rows))
+
+
+def losses_from_sums(objective: LogSumObjective, chunk: Chunk, sums: list[Sums]) -> Result:
+    """The same from the sums of an objective's powers but 0; gradients overwrite exponentials."""
+    batch, positive = chunk.batch, chunk.positive
+    powers = [power for power in objective.powers if power != 0]
+    logs = (part.log for part in sums)
+    log_sums = tuple(  # [rows] each: all that the objective sees
+        next(logs) if power != 0 else batch.log_counts(chunk.rows, positive.dtype)
+        for power in objective.powers
+    )
     if not chunk.differentiate:
-        return data.from_log_sums(positive, log_sums), None
-    losses, of_positive, of_logs = data.slopes(positive, log_sums)
+        return objective.from_log_sums(positive, log_sums), None
+    losses, of_positive, of_logs = objective.slopes(positive, log_sums)
     if chunk.upstream is not None:
         of_positive = of_positive * chunk.upstream
         of_logs = tuple(of_log * chunk.upstream for of_log in of_logs)
-    powers = [power for power in data.powers if power != 0]
-    if data.is_softmax:
+    of_logits = sums[0].exponentials
+    if objective.is_softmax:
         # dL/ds_i = slope e^s_i / S, and -slope for the positive: S is left to the factor. The
         # gradient of a sum of 0 is 0; no other sum is below the clamp.
-        total = parts[0].total.clamp(min=torch.finfo(of_positive.dtype).tiny)
+        total = sums[0].total.clamp(min=torch.finfo(of_positive.dtype).tiny)
         if powers != [1]:
             total /= powers[0]
-        return losses, RowGradients(logits, of_logs[0] / total, of_positive, -total)
-    # dL/ds_i = sum over p of (dL / d log S_p) p e^(p s_i) / S_p, in place of the exponentials.
-    for part, power, of_log in zip(parts, powers, of_logs, strict=True):
-        part.exponentials.mul_(part.per_unit(of_log * power)[:, None])
-    for part in parts[1:]:
-        logits += part.exponentials
-    direct = of_temperature_alone(
-        chunk.objective_at, chunk.temperature, positive, log_sums, chunk.upstream
-    )
-    return losses, RowGradients(logits, None, of_positive, of_positive, direct)
+        return losses, RowGradients(of_logits, of_logs[0] / total, of_positive, -total)
+    # dL/ds_i = sum over p of (dL / d log S_p) p e^(p s_i) / S_p
+    for part, power, of_log in zip(sums, powers, of_logs, strict=True):
+        share = part.per_unit(of_log * power)[:, None]
+        if part.exponentials is of_logits:
+            of_logits *= share
+        else:
+            of_logits.addcmul_(part.exponentials, share)
+    direct = _of_temperature_alone(chunk, log_sums)
+    return losses, RowGradients(of_logits, None, of_positive, of_positive, direct)
 
 
-def log_sums_of(
-    objective: LogSumObjective, logs: list[Tensor], batch: ContrastiveBatch, rows: slice
-) -> tuple[Tensor, ...]:
-    """The logs of all of an objective's sums, given those of powers other than 0."""
-    given = iter(logs)
-    return tuple(
-        next(given) if power != 0 else batch.log_counts(rows, logs[0].dtype)
-        for power in objective.powers
-    )
-
-
-def of_temperature_alone(
-    objective_at: ObjectiveAt,
-    temperature: float | Tensor,
-    positive: Float[Tensor, " rows"],
-    log_sums: tuple[Float[Tensor, "#rows"], ...],
-    upstream: Float[Tensor, " rows"] | None,
+def _of_temperature_alone(
+    chunk: Chunk, log_sums: tuple[Float[Tensor, "#rows"], ...]
 ) -> Float[Tensor, ""] | None:
     """Gradient of a temperature that an objective depends on other than through its logits."""
-    if not isinstance(temperature, Tensor):
+    if not isinstance(chunk.temperature, Tensor):
         return None
     with torch.enable_grad():
-        leaf = temperature.detach().requires_grad_()
-        objective = as_data(objective_at(leaf))
-        if objective is None or objective.is_softmax:
+        leaf = chunk.temperature.detach().requires_grad_()
+        objective = as_data(chunk.objective_at(leaf))
+        if objective is None:
             return None
-        losses = objective.from_log_sums(positive, log_sums)
+        losses = objective.from_log_sums(chunk.positive, log_sums)
     if not losses.requires_grad:
         return None
-    weights = torch.ones_like(losses) if upstream is None else upstream
+    weights = torch.ones_like(losses) if chunk.upstream is None else chunk.upstream
     return torch.autograd.grad(losses, leaf, weights)[0]
 
 
@@ -176,7 +161,7 @@ def _losses_of_function(chunk: Chunk) -> Result:
     return losses.detach(), RowGradients(of_logits, None, of_positive, of_positive, *direct)
 
 
-def _pair_row_losses(objective: LogSumObjective, chunk: Chunk) -> Result:
+def _pair_row_losses(terms: PairTerms, excluded: Excluded, chunk: Chunk) -> Result:
     """The same where a posterior weighs candidates and makes targets of them.
 
     :class:`~bayescl.functional.objective.PairTerms` has the formula. All it holds is constant for
@@ -185,12 +170,13 @@ def _pair_row_losses(objective: LogSumObjective, chunk: Chunk) -> Result:
 
         dL/ds_j = slope w_j e^s_j / sum - h p_j - q_j + (sum_i q_i) o_j e^(k s_j) / N.
     """
-    batch, rows, positive, logits = chunk.batch, chunk.rows, chunk.positive, chunk.logits
-    excluded = batch.excluded(rows)
-    same_class, certain = batch.posterior(rows)
-    terms = objective.pair_terms(same_class, excluded, certain)
+    positive, logits = chunk.positive, chunk.logits
     excluded.fill_(logits, 0.0)  # it weighs nothing, whatever it holds
-    plain = _unweighted(logits, excluded, 1.0)
+    counted = logits.clone()
+    excluded.fill_(counted, -torch.inf)
+    plain, *sharpened = exponentiate(
+        counted, [1.0] if terms.sharpness == 1 else [1.0, terms.sharpness]
+    )
     sums, log_sum = plain, plain.log
     if terms.weights is not None and terms.scale is not None:
         sums = plain.weighted(terms.weights) or exponentiate_weighted(logits.clone(), terms.weights)
@@ -201,9 +187,7 @@ def _pair_row_losses(objective: LogSumObjective, chunk: Chunk) -> Result:
         losses += taken * positive - terms.share * torch.linalg.vecdot(terms.pulls, logits)
     drawn = rest = None
     if terms.members is not None and terms.others is not None:
-        sharp = plain
-        if terms.sharpness != 1:
-            sharp = _unweighted(logits, excluded, terms.sharpness)
+        sharp = sharpened[0] if sharpened else plain
         rest = sharp.weighted(terms.others)
         exact = None if rest is None else sharp
         rest = rest or exponentiate_weighted(logits * terms.sharpness, terms.others)
@@ -225,28 +209,17 @@ def _pair_row_losses(objective: LogSumObjective, chunk: Chunk) -> Result:
     return losses, RowGradients(of_logits, None, of_positive, of_positive)
 
 
-def _unweighted(logits: Tensor, excluded: Excluded, power: float) -> Sums:
-    """Sums of one power of the exponentials; ``logits`` stay."""
-    terms = logits * power
-    excluded.fill_(terms, -torch.inf)
-    return exponentiate(terms)[0]
-
-
 def _drawn(
     terms: PairTerms, logits: Tensor, sharp: Sums | None, rest: Sums
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows candidates"]]:
-    """Losses of members that do not lead all others, and q, their gradient.
-
-    With ``sharp``, e^(k s_j) up to a factor of rows that N in ``rest`` has too, it takes fewer
-    passes: g/k sum_j m_j [log(N + e^(k s_j)) - k s_j].
-    """
+    """Losses of members that do not lead all others, and q, their gradient."""
     members, draw, power = terms.members, terms.draw, terms.sharpness
     assert members is not None  # as the caller looked
     if sharp is None:
         ahead = logits * power - (rest.log + terms.others_scale.log())[:, None]
         behind = -(members * logsigmoid(ahead)).sum(dim=1)
         drawn = ahead.neg_().sigmoid_().mul_(members).mul_(draw[:, None])
-    else:
+    else:  # in fewer passes: g/k sum_j m_j [log(N + e^(k s_j)) - k s_j], but for a factor of rows
         total = terms.others_scale * rest.total  # N
         reached = sharp.exponentials + total[:, None]
         drawn = (members / reached).mul_((draw * total)[:, None])
@@ -258,9 +231,8 @@ def _drawn(
 def _sigmoid_row_losses(objective: Sigmoid, chunk: Chunk) -> Result:
     """The same where every pair counts by itself: dL/ds_j = w_j sigmoid(s_j)."""
     batch, rows, positive, logits = chunk.batch, chunk.rows, chunk.positive, chunk.logits
-    excluded, same_class = batch.excluded(rows), None
-    if objective.reads_same_class and batch.knows_pairs:
-        same_class, _ = batch.posterior(rows)
+    excluded = batch.excluded(rows)
+    same_class = batch.posterior(rows)[0] if objective.reads_same_class else None
     valid = None if objective.weighting is None else batch.mask(rows)
     weights = objective.weights(logits, excluded, valid=valid, same_class=same_class)
     excluded.fill_(logits, -torch.inf)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from typing import Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.functional.excluded import Excluded
@@ -55,51 +53,35 @@ class CandidateRule:
         indices = [index for index in (self.own, self.positive) if index is not None]
         return Excluded(torch.stack(indices, dim=1) if indices else None)
 
-    @cached_property
-    def positive_places(self) -> NDArray[np.int64]:
-        """Where positives stand in the rows of logits, laid end to end, of anchors as columns."""
-        columns: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        if self.positive is not None:
-            columns = self.positive.numpy()
-        return len(columns) * np.arange(len(columns)) + columns
-
     def _keys(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Anchors' and candidates' groups by one key after the other."""
-        if self.anchor_groups is None or self.candidate_groups is None:
+        mine, theirs = self.anchor_groups, self.candidate_groups
+        if mine is None or theirs is None:
             return
-        if self.anchor_groups.ndim == 1:
-            yield self.anchor_groups, self.candidate_groups
-            return
-        for key in range(self.num_keys):
-            yield self.anchor_groups[:, key], self.candidate_groups[..., key]
+        if mine.ndim == 1:
+            mine, theirs = mine[:, None], theirs[..., None]
+        yield from zip(mine.unbind(-1), theirs.unbind(-1), strict=True)
 
     def excluded(self, rows: slice) -> Excluded:
-        """Return the columns that are not candidates of some anchors, a slice with start and stop.
-
-        Without groups or single pairs these are a few columns, and no mask is built.
-        """
+        """The columns that are not candidates of some anchors, a slice with start and stop."""
         if self.valid is None and self.num_keys == 0:
-            few = self._columns_alone
+            few = self._columns_alone  # no mask is built
             whole = few.columns is None or rows.stop - rows.start == len(few.columns)
             return few if whole else few.of(rows)
-        mask = None if self.valid is None else ~self.valid[rows]
-        for mine, groups in self._keys():
-            same = _equal(mine[rows, None], groups[None] if groups.ndim == 1 else groups[rows])
-            mask = same if mask is None else mask | same
-        for index in (self.own, self.positive):
-            if index is not None and mask is not None:
-                mask = mask.scatter(1, index[rows, None], True)
+        masks = [] if self.valid is None else [~self.valid[rows]]
+        for mine, theirs in self._keys():
+            masks.append(
+                _equal(mine[rows, None], theirs[None] if theirs.ndim == 1 else theirs[rows])
+            )
+        mask = reduce(torch.logical_or, masks)  # new memory, not the caller's
+        if self._columns_alone.columns is not None:
+            mask.scatter_(1, self._columns_alone.columns[rows], True)
         return Excluded(mask=mask)
 
     def mask(
         self, rows: slice, candidates: int, device: torch.device
     ) -> Bool[Tensor, "rows candidates"] | None:
-        """True where a column is a candidate of an anchor; None if all are.
-
-        Args:
-            rows: the anchors in question, a slice with start and stop.
-            candidates: number of columns.
-            device: device of the mask.
+        """True where one of so many columns is a candidate of an anchor; None if all are.
 
         Example:
             >>> rule = CandidateRule(own=torch.tensor([0, 1]), positive=torch.tensor([2, 2]))
@@ -178,6 +160,8 @@ class ContrastiveBatch:
             None if unknown.
         labels: known classes, likewise; None if there are none.
         indices: the place of each item in the data set, for a loss that remembers items.
+        log_q: log sampling probabilities of positives and of candidates; a loss takes them into
+            the embeddings before an engine sees them.
     """
 
     anchors: Float[Tensor, "anchors dim"]
@@ -187,6 +171,7 @@ class ContrastiveBatch:
     same_class: SameClass | None = None
     labels: Labels | None = None
     indices: Int[Tensor, " items"] | None = None
+    log_q: tuple[Float[Tensor, " anchors"], Float[Tensor, "*own candidates"]] | None = None
 
     @property
     def knows_pairs(self) -> bool:
@@ -195,20 +180,30 @@ class ContrastiveBatch:
 
     def posterior(
         self, rows: slice | None = None
-    ) -> tuple[Float[Tensor, "rows candidates"], Bool[Tensor, "rows candidates"] | None]:
-        """The posterior that pairs are of one class, and where labels settle it.
-
-        Args:
-            rows: the anchors in question, a slice with start and stop; default: all.
-        """
+    ) -> tuple[Float[Tensor, "rows candidates"] | None, Bool[Tensor, "rows candidates"] | None]:
+        """Posterior that pairs are of one class, and where labels settle it; None where unknown."""
         rows = slice(0, self.num_anchors) if rows is None else rows
         tile = None if self.same_class is None else self.same_class.tile(rows)
         if self.labels is None:
-            assert tile is not None  # see knows_pairs
             return tile, None
         certain, equal = self.labels.tile(rows)
         settled = equal.to(self.anchors.dtype)
         return settled if tile is None else torch.where(certain, settled, tile), certain
+
+    def with_candidates(
+        self, sent: Callable[[Tensor], Tensor], rule: CandidateRule
+    ) -> ContrastiveBatch:
+        """The same anchors with other candidates: all that belongs to one goes through ``sent``."""
+        known, labels, groups = self.same_class, self.labels, rule.candidate_groups
+        return ContrastiveBatch(
+            self.anchors,
+            self.positives,
+            sent(self.candidates),
+            rule if groups is None else replace(rule, candidate_groups=sent(groups.long())),
+            known and replace(known, candidates=sent(known.candidates)),
+            labels and replace(labels, candidates=sent(labels.candidates)),
+            self.indices,
+        )
 
     @property
     def layout(self) -> Layout:

@@ -1,8 +1,4 @@
-"""The exact engine for large batches: a few anchors at a time, gradients in the forward pass.
-
-From top to bottom: the loss as a node of autograd, one run over all chunks, one chunk, the short
-way for two views that fit into one chunk, and the threads that share chunks out.
-"""
+"""The exact engine for large batches: a few anchors at a time, gradients in the forward pass."""
 
 from __future__ import annotations
 
@@ -17,29 +13,19 @@ from torch import Tensor
 
 from bayescl.axes import Float, PerAnchor
 from bayescl.checks import check_count
-from bayescl.engines._exponentials import LOG2_E, add_log_weights
-from bayescl.engines._rows import Chunk, log_sums_of, of_temperature_alone, row_losses
+from bayescl.engines._exponentials import LOG2_E, Sums, add_log_weights
+from bayescl.engines._rows import Chunk, Result, losses_from_sums, row_losses
 from bayescl.engines.batch import ContrastiveBatch
 from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional.objective import as_data
 from bayescl.functional.similarity import candidate_logits
 from bayescl.functional.sorting import can_look
 
-_CPU_LOGITS = 2**18
-"""Logits per chunk on the CPU, unless that leaves too few anchors for a matrix product."""
-
-_WORTH_THREADS = 2**21
-"""Number of logits from which chunks are divided among threads. Each thread then has a core to
-itself, and none waits for another after every operation."""
-
-_MOST_WORKERS = 8
-"""Each worker holds a gradient of all candidates."""
-
-_DEVICE_LOGITS = 2**25
-"""Logits per chunk elsewhere: enough work to fill a GPU."""
-
-_LARGEST_POWER = 60.0
-"""Powers of 2 up to this one, and sums of them, are far from the ends of float32."""
+_CPU_LOGITS = 2**18  # per chunk, unless that leaves too few anchors for a matrix product
+_DEVICE_LOGITS = 2**25  # per chunk elsewhere: enough work to fill a GPU
+_WORTH_THREADS = 2**21  # logits from which chunks are divided among threads
+_MOST_WORKERS = 8  # each holds a gradient of all candidates
+_LARGEST_POWER = 60.0  # powers of 2 up to it, and their sums, are far from the ends of float32
 
 
 def default_chunk_size(batch: ContrastiveBatch) -> int:
@@ -47,9 +33,8 @@ def default_chunk_size(batch: ContrastiveBatch) -> int:
     numbers = batch.num_candidates
     if batch.candidates.ndim == 3:
         numbers *= batch.candidates.shape[-1]
-    if batch.anchors.device.type == "cpu":
-        return max(128, _CPU_LOGITS // max(1, numbers))
-    return max(128, _DEVICE_LOGITS // max(1, numbers))
+    most = _CPU_LOGITS if batch.anchors.is_cpu else _DEVICE_LOGITS
+    return max(128, most // max(1, numbers))
 
 
 def chunked_loss(
@@ -87,8 +72,7 @@ def chunked_loss(
     if chunk_size is None:
         chunk_size = default_chunk_size(batch)
     check_count("chunk_size", chunk_size, 1)
-    own_rows = batch.candidates is batch.anchors and batch.rule.positive is not None
-    run = _Run(batch, temperature, objective_at, chunk_size, own_rows)
+    run = _Run(batch, temperature, objective_at, chunk_size)
     tensors = (batch.anchors, batch.positives, batch.candidates)
     losses: Tensor = _ChunkedLoss.apply(*tensors, temperature, run, uniform)
     return losses
@@ -140,20 +124,15 @@ def _differentiable_once(gradient: Tensor) -> Tensor:
     ``torch.autograd.function.once_differentiable`` does not raise in a second backward pass if the
     upstream gradient is a constant, as it is at the root of a graph.
     """
-    refusing: Tensor = _Refusal.apply(gradient.detach().requires_grad_())
-    return refusing
+    marked = gradient.detach().requires_grad_()
+    marked.register_hook(_refuse)
+    return marked
 
 
-class _Refusal(torch.autograd.Function):
-    @staticmethod
-    def forward(_ctx: Any, gradient: Tensor) -> Tensor:
-        return gradient.view_as(gradient)
-
-    @staticmethod
-    def backward(_ctx: Any, *_upstream: Tensor) -> Tensor:
-        raise RuntimeError(
-            'this engine is differentiable once; use engine="dense" for a second backward'
-        )
+def _refuse(_upstream: Tensor) -> None:
+    raise RuntimeError(
+        'this engine is differentiable once; use engine="dense" for a second backward'
+    )
 
 
 Gradients = list[Tensor | None]
@@ -168,23 +147,19 @@ class _Run:
     temperature: float | Tensor
     objective_at: ObjectiveAt
     chunk_size: int
-    own_rows: bool
-    """Whether anchors and positives are themselves rows of the candidates."""
 
     def losses(
         self, wanted: tuple[bool, ...] = (False,) * 4, upstream: Tensor | None = None
     ) -> tuple[Tensor, Gradients]:
         """Losses, and the wanted gradients of their sum weighted by ``upstream`` (default: ones).
 
-        If anchors and positives are rows of the candidates, the candidates receive everything.
+        Of two views in one chunk, the candidates receive what all receive, which are their rows.
         """
-        batch = self.batch
-        if self.own_rows and self.chunk_size >= batch.num_anchors:
-            result = _in_one_piece(self, wanted, upstream)
-            if result is not None:
-                return result
-        own = (None, None) if self.own_rows else (batch.anchors, batch.positives)
-        sources = (*own, batch.candidates, self.temperature)
+        batch, place = self.batch, self.batch.rule.positive
+        whole = batch.candidates is batch.anchors and self.chunk_size >= batch.num_anchors
+        if whole and place is not None:
+            return _in_one_piece(self, place[:, None], wanted, upstream)
+        sources = (batch.anchors, batch.positives, batch.candidates, self.temperature)
         total: Gradients = [
             torch.zeros_like(source) if want and isinstance(source, Tensor) else None
             for source, want in zip(sources, wanted, strict=True)
@@ -221,8 +196,7 @@ def _chunk(
 ) -> Tensor:
     """Losses of a few ``anchors``, already divided by the temperature; adds to the gradients.
 
-    With ``a`` anchors, ``n`` candidates and ``d`` coordinates, G the gradient of the logits
-    ``[a, n]`` and t the temperature: anchors receive G C / t, candidates G' A / t.
+    With G the gradient of the logits ``[a, n]``, anchors receive G C / t, candidates G' A / t.
     """
     batch, temperature = run.batch, run.temperature
     positives, columns = batch.positives[rows], batch.columns(rows)  # [a, d]; [n, d] or [a, n, d]
@@ -231,34 +205,14 @@ def _chunk(
     else:
         # A product for each anchor may lie otherwise, and places in it are written to.
         logits = candidate_logits(anchors, columns, 1.0).contiguous()
-    place = batch.rule.positive
-    place = place[rows, None] if run.own_rows and place is not None else None
-    if place is None:
-        positive = (anchors * positives).sum(dim=1)
-    else:
-        positive = logits.gather(1, place).squeeze(1)
-    differentiate = total is not None
-    losses, gradients = row_losses(
-        Chunk(batch, rows, run.objective_at, temperature, positive, logits, upstream, differentiate)
-    )
+    positive = (anchors * positives).sum(dim=1)
+    how = (batch, rows, run.objective_at, temperature)
+    losses, gradients = row_losses(Chunk(*how, positive, logits, upstream, total is not None))
     if gradients is None or total is None:
         return losses
     of_logits, factor = gradients.unlabeled, gradients.factor
     of_anchors, of_positives, of_candidates, of_temperature = total
-    if place is not None:
-        of_logits.scatter_(1, place, gradients.share[:, None])
-    if run.own_rows and len(anchors) == len(columns):
-        if factor is not None:
-            of_logits *= factor[:, None]
-        of_rows = _with_both_sides(of_logits, columns, 1.0).div_(temperature)
-        if of_candidates is not None:
-            total[2] = of_rows
-        if of_temperature is not None:  # as below; either row has received its share
-            of_temperature -= (of_rows * anchors).sum() / 2
-            if gradients.temperature is not None:
-                of_temperature += gradients.temperature
-        return losses
-    if of_anchors is not None or of_temperature is not None or run.own_rows:
+    if of_anchors is not None or of_temperature is not None:
         # [a, d]: sum of columns, weighted for each anchor
         if columns.ndim == 2:
             pull = of_logits @ columns
@@ -266,11 +220,8 @@ def _chunk(
             pull = torch.einsum("an,and->ad", of_logits, columns)
         if factor is not None:
             pull *= factor[:, None]
-        if place is None:
-            pull.addcmul_(gradients.positive[:, None], positives)
+        pull.addcmul_(gradients.positive[:, None], positives)
         pull /= temperature
-        if run.own_rows and of_candidates is not None:
-            of_candidates[rows] += pull
         if of_anchors is not None:
             of_anchors[rows] = pull
         if of_temperature is not None:
@@ -292,75 +243,72 @@ def _chunk(
 
 
 def _in_one_piece(
-    run: _Run, wanted: tuple[bool, ...], upstream: Tensor | None
-) -> tuple[Tensor, Gradients] | None:
-    """The result of a run over two views without chunks, sooner; None where that cannot be.
+    run: _Run, place: Tensor, wanted: tuple[bool, ...], upstream: Tensor | None
+) -> tuple[Tensor, Gradients]:
+    """The result of a run over two views in one chunk: one product gives both gradients.
 
-    In small batches overhead takes longer than arithmetic. Nothing here is sliced or shared out to
-    threads, and one product gives both gradients of the symmetric matrix of logits. Exponentials
-    are not scaled, so it cannot be if a logit is large or not finite.
+    With the matrix of logits symmetric and G its gradient, rows R receive (G + G') R / t.
     """
-    batch, temperature = run.batch, run.temperature
+    batch, temperature, rows = run.batch, run.temperature, run.batch.candidates
+    result = _quick_row_losses(run, place, upstream, differentiate=any(wanted))
+    if result is None:
+        logits = (rows / temperature) @ rows.T  # [n, n]
+        positive = logits.gather(1, place).squeeze(1)
+        how = (batch, slice(0, len(rows)), run.objective_at, temperature)
+        result = row_losses(Chunk(*how, positive, logits, upstream, any(wanted)))
+    losses, gradients = result
+    if gradients is None:
+        return losses, [None] * 4
+    of_logits, factor = gradients.unlabeled, gradients.factor
+    of_logits.scatter_(1, place, gradients.share[:, None])
+    if factor is not None:
+        of_logits *= (factor / temperature)[:, None]
+    of_logits += of_logits.T.contiguous()
+    of_rows = of_logits @ rows
+    if factor is None:
+        of_rows /= temperature
+    of_temperature = None
+    if wanted[3]:
+        # Logits are products of rows over the temperature, and either row received its share.
+        of_temperature = (of_rows * rows).sum() / (-2 * temperature)
+        if gradients.temperature is not None:
+            of_temperature += gradients.temperature
+    return losses, [None, None, of_rows if wanted[2] else None, of_temperature]
+
+
+def _quick_row_losses(
+    run: _Run, place: Tensor, upstream: Tensor | None, *, differentiate: bool
+) -> Result | None:
+    """What :func:`row_losses` returns for all rows of two views, sooner; None where it cannot be.
+
+    In small batches overhead takes longer than arithmetic. Exponentials are not scaled here, so
+    logits must be finite and not large.
+    """
+    batch, temperature, rows = run.batch, run.temperature, run.batch.candidates
     data = as_data(run.objective_at(temperature))
-    if data is None or batch.knows_pairs or not can_look(batch.anchors):
+    if data is None or batch.knows_pairs or not can_look(rows):
         return None
     powers = [power for power in data.powers if power != 0]
     if data.ranks == "histogram" or (data.ranks is not None and powers != [1]) or not powers:
         return None
-    scale = temperature.item() if isinstance(temperature, Tensor) else temperature
-    rows, count = batch.candidates, batch.num_anchors  # [n, d], n
-    logits = _scaled_product(LOG2_E / scale, rows, rows.T)  # [n, n], as powers of 2
+    unit = LOG2_E / (temperature.item() if isinstance(temperature, Tensor) else temperature)
+    # [n, n], as powers of 2: the product with its factor in one operation
+    logits = torch.addmm(rows.new_empty(1), rows, rows.T, beta=0, alpha=unit)
     low, high = (bound.item() * max(powers) for bound in logits.aminmax())
     if not (low >= -_LARGEST_POWER and high <= _LARGEST_POWER):  # never with NaN
         return None
-    flat = logits.numpy().reshape(-1)
-    places = batch.rule.positive_places
-    positive = torch.from_numpy(flat[places]).mul_(1 / LOG2_E)
-    excluded = batch.excluded(slice(0, count))
+    whole = slice(0, len(rows))
+    excluded = batch.excluded(whole)
+    positive = logits.gather(1, place).squeeze(1).mul_(1 / LOG2_E)
     if data.ranks is None:
-        flat[excluded.places(count)] = -np.inf
+        logits.numpy().reshape(-1)[excluded.places(len(rows))] = -np.inf
     else:
         add_log_weights(data, logits, excluded, unit=LOG2_E, bounds=(low, high))
     others = [(logits * power).exp2_() for power in powers[1:]]
-    terms = [(logits if powers[0] == 1 else logits.mul_(powers[0])).exp2_(), *others]
-    totals = [powered.sum(dim=1) for powered in terms]
-    log_sums = log_sums_of(data, [total.log() for total in totals], batch, slice(0, count))
-    if not any(wanted):
-        return data.from_log_sums(positive, log_sums), [None] * 4
-    losses, of_positive, of_logs = data.slopes(positive, log_sums)
-    if upstream is not None:
-        of_positive = of_positive * upstream
-        of_logs = tuple(of_log * upstream for of_log in of_logs)
-    # G = sum over p of (dL / d log S_p) p e^(p s) / S_p, and dL / ds+ where the positives stand.
-    of_logits = terms[0]
-    for powered, total, power, of_log in zip(terms, totals, powers, of_logs, strict=True):
-        # The gradient of a sum of 0 is 0; no other sum is below the clamp.
-        share = of_log.div_(total.clamp_(min=torch.finfo(total.dtype).tiny))[:, None]
-        share = share if power == 1 else share.mul_(power)
-        if powered is of_logits:
-            of_logits *= share
-        else:
-            of_logits.addcmul_(powered, share)
-    of_logits.numpy().reshape(-1)[places] = of_positive.numpy()
-    of_rows = _with_both_sides(of_logits, rows, 1 / scale)
-    of_temperature = None
-    if wanted[3]:
-        # Logits are products of rows over the temperature, and either row received its share.
-        of_temperature = (of_rows * rows).sum() / (-2 * scale)
-        direct = of_temperature_alone(run.objective_at, temperature, positive, log_sums, upstream)
-        of_temperature = of_temperature if direct is None else of_temperature + direct
-    return losses, [None, None, of_rows if wanted[2] else None, of_temperature]
-
-
-def _with_both_sides(of_logits: Tensor, rows: Tensor, scale: float) -> Tensor:
-    """What rows receive from the logits of all with one another: ``scale`` (G + G') R."""
-    of_logits += of_logits.T.contiguous()
-    return _scaled_product(scale, of_logits, rows)
-
-
-def _scaled_product(scale: float, left: Tensor, right: Tensor) -> Tensor:
-    """``scale * (left @ right)`` in one operation."""
-    return torch.addmm(left.new_empty(1), left, right, beta=0, alpha=scale)
+    first = (logits if powers[0] == 1 else logits.mul_(powers[0])).exp2_()
+    sums = [Sums(terms, total := terms.sum(dim=1), total.log()) for terms in (first, *others)]
+    how = (batch, whole, run.objective_at, temperature, positive, logits, upstream, differentiate)
+    return losses_from_sums(data, Chunk(*how), sums)
 
 
 def _workers(batch: ContrastiveBatch, chunks: int) -> int:
@@ -371,11 +319,9 @@ def _workers(batch: ContrastiveBatch, chunks: int) -> int:
 
 
 def _in_threads(work: Callable[[int], None], workers: int) -> None:
-    """Call ``work`` with 0, 1, ... ``workers - 1``, each in its own thread.
+    """Call ``work`` with 0, 1, ... ``workers - 1``, each in a thread with its share of torch's.
 
-    Operations of torch and NumPy release the interpreter lock, so threads run in parallel. Each
-    gets its share of torch's threads; otherwise their operations would compete for the same cores.
-    Nothing is differentiated.
+    Then none waits for another after every operation. Nothing is differentiated.
     """
     if workers == 1:
         work(0)

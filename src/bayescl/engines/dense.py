@@ -46,9 +46,7 @@ def dense_loss(
     """
     positive = pair_logits(batch.anchors, batch.positives, temperature)
     unlabeled = candidate_logits(batch.anchors, batch.candidates, temperature)
-    posterior, certain = None, None
-    if batch.knows_pairs:
-        posterior, certain = batch.posterior()
+    posterior, certain = batch.posterior()
     return logits_loss(
         objective_at(temperature),
         positive,

@@ -1,8 +1,7 @@
 """The chunked engine on several processes, with one process's candidates at a time.
 
-For objectives whose candidates may come in parts. No process ever holds the embeddings of more
-than one other, nor more than a few rows of their logits. In each round one process sends its rows
-to all and receives what all found for their gradient.
+In each round one process sends its rows to all and receives what all found for their gradient. So
+no process ever holds the embeddings of more than one other.
 """
 
 from __future__ import annotations
@@ -42,17 +41,9 @@ class SpreadBatch(ContrastiveBatch):
 
         if source != distributed.rank():
             rule = replace(rule, own=None, positive=None)
-        if rule.candidate_groups is not None:
-            rule = replace(rule, candidate_groups=sent(rule.candidate_groups.long()))
         if rule.valid is not None:
             rule = replace(rule, valid=rule.valid[:, start : start + size])
-        known, labels = self.same_class, self.labels
-        if known is not None:
-            known = replace(known, candidates=sent(known.candidates))
-        if labels is not None:
-            labels = replace(labels, candidates=sent(labels.candidates))
-        columns = sent(self.candidates)
-        return ContrastiveBatch(self.anchors, self.positives, columns, rule, known, labels)
+        return self.with_candidates(sent, rule)
 
 
 def losses_in_rounds(
@@ -110,17 +101,17 @@ class _Rounds:
         for source in range(len(self.batch.sizes)):
             mine = source == distributed.rank()
             objective = replace(self.objective, counts_positive=mine)
-            batch, at = self.batch.of(source), partial(_given, objective)
-            run = _Run(batch, self.temperature, at, self.chunk_size, own_rows=False)
+            at = partial(_given, objective)
+            run = _Run(self.batch.of(source), self.temperature, at, self.chunk_size)
             part, gradients = run.losses(wanted, upstream)
             losses += part
             if gradients[2] is not None:  # those of the rows that were sent belong to the sender
                 dist.reduce(gradients[2], group_dst=source)
                 gradients[2] = gradients[2] if mine else None
-            for place, gradient in enumerate(gradients):
-                if gradient is not None:
-                    total = totals[place]
-                    totals[place] = gradient if total is None else total + gradient
+            totals = [
+                total if gradient is None else gradient if total is None else total + gradient
+                for total, gradient in zip(totals, gradients, strict=True)
+            ]
         return losses, totals
 
 

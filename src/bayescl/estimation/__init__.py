@@ -1,12 +1,4 @@
-"""The parameters of the Bayesian loss: estimated, measured or scheduled.
-
-==================  =========================================================================
-``schedule``        a hyper-parameter as a function of the epoch: fixed, or a linear ramp
-``auc``             alpha from labels: macro-AUC, and the two readings of it
-``label_free``      alpha from positive pairs and unlabeled candidates, and its bias
-``prior``           tau_plus from class count, class sizes, labels or interaction density
-==================  =========================================================================
-"""
+"""The parameters of the Bayesian loss: estimated, measured or scheduled."""
 
 from bayescl.estimation.auc import (
     MeasuredAlpha,

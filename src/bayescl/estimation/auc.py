@@ -1,15 +1,9 @@
 r"""Alpha from labels: how often a positive outscores a negative, measured.
 
 The paper equates ``alpha`` with the encoder's AUC, and its authors set it that way. In the paper's
-own generative model the two differ: scores of a positive and of a true negative, drawn
-independently, have
-
-.. math::
-    \mathrm{AUC} = \tfrac12 + \tfrac{2\alpha - 1}{3}, \qquad\text{so}\qquad
-    \alpha = \tfrac12 + \tfrac32\,(\mathrm{AUC} - \tfrac12),
-
-since ``alpha`` mixes the order statistics of one pair and the AUC compares two draws. Both readings
-are available by name: ``"model"`` inverts the formula, ``"auc"`` follows the authors.
+own generative model they differ, since ``alpha`` mixes the order statistics of one pair and the AUC
+compares two draws: :math:`\mathrm{AUC} = \tfrac12 + \tfrac{2\alpha - 1}{3}`. The reading
+``"model"`` inverts that formula, ``"auc"`` follows the authors.
 """
 
 from __future__ import annotations
@@ -88,9 +82,9 @@ def macro_auc(
 ) -> float:
     """Macro-averaged ROC-AUC of anchors' similarities against a labelled memory.
 
-    Each anchor is a query of one class against the rest: its similarities to the memory are the
-    scores, and equal labels are the positives. The result equals ``sklearn.metrics.roc_auc_score``
-    with ``average="macro"`` on the transposed matrices, which is how the authors call it.
+    Each anchor is a query of one class against the rest. The result equals
+    ``sklearn.metrics.roc_auc_score`` with ``average="macro"`` on the transposed matrices, which is
+    how the authors call it.
 
     Args:
         anchors: embeddings or features of the anchors.
@@ -101,8 +95,7 @@ def macro_auc(
         normalize: whether to compare by cosine rather than by inner product.
 
     Returns:
-        A value in [0, 1]. Anchors without a candidate of their own class or of another class are
-        left out.
+        A value in [0, 1]; anchors that lack candidates of either kind are left out.
 
     Raises:
         ValueError: if shapes do not match, or no anchor has candidates of both kinds.
@@ -208,8 +201,7 @@ def measured_alpha(
 ) -> MeasuredAlpha:
     """Measure ``alpha`` on a small labelled part of the data.
 
-    Take it from the training data or hold it out of them. Never use the test set, whose labels
-    would then influence training.
+    Never use the test set, whose labels would then influence training.
 
     Args:
         embeddings: one row per labelled item.

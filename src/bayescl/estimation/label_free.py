@@ -1,16 +1,12 @@
 r"""Alpha without labels: positive pairs against unlabeled candidates, corrected for the prior.
 
-Without labels one can count how often a positive pair outscores an unlabeled candidate. A candidate
-is a true negative with probability :math:`\tau^-` and a false negative with probability
-:math:`\tau^+`, so for a positive pair's score :math:`V`
-
-.. math::
-    P(V > U) = \tau^-\,P(V > TN) + \tau^+\,P(V > FN).
-
-If positive pairs scored like any two items of one class, :math:`P(V > FN)` would be 1/2 and
+Without labels one can count how often a positive pair's score :math:`V` exceeds an unlabeled
+candidate's, which is a true negative with probability :math:`\tau^-`, else a false negative. If
+positive pairs scored like any two items of one class, :math:`P(V > FN)` would be 1/2 and
 :math:`P(V > TN)` the AUC, which gives the estimate
 
 .. math::
+    P(V > U) = \tau^-\,P(V > TN) + \tau^+\,P(V > FN), \qquad
     \widehat{\mathrm{AUC}} = \frac{P(V > U) - \tau^+ / 2}{\tau^-}.
 
 **Its bias.** Two views of one image are more alike than two images of one class. By the first
@@ -21,10 +17,9 @@ equation the estimate differs from the AUC by exactly
     + \frac{\tau^+}{\tau^-}\,
       \underbrace{\bigl(P(V > FN) - \tfrac12\bigr)}_{\text{views against false negatives}},
 
-and both terms are at least 0 if view pairs score higher than same-class pairs. So with views the
-estimate is biased *upwards*: it measures how well views are told from the rest, not how well
-classes are. ``docs/estimation.md`` shows by how much. If positive pairs are a random sample of
-same-class pairs, as in the generative model, it is unbiased.
+and both terms are at least 0 if view pairs score higher than same-class pairs: with views the
+estimate is biased *upwards*, and ``docs/estimation.md`` shows by how much. If positive pairs are a
+random sample of same-class pairs, as in the generative model, it is unbiased.
 """
 
 from __future__ import annotations
@@ -151,7 +146,7 @@ def label_free_bias(
         unlabeled: scores of each anchor's candidates.
         false_negative: True where the candidate is of the anchor's class.
         auc: how often a false negative outscores a true one.
-        tau_plus: the prior used by the estimate.
+        tau_plus: the prior that the estimate uses.
         valid: True where a candidate counts.
 
     Returns:

@@ -1,15 +1,11 @@
 r"""``tau_plus``: how likely a random candidate is of the anchor's class.
 
 With classes of shares :math:`\pi_c`, an anchor of class :math:`c` meets false negatives at rate
-:math:`\pi_c`. That prior differs by class, but the losses take one number for all anchors. The mean
-over *anchors* is the probability that anchor and candidate, drawn at random, share their class:
-
-.. math::
-    \tau^+ = \sum_c \pi_c \cdot \pi_c .
-
-The mean over *classes* would be :math:`\tfrac1C \sum_c \pi_c = \tfrac1C` whatever the shares. This
-is what ``num_classes`` gives. It is too small for unbalanced classes, since large classes have both
-more anchors and more false negatives. The two agree if classes are balanced.
+:math:`\pi_c`, and the losses take one number for all anchors. The mean over anchors is the
+probability that anchor and candidate, drawn at random, share their class,
+:math:`\tau^+ = \sum_c \pi_c^2`. One over the number of classes, which ``num_classes`` gives, is the
+same if classes are balanced and too small if not: large classes have both more anchors and more
+false negatives.
 """
 
 from __future__ import annotations
@@ -100,8 +96,8 @@ def tau_plus_of_labels(labels: Int[Tensor, " items"]) -> float:
 def tau_plus_of_density(interactions: int, users: int, items: int) -> float:
     """Prior of a recommender: the share of user-item pairs that are known interactions.
 
-    It assumes that the items a user would like but has not seen are as rare as those seen. That is
-    an order of magnitude at best: nobody knows the unknown positives.
+    It assumes that the items a user would like but has not seen are as rare as those seen, an order
+    of magnitude at best.
 
     Args:
         interactions: known pairs, each counted once; fewer than all pairs.

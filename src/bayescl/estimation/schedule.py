@@ -52,8 +52,7 @@ class LinearRamp:
     """A ramp from ``start`` to ``end`` in equal steps, one every few epochs; then constant.
 
     The defaults are the authors' ramp for ``alpha``: twenty values from 0.501 to ``end``, each
-    for twenty epochs. An encoder that has learned nothing yet ranks no better than chance
-    (``alpha = 0.5``), so weights become more unequal as training goes on.
+    for twenty epochs. An encoder that has learned nothing yet ranks no better than chance.
 
     Attributes:
         end: the last value.
@@ -96,8 +95,7 @@ class LinearRamp:
     def over(cls, epochs: int, end: float, *, start: float = 0.501, steps: int = 20) -> LinearRamp:
         """Return the ramp that reaches ``end`` in a run of ``epochs`` epochs.
 
-        The authors take twenty steps of twenty epochs, 400 in all. A shorter run takes faster
-        steps, at most one per epoch.
+        A run shorter than the authors' 400 epochs takes faster steps, at most one per epoch.
 
         Args:
             epochs: number of epochs of the whole run, at least 1.

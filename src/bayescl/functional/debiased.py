@@ -19,13 +19,17 @@ class Debiased(LogSumObjective):
 
     tau_plus: float
     minimum_logit: float | Tensor
-    powers = (1.0, 0.0)
+
+    @property
+    def powers(self) -> tuple[float, ...]:
+        """The candidates' sum, and their number."""
+        return (1.0, 0.0)
 
     def from_log_sums(
         self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
     ) -> PerAnchor:
-        """Return the loss, given the logs of the candidates' sum and of their number."""
-        log_sum, log_count = log_sums
+        """Return the loss, given the logs of those sums."""
+        log_sum, log_count = _of_mean_1(log_sums)
         rest = subtract_positives(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
         return contrast(positive, rest)
 
@@ -33,8 +37,18 @@ class Debiased(LogSumObjective):
         """Return the loss and its derivatives in closed form."""
         if type(self).from_log_sums is not Debiased.from_log_sums:
             return super().slopes(positive, log_sums)
-        log_sum, log_count = log_sums
-        return slopes_of_rest(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
+        log_sum, log_count = _of_mean_1(log_sums)
+        slopes = slopes_of_rest(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
+        if len(log_sums) == 2:
+            return slopes
+        (of_sum,) = slopes.log_sums  # the sum of the weights divides
+        return slopes._replace(log_sums=(of_sum, -of_sum))
+
+
+def _of_mean_1(log_sums: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """Log of the sum, with weights of mean 1 if there are any, and of the number of candidates."""
+    log_sum, *log_tilt, log_count = log_sums
+    return log_sum - (log_tilt[0] - log_count) if log_tilt else log_sum, log_count
 
 
 def debiased_loss(

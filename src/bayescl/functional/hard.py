@@ -6,18 +6,14 @@ from dataclasses import dataclass
 
 from bayescl.axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.checks import check_non_negative
-from bayescl.functional.debiased import slopes_of_rest, subtract_positives
-from bayescl.functional.log_space import contrast
-from bayescl.functional.objective import LogSumObjective, Slopes
+from bayescl.functional.debiased import Debiased
 
 
 @dataclass(frozen=True)
-class Hard(LogSumObjective):
+class Hard(Debiased):
     """:func:`~bayescl.functional.hard_loss` at given parameters, as engines receive it."""
 
-    tau_plus: float
     concentration: float
-    minimum_logit: float | Tensor
 
     @property
     def powers(self) -> tuple[float, ...]:
@@ -25,31 +21,6 @@ class Hard(LogSumObjective):
         check_non_negative("concentration", self.concentration)
         tilt = (self.concentration,) if self.concentration > 0 else ()
         return (1 + self.concentration, *tilt, 0.0)
-
-    def from_log_sums(
-        self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
-    ) -> PerAnchor:
-        """Return the loss, given the logs of those sums."""
-        log_sum, log_count = _weighted(log_sums)
-        rest = subtract_positives(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
-        return contrast(positive, rest)
-
-    def slopes(self, positive: PositiveLogits, log_sums: tuple[PerAnchor, ...]) -> Slopes:
-        """Return the loss and its derivatives in closed form."""
-        if type(self).from_log_sums is not Hard.from_log_sums:
-            return super().slopes(positive, log_sums)
-        log_sum, log_count = _weighted(log_sums)
-        slopes = slopes_of_rest(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
-        if len(log_sums) == 2:
-            return slopes
-        (of_sum,) = slopes.log_sums  # the sum of the weights divides
-        return slopes._replace(log_sums=(of_sum, -of_sum))
-
-
-def _weighted(log_sums: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-    """Log of the sum with weights of mean 1, and of the number of candidates."""
-    log_sum, *log_tilt, log_count = log_sums
-    return log_sum - (log_tilt[0] - log_count) if log_tilt else log_sum, log_count
 
 
 def hard_loss(
@@ -98,4 +69,4 @@ def hard_loss(
     Reference:
         Robinson et al., "Contrastive Learning with Hard Negative Samples", ICLR 2021, Eq. 4.
     """
-    return Hard(tau_plus, concentration, minimum_logit)(positive, unlabeled, valid=valid)
+    return Hard(tau_plus, minimum_logit, concentration)(positive, unlabeled, valid=valid)

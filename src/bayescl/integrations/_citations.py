@@ -33,18 +33,10 @@ _INFO_NCE = """
     eprint = {1807.03748}, archivePrefix = {arXiv}, year = {2019}
 }
 """
-_MIXTURES = """
-@article{banerjee2005clustering,
-    title = {Clustering on the Unit Hypersphere using von Mises-Fisher Distributions},
-    author = {Banerjee, Arindam and Dhillon, Inderjit S. and Ghosh, Joydeep and Sra, Suvrit},
-    journal = {Journal of Machine Learning Research}, volume = {6}, year = {2005}
-}
-"""
 _BY_CLASS = {
     "BayesianContrastiveLoss": _BAYESIAN,
     "DebiasedContrastiveLoss": _DEBIASED,
     "HardContrastiveLoss": _HARD,
-    "LatentClassContrastiveLoss": _MIXTURES + _INFO_NCE,
 }
 
 

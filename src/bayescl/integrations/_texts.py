@@ -27,8 +27,7 @@ def text_keys(features: Mapping[str, Any], salt: int = 0) -> Int[Tensor, " rows"
 
     ``salt`` tells columns and devices apart: all keys differ in a column of images or sound.
     """
-    tokens = features.get("input_ids")
-    if tokens is None or _NOT_TEXT & features.keys():
+    if "input_ids" not in features or _NOT_TEXT & features.keys():
         known = next(value for value in features.values() if isinstance(value, Tensor))
         rows = torch.arange(len(known), device=known.device)
         return _mixed(rows + _mixed(torch.full_like(rows, salt)))
@@ -71,10 +70,10 @@ def repeats(
 
     ``partners`` are the keys of the anchors whose positives the candidates are, or :data:`NO_TEXT`.
     """
-    positives = partners != NO_TEXT
-    elsewhere = partners[positives & (partners != candidates)]
+    of_pairs = partners != NO_TEXT
+    elsewhere = partners[of_pairs & (partners != candidates)]
     crossing = bool(torch.isin(elsewhere, candidates).any())
-    within = repeat_themselves(candidates) or repeat_themselves(partners[positives])
+    within = repeat_themselves(candidates) or repeat_themselves(partners[of_pairs])
     return crossing or within, crossing
 
 

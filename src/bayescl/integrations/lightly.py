@@ -25,14 +25,6 @@ from bayescl.losses import (
     LatentClassContrastiveLoss,
 )
 
-__all__ = [
-    "BayesianNTXentLoss",
-    "DebiasedNTXentLoss",
-    "HardNTXentLoss",
-    "LatentClassNTXentLoss",
-    "NTXentLoss",
-]
-
 
 class NTXentLoss(nn.Module):
     """InfoNCE with lightly's arguments.
@@ -105,14 +97,11 @@ class NTXentLoss(nn.Module):
             self.loss.gather = gather
             value = self.loss(out0, out1, labels=labels)
             return value
-        candidates = bank.candidates
-        if candidates is None:
+        if bank.candidates is None:
             value = self.loss.in_batch(out0, out1, labels=labels)
         else:
-            stored = None if labels is None else bank.groups
-            value = self.loss.sampled(
-                out0, out1, candidates, labels=labels, candidate_labels=stored
-            )
+            known = {} if labels is None else {"labels": labels, "candidate_labels": bank.groups}
+            value = self.loss.sampled(out0, out1, bank.candidates, **known)
         if out0.requires_grad:
             if labels is None and self.loss.uses_labels:
                 labels = torch.full((len(out1),), -1, device=out1.device)
@@ -140,10 +129,6 @@ class BayesianNTXentLoss(NTXentLoss):
 
 
 class LatentClassNTXentLoss(NTXentLoss):
-    """:class:`NTXentLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`.
-
-    Call it with ``labels=`` if some images are labelled. Pass ``aim="pairs"`` to keep retrieval of
-    the exact pair, which ``aim="classes"`` loses; a bank has "pairs" as its default.
-    """
+    """:class:`NTXentLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`."""
 
     loss_class = LatentClassContrastiveLoss

@@ -22,8 +22,6 @@ try:
 except ImportError as error:
     raise missing("Lightning", "lightning", error) from error
 
-__all__ = ["AlphaCallback", "DiagnosticsCallback"]
-
 
 class AlphaCallback(pl.Callback):
     """Set the alpha of a module's loss every few epochs, before the first step.
@@ -32,7 +30,7 @@ class AlphaCallback(pl.Callback):
 
     Args:
         source: a schedule of :mod:`bayescl.estimation`, or a function of module and epoch that
-            returns a value in [0.5, 1], measured on the current encoder.
+            measures a value in [0.5, 1].
         loss: attribute name of the loss in the module, with dots for nested modules.
         every: number of epochs between two values, at least 1.
 
@@ -73,12 +71,12 @@ class AlphaCallback(pl.Callback):
         epoch = trainer.current_epoch
         if epoch % self.every or epoch == self.set_in:
             return
-        source = self.source
-        value = source(pl_module, epoch) if callable(source) else source.value(epoch)
-        # All devices compute the same value; that of the first is taken, as rounding may differ.
         loss: Any = pl_module.get_submodule(self.loss)
         if not hasattr(loss, "alpha"):
             raise TypeError(f"{self.loss} must be a loss with an alpha, got {type(loss).__name__}")
+        source = self.source
+        value = source(pl_module, epoch) if callable(source) else source.value(epoch)
+        # All devices compute the same value; that of the first is taken, as rounding may differ.
         loss.alpha = trainer.strategy.broadcast(value)
         self.set_in = epoch
 
@@ -127,15 +125,10 @@ class DiagnosticsCallback(pl.Callback):
         self.every_n_steps = check_count("every_n_steps", every_n_steps, 1)
 
     def on_train_batch_end(
-        self,
-        trainer: pl.Trainer,
-        pl_module: pl.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
         """Diagnose the batch of every ``every_n_steps``-th step."""
-        del outputs, batch_idx
+        del outputs
         if trainer.global_step % self.every_n_steps:
             return
         loss: Any = pl_module.get_submodule(self.loss)

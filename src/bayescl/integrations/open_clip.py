@@ -1,14 +1,12 @@
 """Losses with the interface of open_clip's ``ClipLoss`` and ``SigLipLoss``.
 
-Equal captions may be groups, which are not each other's negatives.
-
-They replace open_clip's classes anywhere, and do not need open_clip themselves. Tested against
-open_clip 3.3.
+They replace open_clip's classes anywhere, and do not need open_clip themselves. Equal captions may
+be groups, which are not each other's negatives. Tested against open_clip 3.3.
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 from torch import nn
@@ -27,18 +25,6 @@ from bayescl.losses import (
     SigmoidContrastiveLoss,
 )
 
-__all__ = [
-    "BayesianClipLoss",
-    "BayesianSigLipLoss",
-    "ClipLoss",
-    "DebiasedClipLoss",
-    "HardClipLoss",
-    "LatentClassClipLoss",
-    "LatentClassSigLipLoss",
-    "SigLipLoss",
-    "caption_groups",
-]
-
 
 class ClipLoss(nn.Module):
     """InfoNCE between images and texts in both directions, with open_clip's arguments.
@@ -48,10 +34,7 @@ class ClipLoss(nn.Module):
     open_clip.
 
     Args:
-        local_loss: accepted for compatibility, ignored.
-        gather_with_grad: accepted for compatibility, ignored.
-        cache_labels: accepted for compatibility, ignored.
-        rank: accepted for compatibility; ``torch.distributed`` knows it.
+        local_loss, gather_with_grad, cache_labels, rank: accepted for compatibility, ignored.
         world_size: processes to gather from; 1 does not gather.
         use_horovod: must be False.
         **options: further arguments of the loss, such as ``alpha`` and ``tau_plus`` for
@@ -107,11 +90,11 @@ class ClipLoss(nn.Module):
             output_dict: whether to return ``{"contrastive_loss": value}``.
             groups: one integer per pair; pairs of one group, such as equal captions, are never
                 each other's negatives. See :func:`caption_groups`.
-            labels: class of each pair, -1 where it is not known; only for
-                :class:`LatentClassClipLoss`.
+            labels: class of each pair, -1 if not known; only for :class:`LatentClassClipLoss`.
         """
         self.loss.gather = self.world_size > 1 and distributed.is_initialized()
-        with self._biased(logit_bias):
+        biased = getattr(self.loss, "biased", nullcontext)  # only sigmoid losses have use for it
+        with biased(0.0 if logit_bias is None else logit_bias):
             value: Tensor = self.loss.in_batch(
                 image_features,
                 text_features,
@@ -123,11 +106,6 @@ class ClipLoss(nn.Module):
         if logit_bias is not None:
             value = value + 0 * logit_bias.sum()  # a zero gradient, as a softmax gives it
         return {"contrastive_loss": value} if output_dict else value
-
-    def _biased(self, bias: Tensor | None) -> AbstractContextManager[None]:
-        """Let the loss use the model's bias, if it has any use for one."""
-        del bias
-        return nullcontext()
 
 
 class DebiasedClipLoss(ClipLoss):
@@ -149,11 +127,7 @@ class BayesianClipLoss(ClipLoss):
 
 
 class LatentClassClipLoss(ClipLoss):
-    """:class:`ClipLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`.
-
-    Retrieval of the exact caption is kept by ``aim="pairs"``, the default here, and lost by
-    ``aim="classes"``.
-    """
+    """:class:`ClipLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`."""
 
     loss_class = LatentClassContrastiveLoss
 
@@ -165,10 +139,8 @@ class SigLipLoss(ClipLoss):
     texts of other devices come and go in rounds.
 
     Args:
-        cache_labels: accepted for compatibility, ignored.
-        rank: accepted for compatibility; ``torch.distributed`` knows it.
+        cache_labels, rank, dist_impl: accepted for compatibility, ignored.
         world_size: processes to gather from; 1 does not gather.
-        dist_impl: accepted for compatibility, ignored.
         chunk_size: images at a time; 0 chooses.
         **options: further arguments of :class:`~bayescl.losses.SigmoidContrastiveLoss`.
 
@@ -196,10 +168,6 @@ class SigLipLoss(ClipLoss):
         del cache_labels, rank, dist_impl
         fixed = {"temperature": 0.1, "bias": 0.0}  # the model has its own
         super().__init__(world_size=world_size, chunk_size=chunk_size or None, **fixed | options)
-
-    def _biased(self, bias: Tensor | None) -> AbstractContextManager[None]:
-        biased: AbstractContextManager[None] = self.loss.biased(0.0 if bias is None else bias)
-        return biased
 
 
 class BayesianSigLipLoss(SigLipLoss):

@@ -27,18 +27,9 @@ try:
 except ImportError as error:
     raise missing("pytorch-metric-learning", "pytorch-metric-learning", error) from error
 
-_LOSSES = [
-    "BayesianNTXentLoss",
-    "DebiasedNTXentLoss",
-    "HardNTXentLoss",
-    "LatentClassNTXentLoss",
-    "NTXentLoss",
-]
-__all__ = [*_LOSSES, "CrossBatchMemory", "SelfSupervisedLoss"]
-
-_OF_THEIR_BASE = frozenset(
-    {"distance", "reducer", "embedding_regularizer", "embedding_reg_weight", "collect_stats"}
-)
+_LOSSES = [f"{name}NTXentLoss" for name in ("", "Bayesian", "Debiased", "Hard", "LatentClass")]
+_REGULARIZING = {"embedding_regularizer", "embedding_reg_weight"}
+_OF_THEIR_BASE = {"distance", "reducer", "collect_stats"} | _REGULARIZING
 
 
 class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
@@ -91,7 +82,7 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
 
     @property
     def _is_mean(self) -> bool:
-        """Whether the reducer only takes the mean, and no regularizer adds to it."""
+        """Whether the reducer only takes the mean."""
         return type(self.reducer) is MeanReducer and not self.reducer.collect_stats
 
     def _ours(self, *, mean: bool) -> Any:
@@ -113,9 +104,8 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         ref_labels: Tensor | None,
     ) -> Any:
         """Return the loss of every positive pair for the reducer, or its mean if that suffices."""
-        call = (embeddings, labels, indices_tuple, ref_emb, ref_labels)
         if not self._on_inner_products or (labels is None and indices_tuple is None):
-            return super().compute_loss(*call)
+            return super().compute_loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)
         ours = self._ours(mean=self._is_mean)
         alone = indices_tuple is None and ref_labels is labels and ref_emb is embeddings
         views = _two_views(labels) if alone else None
@@ -125,22 +115,23 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
             rows = torch.arange(len(embeddings), device=embeddings.device)
             there = torch.cat([rows[first], rows[second]])
             return self._for_reducer(losses, there, there.roll(len(rows) // 2))
-        both = (labels, ref_labels)
-        known = self.loss.uses_labels and all(
-            numbers is not None and not numbers.is_floating_point() for numbers in both
-        )
-        if known and indices_tuple is not None:
-            indices_tuple = _without_unknown(indices_tuple, *both)
-            call = (embeddings, labels, indices_tuple, ref_emb, ref_labels)
-        pairs = _named_pairs(*call, known=known)
+        both: Any = (labels, ref_labels)
+        integers = all(side is not None and not side.is_floating_point() for side in both)
+        classes = both if self.loss.uses_labels and integers else None
+        pairs: _Pairs | None
+        if indices_tuple is None:
+            pairs = _pairs_of_labels(labels, ref_labels, classes is not None)
+        else:
+            if classes is not None:
+                indices_tuple = _without_unknown(indices_tuple, *classes)
+            pairs = _pairs_of_a_miner(indices_tuple, len(embeddings), len(ref_emb), classes)
         if pairs is None:
-            return super().compute_loss(*call)
-        if not bool(pairs.negative.any(1)[pairs.anchors].any()):
+            return super().compute_loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)
+        anchors, positives, negative, options = pairs
+        if not bool(negative.any(1)[anchors].any()):
             return self.zero_losses()
-        losses = ours.sampled(
-            embeddings[pairs.anchors], ref_emb[pairs.positives], ref_emb, **pairs.options
-        )
-        return self._for_reducer(losses, pairs.anchors, pairs.positives)
+        losses = ours.sampled(embeddings[anchors], ref_emb[positives], ref_emb, **options)
+        return self._for_reducer(losses, anchors, positives)
 
     def _for_reducer(self, losses: Tensor, anchors: Tensor, positives: Tensor) -> Any:
         """The input of the library's reducers: losses of positive pairs, or their mean."""
@@ -203,15 +194,10 @@ class LatentClassNTXentLoss(NTXentLoss):
     """:class:`NTXentLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`.
 
     Classes are found in embeddings, so the distance must be a cosine or an inner product. If a
-    miner names a pair twice, that step is InfoNCE.
-
-    Integer labels are the labels of some rows: a row of -1 is a candidate of unknown class, and
-    nobody's positive. Labels that number items, as in ``SelfSupervisedLoss``, are not classes: each
-    stands on two rows of the batch, or on one row and one reference. For two views of items of
-    which some are labelled, call :class:`SelfSupervisedLoss` with ``labels=``.
-
-    Retrieval of the exact pair is kept by ``aim="pairs"``, the default for labels and miners, and
-    lost by ``aim="classes"``.
+    miner names a pair twice, that step is InfoNCE. Integer labels are classes, unless they number
+    items: each stands on two rows of the batch, or on one row and one reference. A row of -1 is a
+    candidate of unknown class, and nobody's positive. For two views of items of which some are
+    labelled, call :class:`SelfSupervisedLoss` with ``labels=``.
     """
 
     loss_class = LatentClassContrastiveLoss
@@ -250,48 +236,47 @@ def _two_views(labels: Tensor | None) -> tuple[Any, Any] | None:
     return None
 
 
-def _named_pairs(
-    embeddings: Tensor,
-    labels: Any,
-    indices_tuple: tuple[Tensor, ...] | None,
-    ref_emb: Tensor,
-    ref_labels: Any,
-    *,
-    known: bool,
-) -> _Pairs | None:
-    """The pairs that labels or a miner name; None if a miner names a pair twice.
-
-    With labels that are ``known`` to be classes, one of -1 says nothing.
-    """
-    numbers, columns, alone = labels, ref_labels, ref_labels is labels
-    if indices_tuple is None:
-        if known:
-            # Each label on one row of either side numbers an item: an anchor and its other view.
-            most = max(int(side.unique(return_counts=True)[1].max()) for side in (labels, columns))
-            known = alone or most > 1
-            both = torch.cat([labels, columns])
-            apart = -1 - torch.arange(len(both), device=both.device)  # an own class if unknown
-            both = torch.where(both < 0, apart, both.long())
-            numbers = both[: len(labels)]
-            columns = numbers if alone else both[len(labels) :]
-        same = numbers[:, None] == columns
-        negative = ~same
-        if alone:
-            same.fill_diagonal_(False)
-        anchors, positives = torch.where(same)
-    else:
-        anchors, positives, *others, negatives = indices_tuple
-        (rows,) = others or (anchors,)
-        negative = embeddings.new_zeros(len(embeddings), len(ref_emb), dtype=torch.bool)
-        negative[rows, negatives] = True
-        if int(negative.sum()) < len(negatives):
-            return None
-    if indices_tuple is None and not labels.is_floating_point():
-        options = {"groups": numbers[anchors], "candidate_groups": columns}
-    else:
-        options = {"valid": negative[anchors]}
+def _pairs_of_labels(labels: Any, ref_labels: Any, known: bool) -> _Pairs:
+    """The pairs of equal labels; if these are ``known`` classes, one of -1 says nothing."""
+    rows, columns, alone = labels, ref_labels, ref_labels is labels
+    options = {}
     if known:
+        # Each label on one row of either side numbers an item: an anchor and its other view.
+        most = max(int(side.unique(return_counts=True)[1].max()) for side in (labels, ref_labels))
+        both = torch.cat([labels, ref_labels])
+        apart = -1 - torch.arange(len(both), device=both.device)  # an own class if unknown
+        both = torch.where(both < 0, apart, both.long())
+        rows = both[: len(labels)]
+        columns = rows if alone else both[len(labels) :]
+    same = rows[:, None] == columns
+    negative = ~same
+    if alone:
+        same.fill_diagonal_(False)
+    anchors, positives = torch.where(same)
+    if labels.is_floating_point():
+        options = {"valid": negative[anchors]}
+    else:
+        options = {"groups": rows[anchors], "candidate_groups": columns}
+    if known and (alone or most > 1):
         options |= {"labels": labels[anchors], "candidate_labels": ref_labels}
+    return _Pairs(anchors, positives, negative, options)
+
+
+def _pairs_of_a_miner(
+    indices_tuple: tuple[Tensor, ...],
+    rows: int,
+    columns: int,
+    classes: tuple[Tensor, Tensor] | None,
+) -> _Pairs | None:
+    """The pairs or triplets that a miner names; None if it names a pair twice."""
+    anchors, positives, *others, negatives = indices_tuple
+    negative = torch.zeros(rows, columns, dtype=torch.bool, device=anchors.device)
+    negative[others[0] if others else anchors, negatives] = True
+    if int(negative.sum()) < len(negatives):
+        return None
+    options = {"valid": negative[anchors]}
+    if classes is not None:
+        options |= {"labels": classes[0][anchors], "candidate_labels": classes[1]}
     return _Pairs(anchors, positives, negative, options)
 
 
@@ -330,23 +315,23 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
             embeddings: of the first views.
             ref_emb: of the second views.
             labels: class of each item, -1 where it is not known; only for a symmetric
-                :class:`LatentClassNTXentLoss`, which retrieves exact pairs worse with
-                ``aim="classes"``.
+                :class:`LatentClassNTXentLoss`.
 
         Raises:
             ValueError: if labels are given to a loss that cannot use some.
         """
+        value: Tensor
         ours = self.symmetric and isinstance(self.loss, NTXentLoss) and len(embeddings) > 1
         direct = self.loss.of_two_views() if ours else None
         if direct is not None:
-            value: Tensor = direct(embeddings, ref_emb, labels=labels)
-        elif labels is None or (self.symmetric and len(embeddings) == 1):
-            value = super().forward(embeddings, ref_emb)
-        else:
+            value = direct(embeddings, ref_emb, labels=labels)
+            return value
+        if labels is not None and not (self.symmetric and len(embeddings) == 1):
             raise ValueError(
                 "labels need symmetric=True and a LatentClassNTXentLoss of bayescl with the "
                 "default distance and reducer"
             )
+        value = super().forward(embeddings, ref_emb)
         return value
 
     @staticmethod

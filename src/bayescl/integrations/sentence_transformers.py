@@ -7,8 +7,9 @@ negative. Tested with sentence-transformers 6.2.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -47,22 +48,6 @@ try:
 except ImportError as error:
     raise missing("sentence-transformers 6 or newer", "sentence-transformers", error) from error
 
-__all__ = [
-    "BayesianRankingLoss",
-    "CachedBayesianRankingLoss",
-    "CachedContrastiveRankingLoss",
-    "CachedDebiasedRankingLoss",
-    "CachedHardRankingLoss",
-    "CachedInfoNCERankingLoss",
-    "CachedLatentClassRankingLoss",
-    "ContrastiveRankingLoss",
-    "DebiasedRankingLoss",
-    "HardRankingLoss",
-    "InfoNCERankingLoss",
-    "LatentClassRankingLoss",
-    "LossStateCallback",
-]
-
 Features = dict[str, Any]
 STATE_FILE = "bayescl_loss.pt"
 """Name of the file with the losses' state beside a checkpoint."""
@@ -90,15 +75,13 @@ class MemoryByDimension(nn.Module):
     def __init__(self, own: ClassMemory) -> None:
         super().__init__()
         self._made = partial(ClassMemory, own.size, own.refit_every)
-        self._others: dict[str, ClassMemory] = {}
+        self._others: defaultdict[str, ClassMemory] = defaultdict(self._made)
 
     @contextmanager
     def of(self, loss: Any, dim: int) -> Iterator[None]:
-        """Within the context, give a loss the memory for embeddings of a length."""
+        """Give a loss the memory for embeddings of a length, while the context lasts."""
         own = loss.memory
         if own.items is not None and own.items.shape[1] != 2 * dim:
-            if str(dim) not in self._others:
-                self._others[str(dim)] = self._made()
             loss.memory = self._others[str(dim)]
         try:
             yield
@@ -111,9 +94,9 @@ class MemoryByDimension(nn.Module):
 
     def set_extra_state(self, state: Any) -> None:
         """Restore all memories from a ``state_dict``."""
-        self._others = {dim: self._made() for dim in state}
-        for dim, memory in self._others.items():
-            memory.set_extra_state(state[dim])
+        self._others = defaultdict(self._made)
+        for dim, own in state.items():
+            self._others[dim].set_extra_state(own)
 
 
 class ContrastiveRankingLoss(nn.Module):
@@ -177,9 +160,8 @@ class ContrastiveRankingLoss(nn.Module):
         self.guide = None if guide is None else guide.requires_grad_(False).eval()
         self.guide_margin = check_finite_number("guide_margin", guide_margin)
         self.gather_across_devices = loss.gather
-        self.memories: MemoryByDimension | None = None
-        if isinstance(loss, LatentClassContrastiveLoss):
-            self.memories = MemoryByDimension(loss.memory)
+        memory = loss.memory if isinstance(loss, LatentClassContrastiveLoss) else None
+        self.memories = None if memory is None else MemoryByDimension(memory)
 
     def forward(
         self, sentence_features: Iterable[Features], labels: Tensor | None = None
@@ -198,24 +180,20 @@ class ContrastiveRankingLoss(nn.Module):
         return self._embedded(columns, self._notes(columns, labels))
 
     def _embedded(self, columns: Sequence[Features], notes: BatchNotes) -> Float[Tensor, ""]:
-        """Embed the columns and compute their loss."""
         return self._value(embed_columns(self.model, columns), notes)
 
     def _notes(self, columns: Sequence[Features], labels: Tensor | None) -> BatchNotes:
         """Compute keys and the guide's embeddings before the model changes the features."""
         if len(columns) < 2:
             raise ValueError(f"a batch must hold at least 2 columns of texts, got {len(columns)}")
-        keys = []
+        keys, guide = [], []
         if self.duplicates == "mask":
             first = distributed.rank() * len(columns) if distributed.is_initialized() else 0
             keys = [text_keys(column, first + place) for place, column in enumerate(columns)]
-        guide = []
         if self.guide is not None:
-            for column in columns:
-                texts = _decoded(column, self.model)
-                guide.append(
-                    self.guide.encode(texts, convert_to_tensor=True, show_progress_bar=False)
-                )
+            options = {"convert_to_tensor": True, "show_progress_bar": False}
+            texts = [_decoded(column, self.model) for column in columns]
+            guide = [self.guide.encode(of_column, **options) for of_column in texts]
         return BatchNotes(keys, guide, labels if self.loss.uses_labels else None)
 
     def _value(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> Float[Tensor, ""]:
@@ -223,33 +201,25 @@ class ContrastiveRankingLoss(nn.Module):
         many = distributed.is_initialized() and distributed.world_size() > 1
         self.loss.gather = self.gather_across_devices and many
         self.loss.train(self.model.training)  # the trainer switches the mode of the model alone
-        if self.memories is None:
-            return self._value_of_directions(embeddings, notes)
-        with self.memories.of(self.loss, embeddings[0].shape[-1]):
+        memories = self.memories
+        dim = embeddings[0].shape[-1]
+        with nullcontext() if memories is None else memories.of(self.loss, dim):
             return self._value_of_directions(embeddings, notes)
 
-    def _value_of_directions(
-        self, embeddings: Sequence[Tensor], notes: BatchNotes
-    ) -> Float[Tensor, ""]:
+    def _value_of_directions(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> Tensor:
         anchors, positives, *rest = embeddings
-        one_pair = len(anchors) == 1 and not self.loss.gather
-        if one_pair and not rest:
+        alone = len(anchors) == 1 and not self.loss.gather
+        if alone and not rest:
             return (anchors * positives).sum() * 0.0  # the last batch of an epoch may be one pair
-        counted = self._counted(embeddings, notes)
-        # A rule drops other pairs in the second direction than in the first, and a mask of this
-        # device's anchors does not say what the second direction may count of other devices.
-        rules = self.margin is not None or self.guide is not None
-        apart = rules or one_pair or (self.loss.gather and "valid" in counted)
         value: Tensor = self.loss.in_batch(
             anchors,
             positives,
             extra=torch.cat(rest) if rest else None,
-            both_directions=self.both_directions and not apart,
-            **counted,
+            **self._counted(embeddings, notes),
         )
-        if not self.both_directions or not apart:
+        if not self.both_directions:
             return value
-        if not one_pair:  # which has no other candidate in the second direction
+        if not alone:  # without hard negatives a lone pair has no other candidate
             self.loss.eval()  # a loss with a memory has seen these pairs
             turned = self._counted(embeddings[1::-1], notes.turned)
             value = value + self.loss.in_batch(positives, anchors, **turned)
@@ -288,15 +258,11 @@ class ContrastiveRankingLoss(nn.Module):
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings for the model card."""
-        guide = None if self.guide is None else type(self.guide).__name__
+        shown = ("both_directions", "duplicates", "margin", "guide_margin", "gather_across_devices")
         return {
             "loss": f"{type(self.loss).__name__}({self.loss.extra_repr()})",
-            "both_directions": self.both_directions,
-            "duplicates": self.duplicates,
-            "margin": self.margin,
-            "guide": guide,
-            "guide_margin": self.guide_margin,
-            "gather_across_devices": self.gather_across_devices,
+            "guide": None if self.guide is None else type(self.guide).__name__,
+            **{name: getattr(self, name) for name in shown},
         }
 
     @property
@@ -357,8 +323,7 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         """Compute the loss; the gradients of the model appear in the backward pass."""
         trained = [parameter for parameter in self.loss.parameters() if parameter.requires_grad]
         earlier = [parameter.grad for parameter in trained]
-        for parameter in trained:
-            parameter.grad = None
+        self.loss.zero_grad()
         # What is known of the texts takes the way of the labels, which reaches calculate_loss
         # under wrappers too.
         value: Tensor = CachedLossMixin.forward_cached(self, columns, notes)
@@ -370,11 +335,7 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         return value
 
     def calculate_loss(
-        self,
-        reps: list[list[Tensor]],
-        labels: Any = None,
-        *,
-        with_backward: bool = False,
+        self, reps: list[list[Tensor]], labels: Any = None, *, with_backward: bool = False
     ) -> Float[Tensor, ""]:
         """Compute the loss from embeddings in mini-batches, and their gradients if asked."""
         embeddings = [torch.cat(column) for column in reps]
@@ -386,11 +347,8 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings for the model card."""
-        return {
-            **super().get_config_dict(),
-            "mini_batch_size": self.mini_batch_size,
-            "mini_batch_num_tokens": self.mini_batch_num_tokens,
-        }
+        own = ("mini_batch_size", "mini_batch_num_tokens")
+        return {**super().get_config_dict(), **{name: getattr(self, name) for name in own}}
 
 
 def _add_scaled(
@@ -404,12 +362,12 @@ def _add_scaled(
 
 
 def _decoded(features: Features, model: Any) -> list[str]:
-    """The texts of a column, from its tokens."""
+    """The texts of a column, from its tokens; the model may be wrapped or compiled."""
     model = getattr(model, "module", model)
     tokenizer = getattr(model, "_orig_mod", model).tokenizer
     tokens, lengths = token_rows(features)
-    rows = [row.tolist() for row in tokens.split(lengths.tolist())]
     decode = getattr(tokenizer, "batch_decode", None) or tokenizer.decode_batch
+    rows = [row.tolist() for row in tokens.split(lengths.tolist())]
     texts: list[str] = decode(rows, skip_special_tokens=True)
     return texts
 
@@ -424,11 +382,11 @@ _SETTINGS = {
 def _in_our_words(options: dict[str, Any]) -> dict[str, Any]:
     """Arguments of ``MultipleNegativesRankingLoss`` that differ here or do not exist."""
     ours = dict(options)
-    similarity = ours.pop("similarity_fct", None)
-    if similarity not in (None, cos_sim, dot_score):
-        raise ValueError(f"similarity_fct must be cos_sim or dot_score, got {similarity!r}")
+    similarity = ours.pop("similarity_fct", cos_sim)
     if similarity is dot_score:
         ours["normalize"] = False
+    elif similarity is not cos_sim:
+        raise ValueError(f"similarity_fct must be cos_sim or dot_score, got {similarity!r}")
     partition = ours.pop("partition_mode", "joint")
     directions = set(ours.pop("directions", ()))
     if directions == {"query_to_doc", "doc_to_query"} and partition == "per_direction":
@@ -487,19 +445,13 @@ class InfoNCERankingLoss(ContrastiveRankingLoss):
 
 
 class DebiasedRankingLoss(InfoNCERankingLoss):
-    """:class:`InfoNCERankingLoss` with :class:`~bayescl.losses.DebiasedContrastiveLoss`.
-
-    Its options include ``tau_plus``.
-    """
+    """With :class:`~bayescl.losses.DebiasedContrastiveLoss`; options include ``tau_plus``."""
 
     loss_class = DebiasedContrastiveLoss
 
 
 class HardRankingLoss(InfoNCERankingLoss):
-    """:class:`InfoNCERankingLoss` with :class:`~bayescl.losses.HardContrastiveLoss`.
-
-    Its options include ``tau_plus`` and ``concentration``.
-    """
+    """With :class:`~bayescl.losses.HardContrastiveLoss`: ``tau_plus``, ``concentration``."""
 
     loss_class = HardContrastiveLoss
 
@@ -517,8 +469,7 @@ class LatentClassRankingLoss(InfoNCERankingLoss):
     """:class:`InfoNCERankingLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`.
 
     If the data set has a column ``label``, it holds the class of each pair, -1 where it is not
-    known. Retrieval of the exact positive is kept by ``aim="pairs"``, the default here, and lost by
-    ``aim="classes"``.
+    known. Its ``aim`` is "pairs" by default.
     """
 
     loss_class = LatentClassContrastiveLoss
@@ -547,8 +498,8 @@ class CachedLatentClassRankingLoss(LatentClassRankingLoss, CachedContrastiveRank
 class LossStateCallback(TrainerCallback):  # type: ignore[misc]
     """Save the state of a loss beside every checkpoint, and restore it on resuming.
 
-    The trainer saves only the model. Without this callback, a learnable temperature, a memory and
-    scheduled hyper-parameters would start over when training resumes.
+    The trainer saves only the model: a learnable temperature, a memory and scheduled
+    hyper-parameters would start over when training resumes.
 
     Args:
         loss: the trainer's loss, wrapped or not, or its mapping of losses by data set.
@@ -583,11 +534,10 @@ class LossStateCallback(TrainerCallback):  # type: ignore[misc]
 
     def save(self, folder: str | Path) -> None:
         """Write the state of all losses into a folder."""
-        states = {name: module.state_dict() for name, module in self._stateful()}
         path = Path(folder) / STATE_FILE
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(".unfinished")
-        torch.save(states, unfinished)
+        torch.save({name: module.state_dict() for name, module in self._stateful()}, unfinished)
         unfinished.replace(path)
 
     def load(self, folder: str | Path) -> None:

@@ -162,12 +162,7 @@ class ContrastiveLoss(nn.Module):
         return self._objective
 
     def objective_in(self, layout: Layout, temperature: float | Tensor) -> Objective:
-        """Return the objective in a layout; the same in all of them, unless a loss says otherwise.
-
-        Args:
-            layout: ``"two_views"``, ``"in_batch"``, ``"sampled"`` or ``"logits"``.
-            temperature: softmax scale.
-        """
+        """Return the objective in a layout; the same in all, unless a loss says otherwise."""
         del layout
         return self.objective(temperature)
 
@@ -255,8 +250,8 @@ class ContrastiveLoss(nn.Module):
                 other's negatives. With several, ``[batch, keys]`` (for query and document, say),
                 one equal key is enough.
             extra_groups: the groups of ``extra``, if known.
-            labels: class of each pair, -1 where it is not known; see :meth:`forward`.
-            extra_labels: the classes of ``extra``, likewise. Default: not known.
+            labels: class of each pair, as in :meth:`forward`.
+            extra_labels: the classes of ``extra``. Default: not known.
             valid: True where an anchor (row) may be scored against a candidate (column); columns
                 are ``positives``, then ``extra``. With ``gather``, columns are those of rank 0,
                 then those of rank 1, and so on, and ``both_directions`` must be False. The entry of
@@ -270,17 +265,14 @@ class ContrastiveLoss(nn.Module):
             both_directions: whether every positive is also an anchor against all anchors, as in
                 CLIP. ``extra`` does not take part in the second direction.
             indices: place of each pair in the data set; see :meth:`forward`. Not with ``extra``.
-            temperature: used for this call instead of the loss's own; a one-element tensor receives
-                a gradient.
+            temperature: of this call; see :meth:`forward`.
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per anchor; with both directions, the
             anchors' values come before the positives'.
 
         Raises:
-            ValueError: if shapes do not match or no row has a candidate; with ``gather``, on all
-                processes if on any.
-            RuntimeError: with ``gather``, if there is no process group.
+            ValueError, RuntimeError: as :meth:`forward`.
 
         Reference:
             For ``log_q``: Yi et al., "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item
@@ -317,8 +309,15 @@ class ContrastiveLoss(nn.Module):
                     raise ValueError("anchor_log_q needs both_directions")
                 layouts.check_log_q("anchor_log_q", anchor_log_q, anchors, anchors.shape[:1])
             if both_directions:
-                turned = layouts.turned_mask(valid, len(anchors), gathering.active)
-                back = layouts.pairs(positives, anchors, valid=turned, log_q=anchor_log_q, **known)
+                if valid is not None:
+                    if gathering.active:
+                        raise ValueError(
+                            "valid must be None if both_directions and gather are set: this "
+                            "process's mask does not say which anchors of other processes its "
+                            "positives may be scored against; mark pairs with groups instead"
+                        )
+                    valid = valid[:, : len(anchors)].T
+                back = layouts.pairs(positives, anchors, valid=valid, log_q=anchor_log_q, **known)
                 batches.append(replace(back, indices=batches[0].indices))
         return self._evaluate(gathering, batches, temperature)
 
@@ -351,8 +350,8 @@ class ContrastiveLoss(nn.Module):
             candidate_groups: one integer per candidate, shaped like ``candidates`` without ``dim``
                 (or with ``keys`` in its place). A candidate that shares a key with the anchor does
                 not count.
-            labels: class of each anchor, -1 where it is not known; see :meth:`forward`.
-            candidate_labels: class of each candidate, likewise. Default: not known.
+            labels: class of each anchor, as in :meth:`forward`.
+            candidate_labels: class of each candidate. Default: not known.
             valid: True where a candidate counts for an anchor; with ``gather``, columns are the
                 candidates of rank 0, then those of rank 1, and so on.
             log_q: log probability that a candidate is sampled, shaped like ``candidates`` without
@@ -361,16 +360,13 @@ class ContrastiveLoss(nn.Module):
             gather_candidates: with ``gather``, whether shared candidates come from all processes.
                 False if every process has drawn the same ones: then only what the mean over all
                 anchors and a memory need is sent.
-            temperature: used for this call instead of the loss's own; a one-element tensor receives
-                a gradient.
+            temperature: of this call; see :meth:`forward`.
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per anchor.
 
         Raises:
-            ValueError: if shapes do not match or there are no candidates; with ``gather``, on all
-                processes if on any.
-            RuntimeError: with ``gather``, if there is no process group.
+            ValueError, RuntimeError: as :meth:`forward`.
         """
         gathering = Gathering.of("sampled", self.gather, candidates=gather_candidates)
         with gathering.refusals():
@@ -467,9 +463,6 @@ class ContrastiveLoss(nn.Module):
             **embeddings: ``[rows, dim]``, under the names that error messages use; ``candidates``
                 may also be ``[rows, candidates, dim]``.
 
-        Returns:
-            The embeddings in the given order, in one precision.
-
         Raises:
             ValueError: if one is empty, has the wrong shape, or is not finite while
                 ``check_finite`` is set.
@@ -548,13 +541,7 @@ class ContrastiveLoss(nn.Module):
         return replace(batch, indices=self.denominators.checked(indices, items))
 
     def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
-        """Return a batch with what the loss knows of its pairs. By default, nothing is added.
-
-        This has no side effects: a loss that learns from its calls does so elsewhere.
-
-        Args:
-            batch: the batch of a call.
-        """
+        """Return a batch with what the loss knows of its pairs; no loss learns from this."""
         return batch
 
     def current_temperature(self) -> float | Float[Tensor, ""]:
@@ -571,7 +558,8 @@ class ContrastiveLoss(nn.Module):
         temperature: float | Tensor,
     ) -> Float[Tensor, "*anchors"]:
         """Compute and reduce the losses of one or more batches of one call."""
-        return self._losses_of(gathering, [self.informed(each) for each in batches], temperature)
+        informed = [self.informed(batch) for batch in batches]
+        return self._losses_of(gathering, informed, temperature)
 
     def _losses_of(
         self,
@@ -627,12 +615,7 @@ class ContrastiveLoss(nn.Module):
     def reduced(
         self, losses: Float[Tensor, " anchors"], share: float = 1.0
     ) -> Float[Tensor, "*anchors"]:
-        """Return the losses' mean or sum, or the losses themselves, according to ``reduction``.
-
-        Args:
-            losses: one per anchor.
-            share: factor of a mean; see :meth:`~bayescl.losses.gathering.Gathering.mean_share`.
-        """
+        """Return the losses' mean, times ``share``, or sum, or the losses themselves."""
         if self.reduction == "mean":
             mean = losses.mean()
             return mean if share == 1 else mean * share
@@ -643,16 +626,11 @@ class ContrastiveLoss(nn.Module):
         return {name: float(getattr(self, name)) for name in ("temperature", *self.hyperparameters)}
 
     def set_extra_state(self, state: Any) -> None:
-        """Take the hyper-parameters out of a ``state_dict``.
-
-        A learnable temperature is a parameter, and comes with the parameters.
-
-        Raises:
-            ValueError: if one is missing or out of its range.
-        """
+        """Take the hyper-parameters out of a ``state_dict``, or raise ``ValueError``."""
         names = ("temperature", *self.hyperparameters)
         values = state_numbers(type(self).__name__, state, names)
         for name, value in values.items():
+            # A learnable temperature is a parameter, and comes with the parameters.
             if name != "temperature" or self.learnable_temperature is None:
                 setattr(self, name, value)
 

@@ -34,8 +34,7 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         bins: bins of the histogram: 64, 128, 256, 512 or 1024. ``engine="fused"`` always uses one.
         denominators: moving estimates of each anchor's sum over candidates, which make small
             batches act large; calls then need ``indices``. Default: none.
-        **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
-            :class:`~bayescl.losses.ContrastiveLoss`.
+        **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`.
 
     Raises:
         ValueError: if an argument is out of range, or ``alpha`` and ``beta`` are both 1.

@@ -16,12 +16,7 @@ from bayescl.losses.class_memory import ClassMemory
 
 
 def explanation(memory: ClassMemory, tau_plus: float | None) -> str:
-    """What was found, how far it is trusted, and why not more.
-
-    Args:
-        memory: of items, fits and what was seen of them.
-        tau_plus: the prior that the next fit would use; None if it is estimated.
-    """
+    """The same of a memory whose next fit is for a prior; None if that is estimated."""
     if memory.calls == 0:
         return "No call in train() mode yet: nothing is remembered, and the loss is InfoNCE."
     classes, agreement = memory.classes, memory.agreement
@@ -47,8 +42,7 @@ def explanation(memory: ClassMemory, tau_plus: float | None) -> str:
     if trust > 0.95:
         return f"{found}: views and mixtures agree on them."
     alignment, closeness = classes.alignment.mean(), classes.closeness
-    agreement = agreement.mean()
-    views = torch.where(alignment > 0, agreement / alignment, 0.0)
+    views = torch.where(alignment > 0, agreement.mean() / alignment, 0.0)
     # By how far each reason alone lets trust rise; of several at 0, by what is measured.
     reasons = [
         (

@@ -10,7 +10,7 @@ from bayescl.functional.latent_classes.posterior import (
     class_responsibilities,
     fit_latent_classes,
     further_views,
-    signatures,
+    unit_by_mixture,
 )
 from bayescl.functional.latent_classes.trust import trust_of_share, view_agreement
 
@@ -38,27 +38,17 @@ _HELD_OUT = 0.25
 
 
 def memory_for(tau_plus: float) -> int:
-    """Return how many items a memory must hold to fit components at a class prior.
-
-    A power of two with at least sixteen items of each class.
+    """Items that a memory holds at a class prior: a power of two, at least 16 of each class.
 
     Example:
         >>> memory_for(0.1), memory_for(1 / 77), memory_for(1e-6)
         (1024, 2048, 8192)
     """
-    size = 1024
-    while size < _LARGEST_MEMORY and size * tau_plus < 16:
-        size *= 2
-    return size
+    return next((size for size in (1024, 2048, 4096) if size * tau_plus >= 16), _LARGEST_MEMORY)
 
 
 def mixture_sizes(tau_plus: float, items: int) -> tuple[int, ...]:
-    """Components of each mixture for classes of a prior, with as many items to fit to.
-
-    Example:
-        >>> mixture_sizes(0.1, 1024), mixture_sizes(0.001, 8192)
-        ((20, 40), (384, 384))
-    """
+    """Components of each mixture for classes of a prior, with so many items to fit to."""
     most = max(1, min(MOST_COMPONENTS, items // ITEMS_PER_COMPONENT))
     wanted = (min(each / tau_plus, MOST_COMPONENTS) for each in COMPONENTS_PER_CLASS)  # may be inf
     return tuple(max(1, min(most, max(2, round(each)))) for each in wanted)
@@ -95,7 +85,7 @@ def agreement_in(
 ) -> Float[Tensor, " mixtures"]:
     """How far views and mixtures agree in a fit, from outlooks of both, whatever labels say."""
     both = torch.cat([first, second])[:, : sum(classes.sizes)]
-    first, second = signatures(both, classes.moves, hops=0).chunk(2)
+    first, second = unit_by_mixture(both, classes.sizes).chunk(2)
     return view_agreement(first, second, classes.sizes) * classes.alignment
 
 
@@ -106,11 +96,10 @@ def fits_at_scales(
     seed: int,
     labelled: tuple[Tensor, Tensor, Tensor] | None,
 ) -> dict[int, tuple[LatentClasses, float]]:
-    """Fits at several of :data:`SCALES`, and how far views and mixtures agree in each.
+    """Fits at the last of :data:`SCALES` and one next to it, or at all, and how far each agrees.
 
     A number of classes is right where views of items that no fit has seen lie in one class, and
-    coarse and fine mixtures tell the same items apart. The last scale is tried again with one next
-    to it; all are if there is none yet.
+    coarse and fine mixtures tell the same items apart.
     """
     latest = int(_HELD_OUT * len(items))
     seen, held_out = items.split([len(items) - latest, latest])

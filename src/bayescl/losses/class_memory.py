@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -17,6 +18,11 @@ from bayescl.functional.latent_classes.posterior import (
     same_class_factors,
     unit_outlook,
 )
+from bayescl.functional.latent_classes.trust import (
+    trust_of_agreement,
+    trust_of_closeness,
+    trust_of_share,
+)
 from bayescl.losses.class_fits import (
     ITEMS_PER_COMPONENT,
     SCALES,
@@ -28,7 +34,6 @@ from bayescl.losses.class_fits import (
     mixture_sizes,
 )
 from bayescl.losses.class_state import checked_state, classes_of, state_of, tensors_of
-from bayescl.losses.class_trust import WORTH_OF_TRUST, Precision, trust_by_mixture
 from bayescl.losses.queue import write_latest
 
 _RENEWALS = 2
@@ -50,28 +55,58 @@ _LABELLED_PER_CLASS = 20
 """Of each label, as many of the latest say which class a component is of."""
 
 
+_WORTH_OF_TRUST = 10.0
+"""Pairs with known labels that weigh as much as what views and mixtures say."""
+
+_Z = 1.64
+"""Of the interval around a measured precision: 90 %."""
+
+
+class Precision(NamedTuple):
+    """Share of attracting pairs that are of one class, measured on labelled items.
+
+    Attributes:
+        value: the estimate; NaN where nothing was measured.
+        low: lower end of its 90 % interval.
+        high: upper end.
+        pairs: number of pairs behind it, after decay.
+    """
+
+    value: float
+    low: float
+    high: float
+    pairs: float
+
+    @classmethod
+    def of(cls, right: float, wrong: float) -> Precision:
+        """Wilson's interval for the share of right pairs among those measured."""
+        count = right + wrong
+        if count == 0:
+            return cls(math.nan, 0.0, 1.0, 0.0)
+        share, square = right / count, _Z**2 / count
+        middle = (share + square / 2) / (1 + square)
+        half = _Z * math.sqrt(share * (1 - share) / count + square / (4 * count)) / (1 + square)
+        return cls(share, max(0.0, middle - half), min(1.0, middle + half), count)
+
+
 class ClassMemory(nn.Module):
     """Two views of each of the most recent items, and latent classes fitted to them.
 
-    It is empty at first, takes the number of coordinates from the first items, and trusts nothing
-    before the first fit. The memory, the last fit and the agreement of views are part of
-    ``state_dict``, and fits are seeded by the number of calls, so a resumed run continues exactly.
-    They are extra state rather than buffers, in float32 on the device of the last embeddings:
-    converting a model to half precision leaves them alone, and ``DistributedDataParallel`` does not
-    broadcast them, since processes that do not gather hold different ones.
+    Fits are seeded by the number of calls, so a resumed run continues exactly. What is held is
+    extra state rather than buffers, in float32 on the device of the last embeddings: converting a
+    model to half precision leaves it alone, and ``DistributedDataParallel`` does not broadcast it,
+    since processes that do not gather hold different ones.
 
     Args:
         size: number of items remembered.
         refit_every: calls of :meth:`remember` between two fits. Default: as many as bring twice the
-            items that the last fit saw, so that the relative cost of fitting does not depend on the
-            batch size; with less than 128 items a call, up to four times.
+            items that the last fit saw; with less than 128 items a call, up to four times.
     """
 
     def __init__(self, size: int, refit_every: int | None = None) -> None:
         super().__init__()
         self.size = size
         self.refit_every = refit_every
-        self.fits_without_trust = 0  # since something was trusted, or since the memory was made
         self._trust: Tensor | None = None  # of each mixture, until something changes
         self._may_trust = False
         # What follows is the state.
@@ -112,16 +147,20 @@ class ClassMemory(nn.Module):
     @property
     def evidence(self) -> float:
         """Weight of the measured precision in the trust, in [0, 1); 0 without labels."""
-        return self.precision.pairs / (self.precision.pairs + WORTH_OF_TRUST)
+        return self.precision.pairs / (self.precision.pairs + _WORTH_OF_TRUST)
 
     @property
     def trust_by_mixture(self) -> Float[Tensor, " mixtures"] | None:
         """How far each mixture is trusted, in [0, 1]; None before the first fit."""
         classes, agreement = self.classes, self.agreement
         if self._trust is None and classes is not None and agreement is not None:
-            self._trust = trust = trust_by_mixture(
-                classes, agreement, self.prior, self.precision, self.evidence
-            )
+            sized = trust_of_share(classes.share, self.prior)
+            trust = trust_of_agreement(agreement) * sized * trust_of_closeness(classes.closeness)
+            if self.evidence > 0:
+                # What labels say replaces what views and mixtures say, as it gains weight.
+                measured = min(1.0, max(0.0, (self.precision.low - 0.3) / 0.3))
+                trust = torch.lerp(trust, torch.full_like(trust, measured), self.evidence)
+            self._trust = trust
             # Looking costs nothing on the CPU.
             self._may_trust = not trust.is_cpu or bool(trust.any())
         return self._trust
@@ -156,14 +195,14 @@ class ClassMemory(nn.Module):
         return outlooks(class_responsibilities(rows, classes), classes)
 
     def factors(
-        self, outlook: Float[Tensor, "rows components"]
+        self, outlook: Float[Tensor, "rows components"] | None
     ) -> Float[Tensor, "rows components"] | None:
         """Factors whose product is the posterior that two rows are of one class.
 
         None if nothing is trusted. Rows that are not finite get 0: nothing is known of them.
         """
         trust, classes = self.trust_by_mixture, self.classes
-        if classes is None or trust is None or not self.may_trust:
+        if outlook is None or classes is None or trust is None or not self.may_trust:
             return None
         return outlook_factors(outlook.nan_to_num(0.0), trust, classes)
 
@@ -198,8 +237,8 @@ class ClassMemory(nn.Module):
     ) -> None:
         """Count attracting pairs of labelled items that are right and that are wrong.
 
-        Components know their labels, so a pair of one label would attract because of its own. So
-        pairs are judged by the classes as they are without labels.
+        Pairs are judged by the classes as they are without labels, or they would attract because
+        of their own.
         """
         known, classes = (labels >= 0).nonzero().squeeze(1), self.classes
         if classes is None or len(known) < 2:
@@ -207,7 +246,7 @@ class ClassMemory(nn.Module):
         shares = [class_responsibilities(view[known].to(classes.center), classes) for view in views]
         mean = ((shares[0] + shares[1]) / 2).nan_to_num(0.0)
         whole = mean.new_ones(len(classes.sizes))
-        factors = same_class_factors(mean, whole, classes.moves, hops=1)
+        factors = same_class_factors(mean, whole, classes.transitions)
         attracted = (factors @ factors.T > threshold).triu(1)
         same = labels[known, None] == labels[known]
         right, wrong = float((attracted & same).sum()), float((attracted & ~same).sum())
@@ -227,10 +266,10 @@ class ClassMemory(nn.Module):
         labels: Int[Tensor, " items"] | None = None,
         everywhere: bool = False,
     ) -> None:
-        """Store items in place of the oldest ones, and refit every few calls.
+        """Store items in place of the oldest ones, and refit every few calls for a prior or anew.
 
-        Classes are fitted for ``tau_plus``, or for an estimate of it. If all processes remember the
-        same items, all use the fit of the first, since fits may differ between hardware.
+        If all processes remember the same items, all use the fit of the first, since fits may
+        differ between hardware.
         """
         count, dim = view_1.shape
         if self.ring is None:
@@ -276,7 +315,6 @@ class ClassMemory(nn.Module):
 
     def _fit(self, tau_plus: float | None, *, everywhere: bool) -> None:
         """Fit at a prior, or at several and keep the one in which views and mixtures agree best."""
-        self.fits_without_trust = 0 if self.trust > 0 else self.fits_without_trust + 1
         how: dict[str, Any] = {
             "seed": self.calls,
             "labelled": self.latest_of_each_label(_LABELLED_PER_CLASS),
@@ -334,11 +372,7 @@ class ClassMemory(nn.Module):
         return state_of(vars(self))
 
     def set_extra_state(self, state: Any) -> None:
-        """Restore the memory from a ``state_dict``.
-
-        Raises:
-            ValueError: if the state is damaged, or is of a memory of another size.
-        """
+        """Restore the memory from a ``state_dict``; see :func:`checked_state`."""
         vars(self).update(checked_state(state, self.size), _trust=None)
 
     def extra_repr(self) -> str:

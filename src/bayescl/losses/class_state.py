@@ -76,47 +76,12 @@ def checked_state(state: Any, memory: int) -> dict[str, Any]:
     )
     if len(scores) != len(SCALES) or numbers["scale"] >= len(SCALES):
         raise ValueError(f"scores and scale must be of {len(SCALES)} numbers of classes")
-    scores = [check_interval("scores", score, -1.0, 1.0) for score in scores]
-    tensors = _checked_tensors(state, [check_count("sizes", size, 1) for size in sizes], memory)
-    held = {name: tensors.get(name) for name in _HELD}
-    classes = classes_of(tensors, sizes) if sizes else None
-    return {**numbers, "scores": scores, **held, "classes": classes}
-
-
-def _checked_tensors(state: Mapping[str, Any], sizes: list[int], memory: int) -> dict[str, Tensor]:
-    """Copies of a state's tensors, refused unless their shapes and types fit one another."""
-
-    def length(name: str, axis: int) -> int:
-        tensor = state[name]
-        return tensor.shape[axis] if isinstance(tensor, Tensor) and tensor.ndim > axis else 0
-
-    components, dim, labelled = sum(sizes), length("ring", 1) // 2, length("labels", 0)
-    # As many labels in each mixture.
-    named = length("known", 1) // max(1, len(sizes)) * len(sizes)
-    ring = state["ring"]
-    if isinstance(ring, Tensor) and ring.ndim == 2 and len(ring) != memory:
-        raise ValueError(f"memory_size must be {len(ring)} to load this state, got {memory}")
-    shapes: dict[str, tuple[int, ...]] = {
-        "ring": (memory, 2 * dim),
-        "labels": (labelled,),
-        "labelled": (labelled, 2 * dim),
-        "agreement": (len(sizes),),
-        "center": (dim,),
-        "transform": (dim, dim),
-        "directions": (components, dim),
-        "weights": (components,),
-        "kappa": (len(sizes),),
-        "transitions": (sum(size * size for size in sizes),),
-        "alignment": (len(sizes),),
-        "closeness": (),
-        "share": (),
-        "known": (components, named),
-    }
+    numbers["scores"] = [check_interval("scores", score, -1.0, 1.0) for score in scores]
     needed = {"ring"} if state["came"] else set()
     needed |= {"ring", *_FIT, "transitions"} - {"known"} if sizes else set()
     needed |= {"labelled", "labels"} if state["labelled"] is not None else set()
     tensors = {}
-    for name, shape in shapes.items():
+    for name, shape in _shapes(state, [check_count("sizes", size, 1) for size in sizes]).items():
         tensor, kind = state[name], torch.int64 if name == "labels" else torch.float32
         if tensor is None and name not in needed:
             continue
@@ -124,8 +89,38 @@ def _checked_tensors(state: Mapping[str, Any], sizes: list[int], memory: int) ->
         if held != kind:
             raise ValueError(f"{name} must be a tensor of {kind}, got {held}")
         check_shape(name, tensor, shape)
+        if name == "ring" and len(tensor) != memory:
+            raise ValueError(f"memory_size must be {len(tensor)} to load this state, got {memory}")
         # What was remembered may hold a NaN that training met; a fit may not.
         if name not in ("ring", "labelled", "labels", "share") and not tensor.isfinite().all():
             raise ValueError(f"{name} must be finite, got NaN or infinity")
         tensors[name] = tensor.detach().clone()
-    return tensors
+    classes = classes_of(tensors, sizes) if sizes else None
+    return {**numbers, **{name: tensors.get(name) for name in _HELD}, "classes": classes}
+
+
+def _shapes(state: Mapping[str, Any], sizes: list[int]) -> dict[str, tuple[int | str, ...]]:
+    """The shapes that a state's tensors must have to fit one another and sizes of mixtures."""
+
+    def length(name: str, axis: int) -> int:
+        tensor = state[name]
+        return tensor.shape[axis] if isinstance(tensor, Tensor) and tensor.ndim > axis else 0
+
+    mixtures, components, dim = len(sizes), sum(sizes), length("ring", 1) // 2
+    named = length("known", 1) // max(1, mixtures) * mixtures  # as many labels in each mixture
+    return {
+        "ring": ("memory", 2 * dim),
+        "labels": ("labelled",),
+        "labelled": (length("labels", 0), 2 * dim),
+        "agreement": (mixtures,),
+        "center": (dim,),
+        "transform": (dim, dim),
+        "directions": (components, dim),
+        "weights": (components,),
+        "kappa": (mixtures,),
+        "transitions": (sum(size * size for size in sizes),),
+        "alignment": (mixtures,),
+        "closeness": (),
+        "share": (),
+        "known": (components, named),
+    }

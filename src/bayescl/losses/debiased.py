@@ -25,8 +25,7 @@ class DebiasedContrastiveLoss(ContrastiveLoss):
         num_classes: sets ``tau_plus`` to ``1 / num_classes`` if it is not given.
         minimum_similarity: the smallest possible similarity, for the floor; -1 for cosines. With
             ``normalize=False`` similarities are unbounded: pass a bound that yours obey.
-        **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
-            :class:`~bayescl.losses.ContrastiveLoss`.
+        **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -78,8 +77,7 @@ class HardContrastiveLoss(DebiasedContrastiveLoss):
         tau_plus: prior probability that a candidate is a positive, in [0, 1); default: 0.1.
         num_classes: sets ``tau_plus`` to ``1 / num_classes`` if it is not given.
         minimum_similarity: the smallest possible similarity, for the floor; -1 for cosines.
-        **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
-            :class:`~bayescl.losses.ContrastiveLoss`.
+        **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`.
 
     Raises:
         ValueError: if an argument is out of range.

@@ -79,10 +79,7 @@ class MovingDenominators(nn.Module):
         self.register_buffer("log_sums", torch.full((2, size), -torch.inf))
 
     def checked(self, indices: Int[Tensor, " items"], items: int) -> Int[Tensor, " items"]:
-        """Return the indices of a batch as int64 beside the estimates, or refuse them.
-
-        Values are looked at on the CPU only.
-        """
+        """Return the indices of a batch as int64 beside the estimates, or refuse them."""
         on_host = isinstance(indices, Tensor) and indices.is_cpu
         check_tensor("indices", indices, None if on_host else self.log_sums.device)
         kind = indices.dtype
@@ -105,10 +102,7 @@ class MovingDenominators(nn.Module):
         batches: Sequence[ContrastiveBatch],
         temperature: float | Tensor,
     ) -> tuple[list[Float[Tensor, " anchors"]], Float[Tensor, "items directions"]]:
-        """Return each direction's losses with moved estimates, and these, which are not yet kept.
-
-        The losses may still be refused.
-        """
+        """Return each direction's losses with moved estimates, and these, yet to be kept."""
         moved, fresh = [], []
         for direction, (plain, batch) in enumerate(zip(each, batches, strict=True)):
             views = 2 if batch.layout == "two_views" else 1
@@ -160,11 +154,7 @@ class MovingDenominators(nn.Module):
         return {"rate": self.rate}
 
     def set_extra_state(self, state: Any) -> None:
-        """Take the rate out of a ``state_dict``.
-
-        Raises:
-            ValueError: if it is missing or out of its range.
-        """
+        """Take the rate out of a ``state_dict``, or raise ``ValueError``."""
         self.rate = state_numbers(type(self).__name__, state, ("rate",))["rate"]
 
     def extra_repr(self) -> str:

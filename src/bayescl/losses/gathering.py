@@ -1,8 +1,4 @@
-"""Agreement between the processes of one call, and the candidates of all of them.
-
-A :class:`Gathering` is made once per call. If nothing is gathered it does nothing, so a loss uses
-it whether it runs alone or not.
-"""
+"""Agreement between the processes of one call, and the candidates of all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from bayescl.engines import ContrastiveBatch, Labels, SpreadBatch
 
 @dataclass(frozen=True)
 class Gathering:
-    """One call of a loss, on one process or on all of the default process group.
+    """One call of a loss, on one process, where it does nothing, or on all of the default group.
 
     Attributes:
         call: name of the layout, so that processes that call different layouts raise.
@@ -36,11 +32,7 @@ class Gathering:
 
     @classmethod
     def of(cls, call: str, gather: bool, *, candidates: bool = True) -> Gathering:
-        """Return the gathering of a call; a group of one process has nothing to gather.
-
-        Raises:
-            RuntimeError: if there is no process group to gather from.
-        """
+        """Return the gathering of a call; a group of one process has nothing to gather."""
         return cls(call, gather and distributed.world_size() > 1, candidates)
 
     def refusals(self) -> AbstractContextManager[None]:
@@ -52,21 +44,13 @@ class Gathering:
         if self.active:
             distributed.exchange({"call": self.call})
 
-    def rows_of_all(self, *parts: Tensor, calls: int) -> list[Tensor]:
-        """Replace this process's rows with those of all processes, by rank. Without gradient.
-
-        Processes must agree on the number of earlier calls, too.
-        """
+    def rows_of_all(self, *held: Tensor, calls: int) -> list[Tensor]:
+        """The rows of all processes, by rank, without gradient, after as many calls on each."""
         if not self.active:
-            return list(parts)
-        rows = [part.detach() for part in parts]
-        notes = distributed.exchange(
-            {
-                "call": self.call,
-                "calls": calls,
-                "parts": [distributed.describe(part) for part in rows],
-            }
-        )
+            return list(held)
+        rows = [part.detach() for part in held]
+        parts = [distributed.describe(part) for part in rows]
+        notes = distributed.exchange({"call": self.call, "calls": calls, "parts": parts})
         _agree_on_call(notes)
         distributed.agreed("the number of calls remembered", [note["calls"] for note in notes])
         distributed.agreed("the number of tensors", [len(note["parts"]) for note in notes])
@@ -77,10 +61,9 @@ class Gathering:
     def candidates_of_all(
         self, batches: Sequence[ContrastiveBatch]
     ) -> tuple[list[ContrastiveBatch], float]:
-        """Replace this process's candidates with those of all processes, by rank.
+        """The batches with the candidates of all processes, by rank, and :meth:`mean_share`.
 
-        An anchor's own candidates stay as they are, and so do candidates that are the same in all
-        processes. Beside the batches stands this process's :meth:`mean_share`.
+        An anchor's own candidates stay as they are, and so do those that are the same everywhere.
         """
         if not self.active:
             return list(batches), 1.0
@@ -136,21 +119,13 @@ def _share(notes: Sequence[dict[str, Any]]) -> float:
     return len(anchors) * anchors[distributed.rank()] / sum(anchors)
 
 
-_AGREED = {
-    "groups": "whether groups are given",
-    "keys": "the number of groups per row",
-    "components": "what is known of pairs",
-}
-
-
 def _note(batch: ContrastiveBatch) -> dict[str, Any]:
     """What other processes must know of this process's part."""
     valid, known = batch.rule.valid, batch.same_class
     return {
         **distributed.describe(batch.candidates),
         "anchors": batch.num_anchors,
-        "groups": batch.rule.num_keys > 0,
-        "keys": batch.rule.num_keys,
+        "groups": batch.rule.num_keys,
         "valid": None if valid is None else list(valid.shape),
         "components": None if known is None else known.anchors.shape[1],
         "labels": batch.labels is not None,
@@ -160,8 +135,8 @@ def _note(batch: ContrastiveBatch) -> dict[str, Any]:
 def _agreed_sizes(parts: Sequence[dict[str, Any]]) -> list[int]:
     """The number of candidates on each process, after all have read the same notes."""
     sizes = distributed.agreed_sizes(parts)
-    for key, name in _AGREED.items():
-        distributed.agreed(name, [part[key] for part in parts])
+    distributed.agreed("the number of groups per row", [part["groups"] for part in parts])
+    distributed.agreed("what is known of pairs", [part["components"] for part in parts])
     for rank, part in enumerate(parts):
         wanted = [part["anchors"], sum(sizes)]
         if part["valid"] not in (None, wanted):
@@ -175,22 +150,8 @@ def _agreed_sizes(parts: Sequence[dict[str, Any]]) -> list[int]:
 def _with_all_candidates(batch: ContrastiveBatch, sizes: Sequence[int]) -> ContrastiveBatch:
     """Gather candidates and their groups; this process's columns follow those of lower ranks."""
     rule, start = batch.rule, sum(sizes[: distributed.rank()])
-    known, labels = batch.same_class, batch.labels
-
-    def of_all(rows: Tensor) -> Tensor:
-        return distributed.gather_rows(rows, sizes)
-
-    return replace(
-        batch,
-        candidates=of_all(batch.candidates),
-        same_class=known and replace(known, candidates=of_all(known.candidates)),
-        labels=labels and replace(labels, candidates=of_all(labels.candidates)),
-        rule=replace(
-            rule,
-            own=None if rule.own is None else rule.own + start,
-            positive=None if rule.positive is None else rule.positive + start,
-            candidate_groups=None
-            if rule.candidate_groups is None
-            else of_all(rule.candidate_groups.long()),
-        ),
+    own, positive = (
+        None if places is None else places + start for places in (rule.own, rule.positive)
     )
+    rule = replace(rule, own=own, positive=positive)
+    return batch.with_candidates(lambda rows: distributed.gather_rows(rows, sizes), rule)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -82,7 +83,7 @@ def cached_backward(
             raise ValueError(f"views must hold at least one chunk, got none in view {number}")
     # Views one after the other, in both passes: buffers and random numbers follow this order.
     steps = [(view, chunk) for view, chunks in enumerate(views) for chunk in chunks]
-    devices = _cuda_devices(encoders)
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else range(0)
 
     states: list[list[Tensor]] = []  # of the generators on the CPU and on GPUs
     embeddings: list[list[Tensor]] = [[] for _ in views]
@@ -102,11 +103,8 @@ def cached_backward(
             raise ValueError(f"loss must return a scalar, got shape {list(value.shape)}")
         backward(value)
     gradients = [torch.zeros_like(whole) if whole.grad is None else whole.grad for whole in wholes]
-    pieces = iter(
-        piece
-        for gradient, parts in zip(gradients, embeddings, strict=True)
-        for piece in torch.split(gradient, [len(part) for part in parts])
-    )
+    sizes = [[len(part) for part in parts] for parts in embeddings]
+    pieces = itertools.chain(*map(torch.split, gradients, sizes))
     del embeddings, wholes
 
     last = {id(encoders[view]): index for index, (view, _) in enumerate(steps)}
@@ -141,44 +139,33 @@ def _encode(encoder: nn.Module, chunk: Any) -> Tensor:
     return embedding
 
 
-def _cuda_devices(encoders: Sequence[nn.Module]) -> list[int]:
-    """The GPUs that hold the encoders."""
-    tensors = (
-        tensor
-        for encoder in encoders
-        for tensor in (*encoder.parameters(), *encoder.buffers())
-        if tensor.is_cuda
-    )
-    return sorted({tensor.device.index for tensor in tensors})
-
-
 @contextmanager
 def _buffers_put_back(encoders: Sequence[nn.Module]) -> Iterator[None]:
     """Restore the encoders' buffers at the end."""
-    saved: list[tuple[nn.Module, str, Tensor, Tensor]] = []
-    seen: set[int] = set()
+    saved: dict[nn.Module, list[tuple[nn.Module, str, Tensor, Tensor]]] = {}
 
     def save(root: nn.Module, _: Any) -> None:
-        if id(root) in seen:
-            return
-        seen.add(id(root))
-        for module in root.modules():
-            for name, buffer in module.named_buffers(recurse=False):
-                saved.append((module, name, buffer, buffer.clone()))
+        if root not in saved:
+            saved[root] = [
+                (module, name, buffer, buffer.clone())
+                for module in root.modules()
+                for name, buffer in module.named_buffers(recurse=False)
+            ]
 
     # Just before an encoder first runs: by then DistributedDataParallel has brought buffers in
     # line with rank 0, which it does not repeat in the second pass.
-    inner = [
-        encoder.module if isinstance(encoder, DistributedDataParallel) else encoder
-        for encoder in encoders
+    hooks = [
+        (own.module if isinstance(own, DistributedDataParallel) else own).register_forward_pre_hook(
+            save
+        )
+        for own in encoders
     ]
-    hooks = [encoder.register_forward_pre_hook(save) for encoder in inner]
     try:
         yield
     finally:
         for hook in hooks:
             hook.remove()
         with torch.no_grad():
-            for module, name, buffer, value in reversed(saved):
+            for module, name, buffer, value in itertools.chain(*reversed(saved.values())):
                 buffer.copy_(value)
                 setattr(module, name, buffer)  # a module may also put another tensor there

@@ -26,8 +26,7 @@ class InfoNCELoss(ContrastiveLoss):
     Args:
         denominators: moving estimates of each anchor's sum over candidates, which make small
             batches act large; calls then need ``indices``. Default: none.
-        **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
-            :class:`~bayescl.losses.ContrastiveLoss`.
+        **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`.
 
     Example:
         >>> loss = InfoNCELoss(temperature=0.5)
@@ -62,8 +61,7 @@ class OracleContrastiveLoss(InfoNCELoss):
     Call it with ``groups=labels``; candidates of the anchor's label do not count.
 
     Args:
-        **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
-            :class:`~bayescl.losses.ContrastiveLoss`.
+        **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`.
 
     Example:
         >>> loss = OracleContrastiveLoss(temperature=0.5)
@@ -88,8 +86,8 @@ class AttractingOracleContrastiveLoss(ContrastiveLoss):
 
     Args:
         attraction: how strongly candidates of the anchor's label attract, in [0, 1e6].
-        **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
-            :class:`~bayescl.losses.ContrastiveLoss`. The fused engine cannot compute it.
+        **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`.
+            The fused engine cannot compute it.
 
     Raises:
         ValueError: if an argument is out of range, or a call has several groups per row.

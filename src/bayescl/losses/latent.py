@@ -18,8 +18,7 @@ from bayescl.functional.objective import Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions, without_autocast
 from bayescl.losses.class_explanation import explanation, too_many_classes
 from bayescl.losses.class_fits import SCALES, is_hopeless, memory_for
-from bayescl.losses.class_memory import ClassMemory
-from bayescl.losses.class_trust import Precision
+from bayescl.losses.class_memory import ClassMemory, Precision
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.hyperparameters import Hyperparameter, class_prior
 
@@ -30,9 +29,6 @@ _SHARPEST = 0.1
 """Temperature above which members are drawn as at this one, where exact pairs are the aim."""
 
 _MOST_REMEMBERED = 2**20
-_FITS_IN_VAIN = 100
-"""Fits in a row without any trust that bring a warning: some 200,000 items, at the default."""
-
 _TRUSTED_PRECISION = 0.6
 """Measured precision, with certainty, from which classes may form without caution."""
 
@@ -42,13 +38,11 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
 
     A memory keeps the embeddings of recent items. Every few steps, coarse and fine mixtures of von
     Mises-Fisher components are fitted to it, and components that views of one item move between are
-    joined. The probability that two rows share a class follows from the components they share.
-    Likely members of an anchor's class then attract. Each mixture is trusted as far as the two
-    views of an item agree in it and as it agrees with the other mixtures. Nothing is trusted if the
-    classes found are twice as large as they should be, or if positives are no closer than other
-    members of a class, so that there is nothing to gain. If ``trust`` is 0 the loss is exactly
-    InfoNCE. The same holds until the memory has enough items for a fit. :meth:`explain` says in
-    words what was found.
+    joined. Rows that share components likely share a class, and likely members of an anchor's class
+    attract. Each mixture is trusted as far as the two views of an item agree in it and as it agrees
+    with the others. Nothing is trusted if the classes found are twice as large as they should be,
+    or if positives are no closer than other members of a class. If ``trust`` is 0, as before the
+    first fit, the loss is exactly InfoNCE. :meth:`explain` says in words what was found.
 
     What training is for is the one choice that matters, ``aim``:
 
@@ -58,23 +52,20 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     "classes"    members count as further positives and no longer as negatives
     ===========  ==========================================================================
 
-    With "pairs", retrieval of the exact partner stays what InfoNCE makes it. With "classes",
-    classes become tight and the exact partner is lost among their members: never use it for
+    With "classes", the exact partner is lost among the members of its class: never use it for
     retrieval of exact pairs. The default, "auto", is "both" for two views and "pairs" for
     :meth:`in_batch` and :meth:`sampled`; it becomes "classes" for two views where labels show that
     the classes found are right.
 
-    Call it like any other loss, without labels or indices. Calls in ``train()`` mode are remembered
-    in every layout but :meth:`from_logits`: two views of an item, or an anchor and its positive.
-    Memory, fits and trust are part of ``state_dict``. With ``gather=True`` all processes hold the
-    same memory and the same fits.
+    Calls in ``train()`` mode are remembered in every layout but :meth:`from_logits`: two views of
+    an item, or an anchor and its positive. Memory, fits and trust are part of ``state_dict``. With
+    ``gather=True`` all processes hold the same memory and the same fits.
 
     If some labels are known, pass them to any call as ``labels=``, with -1 for items without. Pairs
     of two known labels are then settled, and with two views they attract or repel as
-    :class:`~bayescl.losses.AttractingOracleContrastiveLoss` has it. Labelled items say which class
-    the components that they lie in are of, so components of one class are joined and mixed ones are
-    known to be mixed. And the :attr:`precision` of the classes is measured on them, which replaces
-    the trust by agreement as labels grow.
+    :class:`~bayescl.losses.AttractingOracleContrastiveLoss` has it. Labelled items say of which
+    class components are, and the :attr:`precision` of the classes is measured on them, which
+    replaces the trust by agreement as labels grow.
 
     Args:
         num_classes: approximate number of classes; half or double the true number does little harm.
@@ -91,16 +82,14 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         refit_every: steps between two fits. Default: as many as bring twice the items that the last
             fit saw, or up to four times in batches below 128 items; for a memory of 1,024, every 8
             steps of 2 x 256 views and every 64 of 2 x 64.
-        **shared: what every loss takes (temperature, normalize, reduction, engine, ...); see
-            :class:`~bayescl.losses.ContrastiveLoss`. The default temperature is 0.25. The fused
-            engine cannot compute this loss.
+        **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`. The
+            default temperature is 0.25. The fused engine cannot compute this loss.
 
     Raises:
         ValueError: if an argument is out of range.
 
     Warns:
-        UserWarning: once, if there are too many classes to look for, or if nothing was trusted in a
-            hundred fits.
+        UserWarning: once, if there are too many classes to look for.
 
     Example:
         >>> loss = LatentClassContrastiveLoss(num_classes=10)
@@ -161,11 +150,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
 
     @property
     def precision(self) -> Precision:
-        """Share of attracting pairs that are of one class, measured on labelled items.
-
-        Items are compared by classes that do not know their labels. The interval is wide while few
-        labels have been seen; without any the value is NaN.
-        """
+        """Share of attracting pairs that are of one class, measured on labelled items."""
         return self.memory.precision
 
     def readings(self) -> dict[str, float]:
@@ -201,8 +186,8 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         Raises:
             ValueError: if the embeddings differ in number of coordinates from the memory's.
         """
-        outlooks = [self.memory.outlook(rows) for rows in (first, second)]
-        rows, columns = (None if one is None else self.memory.factors(one) for one in outlooks)
+        memory = self.memory
+        rows, columns = (memory.factors(memory.outlook(side)) for side in (first, second))
         if rows is None or columns is None:
             return first.new_zeros(len(first), len(second), dtype=torch.float32)
         return (rows @ columns.T).clamp(0, 1)
@@ -268,8 +253,10 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             )
         if self.estimates_prior and memory.classes is not None:
             self.tau_plus = memory.prior
-        if not self._has_warned:
-            self._warn_if_in_vain()
+        known = not (self._has_warned or self.estimates_prior)
+        if known and memory.classes is None and is_hopeless(self.tau_plus, memory.size):
+            self._has_warned = True
+            warnings.warn(too_many_classes(self.tau_plus, memory.size), stacklevel=2)
         return value
 
     def _learned(
@@ -298,30 +285,8 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             memory.measure((view_1, view_2), labels, self.threshold)
         return view_1, view_2, labels
 
-    def _warn_if_in_vain(self) -> None:
-        """Say once that calls cost more than InfoNCE's, or are InfoNCE, for nothing."""
-        memory = self.memory
-        tau_plus = 1.0 if self.estimates_prior else self.tau_plus
-        if memory.classes is None and is_hopeless(tau_plus, memory.size):
-            reason = too_many_classes(tau_plus, memory.size)
-        elif memory.fits_without_trust >= _FITS_IN_VAIN:
-            reason = (
-                f"nothing was trusted in {memory.fits_without_trust} fits of latent classes, so "
-                f"the loss is InfoNCE, at several times its cost. {self.explain()}"
-            )
-        else:
-            return
-        self._has_warned = True
-        warnings.warn(reason, stacklevel=2)
-
     def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
-        """Return a batch with the posterior that a candidate is of the anchor's class.
-
-        This has no side effects: only calls of the loss are remembered.
-
-        Args:
-            batch: in any layout; returned unchanged if nothing is trusted.
-        """
+        """Return a batch with the posterior of its pairs, if any mixture is trusted."""
         with torch.no_grad(), without_autocast(batch.anchors.device):
             return self._with_posterior(batch, self._outlooks(batch))
 

@@ -8,7 +8,7 @@ across processes are left to :mod:`~bayescl.losses.gathering`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import torch
@@ -20,14 +20,6 @@ from bayescl.functional.sorting import can_look
 
 _NO_GROUP = torch.iinfo(torch.int64).min
 """The group of rows that belong to no group."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CorrectedBatch(ContrastiveBatch):
-    """A batch whose logits are to be corrected for how likely each row was sampled."""
-
-    log_q: tuple[Float[Tensor, " anchors"], Float[Tensor, "*own candidates"]]
-    """Log sampling probabilities of positives and of candidates."""
 
 
 def check_log_q(name: str, log_q: Tensor, rows: Tensor, shape: tuple[int, ...]) -> None:
@@ -51,7 +43,7 @@ def checked_log_q(
 
 def corrected(batch: ContrastiveBatch, temperature: float | Tensor) -> ContrastiveBatch:
     """The batch with one more coordinate, through which each logit loses its row's ``log_q``."""
-    if not isinstance(batch, CorrectedBatch):
+    if batch.log_q is None:
         return batch
     # (a . c + t * -log_q) / t = s - log_q, in every engine, and with the right gradient for t.
     scale = torch.as_tensor(temperature, device=batch.anchors.device)
@@ -68,14 +60,12 @@ def with_coordinate(
     def joined(rows: Tensor, numbers: Tensor) -> Tensor:
         return torch.cat([rows, numbers.to(dtype).expand(rows.shape[:-1])[..., None]], dim=-1)
 
-    return ContrastiveBatch(
-        joined(batch.anchors, anchors),
-        joined(batch.positives, positives),
-        joined(batch.candidates, candidates),
-        batch.rule,
-        batch.same_class,
-        batch.labels,
-        batch.indices,
+    return replace(
+        batch,
+        anchors=joined(batch.anchors, anchors),
+        positives=joined(batch.positives, positives),
+        candidates=joined(batch.candidates, candidates),
+        log_q=None,
     )
 
 
@@ -162,9 +152,9 @@ def pairs(
     known = _labels_of(anchors, labels, "extra_labels", extra_labels, shape)
     if known is not None:  # candidates are the positives, then extra
         known = replace(known, candidates=torch.cat([known.anchors, known.candidates]))
-    found = ContrastiveBatch(anchors, positives, columns, rule, labels=known)
-    positive_log_q = log_q[:batch] if isinstance(log_q, Tensor) and log_q.ndim else log_q
-    return _with_log_q(found, positive_log_q, log_q)
+    of_positives = log_q[:batch] if isinstance(log_q, Tensor) and log_q.ndim else log_q
+    both = checked_log_q(of_positives, log_q, anchors, columns.shape[:1])
+    return ContrastiveBatch(anchors, positives, columns, rule, labels=known, log_q=both)
 
 
 def drawn(
@@ -199,17 +189,8 @@ def drawn(
     spread = gather_candidates and candidates.ndim == 2
     check_valid(valid, shape, anchors.device, gather, spread=spread)
     rule = CandidateRule(None, None, groups, candidate_groups, valid)
-    found = ContrastiveBatch(anchors, positives, candidates, rule, labels=known)
-    return _with_log_q(found, positive_log_q, log_q)
-
-
-def _with_log_q(
-    batch: ContrastiveBatch, positive_log_q: Tensor | None, log_q: Tensor | None
-) -> ContrastiveBatch:
-    """Keep the log sampling probabilities of a batch, if there are any."""
-    shape = batch.candidates.shape[:-1]
-    both = checked_log_q(positive_log_q, log_q, batch.anchors, shape)
-    return batch if both is None else CorrectedBatch(**vars(batch), log_q=both)
+    both = checked_log_q(positive_log_q, log_q, anchors, candidates.shape[:-1])
+    return ContrastiveBatch(anchors, positives, candidates, rule, labels=known, log_q=both)
 
 
 def _labels_of(
@@ -230,21 +211,6 @@ def _some_known(anchors: Tensor, candidates: Tensor) -> Labels | None:
     if can_look(anchors) and not (bool((anchors >= 0).any()) or bool((candidates >= 0).any())):
         return None
     return Labels(anchors.long(), candidates.long())
-
-
-def turned_mask(
-    valid: Bool[Tensor, "batch columns"] | None, batch: int, gather: bool
-) -> Bool[Tensor, "batch batch"] | None:
-    """Turn a mask of pairs around, for positives as anchors; ``extra`` does not take part."""
-    if valid is None:
-        return None
-    if gather:
-        raise ValueError(
-            "valid must be None if both_directions and gather are set: this process's mask does "
-            "not say which anchors of other processes its positives may be scored against; mark "
-            "pairs with groups instead"
-        )
-    return valid[:, :batch].T
 
 
 def check_valid(

@@ -136,11 +136,7 @@ class CandidateQueue(nn.Module):
         return {"came": self._came}
 
     def set_extra_state(self, state: Any) -> None:
-        """Restore it from a ``state_dict``.
-
-        Raises:
-            ValueError: if it is missing or not a count.
-        """
+        """Restore it from a ``state_dict``, or raise ``ValueError``."""
         state_numbers(type(self).__name__, state, ("came",))
         self._came = check_count("came", state["came"], 0)
 

@@ -22,8 +22,6 @@ from bayescl.losses.gathering import Gathering
 from bayescl.losses.hyperparameters import Hyperparameter, LearnableTemperature
 from bayescl.losses.latent import LatentClassContrastiveLoss
 
-Bias = float | Float[Tensor, ""]
-
 
 class SigmoidContrastiveLoss(ContrastiveLoss):
     r"""The loss of SigLIP: whether two rows are a pair is asked of every pair by itself.
@@ -43,10 +41,9 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
     Args:
         bias: added to every logit: a number, which stays fixed, or a scalar ``nn.Parameter``.
             Default: a parameter that starts at -10.
-        **options: what every loss takes (temperature, normalize, reduction, engine, ...); see
-            :class:`~bayescl.losses.ContrastiveLoss`. The default temperature is a
-            :class:`~bayescl.losses.LearnableTemperature` that starts at 0.1. The fused engine
-            cannot compute this loss.
+        **options: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`. The
+            default temperature is a :class:`~bayescl.losses.LearnableTemperature` that starts at
+            0.1. The fused engine cannot compute this loss.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -75,7 +72,7 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
             self.learnable_bias = bias
         elif bias is not None:
             self.bias = bias
-        self._bias_of_call: Bias | None = None
+        self._bias_of_call: float | Tensor | None = None
 
     @property
     def bias(self) -> float:
@@ -91,8 +88,8 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
         else:
             nn.init.constant_(self.learnable_bias, number)
 
-    def current_bias(self) -> Bias:
-        """Return the bias that the next call uses, with gradient if it is learnable."""
+    def _current_bias(self) -> float | Tensor:
+        """The bias that the next call uses, with gradient if it is learnable."""
         if self._bias_of_call is not None:
             return self._bias_of_call
         learnable = self.learnable_bias
@@ -101,7 +98,7 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
         return learnable.to(torch.promote_types(learnable.dtype, torch.float32))
 
     @contextmanager
-    def biased(self, bias: Bias) -> Iterator[None]:
+    def biased(self, bias: float | Float[Tensor, ""]) -> Iterator[None]:
         """Use another bias for the calls inside, such as that of a model that has its own.
 
         Args:
@@ -132,7 +129,7 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits without the bias."""
-        bias, biased = self.current_bias(), self.objective_in("logits", temperature)
+        bias, biased = self._current_bias(), self.objective_in("logits", temperature)
 
         def objective(
             positive: Tensor, unlabeled: Tensor, *, valid: Tensor | None = None
@@ -150,22 +147,20 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
         """Compute the losses with the bias in the embeddings, in rounds where that can be."""
         adds_up = self.objective_in("in_batch", temperature).adds_up
         gathering = replace(gathering, in_rounds=adds_up and self.engine != "dense")
-        biased = []
-        for batch in batches:
-            # (a . c + t b * 1) / t = s + b, in every engine, with the right gradients.
-            scaled = torch.as_tensor(temperature * self.current_bias(), device=batch.anchors.device)
-            batch = layouts.corrected(batch, temperature)
-            one = batch.anchors.new_ones(())
-            biased.append(layouts.with_coordinate(batch, scaled, one, one))
+        # (a . c + t b * 1) / t = s + b, in every engine, with the right gradients.
+        anchors = batches[0].anchors
+        scaled = torch.as_tensor(temperature * self._current_bias(), device=anchors.device)
+        one = anchors.new_ones(())
+        corrected = [layouts.corrected(batch, temperature) for batch in batches]
+        biased = [layouts.with_coordinate(batch, scaled, one, one) for batch in corrected]
         return super()._losses_of(gathering, biased, temperature)
 
 
 class BayesianSigmoidLoss(SigmoidContrastiveLoss, BayesianContrastiveLoss):
     """The sigmoid loss with every negative weighted by how likely it is a (hard) true negative.
 
-    The weights are those of :class:`~bayescl.losses.BayesianContrastiveLoss`, by the candidate's
-    rank among the anchor's, scaled to mean 1. At ``alpha = beta = 0.5`` it is
-    :class:`SigmoidContrastiveLoss`.
+    The weights are those of :class:`~bayescl.losses.BayesianContrastiveLoss`, scaled to mean 1. At
+    ``alpha = beta = 0.5`` it is :class:`SigmoidContrastiveLoss`.
 
     Args:
         bias: as in :class:`SigmoidContrastiveLoss`.

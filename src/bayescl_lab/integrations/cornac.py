@@ -34,8 +34,7 @@ try:
 except ImportError as error:
     raise missing("Cornac", "cornac", error) from error
 
-__all__ = ["ContrastiveRecommender"]
-
+Vectors = NDArray[np.float32]
 Candidates = Literal["all", "in_batch", "shared", "per_pair"]
 _SOURCES: dict[Candidates, Callable[[Interactions, int], CandidateSource]] = {
     "all": lambda train, _: AllItems(train),
@@ -48,8 +47,8 @@ _SOURCES: dict[Candidates, Callable[[Interactions, int], CandidateSource]] = {
 class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
     """Embeddings of users and items, contrasted with items that a user has not chosen.
 
-    Every rating in the training set counts as a chosen item, whatever its value. Training depends
-    only on ``seed`` and equals that of ``bayescl train ranking`` with the same settings.
+    Every rating in the training set is a chosen item, whatever its value. Training depends only on
+    ``seed`` and equals that of ``bayescl train ranking`` with the same settings.
 
     Args:
         name: name in Cornac's tables.
@@ -62,16 +61,13 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
             batch (``"in_batch"``), or items drawn for the batch (``"shared"``) or for each pair
             (``"per_pair"``). A user's items in the training set never count.
         num_candidates: number of items drawn.
-        epochs: passes over the training set.
-        batch_size: pairs per step.
-        learning_rate: of Adam.
-        weight_decay: of Adam, an L2 penalty on all embeddings.
+        epochs, batch_size: passes over the training set, and pairs per step.
+        learning_rate, weight_decay: of Adam; the latter is an L2 penalty on all embeddings.
         item_norm_exponent: cosines are multiplied by this power of the item's length when items
             are ranked; see :class:`~bayescl_lab.ranking.scorers.EmbeddingScorer`.
         initial_scale: initial standard deviation of each coordinate.
         device: where to train.
-        trainable: False keeps a loaded model as it is when ``fit`` is called.
-        verbose: whether Cornac reports progress.
+        trainable, verbose: Cornac's; a loaded model is not trained again.
         seed: of weights, order and draws.
 
     Raises:
@@ -128,20 +124,15 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
         self.initial_scale = check_positive("initial_scale", initial_scale)
         self.device = device
         self.seed = check_count("seed", seed, 0)
-        self.user_vectors: NDArray[np.float32] | None = None
-        self.item_vectors: NDArray[np.float32] | None = None
+        self.user_vectors: Vectors | None = None
+        self.item_vectors: Vectors | None = None
 
     @property
     def _score(self) -> Literal["cosine", "inner"]:
         return "cosine" if self.loss is None or self.loss.normalize else "inner"
 
     def fit(self, train_set: Any, val_set: Any = None) -> ContrastiveRecommender:
-        """Train on a Cornac data set.
-
-        Args:
-            train_set: data set whose ratings count as chosen items.
-            val_set: not used.
-        """
+        """Train on a Cornac data set, whose ratings count as chosen items; no validation set."""
         super().fit(train_set, val_set)
         if not self.trainable:
             return self
@@ -160,23 +151,16 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
         loss = deepcopy(self.loss)
         if loss is None:
             loss = BayesianContrastiveLoss(temperature=0.1, tau_plus=train.density)
-        settings = {
-            "dim": self.dim,
-            "layers": self.layers,
-            "score": self._score,
-            "initial_scale": self.initial_scale,
-        }
-        with seeded(derived_seed(self.seed, Purpose.WEIGHTS)):
-            encoder = build_encoder(self.encoder, train, settings).to(device)
         loss = loss.to(device)
+        settings = {name: getattr(self, name) for name in ("dim", "layers", "initial_scale")}
+        with seeded(derived_seed(self.seed, Purpose.WEIGHTS)):
+            encoder = build_encoder(self.encoder, train, settings | {"score": self._score})
+        encoder = encoder.to(device)
         source = _SOURCES[self.candidates](train, self.num_candidates).to(device)
         batches = PairBatches(train, self.batch_size, self.seed, device=device)
-        optimizer = torch.optim.Adam(
-            [*encoder.parameters(), *loss.parameters()],
-            lr=self.learning_rate,
-            weight_decay=self.weight_decay,
-            fused=True,
-        )
+        rates: Any = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
+        parameters = [*encoder.parameters(), *loss.parameters()]
+        optimizer = torch.optim.Adam(parameters, fused=True, **rates)
         for epoch in range(self.epochs):
             batches.sampler.set_epoch(epoch)
             for step, batch in enumerate(batches):
@@ -187,12 +171,8 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
                 optimizer.step()
         return encoder.scorer(item_norm_exponent=self.item_norm_exponent)
 
-    def score(self, user_idx: int, item_idx: int | None = None) -> NDArray[np.float32] | np.float32:
+    def score(self, user_idx: int, item_idx: int | None = None) -> Vectors | np.float32:
         """Return a user's score of an item, or of all items of the training set.
-
-        Args:
-            user_idx: Cornac's number of the user.
-            item_idx: Cornac's number of the item; None for all.
 
         Raises:
             ScoreException: if user or item were not in the training set.
@@ -201,24 +181,21 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
             raise ScoreException("call fit before scoring")
         if self.is_unknown_user(user_idx):
             raise ScoreException(f"no score for user {user_idx}, who is not in the training set")
-        user = self.user_vectors[user_idx]
-        if item_idx is None:
-            scores: NDArray[np.float32] = self.item_vectors @ user
-            return scores
-        if self.is_unknown_item(item_idx):
+        if item_idx is not None and self.is_unknown_item(item_idx):
             raise ScoreException(f"no score for item {item_idx}, which is not in the training set")
-        score: np.float32 = self.item_vectors[item_idx] @ user
-        return score
+        items = self.item_vectors if item_idx is None else self.item_vectors[item_idx]
+        scores: Vectors | np.float32 = items @ self.user_vectors[user_idx]
+        return scores
 
     def get_vector_measure(self) -> str:
         """Return how vectors make a score, for approximate nearest neighbours."""
         measure: str = MEASURE_DOT
         return measure
 
-    def get_user_vectors(self) -> NDArray[np.float32] | None:
+    def get_user_vectors(self) -> Vectors | None:
         """Return one vector per user."""
         return self.user_vectors
 
-    def get_item_vectors(self) -> NDArray[np.float32] | None:
+    def get_item_vectors(self) -> Vectors | None:
         """Return one vector per item."""
         return self.item_vectors

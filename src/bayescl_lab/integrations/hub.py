@@ -21,8 +21,6 @@ try:
 except ImportError as error:
     raise missing("safetensors", "hub", error) from error
 
-__all__ = ["load_encoder", "save_encoder"]
-
 _MODULES = {
     "SmallConvEncoder": "bayescl_lab.images.encoders",
     "TorchvisionEncoder": "bayescl_lab.images.encoders",
@@ -35,9 +33,7 @@ _FILES = ("model.safetensors", "config.json", "README.md")
 def save_encoder(
     folder: str | Path, encoder: nn.Module, arguments: Mapping[str, Any], *, description: str = ""
 ) -> None:
-    """Write an encoder into a folder that the Hub can hold.
-
-    Upload it with ``huggingface_hub.upload_folder(folder_path=folder, repo_id=...)``.
+    """Write an encoder into a folder, for ``huggingface_hub.upload_folder`` to upload.
 
     Args:
         folder: created if missing; its three files are replaced.
@@ -52,26 +48,22 @@ def save_encoder(
         ::
 
             arguments = {"name": "resnet18", "image_size": 32}
-            encoder = TorchvisionEncoder(**arguments)
-            ...
-            save_encoder("my-encoder", encoder, arguments)
-            encoder = load_encoder("my-encoder")
+            save_encoder("my-encoder", TorchvisionEncoder(**arguments), arguments)
     """
     name = type(encoder).__name__
-    state = encoder.state_dict()
+    tensors = {
+        key: value.detach().cpu().contiguous() for key, value in encoder.state_dict().items()
+    }
     rebuilt = _made(name, arguments).state_dict()
-    if {key: value.shape for key, value in state.items()} != {
-        key: value.shape for key, value in rebuilt.items()
-    }:
+    shapes = [{key: value.shape for key, value in state.items()} for state in (tensors, rebuilt)]
+    if shapes[0] != shapes[1]:
         raise ValueError(f"arguments must be those that made the encoder, got {dict(arguments)}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     kept = {key: value for key, value in arguments.items() if key != "pretrained"}
     config = {"library_name": "bayescl", "encoder": name, "arguments": kept}
-    tensors = {key: value.detach().cpu().contiguous() for key, value in state.items()}
-    contents = json.dumps(config, indent=2) + "\n"
     save_file(tensors, folder / _FILES[0], metadata={"format": "pt"})
-    (folder / _FILES[1]).write_text(contents)
+    (folder / _FILES[1]).write_text(json.dumps(config, indent=2) + "\n")
     (folder / _FILES[2]).write_text(_card(name, kept, description))
 
 

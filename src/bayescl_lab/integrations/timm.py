@@ -18,8 +18,6 @@ try:
 except ImportError as error:
     raise missing("timm", "timm", error) from error
 
-__all__ = ["TimmEncoder"]
-
 
 class TimmEncoder(nn.Module):
     """A timm network without its classifier, as an encoder for this package.

@@ -12,10 +12,8 @@ training:
 The prediction is then given the mean length of the users in training, 1 for cosines, so that a
 newcomer's scores lie on the same scale as everybody's.
 
-The mean itself lies too close to the centre, near popular items and hence all users. Least squares
-on the user's own items is about as good as the mean. Training a vector with the loss is better with
-cosines and much worse with inner products, and would need the loss and its settings wherever a run
-serves. ``benchmarks/fold_in.py`` measures all of these.
+The mean itself lies too close to the centre, near popular items and hence all users. Training a
+vector with the loss would need the loss and its settings wherever a run serves.
 """
 
 from __future__ import annotations

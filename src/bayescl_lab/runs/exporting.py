@@ -30,23 +30,18 @@ def run_embeddings(
     data: str | None = None,
     encoder: nn.Module | None = None,
 ) -> pl.DataFrame:
-    """Embed one part of a run's data with the run's weights.
+    """Embed one part of a run's data, one of :data:`PARTS`, with the run's weights.
 
-    ``of`` is one of :data:`PARTS`, ``data`` are other images, and ``encoder`` is the run's custom
-    network, if it has one. The table has ``id`` and ``embedding``. For images, the id is the number
-    within the part, ``image`` is the file in the folder or the number in the data set, and there
-    are ``label`` and ``class``, empty where they are unknown.
-
-    Raises:
-        ValueError: if the folder does not hold a run with embeddings or a usable checkpoint, or
-            ``of`` is for another kind of run.
+    The table has ``id`` and ``embedding``. For images, the id is the number within the part,
+    ``image`` is the file in the folder or the number in the data set, and there are ``label`` and
+    ``class``, empty where they are unknown. ``encoder`` is the run's custom network.
     """
-    folder = RunFolder.find(path)
-    if folder.kind not in PARTS:
-        raise ValueError(f"{path} holds a run of '{folder.kind}', which has no embeddings")
-    of = PARTS[folder.kind][0] if of is None else of
-    check_choice("of", of, PARTS[folder.kind])
-    if folder.kind == RANKING:
+    kind = RunFolder.find(path).kind
+    if kind not in PARTS:
+        raise ValueError(f"{path} holds a run of '{kind}', which has no embeddings")
+    of = of or PARTS[kind][0]
+    check_choice("of", of, PARTS[kind])
+    if kind == RANKING:
         if data is not None:
             raise ValueError("--data is for images: a recommender embeds what it was trained on")
         return load(path).recommender.embeddings(of)
@@ -56,9 +51,7 @@ def run_embeddings(
     from bayescl_lab.runs.images.run import ImageRun
 
     _, run, _ = ImageRun.reopen(path, data=data, encoder=encoder)
-    store = run.parts.train if of == "train" else run.parts.evaluation
-    if store is None:
-        raise ValueError(f"the images of {path} have no evaluation part: ask for train")
+    store = run.part(of)
     features = extract_features(run.model.to(run.device), store).cpu().numpy()
     labels = store.labels.cpu().numpy()
     return pl.DataFrame(
@@ -73,23 +66,12 @@ def run_embeddings(
 
 
 def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tuple[Path, ...]:
-    """Export a run's model to a folder, for programs with only torch or NumPy.
+    """Export a run's model to a new folder, for programs with only torch or NumPy; gives the files.
 
     A run on images gives ``encoder.pt2``, made by ``torch.export``, which includes the preparation
     of images and maps any number of uint8 images to features; and ``encoder.safetensors``, the
     encoder's weights alone. A recommender gives ``recommender.npz`` with ids, matrices and every
-    user's items. ``model.json`` describes the files.
-
-    Args:
-        path: the run folder.
-        to: a folder that does not exist yet, or is empty.
-        encoder: the run's custom network, if it has one.
-
-    Returns:
-        The files.
-
-    Raises:
-        ValueError: if there is nothing to export, or ``to`` cannot hold it.
+    user's items. ``model.json`` describes the files. ``encoder`` is the run's custom network.
     """
     run = load(path, encoder=encoder)
     write = _write_encoder if run.kind == IMAGES else _write_recommender
@@ -128,6 +110,7 @@ def _write_recommender(run: LoadedRun, folder: Path) -> dict[str, Any]:
     """Ids, matrices and known items; what their card says."""
     users, items = (run.recommender.embeddings(of) for of in ("users", "items"))
     known = run.recommender.known
+    titles = {} if known.item_titles is None else {"item_titles": known.item_titles}
     arrays = {
         "user_ids": known.user_ids,
         "item_ids": known.item_ids,
@@ -136,9 +119,7 @@ def _write_recommender(run: LoadedRun, folder: Path) -> dict[str, Any]:
         "known_starts": known.matrix.indptr,
         "known_items": known.matrix.indices,
     }
-    if known.item_titles is not None:
-        arrays["item_titles"] = known.item_titles
-    write_arrays(folder / "recommender.npz", arrays)
+    write_arrays(folder / "recommender.npz", {**arrays, **titles})
     return {
         "use": "scores = users @ items.T; a user's known items are "
         "known_items[known_starts[row]:known_starts[row + 1]]",

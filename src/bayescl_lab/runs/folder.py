@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,8 +17,6 @@ from bayescl_lab._files import staged_folder, sweep, write_atomically
 
 _HEADER = "# bayescl "
 """Start of the first line of ``config.yaml``; the kind of run follows."""
-_FORMAT_LINE, FORMAT = "# format ", 2
-"""The second line names the folder's format."""
 
 
 def _file(name: str) -> Any:
@@ -30,13 +28,9 @@ def _file(name: str) -> Any:
 class RunFolder:
     """A folder with ``config.yaml``, ``metrics.csv``, ``checkpoints/`` and ``result.json``.
 
-    A run that trains also records its data: ``data.json`` describes where they were and what they
-    looked like, ``images.npz`` or ``interactions.npz`` which row was in which part, and
-    ``embeddings.npz`` holds the matrices of a finished recommender.
-
-    ``config.yaml`` names the kind of run and the folder's format in comments, and can be passed to
-    the command that makes such runs as ``--config``. The folder is created together with it. All
-    files are written to a temporary file and moved into place, so a reader finds them complete.
+    A run that trains also records its data; see :mod:`bayescl_lab.runs.record`. ``config.yaml``
+    names the kind of run in a comment, and can be passed to the command that makes such runs as
+    ``--config``. Files are written aside and moved into place, so a reader finds them complete.
 
     Attributes:
         path: path of the folder.
@@ -83,8 +77,7 @@ class RunFolder:
         check_vacant(path)
         try:
             with staged_folder(path) as staging:
-                folder = cls(staging, kind)
-                write_atomically(folder.config_file, _header(kind) + _yaml(config))
+                cls(staging, kind)._write_config(config)
         except OSError as error:
             raise ValueError(f"cannot write to {path}: {error.strerror or error}") from None
         return cls(path, kind)
@@ -116,9 +109,8 @@ class RunFolder:
         """The figures of the finished run."""
         return read_json(self.result_file)
 
-    def write_metrics(self, rows: Iterable[Mapping[str, object]]) -> None:
+    def write_metrics(self, rows: Sequence[Mapping[str, object]]) -> None:
         """Write the rows of ``metrics.csv``; missing values are left empty."""
-        rows = list(rows)
         text = io.StringIO()
         columns = list(dict.fromkeys(name for row in rows for name in row))
         writer = csv.DictWriter(text, fieldnames=columns, lineterminator="\n")
@@ -131,11 +123,10 @@ class RunFolder:
         if not self.metrics_file.is_file():
             return []
         try:
-            with self.metrics_file.open(newline="", encoding="utf-8") as file:
-                return [
-                    {key: _number(value) for key, value in row.items() if value != ""}
-                    for row in csv.DictReader(file)
-                ]
+            rows = csv.DictReader(self.metrics_file.read_text(encoding="utf-8").splitlines())
+            return [
+                {name: _number(value) for name, value in row.items() if value != ""} for row in rows
+            ]
         except (ValueError, TypeError):
             raise ValueError(f"{self.metrics_file} is damaged") from None
 
@@ -151,7 +142,11 @@ class RunFolder:
         """Change the settings of a run that continues, and remove results of the old ones."""
         for file in (self.result_file, self.weights_file):
             file.unlink(missing_ok=True)
-        write_atomically(self.config_file, _header(self.kind) + _yaml(config))
+        self._write_config(config)
+
+    def _write_config(self, config: Mapping[str, object]) -> None:
+        text = yaml.safe_dump(dict(config), sort_keys=False)
+        write_atomically(self.config_file, f"{_HEADER}{self.kind}\n{text}")
 
     def _read_config(self) -> tuple[str, dict[str, Any]]:
         """Kind and settings; raises a ``ValueError`` that says why this is not a run folder."""
@@ -164,14 +159,9 @@ class RunFolder:
             config = yaml.safe_load(text)
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
             raise ValueError(f"{self.config_file} is damaged") from None
-        first, second, *_ = *text.split("\n", 2), ""
+        first = text.partition("\n")[0]
         if not first.startswith(_HEADER) or not isinstance(config, dict):
             raise ValueError(f"{self.path} is not a run folder: its config.yaml names no run")
-        if second.startswith(_FORMAT_LINE) and second != f"{_FORMAT_LINE}{FORMAT}":
-            raise ValueError(
-                f"{self.path} has {second.removeprefix('# ')} of run folders, from another version "
-                f"of bayescl; this version reads format {FORMAT}"
-            )
         return first.removeprefix(_HEADER), config
 
 
@@ -199,24 +189,11 @@ def as_json(value: Mapping[str, object]) -> str:
 def read_json(path: Path) -> dict[str, Any]:
     """The mapping in a JSON file; a ``ValueError`` if it does not hold one."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+        return {**json.loads(path.read_text(encoding="utf-8"))}
+    except (TypeError, json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         raise ValueError(f"{path} is damaged") from None
-    if isinstance(value, dict):
-        return value
-    raise ValueError(f"{path} is damaged")
 
 
 def _number(text: str) -> float:
     """A number with its original notation, so that it is written the same way again."""
     return int(text) if text.lstrip("-").isdecimal() else float(text)
-
-
-def _header(kind: str) -> str:
-    """The comments at the head of ``config.yaml``."""
-    return f"{_HEADER}{kind}\n{_FORMAT_LINE}{FORMAT}\n"
-
-
-def _yaml(value: Mapping[str, object]) -> str:
-    """A mapping as YAML, in its own order."""
-    return str(yaml.safe_dump(dict(value), sort_keys=False))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from bayescl.axes import Bool, Int, Tensor
-from bayescl.checks import check_count
 from bayescl.diagnostics import (
     Diagnosis,
     ScoredCandidates,
@@ -43,14 +42,6 @@ class Inspection:
     files: tuple[Path, ...]
 
 
-def check_sizes(seed: int, **sizes: int | None) -> None:
-    """Refuse a seed or numbers of things to inspect that are out of range."""
-    for name, value in sizes.items():
-        if value is not None:
-            check_count(name, value, 2 if name == "images" else 1)
-    check_count("seed", seed, 0)
-
-
 def extreme_rows(
     scored: ScoredCandidates,
     valid: Bool[Tensor, "anchors candidates"],
@@ -62,10 +53,9 @@ def extreme_rows(
     """The candidates with the smallest and largest weights of the first anchors.
 
     InfoNCE and the debiased loss weight all candidates equally; the Bayesian loss at its defaults
-    then takes their place. Rows begin with what ``anchors`` say of the first anchors, and ``names``
-    gives what they call the candidates of some columns: ``down`` and ``up``, the smallest and the
-    largest weight first, with ``_weights`` and ``_false``, whether each is a false negative; None
-    without labels.
+    then takes their place. Rows begin with what ``anchors`` say, and ``names`` gives what to call
+    the candidates of some columns: ``down`` and ``up``, the smallest and the largest weight first,
+    with ``_weights`` and ``_false``, whether each is a false negative; None without labels.
     """
     if not scored.tells_apart:
         scored = replace(scored, objective=BayesianContrastiveLoss().objective(1.0))
@@ -94,15 +84,14 @@ def write_inspection(
     *,
     about: Mapping[str, Any],
     title: str,
-    figures: Mapping[str, Figure] | None = None,
+    **figures: Figure,
 ) -> Inspection:
     """Diagnose batches as a run's loss scores them; write ``inspection.json`` and figures.
 
     ``rows`` come from :func:`extreme_rows`, ``epochs`` is how many the weights saw, ``about`` is
-    further content, and ``figures`` are further figures by name.
+    further content.
     """
-    diagnosis = diagnose(batches)
-    settings = run.settings.as_config()
+    diagnosis, settings = diagnose(batches), run.settings.as_config()
     own = batches[0].tells_apart
     report = {
         "epochs": epochs,
@@ -117,11 +106,11 @@ def write_inspection(
         },
         **provenance(),
     }
-    drawn = {"weights": weights_figure(diagnosis, title=title)}
+    figures["weights"] = weights_figure(diagnosis, title=title)
     if diagnosis.posteriors:
-        drawn["reliability"] = reliability_figure(diagnosis, title=title)
+        figures["reliability"] = reliability_figure(diagnosis, title=title)
     files = [folder.write_result(report, name="inspection.json")]
-    for name, figure in {**drawn, **(figures or {})}.items():
+    for name, figure in figures.items():
         files.append(folder.path / f"inspection-{name}.png")
         save_figure(figure, files[-1])
     return Inspection(diagnosis, report, tuple(files))
@@ -132,19 +121,20 @@ def _latent_classes(loss: Any) -> dict[str, Any] | None:
     if not isinstance(loss, LatentClassContrastiveLoss):
         return None
     memory = loss.memory
-    classes, trust, agreement = memory.classes, memory.trust_by_mixture, memory.agreement
+    sizes = () if memory.classes is None else memory.classes.sizes
+    agreements, trusts = (
+        [none] * len(sizes) if values is None else values.tolist()
+        for values, none in ((memory.agreement, None), (memory.trust_by_mixture, 0.0))
+    )
+    mixtures = zip(sizes, agreements, trusts, strict=True)
     return {
-        "fitted": classes is not None,
+        "fitted": memory.classes is not None,
         "remembered": 0 if memory.items is None else len(memory.items),
         "memory_size": memory.size,
         "trust": loss.trust,
         "threshold": loss.threshold,
         "mixtures": [
-            {
-                "components": size,
-                "agreement": None if agreement is None else float(agreement[place]),
-                "trust": 0.0 if trust is None else float(trust[place]),
-            }
-            for place, size in enumerate(() if classes is None else classes.sizes)
+            {"components": size, "agreement": agreement, "trust": trust}
+            for size, agreement, trust in mixtures
         ],
     }

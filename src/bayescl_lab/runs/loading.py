@@ -35,11 +35,6 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> LoadedRun:
 
     Raises:
         ValueError: if the folder does not hold a trained run.
-
-    Example:
-        >>> load("runs/first")
-        Traceback (most recent call last):
-        ValueError: there is no run folder runs/first
     """
     from bayescl_lab.runs.folder import RunFolder
 
@@ -50,11 +45,9 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> LoadedRun:
 
 
 class LoadedRun:
-    """A trained run; weights are loaded on first use.
+    """A trained run, of the ``kind`` "train images" or "train ranking", in a ``folder``.
 
-    Attributes:
-        folder: of the run.
-        kind: "train images" or "train ranking".
+    Weights are loaded on first use. A method for another kind of run raises a ``ValueError``.
     """
 
     def __init__(self, folder: RunFolder, own_encoder: nn.Module | None = None) -> None:
@@ -69,21 +62,14 @@ class LoadedRun:
 
     @property
     def result(self) -> Mapping[str, Any]:
-        """The content of ``result.json``.
-
-        Raises:
-            ValueError: if the run is not finished.
-        """
+        """The content of ``result.json``; a ``ValueError`` if the run is not finished."""
         if not self.folder.is_finished:
             raise ValueError(f"{self.folder.path} is not finished: it has no result yet")
         return self.folder.read_result()
 
     @property
     def encoder(self) -> nn.Module:
-        """The network of a run on images, in ``eval()`` mode, without the preparation of images.
-
-        It maps normalised images, float32, to features; :meth:`embed` prepares them too.
-        """
+        """The network of a run on images, in ``eval()`` mode; it takes normalised images."""
         return self.prepared.encoder
 
     @cached_property
@@ -116,20 +102,11 @@ class LoadedRun:
 
         See :meth:`bayescl_lab.runs.ranking.serving.Recommender.recommend` for ``items``,
         ``exclude`` and ``allow_known``; ``user`` is its ``user_id``.
-
-        Raises:
-            ValueError: if an argument is out of range, or the run is of another kind.
         """
         return self.recommender.recommend(user, k, **options)
 
     def similar_items(self, item: int | str, k: int = 10) -> pl.DataFrame:
-        """The items with the most similar embeddings.
-
-        See :meth:`bayescl_lab.runs.ranking.serving.Recommender.similar_items`.
-
-        Raises:
-            ValueError: if there is no such item, or the run is of another kind.
-        """
+        """The items with the most similar embeddings; see :meth:`.Recommender.similar_items`."""
         return self.recommender.similar_items(item, k)
 
     @cached_property

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import lightning.pytorch as pl
 import torch
@@ -37,24 +37,7 @@ from bayescl_lab._files import open_atomically
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.weights import read_checkpoint
 
-Progress = Callable[[int, float], None]
-"""Called after every epoch with the number of finished epochs and the mean loss."""
-
-Evaluate = Callable[[pl.Trainer, Sequence[Mapping[str, float]]], Mapping[str, float]]
-"""Called after every epoch with the trainer and the rows of earlier epochs; gives the row's further
-columns. It may set ``trainer.should_stop``."""
-
-Pulse = Callable[[int, int, int, float], None]
-"""Called between steps, a few times a second at most, with the number of finished epochs, the
-steps done of this epoch, the steps of an epoch and the steps per second."""
-
 _PULSE_SECONDS = 0.25
-
-_PRECISIONS: dict[str, Literal["32-true", "bf16-mixed"]] = {
-    "float32": "32-true",
-    "bfloat16": "bf16-mixed",
-}
-"""Lightning's names."""
 
 
 def fit_in_folder(
@@ -76,7 +59,7 @@ def fit_in_folder(
 
     With several devices, one process per device calls this (Lightning starts those that
     ``torchrun`` did not); all but the first train without writing. On several GPUs, batch
-    normalisation uses statistics over all of them.
+    normalisation uses statistics over all of them. The journal has one row per epoch.
 
     Args:
         module: a module whose ``training_step`` returns the loss.
@@ -92,9 +75,6 @@ def fit_in_folder(
         loggers: Lightning's, given every row of ``metrics.csv``.
         callbacks: Lightning's, called before the journal and the checkpoint are written.
         **journal_options: see :class:`Journal`.
-
-    Returns:
-        The journal, with one row per epoch.
 
     Raises:
         ValueError: if the loss is no longer finite.
@@ -115,7 +95,7 @@ def fit_in_folder(
             strategy=ddp if several else "auto",
             sync_batchnorm=several and on_gpu,
             use_distributed_sampler=False,
-            precision=_PRECISIONS[precision],
+            precision="bf16-mixed" if precision == "bfloat16" else "32-true",
             max_epochs=epochs,
             logger=list(loggers) or False,
             log_every_n_steps=1,  # for values that modules log; rows come from the journal
@@ -148,29 +128,28 @@ class Journal(pl.Callback):
 
     Args:
         folder: the run's folder.
-        progress: called after every epoch.
-        pulse: called with the progress within an epoch.
-        evaluate: gives further columns, and may end the run early; its time is not part of an
-            epoch's seconds.
-        throughput: name of a column for counts per second, and the count of one step.
+        progress: called after every epoch with the number of finished epochs and the mean loss.
+        pulse: called between steps, a few times a second at most, with the number of finished
+            epochs, the steps done of this epoch, the steps of an epoch and the steps per second.
+        evaluate: called after every epoch with the trainer and the rows of earlier epochs; gives
+            further columns, and may set ``trainer.should_stop``. Its time is not part of an epoch's
+            seconds.
         checkpoint_every: epochs between checkpoints; the last epoch has one.
         checkpoint_every_steps: steps between checkpoints within an epoch, for batches that continue
             where they stopped, as :class:`~bayescl_lab.images.batches.StoreBatches` does.
     """
 
     folder: RunFolder
-    progress: Progress | None = None
-    pulse: Pulse | None = None
-    evaluate: Evaluate | None = None
-    throughput: tuple[str, int] | None = None
+    progress: Callable[[int, float], None] | None = None
+    pulse: Callable[[int, int, int, float], None] | None = None
+    evaluate: Callable[..., Mapping[str, float]] | None = None
     checkpoint_every: int = 1
     checkpoint_every_steps: int | None = None
 
     def __post_init__(self) -> None:
         self.rows = self.folder.read_metrics()
         self._total: torch.Tensor | float = 0.0
-        self._steps = 0
-        self._since = self._told = (0.0, 0)
+        self._steps, self._since, self._told = 0, 0.0, (0.0, 0)
 
     def state_dict(self) -> dict[str, Any]:
         """The losses of the epoch so far, for Lightning's checkpoint."""
@@ -183,13 +162,13 @@ class Journal(pl.Callback):
     def on_train_start(self, trainer: pl.Trainer, *_: Any) -> None:
         """Drop rows of epochs after the checkpoint, and start the clocks."""
         self.rows = [row for row in self.rows if row["epoch"] <= trainer.current_epoch]
-        self._since = (time.perf_counter(), self._steps)
-        self._told = (time.perf_counter(), trainer.global_step)
+        self._since = time.perf_counter()
+        self._told = (self._since, trainer.global_step)
 
     def on_train_epoch_start(self, *_: Any) -> None:
         """Start an epoch; Lightning skips this when it resumes in the middle of one."""
         self._total, self._steps = 0.0, 0
-        self._since = (time.perf_counter(), 0)
+        self._since = time.perf_counter()
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, *_: Any
@@ -219,48 +198,23 @@ class Journal(pl.Callback):
         loss = float(mean)
         _refuse_infinite(loss, epoch)
         # Read the clock after the loss, when the device has finished all steps.
-        seconds = time.perf_counter() - self._since[0]
+        seconds = time.perf_counter() - self._since
         if trainer.is_global_zero:
-            self._write(trainer, pl_module, epoch, loss, seconds)
+            row = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 4)}
+            row |= getattr(getattr(pl_module, "loss", None), "readings", dict)()
+            self.rows.append(row)
+            if self.evaluate is not None:
+                row |= self.evaluate(trainer, self.rows[:-1])
+            self.folder.write_metrics(self.rows)
+            for logger in trainer.loggers:
+                logger.log_metrics({k: row[k] for k in row if k != "epoch"}, step=epoch)
+            if self.progress is not None:
+                self.progress(epoch, loss)
         if trainer.world_size > 1 and self.evaluate is not None:
             trainer.should_stop = trainer.strategy.broadcast(trainer.should_stop)
         is_last = epoch == trainer.max_epochs or trainer.should_stop
         if is_last or epoch % self.checkpoint_every == 0:
             trainer.save_checkpoint(self.folder.checkpoint)
-
-    def _write(
-        self,
-        trainer: pl.Trainer,
-        module: pl.LightningModule,
-        epoch: int,
-        loss: float,
-        seconds: float,
-    ) -> None:
-        """Write the row of an epoch, with the columns of others."""
-        row = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 4)}
-        if self.throughput is not None:
-            name, per_step = self.throughput
-            row[name] = round(per_step * (self._steps - self._since[1]) / seconds, 1)
-        row |= getattr(getattr(module, "loss", None), "readings", dict)()
-        self.rows.append({**row, **(self.evaluate(trainer, self.rows) if self.evaluate else {})})
-        self.folder.write_metrics(self.rows)
-        figures = {name: value for name, value in self.rows[-1].items() if name != "epoch"}
-        for logger in trainer.loggers:
-            logger.log_metrics(figures, step=epoch)
-        if self.progress is not None:
-            self.progress(epoch, loss)
-
-    def seconds_per_epoch(self) -> float:
-        """The median time of an epoch, robust to warm-up and outliers."""
-        return self.medians("seconds")["seconds"]
-
-    def medians(self, *columns: str) -> dict[str, float]:
-        """The upper median of each column over the epochs that have it; empty if none has."""
-        medians = {}
-        for column in columns:
-            if values := sorted(row[column] for row in self.rows if column in row):
-                medians[column] = values[len(values) // 2]
-        return medians
 
 
 def _refuse_infinite(loss: float, epoch: int) -> None:
@@ -275,14 +229,8 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     system is a copy that can stop halfway.
     """
 
-    def save_checkpoint(
-        self,
-        checkpoint: dict[str, Any],
-        path: str | os.PathLike[str],
-        storage_options: Any | None = None,
-    ) -> None:
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, *_: Any, **__: Any) -> None:
         """Save a checkpoint completely or not at all, for example on a full disk."""
-        del storage_options  # of remote file systems
         target = Path(path)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -298,14 +246,8 @@ class AtomicCheckpointIO(TorchCheckpointIO):
                 "the previous one is kept, and --resume continues from there"
             ) from None
 
-    def load_checkpoint(
-        self,
-        path: str | os.PathLike[str],
-        map_location: Any | None = None,
-        weights_only: bool | None = None,
-    ) -> dict[str, Any]:
+    def load_checkpoint(self, path: Any, map_location: Any = None, *_: Any, **__: Any) -> Any:
         """Load tensors and plain values; see :func:`read_checkpoint`."""
-        del weights_only  # it is always so
         return read_checkpoint(Path(path), map_location or "cpu")
 
 
@@ -330,11 +272,7 @@ class _EndsAtOnce(pl.Callback):
 
 
 def made_loggers(names: Sequence[str], run: Path) -> list[Logger]:
-    """Lightning's loggers by name; those that write files write into the run's folder.
-
-    Raises:
-        ValueError: if a name is unknown, or a logger's package is not installed.
-    """
+    """Lightning's loggers by name; those that write files write into the run's folder."""
     makers: dict[str, Callable[[], Logger]] = {
         "csv": lambda: CSVLogger(run, name="", version="csv"),
         "tensorboard": lambda: TensorBoardLogger(run, name="", version="tensorboard"),
@@ -347,9 +285,8 @@ def made_loggers(names: Sequence[str], run: Path) -> list[Logger]:
         try:
             loggers.append(makers[name]())
         except ModuleNotFoundError:
-            raise ValueError(
-                f"the logger {name} needs a package that is not installed: pip install {name}"
-            ) from None
+            needed = f"the logger {name} needs a package that is not installed"
+            raise ValueError(f"{needed}: pip install {name}") from None
     return loggers
 
 

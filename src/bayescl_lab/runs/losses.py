@@ -10,12 +10,13 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, get_args
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
 
 from torch import nn
-from typing_extensions import Self, get_type_hints
+from typing_extensions import Self
 
-from bayescl.checks import check_choice
+from bayescl.checks import check_choice, check_count
 from bayescl.figures import NEUTRAL
 from bayescl.losses import (
     AttractingOracleContrastiveLoss,
@@ -52,34 +53,20 @@ class LossRow:
         """Whether the loss is an oracle: undefined without labels."""
         return self.images is not None and self.images.needs_groups
 
-    @property
+    @cached_property
     def hyperparameters(self) -> Mapping[str, type]:
         """Names and types (``float`` or ``int``) of hyper-parameters that runs may vary."""
-        return {name: kind for name, (_, kind) in self._parameters().items()}
-
-    def help(self, hyperparameter: str) -> str:
-        """The first clause of what the class's docstring says of a hyper-parameter."""
-        owner, _ = self._parameters()[hyperparameter]
-        said = descriptions(owner).get(hyperparameter, "")
-        return re.split(r";|\.(?:\s|$)", said, maxsplit=1)[0]
-
-    def _parameters(self) -> dict[str, tuple[type, type]]:
-        """By name, the class whose constructor takes a hyper-parameter, and its type."""
         made: Any = self.images or self.ranking
         names = ("temperature", *getattr(made, "hyperparameters", ()))
         # The smallest similarity is no choice: it follows from how embeddings are compared.
-        return {name: _owner(made, name) for name in names if name != "minimum_similarity"}
+        built = made()
+        return {name: type(getattr(built, name)) for name in names if name != "minimum_similarity"}
 
-
-def _owner(made: type, name: str) -> tuple[type, type]:
-    """The class in a loss's ancestry that takes a hyper-parameter, and the type that it wants."""
-    for owner in made.__mro__:
-        constructor = vars(owner).get("__init__")
-        if constructor is not None and name in inspect.signature(constructor).parameters:
-            hint = get_type_hints(constructor)[name]
-            wanted = get_args(hint) or (hint,)
-            return owner, float if float in wanted else int
-    raise TypeError(f"{made.__name__} has a hyper-parameter {name}, and no argument of that name")
+    def help(self, hyperparameter: str) -> str:
+        """The first clause of what the class's docstring says of a hyper-parameter."""
+        made: Any = self.images or self.ranking
+        said = next(filter(None, (descriptions(it).get(hyperparameter) for it in made.__mro__)))
+        return re.split(r";|\.(?:\s|$)", said, maxsplit=1)[0]
 
 
 LOSSES: dict[str, LossRow] = {
@@ -103,16 +90,13 @@ BASELINE, SUBJECT, ORACLE = "info_nce", "bayesian", "oracle"
 
 
 def image_losses() -> tuple[str, ...]:
-    """Names of the losses that runs on images have, in the order of tables."""
-    return tuple(name for name, row in LOSSES.items() if row.images is not None)
+    """Names of the losses of runs on images, in the order of tables."""
+    return LossSettings.available()
 
 
 def ranking_losses() -> tuple[str, ...]:
-    """Names of the losses that recommenders have.
-
-    There is no oracle among them, since nobody knows the true negatives.
-    """
-    return tuple(name for name, row in LOSSES.items() if row.ranking is not None)
+    """Names of recommenders' losses; no oracle, since nobody knows the true negatives."""
+    return RankingLoss.available()
 
 
 def takes(loss: str, hyperparameter: str) -> bool:
@@ -151,6 +135,7 @@ class LossSettings:
 
     loss: str
     hyperparameters: Mapping[str, float] = field(default_factory=dict)
+    room: ClassVar[str] = "images"
 
     def __post_init__(self) -> None:
         check_choice("loss", self.loss, self.available())
@@ -165,12 +150,12 @@ class LossSettings:
     @classmethod
     def available(cls) -> tuple[str, ...]:
         """Names of the losses that such runs have."""
-        return image_losses()
+        return tuple(name for name, row in LOSSES.items() if getattr(row, cls.room) is not None)
 
     @property
     def made(self) -> Any:
         """The class of the loss."""
-        return LOSSES[self.loss].images
+        return getattr(LOSSES[self.loss], self.room)
 
     def build(self, **options: Any) -> Any:
         """The loss itself, with further options that every loss takes."""
@@ -183,11 +168,7 @@ class LossSettings:
 
     def resolved(self) -> dict[str, Any]:
         """Every hyper-parameter of the loss, including defaults."""
-        return self._values(self.build())
-
-    def _values(self, built: nn.Module) -> dict[str, Any]:
-        """The hyper-parameters that a loss has been built with."""
-        kinds = LOSSES[self.loss].hyperparameters
+        kinds, built = LOSSES[self.loss].hyperparameters, self.build()
         return {name: kind(getattr(built, name)) for name, kind in kinds.items()}
 
     def as_config(self) -> dict[str, Any]:
@@ -203,12 +184,6 @@ class LossSettings:
         return cls(values.pop("loss"), own)
 
 
-_RANKING_DEFAULTS = {
-    "temperature": {"cosine": 0.2, "inner": 1.0},
-    "beta": {"cosine": 0.5, "inner": 0.5},
-    "concentration": {"cosine": 0.03, "inner": 0.03},
-}
-"""Defaults of recommenders' losses by score; others are those of the class."""
 _DENSITY_SHARES = {"debiased": 0.1, "hard": 0.1}
 """Defaults of ``tau_plus`` as shares of the density; 1 for other losses. The density counts the
 user's known items, which are no candidates; these two losses subtract the likeness of a known item
@@ -237,32 +212,22 @@ class RankingLoss(LossSettings):
     """
 
     loss: str = "bayesian"
-
-    @classmethod
-    def available(cls) -> tuple[str, ...]:
-        """Names of the losses that recommenders have."""
-        return ranking_losses()
-
-    @property
-    def made(self) -> Any:
-        """The class of the loss."""
-        return LOSSES[self.loss].ranking
+    room: ClassVar[str] = "ranking"
 
     def resolved(self, *, score: str = "cosine") -> dict[str, Any]:
         """Every hyper-parameter of the loss; a ``tau_plus`` of None follows from the density."""
-        values = self._values(self.made())
-        values |= {name: by[score] for name, by in _RANKING_DEFAULTS.items() if name in values}
-        if "tau_plus" in values:
-            values["tau_plus"] = None
-        return {**values, **{name: float(value) for name, value in self.hyperparameters.items()}}
+        temperature = 0.2 if score == "cosine" else 1.0
+        defaults = {"temperature": temperature, "concentration": 0.03, "tau_plus": None}
+        kinds, built = LOSSES[self.loss].hyperparameters, self.made()
+        given = {name: kinds[name](value) for name, value in self.hyperparameters.items()}
+        values = {**defaults, **given}
+        return {name: values.get(name, getattr(built, name)) for name in kinds}
 
     def build(self, *, score: str = "cosine", density: float = 0.01, **options: Any) -> Any:
         """The loss itself, for a score and for the density of the training interactions."""
-        prior = density * self.density_share
-        values = {
-            name: prior if value is None else value
-            for name, value in self.resolved(score=score).items()
-        }
+        values = self.resolved(score=score)
+        if values.get("tau_plus", 0) is None:
+            values["tau_plus"] = density * self.density_share
         return self.made(normalize=score == "cosine", **values, **options)
 
     @property
@@ -304,8 +269,6 @@ def choose_hyperparameters(
     if num_classes is not None:
         if not takes(loss, "tau_plus"):
             raise ValueError(f"the loss {loss} does not take num_classes")
-        if num_classes < 2:
-            raise ValueError(f"num_classes must be at least 2, got {num_classes}")
-        values["tau_plus"] = 1 / num_classes
+        values["tau_plus"] = 1 / check_count("num_classes", num_classes, 2)
     values |= {name: value for name, value in given.items() if value is not None}
     return kind(loss, {name: value for name, value in values.items() if value is not None})

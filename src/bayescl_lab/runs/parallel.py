@@ -12,9 +12,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ def train_runs(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Train runs, each in its own folder and with one thread.
+    """Train runs, each in its folder and with one thread, and return each ``result.json`` by name.
 
     Existing runs are resumed, or only read if they are finished.
 
@@ -51,26 +51,27 @@ def train_runs(
         train: trains one run; a top-level function, so that workers can import it.
         workers: number of parallel processes. It affects only the seconds.
         progress: called after every epoch.
-
-    Returns:
-        The ``result.json`` of every run, by name, in the order of ``runs``.
     """
     check_count("workers", workers, 1)
     epochs = dict.fromkeys(runs, 0)
     if progress is not None:
         progress("starting", 0, 0)  # workers take seconds to load what they need
 
-    def report(name: str, epoch: int) -> None:
+    def report(name: str, epoch: int, _loss: float = 0.0) -> None:
         epochs[name] = epoch
         if progress is not None:
             progress(name, epoch, sum(epochs.values()))
 
     results = {}
     if workers == 1:
-        with _one_thread():
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # as in workers, so that their number does not affect results
+        try:
             for name, settings in runs.items():
-                results[name] = _train_one(train, settings, parent, name, report)
+                results[name] = _train_one(train, settings, parent / name, partial(report, name))
                 report(name, settings.epochs)
+        finally:
+            torch.set_num_threads(threads)
         return results
 
     pool = ProcessPoolExecutor(
@@ -81,7 +82,7 @@ def train_runs(
     )
     try:
         pending = {
-            pool.submit(_train_one, train, settings, parent, name): name
+            pool.submit(_train_one, train, settings, parent / name): name
             for name, settings in runs.items()
         }
         while pending:
@@ -105,26 +106,13 @@ def train_runs(
 
 
 def _train_one(
-    train: Train,
-    settings: Any,
-    parent: Path,
-    name: str,
-    report: Callable[[str, int], None] | None = None,
+    train: Train, settings: Any, folder: Path, progress: Callable[[int, float], None] | None = None
 ) -> dict[str, Any]:
     """Start, resume or read one run, and free its memory."""
-
-    def tell(epoch: int, _: float) -> None:
-        if report is not None:
-            report(name, epoch)
-
+    checkpoint_every = max(1, min(settings.epochs // 3, AT_MOST_LOST))
+    saving: Any = {"checkpoint_every": checkpoint_every, "progress": progress}
     try:
-        return train(
-            settings,
-            parent / name,
-            resume=(parent / name).is_dir(),
-            checkpoint_every=max(1, min(settings.epochs // 3, AT_MOST_LOST)),
-            progress=tell,
-        )
+        return train(settings, folder, resume=folder.is_dir(), **saving)
     finally:
         gc.collect()  # a trainer and its model refer to each other; the next run needs the device
 
@@ -146,14 +134,3 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Train with one thread, as workers do, so that their number does not affect results."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import platform
+import re
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import datetime, timezone
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -15,16 +17,11 @@ import torch
 
 from bayescl_lab._cores import usable_cores
 
-_PACKAGES = ("torch", "lightning", "kornia", "numpy", "numba", "scikit-learn")
+_PACKAGES = ("bayescl", "torch", "lightning", "kornia", "numpy", "numba", "scikit-learn")
 
 
 def provenance() -> dict[str, object]:
-    """The provenance of a number, as plain values for a result file.
-
-    Returns:
-        ``versions`` of Python, bayescl and its dependencies, ``hardware``, the git ``commit`` of a
-        source checkout (else None), the ``command`` and the time ``started``.
-    """
+    """The provenance of a number, as plain values for a result file."""
     return {
         "command": command_line(),
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -48,12 +45,10 @@ def command_line() -> str:
 
 def versions() -> dict[str, str]:
     """Versions of Python, bayescl and the libraries that affect results."""
-    installed = {"python": platform.python_version(), "bayescl": version("bayescl")}
+    installed = {"python": platform.python_version()}
     for package in _PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             installed[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return installed
 
 
@@ -74,20 +69,15 @@ def git_commit() -> str | None:
 
     It is that of the first call, since the code of this process does not change either.
     """
-    folder = Path(__file__).parent
     try:
-        commit = _git(folder, "rev-parse", "HEAD")
-        tracked = _git(folder, "ls-files", Path(__file__).name)
-        changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
+        _git("ls-files", "--error-unmatch", Path(__file__).name)  # else it is somebody else's
+        return _git("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+")
     except (OSError, subprocess.SubprocessError):
         return None
-    if not tracked:  # installed into somebody else's checkout
-        return None
-    return commit + ("+" if changed else "")
 
 
-def _git(folder: Path, *arguments: str) -> str:
-    """The output of a git command."""
+def _git(*arguments: str) -> str:
+    folder = Path(__file__).parent
     result = subprocess.run(
         ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True, timeout=10
     )
@@ -96,10 +86,7 @@ def _git(folder: Path, *arguments: str) -> str:
 
 def _cpu_model() -> str:
     """The processor's name as the system gives it."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
+    with suppress(OSError):
+        if line := re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text()):
+            return line[1]
     return platform.processor() or platform.machine()

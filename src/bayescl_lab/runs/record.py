@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ def read_record(folder: RunFolder, archive: str) -> tuple[dict[str, Any], Arrays
 
 
 def write_arrays(path: Path, arrays: Arrays) -> None:
-    """Write named arrays to an ``.npz`` file, completely or not at all."""
+    """Write named arrays to an ``.npz`` file."""
     with open_atomically(path) as file:
         np.savez(file, allow_pickle=False, **arrays)  # not compressed, to be mapped
 
@@ -50,45 +50,36 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 def places(ids: Iterable[Any], known: NDArray[Any]) -> NDArray[np.int64]:
     """The position of each id among known ones, compared as text; -1 if it is unknown."""
-    wanted = [str(one) for one in ids]
-    place = {str(one): number for number, one in enumerate(known.tolist())} if wanted else {}
-    return np.array([place.get(one, -1) for one in wanted], dtype=np.int64)
+    wanted = list(map(str, ids))
+    place = {str(own): number for number, own in enumerate(known.tolist())} if wanted else {}
+    return np.array([place.get(name, -1) for name in wanted], dtype=np.int64)
 
-
-_AT_ONCE = 1 << 22
-"""Bytes read at a time."""
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
-_PARQUET = (".parquet", ".pq")
 
 FileRecord = Mapping[str, Any]
 """A file's absolute ``path``, size in ``bytes``, ``sha256``, and ``rows``: lines, or rows of a
 Parquet file; None for a compressed or damaged file."""
 
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
+_PARQUET = (".parquet", ".pq")
+
 
 def file_records(files: Iterable[Path]) -> list[FileRecord]:
-    """The records of some files.
-
-    Raises:
-        OSError: if one of them cannot be read.
-    """
+    """The records of some files."""
     return [_file_record(file) for file in files]
 
 
 def _file_record(file: Path) -> FileRecord:
-    digest, lines, chunk = hashlib.sha256(), 0, b"\n"
+    digest, rows, chunk = hashlib.sha256(), 0, b"\n"
     with file.open("rb") as opened:
-        while more := opened.read(_AT_ONCE):
+        while more := opened.read(1 << 22):
             chunk = more
             digest.update(chunk)
-            lines += chunk.count(b"\n")
-    rows: int | None = lines + (not chunk.endswith(b"\n"))
-    kind = file.suffix.lower()
-    if kind in _COMPRESSED:
-        rows = None
-    elif kind in _PARQUET:
-        rows = _parquet_rows(file)
+            rows += chunk.count(b"\n")
+    known: int | None = rows + (not chunk.endswith(b"\n"))
+    if file.suffix.lower() in (*_COMPRESSED, *_PARQUET):
+        known = _parquet_rows(file) if file.suffix.lower() in _PARQUET else None
     place = {"path": str(file.resolve()), "bytes": file.stat().st_size}
-    return {**place, "rows": rows, "sha256": digest.hexdigest()}
+    return {**place, "rows": known, "sha256": digest.hexdigest()}
 
 
 def _parquet_rows(file: Path) -> int | None:
@@ -100,7 +91,7 @@ def _parquet_rows(file: Path) -> int | None:
         return None
 
 
-def changes(before: Sequence[FileRecord], now: Sequence[FileRecord]) -> list[str]:
+def changes(before: Iterable[FileRecord], now: Iterable[FileRecord]) -> list[str]:
     """How files differ from those that a run was trained on, a phrase per file.
 
     Example:
@@ -108,36 +99,26 @@ def changes(before: Sequence[FileRecord], now: Sequence[FileRecord]) -> list[str
         >>> changes([before], [{**before, "rows": 13, "sha256": "1e"}])
         ['my.csv: 3 more rows than the run was trained on']
     """
-    shown = _short_names([record["path"] for record in (*before, *now)])
-    current = {shown[record["path"]]: record for record in now}
-    known = {shown[record["path"]]: record for record in before}
+    known, current = ({record["path"]: record for record in files} for files in (before, now))
+    folder = os.path.commonpath([Path(path).parent for path in {**known, **current}])
     phrases = []
-    for name, record in known.items():
-        other = current.get(name)
-        if other is None:
-            phrases.append(f"{name}: the file is missing")
-        elif other["sha256"] != record["sha256"]:
-            phrases.append(f"{name}: {_difference(record['rows'], other['rows'])}")
-    unknown = [name for name in current if name not in known]
-    return phrases + [f"{name}: the run was not trained on this file" for name in unknown]
-
-
-def _short_names(paths: Iterable[str]) -> dict[str, str]:
-    """Names of files, with their folders if two have the same name."""
-    distinct = sorted(set(paths))
-    names = {path: Path(path).name for path in distinct}
-    if len(set(names.values())) == len(distinct):
-        return names
-    shared = os.path.commonpath(distinct)
-    return {path: Path(path).relative_to(shared).as_posix() for path in distinct}
+    for path in {**known, **current}:
+        old, new = known.get(path), current.get(path)
+        if old is None:
+            phrase = "the run was not trained on this file"
+        elif new is None:
+            phrase = "the file is missing"
+        elif old["sha256"] == new["sha256"]:
+            continue
+        else:
+            phrase = f"{_difference(old['rows'], new['rows'])} than the run was trained on"
+        phrases.append(f"{Path(path).relative_to(folder).as_posix()}: {phrase}")
+    return phrases
 
 
 def _difference(before: int | None, now: int | None) -> str:
     """The number of rows added or removed, or that the content has changed."""
-    if before is None or now is None:
-        return "other content than the run was trained on"
-    if now == before:
-        return f"other content than the run was trained on, in the same number of rows ({now})"
-    rows = "row" if abs(now - before) == 1 else "rows"
-    word = "more" if now > before else "fewer"
-    return f"{abs(now - before)} {word} {rows} than the run was trained on"
+    if before is None or now is None or before == now:
+        return "other content"
+    count = abs(now - before)
+    return f"{count} {'more' if now > before else 'fewer'} row{'s' * (count > 1)}"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from statistics import median_high
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from typing_extensions import Self
@@ -34,18 +35,9 @@ AnySettings = TypeVar("AnySettings", bound=TrainedSettings)
 class RunStart:
     """The start of a run in its folder, from scratch or from where it stopped.
 
-    The folder appears only after all input was checked::
-
-        start = RunStart(out, kind, settings, resume=resume)
-        if start.result is not None:  # of a run that is finished already
-            return start.result
-        ...  # check the input
-        with start.work() as folder:
-            figures = ...  # the remaining work
-        return start.finish(figures)
-
-    A process that does not write does the work and returns nothing; ``what`` names the kind of run
-    in messages.
+    If there is a ``result``, the run is finished already. Else check the input, do what remains
+    within :meth:`work`, which makes the folder, and :meth:`finish`. A process that does not write
+    does the work and leaves :meth:`finish` out; ``what`` names the kind of run in messages.
 
     Raises:
         ValueError: if ``out`` holds no such run to resume, or one with other settings.
@@ -62,10 +54,9 @@ class RunStart:
         writes: bool = True,
     ) -> None:
         self._origin = provenance()  # of the code that runs, whatever the checkout holds at the end
-        self.folder = RunFolder(out, kind)
         self._config = settings.as_config()
-        self._resume, self._writes = resume, writes
-        self._changed = False
+        self._resume, self._writes, self._changed = resume, writes, False
+        self.folder = RunFolder(out, kind)
         self.result: Result | None = None
         if not resume:
             return
@@ -101,8 +92,6 @@ class RunStart:
 
     def finish(self, figures: Mapping[str, Any]) -> Result:
         """Write ``result.json``, the figures and their provenance, and return its content."""
-        if not self._writes:
-            return {}
         result = {**figures, **self._origin}
         self.folder.write_result(result)
         return result
@@ -121,8 +110,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
     model: pl.LightningModule
     batches: Any
 
-    def __init__(self, settings: AnySettings, **given: Any) -> None:
-        del given
+    def __init__(self, settings: AnySettings, **_: Any) -> None:
         self.settings = settings
         self.rank, local_rank = settings.this_process()
         self.device = settings.torch_device(local_rank)
@@ -130,10 +118,9 @@ class TrainedRun(ABC, Generic[AnySettings]):
     @classmethod
     @abstractmethod
     def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
-        """Arguments to recreate the run of a folder with its data, or other data to evaluate on.
+        """Arguments to recreate a folder's run with its data, or with other data to evaluate on.
 
-        They are empty if the folder has no record of its data yet; a ``ValueError`` says what
-        changed since.
+        They are empty if the folder has no record yet; a ``ValueError`` says what has changed.
         """
 
     @abstractmethod
@@ -150,10 +137,6 @@ class TrainedRun(ABC, Generic[AnySettings]):
         """Load weights of the run in another folder, as the setting ``init`` asks for."""
 
     @abstractmethod
-    def fit_options(self, folder: RunFolder) -> dict[str, Any]:
-        """Own arguments of :func:`~bayescl_lab.runs.loop.fit_in_folder`."""
-
-    @abstractmethod
     def columns(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
         """Further columns of the row of an epoch that has ended; may set ``should_stop``."""
 
@@ -161,8 +144,8 @@ class TrainedRun(ABC, Generic[AnySettings]):
     def figures(self, folder: RunFolder, rows: Rows) -> Result:
         """Evaluate the trained model: what ``result.json`` holds of this kind of run alone."""
 
-    def fit(self, folder: RunFolder, **watching: Any) -> Journal:
-        """Train in the run's folder, from its last checkpoint if there is one."""
+    def fit(self, folder: RunFolder, **options: Any) -> Journal:
+        """Train by :func:`~bayescl_lab.runs.loop.fit_in_folder`, with further options of it."""
         from bayescl_lab.runs.loop import fit_in_folder
 
         options = {
@@ -171,8 +154,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
             "devices": self.settings.devices,
             "num_nodes": self.settings.num_nodes,
             "evaluate": partial(self.columns, folder),
-            **self.fit_options(folder),
-            **watching,
+            **options,
         }
         return fit_in_folder(self.model, self.batches, folder, **options)
 
@@ -182,8 +164,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
     ) -> tuple[RunFolder, Self, int]:
         """Open a run, finished or not: its folder, itself, and how many whole epochs it saw.
 
-        It has the weights behind its figures, its own data or others to evaluate on, and what else
-        it was ``given`` besides its settings.
+        It has the weights behind its figures, and its own data or others to evaluate on.
         """
         folder = RunFolder.open(path, cls.kind)
         settings: Any = cls.settings_type.from_config(folder.config())
@@ -228,8 +209,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
                 "settings": settings.as_config(),
                 "seed": settings.seed,
                 "epochs": len(journal.rows),
-                "seconds_per_epoch": journal.seconds_per_epoch(),
-                **journal.medians("images_per_second"),
+                "seconds_per_epoch": median_high(row["seconds"] for row in journal.rows),
                 "loss": journal.rows[-1]["loss"],
                 **run.figures(folder, journal.rows),
             }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -28,11 +28,7 @@ class StoredSettings:
     """Types of the fields whose own settings stand among the others, as those of the loss do."""
 
     def continues(self, stored: Self) -> bool:
-        """Whether a run with other settings, ``stored``, can continue with these.
-
-        Raises:
-            ValueError: if it cannot, for a reason that needs an explanation.
-        """
+        """Whether a run with other settings can continue with these; an error may say why not."""
         del stored
         return False
 
@@ -46,11 +42,7 @@ class StoredSettings:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The settings that :meth:`as_config` stored; missing ones get defaults.
-
-        Raises:
-            ValueError: if a setting is missing, unknown or out of range.
-        """
+        """The settings that :meth:`as_config` stored; missing ones get defaults."""
         values = dict(config)
         try:
             parts = {name: part.taken_from(values) for name, part in cls.parts.items()}
@@ -105,13 +97,11 @@ class TrainedSettings(StoredSettings):
 
     def continues(self, stored: Self) -> bool:
         """Whether only what may change differs, and the epochs only grow."""
-        free = {name: getattr(stored, name) for name in self.may_change - {"epochs"}}
-        here: Any = replace(self, **free)  # type: ignore[type-var]
-        if here.as_config() == stored.as_config():
-            return True
-        if replace(here, epochs=stored.epochs).as_config() != stored.as_config():
+        before, now = stored.as_config(), self.as_config()
+        differing = {name for name in {**before, **now} if before.get(name) != now.get(name)}
+        if not differing <= self.may_change:
             return False
-        if self.decays:
+        if "epochs" in differing and self.decays:
             raise ValueError(
                 f"epochs must stay {stored.epochs}, since the run's learning rate falls to 0 at "
                 f"that epoch, got {self.epochs}: start a new run from its weights with --init"

@@ -21,9 +21,10 @@ from bayescl_lab._files import write_atomically
 from bayescl_lab.runs.folder import RunFolder
 
 _DAMAGED = (
-    *(RuntimeError, EOFError, OSError, pickle.UnpicklingError, zipfile.BadZipFile),
+    *(RuntimeError, EOFError, OSError, SafetensorError, pickle.UnpicklingError),
     # what torch's reader may also raise on bytes that were never a checkpoint
-    *(ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, struct.error),
+    *(ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError),
+    *(zipfile.BadZipFile, struct.error),
 )
 
 
@@ -50,8 +51,8 @@ def read_state(file: Path) -> dict[str, Tensor]:
         if file.suffix == ".safetensors":
             return dict(load_file(file))
         content = torch.load(file, map_location="cpu", weights_only=True)
-    except (SafetensorError, *_DAMAGED):
-        raise ValueError(f"cannot read the weights {file}") from None
+    except _DAMAGED:
+        raise ValueError(f"cannot read the weights: {file} is damaged") from None
     state = content.get("state_dict", content) if isinstance(content, dict) else None
     if not isinstance(state, dict) or not all(isinstance(it, Tensor) for it in state.values()):
         raise ValueError(f"{file} does not hold the state of a network")
@@ -75,13 +76,10 @@ def write_weights(folder: RunFolder, state: Mapping[str, Any]) -> None:
 
 def read_weights(folder: RunFolder) -> dict[str, Any]:
     """The weights of a run, from their own file if it is finished, else from the checkpoint."""
-    if not (folder.is_finished and folder.weights_file.is_file()):
-        state: dict[str, Any] = read_checkpoint(folder.kept_checkpoint())["state_dict"]
-        return state
-    try:
-        return dict(load_file(folder.weights_file))
-    except (SafetensorError, OSError):
-        raise ValueError(f"{folder.weights_file} is damaged") from None
+    if folder.is_finished and folder.weights_file.is_file():
+        return read_state(folder.weights_file)
+    state: dict[str, Any] = read_checkpoint(folder.kept_checkpoint())["state_dict"]
+    return state
 
 
 def part_of_state(state: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -149,14 +149,12 @@ def histogram_kernel(
     num_anchors, num_candidates, share,
     num_keys: tl.constexpr, dim: tl.constexpr, bins: tl.constexpr, block_rows: tl.constexpr,
     block_columns: tl.constexpr, block_dim: tl.constexpr, precision: tl.constexpr,
-    shared_counts: tl.constexpr,
 ):  # fmt: skip
-    """Add each row's number of similarities in each bin; counted in shared memory if asked."""
+    """Add each row's number of similarities in each bin, counted in shared memory."""
     local_rows = tl.arange(0, block_rows)
     rows = tl.program_id(0) * block_rows + local_rows
     held = load_block(anchors, rows, num_anchors, 0, dim, block_dim)
-    if shared_counts:
-        total = tl.zeros([block_rows * bins], tl.int32)
+    total = tl.zeros([block_rows * bins], tl.int32)
     begin = tl.program_id(1) * share
     for start in range(begin, tl.minimum(begin + share, num_candidates), block_columns):
         columns = start + tl.arange(0, block_columns)
@@ -167,20 +165,15 @@ def histogram_kernel(
             num_keys, dim, block_dim, precision,
         )  # fmt: skip
         index = bin_tile(similarity, rows, tops, inverse_widths, num_anchors, bins)
-        if shared_counts:
-            # One histogram of block_rows * bins cells serves all rows of the tile.
-            flat = tl.reshape(local_rows[:, None] * bins + index, [block_rows * block_columns])
-            mask = tl.reshape(counted, [block_rows * block_columns])
-            total += tl.histogram(flat, block_rows * bins, mask=mask)
-        else:
-            pointers = counts + rows[:, None].to(tl.int64) * bins + index
-            tl.atomic_add(pointers, 1, mask=counted, sem="relaxed")
-    if shared_counts:
-        cell = tl.arange(0, block_rows * bins)
-        first = tl.program_id(0).to(tl.int64) * (block_rows * bins)
-        inside = tl.program_id(0) * block_rows + cell // bins < num_anchors
-        # Sums of integers: the order in which programs add them does not matter.
-        tl.atomic_add(counts + first + cell, total, mask=inside & (total > 0), sem="relaxed")
+        # One histogram of block_rows * bins cells serves all rows of the tile.
+        flat = tl.reshape(local_rows[:, None] * bins + index, [block_rows * block_columns])
+        mask = tl.reshape(counted, [block_rows * block_columns])
+        total += tl.histogram(flat, block_rows * bins, mask=mask)
+    cell = tl.arange(0, block_rows * bins)
+    first = tl.program_id(0).to(tl.int64) * (block_rows * bins)
+    inside = tl.program_id(0) * block_rows + cell // bins < num_anchors
+    # Sums of integers: the order in which programs add them does not matter.
+    tl.atomic_add(counts + first + cell, total, mask=inside & (total > 0), sem="relaxed")
 
 
 @triton.jit
@@ -188,18 +181,17 @@ def log_sum_kernel(
     anchors, candidates, own, positive, anchor_groups, candidate_groups, valid,
     scale_pointer,  # one number
     tops, inverse_widths, log_weights,  # [A], [A], [A, bins]; None without weights
-    log_sums, counts,  # out: [shares, A] each; counts may be None
+    log_sums,  # out: [shares, A]
     num_anchors, num_candidates, share,
     num_keys: tl.constexpr, dim: tl.constexpr, bins: tl.constexpr, block_rows: tl.constexpr,
     block_columns: tl.constexpr, block_dim: tl.constexpr, precision: tl.constexpr,
 ):  # fmt: skip
-    """Base-2 log of each row's (weighted) sum over a share of the columns, and its count."""
+    """Base-2 log of each row's (weighted) sum over a share of the columns."""
     rows = tl.program_id(0) * block_rows + tl.arange(0, block_rows)
     held = load_block(anchors, rows, num_anchors, 0, dim, block_dim)
     scale = tl.load(scale_pointer)
     largest = tl.full([block_rows], float("-inf"), tl.float32)
     total = tl.zeros([block_rows], tl.float32)
-    count = tl.zeros([block_rows], tl.int32)
     begin = tl.program_id(1) * share
     for start in range(begin, tl.minimum(begin + share, num_candidates), block_columns):
         columns = start + tl.arange(0, block_columns)
@@ -218,13 +210,9 @@ def log_sum_kernel(
         base = tl.where(higher == float("-inf"), 0.0, higher)
         total = total * tl.exp2(largest - base) + tl.sum(tl.exp2(logits - base[:, None]), axis=1)
         largest = higher
-        if counts is not None:
-            count += tl.sum(counted.to(tl.int32), axis=1)
     place = tl.program_id(1).to(tl.int64) * num_anchors + rows
     log_total = tl.log2(tl.where(total == 0.0, 1.0, total))  # largest is -inf where total is 0
     tl.store(log_sums + place, largest + log_total, mask=rows < num_anchors)
-    if counts is not None:
-        tl.store(counts + place, count, mask=rows < num_anchors)
 
 
 @triton.jit

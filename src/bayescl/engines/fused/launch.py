@@ -6,30 +6,24 @@ Imports Triton; imported when the fused engine first runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import torch
 import triton  # type: ignore[import-untyped]
 from torch.autograd.function import once_differentiable
 
-from bayescl.axes import Float, Int, Tensor
+from bayescl.axes import Float, Tensor
 from bayescl.engines.batch import CandidateRule
 from bayescl.engines.fused import kernels
-from bayescl.engines.fused.tiles import Kernel, Precision, Tile, tiles_for
+from bayescl.engines.fused.tiles import WARPS, Kernel, Precision, Tile, tile_for
 from bayescl.functional.histogram import bin_means, inverse_widths
 from bayescl.functional.objective import LogSumObjective
 
-Result = TypeVar("Result")
-
-_TUNED_FROM = 2**24  # fewer logits are computed with the default tile: measuring would not pay
-_MARGIN = 0.98  # another tile must take less than this part of the default's time
-
 
 class FusedLogSumExp(torch.autograd.Function):
-    """Log of each anchor's sum of (weighted) exponentials, and the number of its terms.
+    """Log of each anchor's sum of (weighted) exponentials.
 
     Keeps the embeddings, two numbers and one histogram per row for the backward pass, which
     recomputes the logits.
@@ -45,26 +39,21 @@ class FusedLogSumExp(torch.autograd.Function):
         precision: Precision,
         weighting: LogSumObjective,
         bins: int,
-        count: bool,
-    ) -> tuple[Float[Tensor, " anchors"], Int[Tensor, " anchors"] | None]:
+    ) -> Float[Tensor, " anchors"]:
         """Sum over all columns; ``weighting`` weighs them by their ranks, in ``bins`` bins."""
         anchors, candidates = anchors.contiguous(), candidates.contiguous()
         problem = Problem(anchors, candidates, rule, precision)
         with torch.cuda.device_of(anchors):  # where Triton launches
             binned = weights_in_bins(problem, weighting, bins)
             scale = _scale(temperature, anchors.device)
-            base_2, counts = log_sums(problem, scale, binned, count=count)
+            base_2 = log_sums(problem, scale, binned)
         ctx.rule, ctx.precision, ctx.bins = rule, precision, binned.bins
         ctx.save_for_backward(anchors, candidates, temperature, base_2, *binned[1:])
-        if counts is not None:
-            ctx.mark_non_differentiable(counts)
-        return base_2 * math.log(2), counts
+        return base_2 * math.log(2)
 
     @staticmethod
     @once_differentiable
-    def backward(
-        ctx: Any, upstream: Float[Tensor, " anchors"], _of_counts: Tensor | None
-    ) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, upstream: Float[Tensor, " anchors"]) -> tuple[Tensor | None, ...]:
         """Compute the logits again, tile by tile, and what each side receives."""
         anchors, candidates, temperature, base_2, *table = ctx.saved_tensors
         problem = Problem(anchors, candidates, ctx.rule, ctx.precision)
@@ -88,7 +77,7 @@ class FusedLogSumExp(torch.autograd.Function):
                 unit = torch.where(largest > 0, upstream / largest, 0.0)
                 gradient = slopes("candidate_gradient", upstream=unit) * (largest * per_unit)
                 to_candidates = gradient.to(candidates.dtype)
-        return to_anchors, to_candidates, to_temperature, *(None,) * 5
+        return to_anchors, to_candidates, to_temperature, *(None,) * 4
 
 
 def _scale(temperature: Float[Tensor, ""], device: torch.device) -> Float[Tensor, ""]:
@@ -107,16 +96,12 @@ class Binned(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """What every kernel reads; embeddings are contiguous, and all tensors on one device.
-
-    ``tile`` is used by every kernel; default: the fastest on this device, or each kernel's own.
-    """
+    """What every kernel reads; embeddings are contiguous, and all tensors on one device."""
 
     anchors: Float[Tensor, "anchors dim"]
     candidates: Float[Tensor, "candidates dim"]
     rule: CandidateRule
     precision: Precision
-    tile: Tile | None = None
 
     @cached_property
     def inputs(self) -> tuple[Tensor | None, ...]:
@@ -132,18 +117,15 @@ class Problem:
         """A buffer on the same device."""
         return torch.empty(shape, dtype=dtype, device=self.anchors.device)
 
-    def tiles(self, kernel: Kernel, bins: int) -> tuple[Tile, ...]:
-        """The tiles that a kernel may use for these embeddings, the default first."""
-        masked = self.rule.num_keys > 0 or self.rule.valid is not None
-        dtype, dim = self.anchors.dtype, self.anchors.shape[1]
-        return tiles_for(kernel, dtype, dim, bins, self.precision, masked=masked)
-
-    def grid(self, tile: Tile, *, by_columns: bool = False) -> tuple[int, int, dict[str, Any]]:
-        """Blocks that programs own, shares that they walk over, and arguments by name."""
+    def grid(self, kernel: Kernel, bins: int) -> tuple[int, int, Tile, dict[str, Any]]:
+        """Blocks that programs own, shares that they walk over, the tile, arguments by name."""
         (rows, dim), columns = self.anchors.shape, len(self.candidates)
+        masked = self.rule.num_keys > 0 or self.rule.valid is not None
+        tile = tile_for(kernel, self.anchors.dtype, dim, bins, self.precision, masked=masked)
         owned, visited = triton.cdiv(rows, tile.rows), triton.cdiv(columns, tile.columns)
-        if by_columns:
-            owned, visited = visited, owned
+        step = tile.columns
+        if kernel == "candidate_gradient":  # programs own columns and walk over rows
+            owned, visited, step = visited, owned, tile.rows
         # With few blocks, most of the device would idle; more shares than it can run at a time
         # would only cost memory for partial results.
         shares = min(visited, triton.cdiv(_programs(self.anchors.device), owned))
@@ -151,18 +133,18 @@ class Problem:
         arguments = {
             "num_anchors": rows,
             "num_candidates": columns,
-            "share": blocks_each * (tile.rows if by_columns else tile.columns),
+            "share": blocks_each * step,
             "num_keys": self.rule.num_keys,
             "dim": dim,
             "block_rows": tile.rows,
             "block_columns": tile.columns,
             "block_dim": tile.dim,
             "precision": self.precision,
-            "num_warps": tile.warps,
+            "num_warps": WARPS,
             "num_stages": tile.stages,
             "enable_fp_fusion": True,  # Triton 3.9 warns where it is left open
         }
-        return owned, triton.cdiv(visited, blocks_each), arguments
+        return owned, triton.cdiv(visited, blocks_each), tile, arguments
 
 
 def weights_in_bins(problem: Problem, weighting: LogSumObjective, bins: int) -> Binned:
@@ -172,58 +154,36 @@ def weights_in_bins(problem: Problem, weighting: LogSumObjective, bins: int) -> 
     low, top = similarity_ranges(problem)
     inverse = inverse_widths(low, top)
     top = torch.where(top == -torch.inf, 0.0, top)  # rows without candidates: nothing to place
-    counts = histograms(problem, binned := Binned(bins, top, inverse))
+    blocks, shares, _, arguments = problem.grid("histogram", bins)
+    counts = problem.empty(len(top), bins, dtype=torch.int32).zero_()
+    kernels.histogram_kernel[blocks, shares](
+        *problem.inputs, top, inverse, counts, bins=bins, **arguments
+    )
     upper = weighting.ranks == "upper"
     weights = bin_means(counts, inverse, weighting.weights_of_cdf, upper=upper)
-    return binned._replace(log_weights=weights.log2_())
+    return Binned(bins, top, inverse, weights.log2_())
 
 
 def similarity_ranges(problem: Problem) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"]]:
     """Smallest and largest similarity of each row; inf and -inf where it has no candidate."""
+    blocks, shares, _, arguments = problem.grid("range", 0)
     rows = len(problem.anchors)
-
-    def launch(tile: Tile) -> tuple[Tensor, Tensor]:
-        blocks, shares, arguments = problem.grid(tile)
-        lows, tops = problem.empty(shares, rows), problem.empty(shares, rows)
-        kernels.range_kernel[blocks, shares](*problem.inputs, lows, tops, **arguments)
-        return lows.amin(0), tops.amax(0)
-
-    return _with_best_tile(problem, "range", 0, launch)
+    lows, tops = problem.empty(shares, rows), problem.empty(shares, rows)
+    kernels.range_kernel[blocks, shares](*problem.inputs, lows, tops, **arguments)
+    return lows.amin(0), tops.amax(0)
 
 
-def histograms(problem: Problem, binned: Binned) -> Int[Tensor, "rows bins"]:
-    """How many candidates of each row fall into each of its bins."""
-    bins, tops, inverse_widths, _ = binned
-
-    def launch(tile: Tile) -> Tensor:
-        blocks, shares, arguments = problem.grid(tile)
-        counts = problem.empty(len(problem.anchors), bins, dtype=torch.int32).zero_()
-        arguments |= {"bins": bins, "shared_counts": counts_in_shared_memory()}
-        kernels.histogram_kernel[blocks, shares](
-            *problem.inputs, tops, inverse_widths, counts, **arguments
-        )
-        return counts
-
-    return _with_best_tile(problem, "histogram", bins, launch)
-
-
-def log_sums(
-    problem: Problem, scale: Float[Tensor, ""], binned: Binned, *, count: bool
-) -> tuple[Float[Tensor, " rows"], Int[Tensor, " rows"] | None]:
-    """Base-2 log of each row's sum of weighted exponentials, and how many it sums."""
-    rows, (bins, *table) = len(problem.anchors), binned
-
-    def launch(tile: Tile) -> tuple[Tensor, Tensor | None]:
-        blocks, shares, arguments = problem.grid(tile)
-        partial = problem.empty(shares, rows)
-        counts = problem.empty(shares, rows, dtype=torch.int32) if count else None
-        kernels.log_sum_kernel[blocks, shares](
-            *problem.inputs, scale, *table, partial, counts, bins=bins, **arguments
-        )
-        total = torch.logsumexp(partial * math.log(2), dim=0) / math.log(2)
-        return total if shares > 1 else partial[0], None if counts is None else counts.sum(0)
-
-    return _with_best_tile(problem, "log_sum", bins, launch)
+def log_sums(problem: Problem, scale: Float[Tensor, ""], binned: Binned) -> Float[Tensor, " rows"]:
+    """Base-2 log of each row's sum of weighted exponentials."""
+    bins, *table = binned
+    blocks, shares, _, arguments = problem.grid("log_sum", bins)
+    partial = problem.empty(shares, len(problem.anchors))
+    kernels.log_sum_kernel[blocks, shares](
+        *problem.inputs, scale, *table, partial, bins=bins, **arguments
+    )
+    if shares == 1:
+        return partial[0]
+    return torch.logsumexp(partial * math.log(2), dim=0) / math.log(2)
 
 
 def gradients(
@@ -240,28 +200,14 @@ def gradients(
     """
     of_candidates, (bins, *table) = kernel == "candidate_gradient", binned
     owners, dim = (problem.candidates if of_candidates else problem.anchors).shape
-
-    def launch(tile: Tile) -> Tensor:
-        blocks, shares, arguments = problem.grid(tile, by_columns=of_candidates)
-        partial = problem.empty(shares, owners, dim)
-        arguments |= {"bins": bins, "block_out": tile.out, "of_candidates": of_candidates}
-        kernels.gradient_kernel[blocks, shares, triton.cdiv(dim, tile.out)](
-            *problem.inputs, scale, *table, log_sum, upstream, partial, **arguments
-        )
-        total = partial[0] if shares == 1 else partial.sum(0)
-        return total.mul_(2.0 ** -float(kernels.SHIFT.value))
-
-    return _with_best_tile(problem, kernel, bins, launch)
-
-
-def counts_in_shared_memory() -> bool:
-    """Whether a tile's histogram is counted in shared memory before it is added to memory.
-
-    Before 3.8, Triton's histogram compares every element with every bin, which for 16,384 of them
-    is slower than atomics on memory.
-    """
-    major, minor = triton.__version__.split(".")[:2]
-    return (int(major), int(minor)) >= (3, 8)
+    blocks, shares, tile, arguments = problem.grid(kernel, bins)
+    partial = problem.empty(shares, owners, dim)
+    arguments |= {"bins": bins, "block_out": tile.out, "of_candidates": of_candidates}
+    kernels.gradient_kernel[blocks, shares, triton.cdiv(dim, tile.out)](
+        *problem.inputs, scale, *table, log_sum, upstream, partial, **arguments
+    )
+    total = partial[0] if shares == 1 else partial.sum(0)
+    return total.mul_(2.0 ** -float(kernels.SHIFT.value))
 
 
 def _by_key(rule: CandidateRule) -> tuple[Tensor | None, Tensor | None]:
@@ -286,42 +232,3 @@ def _programs(device: torch.device) -> int:
     if device.type != "cuda":
         return 4
     return 2 * torch.cuda.get_device_properties(device).multi_processor_count
-
-
-measured_tiles: dict[tuple[object, ...], Tile] = {}  # by kernel and what it computes
-
-
-def _with_best_tile(
-    problem: Problem, kernel: Kernel, bins: int, launch: Callable[[Tile], Result]
-) -> Result:
-    """The result of a launch with the fastest tile, which the first launch of its kind measures.
-
-    Triton's own ``autotune`` does not fit: the tile decides into how many shares a loop is cut, and
-    so the size of the buffers and the sums that follow the kernel.
-    """
-    if problem.tile is not None:
-        return launch(problem.tile)
-    (rows, dim), columns = problem.anchors.shape, len(problem.candidates)
-    size = ((rows * columns // _TUNED_FROM).bit_length() + 3) // 4  # by factors of 16
-    tiles, device = problem.tiles(kernel, bins), problem.anchors.device
-    if size == 0 or len(tiles) == 1 or not _may_measure(device):
-        return launch(tiles[0])
-    key = (kernel, device, problem.anchors.dtype, problem.precision, dim, bins, size)
-    if key not in measured_tiles:
-        times = {}
-        for tile in tiles:
-            try:
-                times[tile] = triton.testing.do_bench(
-                    partial(launch, tile), warmup=5, rep=50, return_mode="median"
-                )
-            except Exception:  # Triton has no common class for what a device refuses
-                times[tile] = math.inf
-        times[tiles[0]] *= _MARGIN
-        measured_tiles[key] = min(tiles, key=times.__getitem__)
-    return launch(measured_tiles[key])
-
-
-def _may_measure(device: torch.device) -> bool:
-    """Not without a GPU, while a CUDA graph is captured, or if results must repeat bit for bit."""
-    fixed = torch.are_deterministic_algorithms_enabled()
-    return device.type == "cuda" and not (fixed or torch.cuda.is_current_stream_capturing())

@@ -9,6 +9,7 @@ import torch
 Precision = Literal["ieee", "tf32x3", "tf32"]
 PRECISIONS: tuple[Precision, ...] = ("ieee", "tf32x3", "tf32")
 Kernel = Literal["range", "histogram", "log_sum", "anchor_gradient", "candidate_gradient"]
+WARPS = 8  # of every program
 MAXIMUM_DIM = 1024  # coordinates of the widest embeddings that the kernels take
 MAXIMUM_KEYS = 8  # groups per row; the kernels compare one after the other, without a loop
 
@@ -20,54 +21,49 @@ class Tile(NamedTuple):
     columns: int  # candidates per tile
     dim: int  # coordinates read at a time
     out: int = 0  # coordinates of a gradient that one program computes
-    warps: int = 8
     stages: int = 2  # depth of the software pipeline
 
 
-# By kernel, the default first; "weighted" where weights are looked up and "masked" where groups or
-# pairs are left out, which takes registers; "narrow" for embeddings that a tile can hold whole.
-# Any tile compiles for embeddings of any length without register spills for compute capability 8.0
-# and 9.0, under Triton 3.9, and fits into 99 KiB of shared memory (227 KiB when compiled for 9.0).
+# By kernel; "masked" where groups or pairs are left out, which takes registers, and "narrow" for
+# embeddings that a tile can hold whole, without weights. Every tile compiles for embeddings of any
+# length without register spills for compute capability 8.0 and 9.0, under Triton 3.9, and fits into
+# 99 KiB of shared memory (227 KiB when compiled for 9.0).
 _HALF = {
-    "range": (Tile(64, 128, 128), Tile(128, 128, 64), Tile(128, 64, 64, warps=4, stages=3)),
-    "range masked": (Tile(64, 64, 64),),
-    "histogram": (Tile(64, 64, 64), Tile(32, 128, 128), Tile(32, 64, 64)),
-    "histogram masked": (Tile(64, 32, 64),),
-    "log_sum": (Tile(64, 64, 64), Tile(128, 128, 64, stages=3), Tile(128, 64, 64, 0, 4, 3)),
-    "log_sum weighted": (Tile(64, 64, 64), Tile(64, 32, 128), Tile(32, 64, 64)),
-    "log_sum narrow": (Tile(64, 64, 128), Tile(128, 128, 128), Tile(64, 128, 128, 0, 4, 3)),
-    "log_sum masked": (Tile(64, 32, 64),),
-    "gradient": (Tile(64, 64, 64, 256), Tile(64, 64, 64, 256, stages=3), Tile(128, 64, 64, 128)),
-    "gradient weighted": (Tile(64, 64, 64, 256), Tile(64, 32, 128, 256), Tile(32, 64, 64, 256)),
-    "gradient narrow": (Tile(64, 64, 64, 128), Tile(128, 64, 128, 128)),
-    "gradient masked": (Tile(64, 32, 32, 256),),
+    "range": Tile(64, 128, 128),
+    "range masked": Tile(64, 64, 64),
+    "histogram": Tile(64, 64, 64),
+    "histogram masked": Tile(64, 32, 64),
+    "log_sum": Tile(64, 64, 64),
+    "log_sum narrow": Tile(64, 64, 128),
+    "log_sum masked": Tile(64, 32, 64),
+    "gradient": Tile(64, 64, 64, 256),
+    "gradient narrow": Tile(64, 64, 64, 128),
+    "gradient masked": Tile(64, 32, 32, 256),
 }
 _PARTS = {  # float32 in three parts on the matrix units
-    "range": (Tile(64, 64, 32), Tile(128, 64, 16), Tile(64, 64, 16, warps=4)),
-    "range masked": (Tile(32, 64, 32),),
-    "histogram": (Tile(32, 32, 32), Tile(64, 32, 16), Tile(32, 32, 16, warps=4)),
-    "histogram masked": (Tile(16, 32, 32),),
-    "log_sum": (Tile(64, 32, 32), Tile(64, 64, 32), Tile(128, 64, 16)),
-    "log_sum weighted": (Tile(64, 32, 32), Tile(64, 32, 16), Tile(32, 32, 32)),
-    "log_sum masked": (Tile(32, 32, 32),),
-    "gradient": (Tile(64, 32, 16, 128), Tile(32, 32, 32, 128)),
-    "gradient masked": (Tile(32, 32, 16, 128),),
+    "range": Tile(64, 64, 32),
+    "range masked": Tile(32, 64, 32),
+    "histogram": Tile(32, 32, 32),
+    "histogram masked": Tile(16, 32, 32),
+    "log_sum": Tile(64, 32, 32),
+    "log_sum masked": Tile(32, 32, 32),
+    "gradient": Tile(64, 32, 16, 128),
+    "gradient masked": Tile(32, 32, 16, 128),
 }
 # Exact products run on the scalar units, which hold whole operands in registers: few coordinates
 # at a time, and few rows to sum over where a gradient is accumulated.
 _IEEE = {
-    "range": (Tile(64, 64, 16), Tile(128, 64, 16), Tile(64, 32, 32, warps=4)),
-    "range masked": (Tile(32, 64, 16),),
-    "histogram": (Tile(32, 64, 16), Tile(64, 32, 16), Tile(32, 32, 16, warps=4)),
-    "log_sum": (Tile(32, 64, 16), Tile(128, 64, 16), Tile(64, 32, 32, warps=4)),
-    "log_sum weighted": (Tile(32, 64, 16), Tile(64, 64, 16), Tile(64, 32, 16)),
-    "gradient": (Tile(32, 32, 16, 128), Tile(32, 32, 32, 128)),
+    "range": Tile(64, 64, 16),
+    "range masked": Tile(32, 64, 16),
+    "histogram": Tile(32, 64, 16),
+    "log_sum": Tile(32, 64, 16),
+    "gradient": Tile(32, 32, 16, 128),
 }
 _NARROW = 128  # coordinates of embeddings that a tile can hold whole
 _COUNTERS = 16384  # that one histogram program may keep: 64 KiB of shared memory
 
 
-def tiles_for(
+def tile_for(
     kernel: Kernel,
     dtype: torch.dtype,
     dim: int,
@@ -75,29 +71,19 @@ def tiles_for(
     precision: Precision,
     *,
     masked: bool = False,
-) -> tuple[Tile, ...]:
-    """The tiles that a kernel may be launched with, the default first.
+) -> Tile:
+    """The tile that a kernel is launched with.
 
     ``bins`` is 0 where there are no weights; ``masked`` says whether groups or single pairs are
     left out.
     """
     table = _HALF if dtype != torch.float32 else _IEEE if precision == "ieee" else _PARTS
     name = "gradient" if kernel.endswith("gradient") else kernel
-    kind = "weighted" if bins > 0 else "narrow" if dim <= _NARROW else ""
-    if masked:
-        tiles = table.get(f"{name} masked", table[name][:1])
-    else:
-        tiles = table.get(f"{name} {kind}", table[name])
-    if kernel == "histogram":
-        first = tiles[0]._replace(rows=min(tiles[0].rows, _COUNTERS // bins))
-        # Further tiles have more columns, so that there is room for half as many counters.
-        tiles = (first, *(tile for tile in tiles[1:] if tile.rows * bins <= _COUNTERS // 2))
-    elif bins > 0:
-        # The look-up of weights depends on the tile's own products: it cannot be fetched ahead,
-        # and Triton 3.6 fails when asked to.
-        tiles = tuple(tile._replace(stages=1) for tile in tiles)
+    kind = "masked" if masked else "narrow" if bins == 0 and dim <= _NARROW else ""
+    tile = table.get(f"{name} {kind}", table[name])
     padded = max(16, 1 << (dim - 1).bit_length())
-    clipped = (
-        tile._replace(dim=min(tile.dim, padded), out=min(tile.out, padded)) for tile in tiles
-    )
-    return tuple(dict.fromkeys(clipped))
+    tile = tile._replace(dim=min(tile.dim, padded), out=min(tile.out, padded))
+    if kernel == "histogram":
+        return tile._replace(rows=min(tile.rows, _COUNTERS // bins))
+    # The look-up of weights depends on the tile's own products: it cannot be fetched ahead.
+    return tile._replace(stages=1) if bins > 0 else tile

@@ -1,9 +1,10 @@
 """Latent classes of items with two views each, and the posterior that two items share a class.
 
 :func:`fit_latent_classes` fits mixtures in a metric that plays down what views change, and notes
-between which components views of one item move. :func:`signatures` follows these moves, and
-:func:`same_class` compares signatures: two rows that share a component in coarse and fine mixtures
-are more surely of one class than two that share only a coarse one.
+between which components views of one item move. A row's signature is where further views of it
+would lie after a few moves, as a direction for each mixture, and :func:`same_class` compares
+signatures: two rows that share a component in coarse and fine mixtures are more surely of one class
+than two that share only a coarse one.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from bayescl.functional.latent_classes.trust import (
     view_agreement,
 )
 
-HOPS = 2
-"""How many moves between components a signature looks ahead."""
+_HOPS = 2
+"""How many moves between components a signature looks ahead; more merge more components."""
 
 _DOUBT = 0.25
 """How many labelled items, of those in a component on average, outweigh what views say of it."""
@@ -191,7 +192,7 @@ def fit_latent_classes(
         seen = [_shares(unit_rows(view)[0], *metric) for view in views]
         known = known_classes(seen[0] + seen[1], labels, sizes)
     ahead = further_views(((shares_1 + shares_2) / 2)[-_ALIGNED_ROWS:], _moves(transitions))
-    ahead = _unit_by_mixture(ahead, sizes)
+    ahead = unit_by_mixture(ahead, sizes)
     # The mean inner product of two different rows, without the matrix of products.
     pairs = ahead.sum(dim=0).square().sum() - ahead.square().sum()
     share = pairs / max(1, len(ahead) * (len(ahead) - 1)) / len(sizes)
@@ -266,7 +267,7 @@ def outlook_factors(
     Their lengths are at most 1; without labels they are those of :func:`same_class_factors`.
     """
     sizes = classes.sizes
-    factors = same_class_factors(outlook[:, : sum(sizes)], trust, classes.moves, hops=0)
+    factors = _factors(outlook[:, : sum(sizes)], trust, sizes)
     if classes.known is None:
         return factors
     known = outlook[:, sum(sizes) :].unflatten(1, (len(sizes), -1))
@@ -392,28 +393,9 @@ def class_agreement(
     at random, and mixtures find the same styles if views differ by style.
     """
     check_shares(first, second, classes.sizes)
-    first, second = (signatures(shares, classes.transitions) for shares in (first, second))
+    ahead = further_views(torch.cat([first, second]), classes.moves)
+    first, second = unit_by_mixture(ahead, classes.sizes).chunk(2)
     return view_agreement(first, second, classes.sizes) * classes.alignment
-
-
-def signatures(
-    responsibility: Float[Tensor, "rows components"],
-    transitions: Sequence[Float[Tensor, "size size"]],
-    *,
-    hops: int = HOPS,
-    lengths: Float[Tensor, " mixtures"] | None = None,
-) -> Float[Tensor, "rows components"]:
-    r"""Where further views of a row would lie, as a direction for each mixture.
-
-    .. math:: \frac{r_m M_m^{\,hops}}{\lVert r_m M_m^{\,hops} \rVert}
-
-    times the given length, if any.
-    """
-    check_count("hops", hops, 0)
-    ahead = responsibility.detach()
-    for _ in range(hops):
-        ahead = further_views(ahead, transitions)
-    return _unit_by_mixture(ahead, [len(matrix) for matrix in transitions], lengths)
 
 
 def unit_outlook(
@@ -446,8 +428,6 @@ def same_class_factors(
     responsibility: Float[Tensor, "rows components"],
     trust: Float[Tensor, " mixtures"],
     transitions: Sequence[Float[Tensor, "size size"]],
-    *,
-    hops: int = HOPS,
 ) -> Float[Tensor, "rows components"]:
     r"""Factors of the same-class posterior: for two rows it is the product of their factors.
 
@@ -455,7 +435,7 @@ def same_class_factors(
 
     .. math::
         \sqrt{\frac{t_m}{F}}\; \frac{q_{im}}{\lVert q_{im} \rVert}, \qquad
-        q_{im} = r_{im}\, M_m^{\,hops},
+        q_{im} = r_{im}\, M_m^2,
 
     so that ``first @ second.T`` is :func:`same_class`, and its row sums are
     ``first @ second.sum(dim=0)``.
@@ -464,7 +444,6 @@ def same_class_factors(
         responsibility: of rows or items. Not differentiated.
         trust: of each mixture, in [0, 1], as :func:`trust_of_agreement`.
         transitions: of each mixture, as :attr:`LatentClasses.transitions`.
-        hops: number of moves to follow, at least 0; more moves merge more components.
 
     Returns:
         Factors of length at most 1.
@@ -478,9 +457,16 @@ def same_class_factors(
         tensor([[0.2500, 0.0000],
                 [0.0000, 0.2500]])
     """
-    check_shape("trust", trust, (len(transitions),))
-    lengths = (trust / len(transitions)).sqrt()
-    return signatures(responsibility, transitions, hops=hops, lengths=lengths)
+    sizes = [len(matrix) for matrix in transitions]
+    return _factors(further_views(responsibility, _moves(transitions)), trust, sizes)
+
+
+def _factors(
+    ahead: Float[Tensor, "rows components"], trust: Float[Tensor, " mixtures"], sizes: Sequence[int]
+) -> Float[Tensor, "rows components"]:
+    """Factors from where further views would lie."""
+    check_shape("trust", trust, (len(sizes),))
+    return unit_by_mixture(ahead, sizes, (trust / len(sizes)).sqrt())
 
 
 def same_class(
@@ -489,13 +475,12 @@ def same_class(
     *,
     trust: Float[Tensor, " mixtures"],
     transitions: Sequence[Float[Tensor, "size size"]],
-    hops: int = HOPS,
 ) -> Float[Tensor, "rows columns"]:
     r"""Probability that two rows are of one latent class.
 
     .. math::
         P_{ij} = \frac{1}{F} \sum_m t_m \cos(q_{im}, q_{jm}), \qquad
-        q_{im} = r_{im}\, M_m^{\,hops}
+        q_{im} = r_{im}\, M_m^2
 
     A row's signature is the components in which further views of it would lie after a few moves.
     Two rows with the same signature are of one class; two without a common component are not. Each
@@ -507,7 +492,6 @@ def same_class(
         second: those of the rows to compare with.
         trust: of each mixture, in [0, 1], as :func:`trust_of_agreement`.
         transitions: of each mixture, as :attr:`LatentClasses.transitions`.
-        hops: how many moves to follow, at least 0.
 
     Returns:
         Values in [0, 1]; all 0 if no mixture is trusted.
@@ -526,14 +510,13 @@ def same_class(
     See Also:
         :func:`same_class_factors`, whose product gives one tile of it at a time.
     """
-    posterior = same_class_factors(first, trust, transitions, hops=hops) @ (
-        same_class_factors(second, trust, transitions, hops=hops).T
-    )
+    left, right = (same_class_factors(rows, trust, transitions) for rows in (first, second))
+    posterior = left @ right.T
     # Rounding may take the cosine of a row with itself past 1.
     return posterior.clamp_max(1)
 
 
-def _unit_by_mixture(
+def unit_by_mixture(
     rows: Float[Tensor, "rows components"],
     sizes: Sequence[int],
     lengths: Float[Tensor, " mixtures"] | None = None,
@@ -551,7 +534,7 @@ def _moves(
     transitions: Sequence[Float[Tensor, "size size"]],
 ) -> tuple[Float[Tensor, "size size"], ...]:
     """Transitions followed as often as a signature does."""
-    return tuple(torch.linalg.matrix_power(matrix, HOPS) for matrix in transitions)
+    return tuple(torch.linalg.matrix_power(matrix, _HOPS) for matrix in transitions)
 
 
 def _scatter_within(

@@ -15,38 +15,33 @@ from matplotlib.figure import Figure
 
 from bayescl import functional as F
 from bayescl.axes import Float, Tensor
-from bayescl.checks import check_interval
 from bayescl.figures import FALSE_COLOUR, LEVELS, NEUTRAL, TRUE_COLOUR, legend_below, legend_under
 from bayescl_lab.paper.simulation.figures import LINES, Look, curve, levels, parts_of, sized_panels
-from bayescl_lab.paper.simulation.frames import Experiment, Record, columns_of
+from bayescl_lab.paper.simulation.frames import columns
 from bayescl_lab.paper.simulation.process import Settings
 
 ALPHAS = (0.5, 0.7, 0.9, 1.0)
-BETAS = (0.5, 0.7, 0.9, 1.0)
-FIXED_ALPHA, FIXED_BETA = 0.9, 0.5
-POINTS = 201
+LEVEL = torch.linspace(0, 1, 201, dtype=torch.float64)
 FORMULA, ATTAINED = "formula", "attained"
 
 
-def densities(*_: object) -> list[Record]:
+def densities(*_: object) -> pl.DataFrame:
     """Densities of both classes' scores for a standard normal proposal, by alpha and score.
 
     Reference:
         Liu et al., ICML 2024, the figure of Eqs. "phitn" and "phifn".
     """
-    score = torch.linspace(-4, 4, POINTS, dtype=torch.float64)
+    score = torch.linspace(-4, 4, 201, dtype=torch.float64)
     density = torch.exp(-(score**2) / 2) / (2 * torch.pi) ** 0.5
     cdf = torch.special.ndtr(score)
-    records: list[Record] = []
+    tables = []
     for alpha in ALPHAS:
-        columns = {
-            "score": score,
-            "proposal": density,
+        classes = {
             "true_negative": F.PairMixture.true_negatives(alpha).density(density, cdf),
             "false_negative": F.PairMixture.false_negatives(alpha).density(density, cdf),
         }
-        records += columns_of({"alpha": alpha}, columns)
-    return records
+        tables.append(columns({"alpha": alpha, "score": score, "proposal": density, **classes}))
+    return pl.concat(tables)
 
 
 def draw_densities(table: pl.DataFrame) -> Figure:
@@ -63,19 +58,18 @@ def draw_densities(table: pl.DataFrame) -> Figure:
     return figure
 
 
-def cdf_transform(settings: Settings, _seed: int = 0) -> list[Record]:
+def cdf_transform(settings: Settings, _seed: int) -> pl.DataFrame:
     """The proposal CDF against the CDF of unlabeled candidates, by alpha.
 
     Reference:
         Liu et al., ICML 2024, the figure of Eq. "cdftrans".
     """
-    level, tau_plus = torch.linspace(0, 1, POINTS, dtype=torch.float64), settings.tau_plus
-    records: list[Record] = []
+    tables = []
     for alpha in ALPHAS:
-        transformed = F.proposal_cdf(level, alpha=alpha, tau_plus=tau_plus)
-        columns = {"unlabeled_cdf": level, "proposal_cdf": transformed}
-        records += columns_of({"alpha": alpha, "tau_plus": tau_plus}, columns)
-    return records
+        place = {"alpha": alpha, "tau_plus": settings.tau_plus}
+        proposal = F.proposal_cdf(LEVEL, **place)
+        tables.append(columns({**place, "unlabeled_cdf": LEVEL, "proposal_cdf": proposal}))
+    return pl.concat(tables)
 
 
 def draw_cdf_transform(table: pl.DataFrame) -> Figure:
@@ -88,25 +82,23 @@ def draw_cdf_transform(table: pl.DataFrame) -> Figure:
     return figure
 
 
-def weight_curves(settings: Settings, _seed: int = 0) -> list[Record]:
+def weight_curves(settings: Settings, _seed: int) -> pl.DataFrame:
     """Importance weights against the CDF of unlabeled candidates.
 
-    There is one record per panel (``"alpha"`` or ``"beta"``, whichever is held fixed), curve and
+    There is one row per panel (``"alpha"`` or ``"beta"``, whichever is held fixed), curve and
     CDF value.
 
     Reference:
         Liu et al., ICML 2024, Eq. "ome1".
     """
-    level, tau_plus = torch.linspace(0, 1, POINTS, dtype=torch.float64), settings.tau_plus
-    curves = [("alpha", FIXED_ALPHA, beta) for beta in BETAS]
-    curves += [("beta", alpha, FIXED_BETA) for alpha in ALPHAS]
-    records: list[Record] = []
+    tau_plus, tables = settings.tau_plus, []
+    curves = [("alpha", 0.9, beta) for beta in ALPHAS] + [("beta", alpha, 0.5) for alpha in ALPHAS]
     for fixed, alpha, beta in curves:
-        proposal = F.proposal_cdf(level, alpha=alpha, tau_plus=tau_plus)
+        proposal = F.proposal_cdf(LEVEL, alpha=alpha, tau_plus=tau_plus)
         weight = F.importance_weights(proposal, alpha=alpha, beta=beta, tau_plus=tau_plus)
-        constants: Record = {"fixed": fixed, "alpha": alpha, "beta": beta, "tau_plus": tau_plus}
-        records += columns_of(constants, {"unlabeled_cdf": level, "weight": weight})
-    return records
+        place = {"fixed": fixed, "alpha": alpha, "beta": beta, "tau_plus": tau_plus}
+        tables.append(columns({**place, "unlabeled_cdf": LEVEL, "weight": weight}))
+    return pl.concat(tables)
 
 
 def draw_weights(table: pl.DataFrame) -> Figure:
@@ -134,14 +126,13 @@ def density_ratio(score: Float[Tensor, "*shape"], *, tau_plus: float) -> Float[T
     Reference:
         Liu et al., ICML 2024, Eq. "fractional".
     """
-    check_interval("tau_plus", tau_plus, 0.0, 1.0, open_low=True, open_high=True)
     return score * (1 - tau_plus) / (1 - score * tau_plus)
 
 
-def sampling_bias(settings: Settings, _seed: int = 0) -> list[Record]:
+def sampling_bias(settings: Settings, _seed: int) -> pl.DataFrame:
     """The curve with the jump, and the parts of it that the mixture model reaches.
 
-    Records with ``kind`` "formula" trace the curve on both sides of the jump. Those with ``kind``
+    Rows with ``kind`` "formula" trace the curve on both sides of the jump. Those with ``kind``
     "attained" are computed from the class-conditional densities at proposal CDF 0 to 1, by alpha.
 
     Reference:
@@ -151,22 +142,21 @@ def sampling_bias(settings: Settings, _seed: int = 0) -> list[Record]:
     near = torch.linspace(0, 0.99 * jump, 150, dtype=torch.float64)
     beyond = torch.linspace(1.01 * jump, 2 * jump, 150, dtype=torch.float64)
     score = torch.cat([near, beyond])
-    records = columns_of(
-        {"kind": FORMULA, "alpha": 0.0, "tau_plus": tau_plus},
-        {"score": score, "ratio": density_ratio(score, tau_plus=tau_plus)},
-    )
+
+    def part(kind: str, alpha: float, score: Tensor, ratio: Tensor) -> pl.DataFrame:
+        place = {"kind": kind, "alpha": alpha, "tau_plus": tau_plus}
+        return columns({**place, "score": score, "ratio": ratio})
+
+    tables = [part(FORMULA, 0.0, score, density_ratio(score, tau_plus=tau_plus))]
     # At alpha 1 the ratio is unbounded at CDF 1, so stop short of it.
     cdf = torch.linspace(0, 0.99, 100, dtype=torch.float64)
-    one = torch.ones_like(cdf)
+    whole = torch.ones_like(cdf)
     for alpha in ALPHAS:
-        positive = F.PairMixture.false_negatives(alpha).density(one, cdf)
-        negative = F.PairMixture.true_negatives(alpha).density(one, cdf)
-        unlabeled = F.PairMixture.unlabeled(alpha, tau_plus).density(one, cdf)
-        records += columns_of(
-            {"kind": ATTAINED, "alpha": alpha, "tau_plus": tau_plus},
-            {"score": positive / unlabeled, "ratio": positive / negative},
-        )
-    return records
+        positive = F.PairMixture.false_negatives(alpha).density(whole, cdf)
+        negative = F.PairMixture.true_negatives(alpha).density(whole, cdf)
+        unlabeled = F.PairMixture.unlabeled(alpha, tau_plus).density(whole, cdf)
+        tables.append(part(ATTAINED, alpha, positive / unlabeled, positive / negative))
+    return pl.concat(tables)
 
 
 def draw_sampling_bias(table: pl.DataFrame) -> Figure:
@@ -195,26 +185,3 @@ def draw_sampling_bias(table: pl.DataFrame) -> Figure:
         axis.set(xlabel=r"score $\hat{x}^+/m = p^+/p_d$", ylabel="$p^+/p^-$")
         legend_under(axis)
     return figure
-
-
-EXPERIMENTS = (
-    Experiment("densities", "densities of true and false negatives", densities, draw_densities),
-    Experiment(
-        "cdf-transform",
-        "proposal CDF against the CDF of unlabeled candidates",
-        cdf_transform,
-        draw_cdf_transform,
-    ),
-    Experiment(
-        "weights",
-        "importance weights at a fixed alpha and at a fixed beta",
-        weight_curves,
-        draw_weights,
-    ),
-    Experiment(
-        "sampling-bias",
-        "what the biased loss's score says of the density ratio",
-        sampling_bias,
-        draw_sampling_bias,
-    ),
-)

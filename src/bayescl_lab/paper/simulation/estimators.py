@@ -17,7 +17,7 @@ import torch
 from bayescl import functional as F
 from bayescl.axes import Float, PerAnchor, Tensor
 from bayescl.functional.ranks import EXACT_RANKS
-from bayescl_lab.paper.simulation.process import Observations, Proposals, Settings
+from bayescl_lab.paper.simulation.process import Observations, Quantile, Settings
 
 SUPERVISED = "supervised"
 
@@ -64,14 +64,8 @@ def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor
     positive = observed.positives.logsumexp(dim=1) - math.log(observed.positives.shape[1])
     floor = -1 / settings.temperature
     losses = {
-        "debiased": F.debiased_loss(positive, unlabeled, tau_plus=tau_plus, minimum_logit=floor),
-        "hard": F.hard_loss(
-            positive,
-            unlabeled,
-            tau_plus=tau_plus,
-            concentration=settings.concentration,
-            minimum_logit=floor,
-        ),
+        "debiased": F.Debiased(tau_plus, floor)(positive, unlabeled),
+        "hard": F.Hard(tau_plus, floor, settings.concentration)(positive, unlabeled),
     }
     values = {
         SUPERVISED: (observation * counted).sum(dim=1) / counted.sum(dim=1),
@@ -103,7 +97,7 @@ def implied_mean(
 
 
 def true_negative_mean(
-    proposals: Proposals, anchors: int, *, alpha: float, temperature: float
+    quantile: Quantile, anchors: int, *, alpha: float, temperature: float
 ) -> PerAnchor:
     r"""Expected observation of the true negatives of each of ``anchors`` anchors.
 
@@ -121,6 +115,6 @@ def true_negative_mean(
     """
     nodes, shares = map(torch.from_numpy, np.polynomial.legendre.leggauss(NODES))
     level, share = (nodes + 1) / 2, shares / 2
-    score = proposals.quantile(level.expand(anchors, NODES), torch.arange(anchors)[:, None])
+    score = quantile(level.expand(anchors, NODES))
     ratio = F.PairMixture.true_negatives(alpha).density(torch.ones_like(level), level)
     return (torch.exp(score / temperature) * ratio * share).sum(dim=1)

@@ -5,22 +5,145 @@ Needs Matplotlib, Polars, and SciPy for one of them; ``pip install 'bayescl[cli]
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
+import torch
+from matplotlib.figure import Figure
 
+from bayescl_lab._cores import usable_cores
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.paper.simulation import curves, latent, lemmas, model, sweeps
-from bayescl_lab.paper.simulation.frames import Experiment
-
-EXPERIMENTS: tuple[Experiment, ...] = (
-    *curves.EXPERIMENTS,
-    *model.EXPERIMENTS,
-    *sweeps.EXPERIMENTS,
-    *lemmas.EXPERIMENTS,
-    *latent.EXPERIMENTS,
+from bayescl_lab.paper.simulation.frames import rounded
+from bayescl_lab.paper.simulation.process import Settings
+from bayescl_lab.paper.simulation.sweeps import (
+    PANELS,
+    draw_errors,
+    errors_finding,
+    points_of,
+    sweep,
 )
-"""Every experiment, in the order of lists and pages."""
+
+Tick = Callable[[float], None]
+"""Called with the share of an experiment that is done."""
+
+SUMMARIES = {
+    "densities": "densities of true and false negatives",
+    "cdf-transform": "proposal CDF against the CDF of unlabeled candidates",
+    "weights": "importance weights at a fixed alpha and at a fixed beta",
+    "sampling-bias": "what the biased loss's score says of the density ratio",
+    "empirical": "histograms of 20,000 observations beside these densities",
+    "acceptance": "acceptance rates and Kolmogorov-Smirnov tests of the samplers",
+    "pair-order": "alpha against the AUC of independent pairs",
+    "mse": "error of the estimators over six parameters",
+    "mse-script": "the same with the proposals of the authors' script",
+    "verdicts": "where the Bayesian estimator's error is below its rivals', point by point",
+    "means": "mean values of the estimators",
+    "ranks": "variants of the Bayesian estimator",
+    "hard": "how the hard estimator's error explodes",
+    "lemma-1": "posterior against the frequency of true negatives",
+    "lemma-2": "Bayesian loss against the supervised loss as N grows",
+    "lemma-3": "error of the Bayesian loss under its bound",
+    "latent": "what latent classes find, over components, sizes of classes and noise of views",
+    "latent-calibration": "posterior of latent classes against the frequency of pairs of one class",
+}
+"""What each experiment shows, in the order of lists and pages."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One numerical experiment.
+
+    Args:
+        name: name on the command line and of the files.
+        measure: the table of one point, with the seed as its second argument.
+        draw: draws the figure from the whole table.
+        finding: what the table says in a sentence or two; nothing for curves.
+        points: what is measured, one after the other; default: the settings themselves.
+    """
+
+    name: str
+    measure: Callable[[Any, int], pl.DataFrame]
+    draw: Callable[[pl.DataFrame], Figure]
+    finding: Callable[[pl.DataFrame], str] = lambda _: ""
+    points: Callable[[Settings], Sequence[Any]] = lambda settings: [settings]
+
+    @property
+    def summary(self) -> str:
+        """What it shows."""
+        return SUMMARIES[self.name]
+
+    def run(self, settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
+        """Measure every point, on one thread per core, and join the tables in order.
+
+        Tensor operations on tens of thousands of numbers gain nothing from several threads and lose
+        much on busy cores. So each operation runs on one thread, and points run in parallel;
+        ``tick`` is called after each point.
+        """
+        points, tables = self.points(settings), list[pl.DataFrame]()
+        # The initializer's setting is that of the worker's own thread.
+        pool = ThreadPoolExecutor(usable_cores(), initializer=torch.set_num_threads, initargs=(1,))
+        with pool:
+            for table in pool.map(lambda point: self.measure(point, seed), points):
+                tables.append(table)
+                tick(len(tables) / len(points))
+        return rounded(pl.concat(tables, how="vertical_relaxed"))
+
+
+EXPERIMENTS = (
+    Experiment("densities", curves.densities, curves.draw_densities),
+    Experiment("cdf-transform", curves.cdf_transform, curves.draw_cdf_transform),
+    Experiment("weights", curves.weight_curves, curves.draw_weights),
+    Experiment("sampling-bias", curves.sampling_bias, curves.draw_sampling_bias),
+    Experiment("empirical", model.empirical_densities, model.draw_empirical),
+    Experiment("acceptance", model.acceptance, model.draw_acceptance, model.acceptance_finding),
+    Experiment(
+        "pair-order",
+        model.pair_order,
+        model.draw_pair_order,
+        model.pair_order_finding,
+        model.alphas,
+    ),
+    Experiment("mse", sweep, draw_errors, errors_finding, points_of(*PANELS)),
+    Experiment(
+        "mse-script", sweep, draw_errors, errors_finding, points_of(*PANELS, proposals=["script"])
+    ),
+    Experiment(
+        "verdicts",
+        sweeps.verdicts,
+        sweeps.draw_verdicts,
+        sweeps.verdicts_finding,
+        sweeps.all_points,
+    ),
+    Experiment(
+        "means", sweep, sweeps.draw_means, sweeps.means_finding, points_of("gamma", "alpha")
+    ),
+    Experiment(
+        "ranks", sweep, sweeps.draw_variants, errors_finding, points_of("candidates", "alpha")
+    ),
+    Experiment(
+        "hard", sweep, sweeps.draw_hard, errors_finding, points_of("concentration", "temperature")
+    ),
+    Experiment(
+        "lemma-1", lemmas.shares, lemmas.draw_shares, lemmas.shares_finding, lemmas.mixtures
+    ),
+    Experiment("lemma-2", lemmas.gaps, lemmas.draw_gaps, lemmas.gaps_finding, lemmas.candidates),
+    Experiment(
+        "lemma-3", lemmas.errors, lemmas.draw_errors, lemmas.errors_finding, lemmas.bound_points
+    ),
+    Experiment("latent", latent.found, latent.draw_found, latent.found_finding, latent.points),
+    Experiment(
+        "latent-calibration",
+        latent.calibration,
+        latent.draw_calibration,
+        latent.calibration_finding,
+        latent.component_points,
+    ),
+)
 
 
 def chosen(names: list[str]) -> tuple[Experiment, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 from matplotlib.axes import Axes
@@ -68,15 +68,27 @@ def curve(
     look: Look,
     label: str | None = None,
     *,
-    band: bool = False,
+    spread: Literal["", "band", "bars", "errors"] = "",
     **more: Any,
 ) -> None:
-    """A column over another one, with the band that lies beside it."""
+    """A column over another one, with its band as an area or bars, or with two standard errors.
+
+    Empty cells are left out.
+    """
+    here = table.drop_nulls(y)
     style = {"color": look.colour, "ls": look.line, "marker": look.marker, "ms": 4, "lw": 1.6}
-    axis.plot(table[x], table[y], label=label, **{**style, **more})
-    if band:
-        low, high = table[f"{y}_low"], table[f"{y}_high"]
-        axis.fill_between(table[x], low, high, color=look.colour, alpha=0.18, lw=0)
+    if spread in ("", "band"):
+        axis.plot(here[x], here[y], label=label, **{**style, **more})
+    if spread == "band":
+        low, high = here[f"{y}_low"], here[f"{y}_high"]
+        axis.fill_between(here[x], low, high, color=look.colour, alpha=0.18, lw=0)
+    elif spread:
+        two = 2 * here[f"{y}_error"]
+        band = (here[y] - here[f"{y}_low"], here[f"{y}_high"] - here[y])
+        around = (two, two) if spread == "errors" else band
+        axis.errorbar(
+            here[x], here[y], yerr=around, label=label, **{**style, "elinewidth": 1, **more}
+        )
 
 
 def levels(axis: Axes, table: pl.DataFrame, x: str, y: str, *, by: str) -> None:
@@ -85,30 +97,10 @@ def levels(axis: Axes, table: pl.DataFrame, x: str, y: str, *, by: str) -> None:
         curve(axis, part, x, y, Look(colour, line), rf"$\{by}$ = {part[by][0]:g}")
 
 
-def bars(
-    axis: Axes,
-    table: pl.DataFrame,
-    x: str,
-    y: str,
-    look: Look,
-    label: str | None = None,
-    *,
-    errors: bool = False,
-    **more: Any,
-) -> None:
-    """A curve with error bars, its band or two standard errors; empty cells are left out."""
-    here = table.drop_nulls(y)
-    around = [2 * here[f"{y}_error"]] * 2
-    if not errors:
-        around = [here[y] - here[f"{y}_low"], here[f"{y}_high"] - here[y]]
-    style = {"color": look.colour, "ls": look.line, "marker": look.marker, "elinewidth": 1}
-    axis.errorbar(here[x], here[y], yerr=around, label=label, **{**style, "ms": 4, **more})
-
-
 def estimator_curves(
     axis: Axes, table: pl.DataFrame, names: Sequence[str], x: str, y: str, *, by: str = "estimator"
 ) -> None:
     """One banded curve per estimator."""
     for name in names:
         here = table.filter(pl.col(by) == name)
-        curve(axis, here, x, y, ESTIMATORS[name], TITLES[name], band=True)
+        curve(axis, here, x, y, ESTIMATORS[name], TITLES[name], spread="band")

@@ -1,67 +1,20 @@
-"""One experiment, the data frame of its records, and the statistics in them."""
+"""Data frames of what experiments measure, and the statistics in them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
-from matplotlib.figure import Figure
 
-from bayescl.axes import Tensor
-from bayescl_lab._cores import usable_cores
-from bayescl_lab.paper.simulation.process import Settings
+from bayescl.axes import Float, Tensor
 
 Record = dict[str, str | float | int | None]
-Tick = Callable[[float], None]
-"""Called with the share of an experiment that is done."""
 
 SIGNIFICANT_DIGITS = 6
 """Significant digits: enough for any figure, and few enough to hide the order of a sum."""
-BAND = (0.05, 0.95)
-"""Quantiles over draws that bound a curve's band."""
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """One numerical experiment.
-
-    Args:
-        name: name on the command line and of the files.
-        summary: a short description.
-        measure: the records of one point, with the seed as its second argument.
-        draw: draws the figure from the table.
-        finding: what the table says in a sentence or two; nothing for curves.
-        points: what is measured, one after the other; default: the settings themselves.
-    """
-
-    name: str
-    summary: str
-    measure: Callable[[Any, int], Iterable[Record]]
-    draw: Callable[[pl.DataFrame], Figure]
-    finding: Callable[[pl.DataFrame], str] = lambda _: ""
-    points: Callable[[Settings], Sequence[Any]] = lambda settings: [settings]
-
-    def run(self, settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
-        """Measure every point, on one thread per core, and gather the records in order.
-
-        Tensor operations on tens of thousands of numbers gain nothing from several threads and lose
-        much on busy cores. So each operation runs on one thread, and points run in parallel;
-        ``tick`` is called after each point.
-        """
-        points, records = self.points(settings), list[Record]()
-        # The initializer's setting is that of the worker's own thread.
-        pool = ThreadPoolExecutor(usable_cores(), initializer=torch.set_num_threads, initargs=(1,))
-        with pool:
-            measured = pool.map(lambda point: self.measure(point, seed), points)
-            for number, rows in enumerate(measured, start=1):
-                records += rows
-                tick(number / len(points))
-        return frame(records)
 
 
 def frame(records: Iterable[Record]) -> pl.DataFrame:
@@ -71,37 +24,62 @@ def frame(records: Iterable[Record]) -> pl.DataFrame:
         >>> frame([{"n": 1, "error": 0.123456789}, {"n": 2, "error": 0.5}])["error"].to_list()
         [0.123457, 0.5]
     """
+    return rounded(pl.DataFrame(list(records), infer_schema_length=None))
 
-    def rounded(value: str | float | int | None) -> str | float | int | None:
-        return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if isinstance(value, float) else value
 
-    rows = [{key: rounded(value) for key, value in record.items()} for record in records]
+def rounded(table: pl.DataFrame) -> pl.DataFrame:
+    """The table as it is written: floats rounded, and whole numbers of one type."""
+    floats = pl.col(pl.Float64).map_elements(
+        lambda value: float(f"{value:.{SIGNIFICANT_DIGITS}g}"), return_dtype=pl.Float64
+    )
+    return table.with_columns(floats, pl.col(pl.Int32, pl.UInt32).cast(pl.Int64))
+
+
+def columns(values: Mapping[str, Any]) -> pl.DataFrame:
+    """Tensors of equal length as columns, beside numbers and words that stand in every row."""
+    return pl.DataFrame(dict(values))
+
+
+def over_draws(
+    draws: Iterable[Record], *bands: str, sums: Sequence[str] = (), means: Sequence[str] = ()
+) -> pl.DataFrame:
+    """Statistics of columns over repeated draws: rows that are equal in all other columns.
+
+    Args:
+        draws: rows of single draws.
+        bands: columns of which to give the mean, a band that holds nine in ten single draws, and
+            the standard error of the mean; empty if fewer than two draws have a value.
+        sums: columns to add up.
+        means: columns to average.
+
+    Example:
+        >>> draws = [{"n": 4, "mse": 1.0}, {"n": 4, "mse": 2.0}, {"n": 4, "mse": 3.0}]
+        >>> rounded(over_draws(draws, "mse")).row(0, named=True)
+        {'n': 4, 'mse': 2.0, 'mse_low': 1.1, 'mse_high': 2.9, 'mse_error': 0.57735}
+    """
+    table = pl.DataFrame(list(draws), infer_schema_length=None)
+    same = [name for name in table.columns if name not in (*bands, *sums, *means)]
+    rows = []
+    for part in table.partition_by(same, maintain_order=True):
+        row = part.select(same).row(0, named=True) | {name: part[name].sum() for name in sums}
+        averaged = part.select(*means, *bands).fill_null(torch.nan)
+        numbers = torch.tensor(averaged.rows(), dtype=torch.float64)  # [draws, columns]
+        for name, values in zip(averaged.columns, numbers.unbind(dim=1), strict=True):
+            row |= _banded(name, values) if name in bands else {name: float(values.mean())}
+        rows.append(row)
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def columns_of(constants: Record, columns: dict[str, Tensor]) -> list[Record]:
-    """Records from columns of equal length, with the constants in each."""
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [{**constants, **dict(zip(columns, row, strict=True))} for row in rows]
-
-
-def banded(name: str, draws: Sequence[float] | Tensor) -> Record:
-    """A number over repeated draws as columns: mean, band, and standard error of the mean.
-
-    The band holds nine in ten single draws. The columns are empty if fewer than two draws have a
-    value.
-
-    Example:
-        >>> banded("mse", [1.0, 2.0, 3.0])
-        {'mse': 2.0, 'mse_low': 1.1, 'mse_high': 2.9, 'mse_error': 0.5773502691896258}
-    """
+def _banded(name: str, values: Float[Tensor, " draws"]) -> Record:
+    """Mean, band and standard error; NaN is no value."""
+    if values.isnan().any():
+        values = values[~values.isnan()]
     keys = (name, f"{name}_low", f"{name}_high", f"{name}_error")
-    if len(draws) < 2:
+    if len(values) < 2:
         return dict.fromkeys(keys)
-    values = torch.as_tensor(draws, dtype=torch.float64)
-    low, high = torch.quantile(values, torch.tensor(BAND, dtype=torch.float64)).tolist()
-    error = float(values.std() / len(values) ** 0.5)
-    return dict(zip(keys, (float(values.mean()), low, high, error), strict=True))
+    low, high = torch.quantile(values, values.new_tensor([0.05, 0.95]))
+    statistics = values.mean(), low, high, values.std() / len(values) ** 0.5
+    return dict(zip(keys, map(float, statistics), strict=True))
 
 
 def fitted_rate(sizes: Sequence[float], values: Sequence[float]) -> tuple[float, float]:

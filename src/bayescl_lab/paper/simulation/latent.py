@@ -7,6 +7,7 @@ remembered item, and evaluated on other items of the same classes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import polars as pl
@@ -15,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch.nn import functional as F
 
-from bayescl.axes import Float, Int, Tensor
+from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.figures import FALSE_COLOUR, LEVELS, NEUTRAL, TRUE_COLOUR, legend_below, legend_under
 from bayescl.functional import (
     Mixtures,
@@ -26,8 +27,8 @@ from bayescl.functional import (
     same_class,
     trust_of_agreement,
 )
-from bayescl_lab.paper.simulation.figures import Look, bars, curve, parts_of, sized_panels
-from bayescl_lab.paper.simulation.frames import Experiment, Record, banded
+from bayescl_lab.paper.simulation.figures import Look, curve, parts_of, sized_panels
+from bayescl_lab.paper.simulation.frames import Record, over_draws
 from bayescl_lab.paper.simulation.process import Settings, generator
 
 DIM, KAPPA, NOISE = 32, 30.0, 0.5
@@ -40,17 +41,8 @@ Classes = Literal["equal", "5:1"]
 SIZES: tuple[Classes, ...] = ("equal", "5:1")
 """Classes of one size, or of sizes in equal ratios from the largest to a fifth of it."""
 
-TOGETHER = (2.0, 4.0)
-"""Components per class of the mixtures that the loss fits side by side."""
-COMPONENTS: dict[str, tuple[float, ...]] = {
-    "0.5": (0.5,),
-    "1": (1.0,),
-    "1.5": (1.5,),
-    "2": (2.0,),
-    "4": (4.0,),
-    "together": TOGETHER,
-}
-"""Components per class, by the name that tables have for them."""
+COMPONENTS = ("0.5", "1", "1.5", "2", "4", "together")
+"""Components per class; "together" are 2 and 4 per class side by side, as the loss fits them."""
 KNOWN = "known"
 """The classes' own components instead of fitted ones."""
 NOISES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
@@ -67,16 +59,15 @@ class Point(NamedTuple):
     classes: Classes
     noise: float
 
-
-class Items(NamedTuple):
-    """Two views of items and their classes."""
-
-    view_1: Float[Tensor, "items dim"]
-    view_2: Float[Tensor, "items dim"]
-    labels: Int[Tensor, " items"]
+    @property
+    def place(self) -> Record:
+        """The columns that say which setting a row is of."""
+        return dict(zip(self._fields[2:], self[2:], strict=True))
 
 
-def _points(settings: Settings, *names: str) -> list[Point]:
+def component_points(
+    settings: Settings, names: Sequence[str] = (KNOWN, *COMPONENTS)
+) -> list[Point]:
     """Points over the number of components.
 
     ``settings.tau_plus`` is the share of an average class, so there are ``1 / tau_plus`` classes.
@@ -91,11 +82,11 @@ def _points(settings: Settings, *names: str) -> list[Point]:
     ]
 
 
-def latent_points(settings: Settings) -> list[Point]:
+def points(settings: Settings) -> list[Point]:
     """Points over the number of components, and over the noise of views."""
-    points = _points(settings, *COMPONENTS)
-    return points + [
-        points[0]._replace(swept="noise", components=components, noise=noise)
+    fixed = component_points(settings, COMPONENTS)
+    return fixed + [
+        fixed[0]._replace(swept="noise", components=components, noise=noise)
         for components in SWEPT_WITH_NOISE
         for noise in NOISES
     ]
@@ -137,75 +128,56 @@ def sample_component(
     return cosine * directions + (1 - cosine.square()).sqrt() * F.normalize(around, dim=1)
 
 
-def _drawn(point: Point, seed: int, draw: int) -> tuple[Items, Items, Float[Tensor, "classes dim"]]:
-    """Items to remember, items to evaluate, and the directions of their classes."""
+def _posterior(
+    point: Point, seed: int, draw: int
+) -> tuple[Float[Tensor, " pairs"], Bool[Tensor, " pairs"], Float[Tensor, " mixtures"]]:
+    """Posterior of all pairs of evaluated items, whether they are of one class, and agreement."""
     # Whatever is fitted to them, the items are the same.
     source = generator(seed, "latent", point.classes, point.noise, point.num_classes, draw)
     directions = torch.randn(point.num_classes, DIM, generator=source, dtype=torch.float64)
     directions = F.normalize(directions, dim=1)
-    shares = class_sizes(point.num_classes, point.classes)
+    sizes = class_sizes(point.num_classes, point.classes)
 
-    def items(rows: int) -> Items:
-        labels = torch.multinomial(shares, rows, replacement=True, generator=source)
+    def views_and_labels(rows: int) -> tuple[Float[Tensor, "2 rows dim"], Int[Tensor, " rows"]]:
+        labels = torch.multinomial(sizes, rows, replacement=True, generator=source)
         middle = sample_component(directions[labels], KAPPA, source)
         scale = point.noise / DIM**0.5
         noise = scale * torch.randn(2, rows, DIM, generator=source, dtype=torch.float64)
-        return Items(middle + noise[0], middle + noise[1], labels)
+        return middle + noise, labels
 
-    return items(REMEMBERED), items(JUDGED), directions
-
-
-def _posterior(
-    point: Point, seed: int, draw: int
-) -> tuple[Float[Tensor, " pairs"], Tensor, Float[Tensor, " mixtures"]]:
-    """Posterior of all pairs of evaluated items, whether they are of one class, and agreement."""
-    remembered, judged, directions = _drawn(point, seed, draw)
+    remembered, _ = views_and_labels(REMEMBERED)
+    views, labels = views_and_labels(JUDGED)
     if point.components == KNOWN:
-        sizes = class_sizes(point.num_classes, point.classes)
-        shares = _known_responsibilities(judged, directions, sizes)
+        # As concentrated as the noise leaves them.
+        unit = F.normalize(views.sum(dim=0), dim=1)
+        length = (unit * directions[labels]).sum(dim=1).mean()
+        known = Mixtures(directions, sizes, mean_kappa(length, DIM)[None], (len(sizes),))
+        shares = responsibilities(unit, known)
         posterior, agreement = shares @ shares.T, torch.ones(1, dtype=torch.float64)
     else:
-        fitted = [
-            max(1, round(ratio * point.num_classes)) for ratio in COMPONENTS[point.components]
-        ]
+        ratios = (2.0, 4.0) if point.components == "together" else (float(point.components),)
+        fitted = [max(1, round(ratio * point.num_classes)) for ratio in ratios]
         source = generator(seed, "latent fit", *fitted, draw)
-        mixtures = fit_latent_classes(
-            remembered.view_1, remembered.view_2, fitted, generator=source
-        )
-        shares, agreement = item_responsibilities(judged.view_1, judged.view_2, mixtures)
+        mixtures = fit_latent_classes(remembered[0], remembered[1], fitted, generator=source)
+        shares, agreement = item_responsibilities(views[0], views[1], mixtures)
         whole = torch.ones(len(fitted), dtype=shares.dtype)
         posterior = same_class(shares, shares, trust=whole, transitions=mixtures.transitions)
     rows, columns = torch.triu_indices(JUDGED, JUDGED, offset=1)
-    alike = judged.labels[rows] == judged.labels[columns]
-    return posterior.clamp(0, 1)[rows, columns], alike, agreement
+    return posterior.clamp(0, 1)[rows, columns], labels[rows] == labels[columns], agreement
 
 
-def _known_responsibilities(
-    judged: Items, directions: Float[Tensor, "classes dim"], shares: Float[Tensor, " classes"]
-) -> Float[Tensor, "items classes"]:
-    """Responsibilities by the classes' own components, as concentrated as the noise leaves them."""
-    rows = F.normalize(judged.view_1 + judged.view_2, dim=1)
-    length = (rows * directions[judged.labels]).sum(dim=1).mean()
-    mixtures = Mixtures(directions, shares, mean_kappa(length, DIM)[None], (len(shares),))
-    return responsibilities(rows, mixtures)
+def found(point: Point, seed: int) -> pl.DataFrame:
+    """Measure how well fitted components find classes, by the posterior before trust.
 
-
-def latent(point: Point, seed: int) -> list[Record]:
-    """Measure how well fitted components find classes.
-
-    Returns:
-        One record: agreement of views and trust, the mean posterior of pairs of one class and of
-        two, calibration error, and precision and recall of pairs with a posterior above 1/2;
-        precision is over draws with such a pair, and empty if fewer than two have one. The
-        posterior is taken before trust.
+    Precision and recall are those of pairs with a posterior above 1/2; draws without such a pair
+    have no precision.
     """
-    columns: dict[str, list[float]] = {}
-    precise = []
+    rows: list[Record] = []
     for draw in range(point.draws):
         posterior, alike, agreement = _posterior(point, seed, draw)
         sure = posterior > 0.5
         predicted, observed, count = _bins(posterior, alike)
-        here = {
+        figures = {
             "agreement": agreement.mean(),
             "trust": trust_of_agreement(agreement).mean(),
             "posterior_same": posterior[alike].mean(),
@@ -213,14 +185,10 @@ def latent(point: Point, seed: int) -> list[Record]:
             "ece": ((predicted - observed).abs() * count).sum() / count.sum(),
             "recall": sure[alike].double().mean(),
         }
-        for name, value in here.items():
-            columns.setdefault(name, []).append(float(value))
-        if bool(sure.any()):
-            precise.append(float(alike[sure].double().mean()))
-    record: Record = dict(zip(point._fields[2:], point[2:], strict=True))
-    for name, values in {**columns, "precision": precise}.items():
-        record |= banded(name, values)
-    return [record]
+        row: Record = {name: float(figure) for name, figure in figures.items()}
+        row["precision"] = float(alike[sure].double().mean()) if bool(sure.any()) else None
+        rows.append({**point.place, **row})
+    return over_draws(rows, *row)
 
 
 def _bins(
@@ -235,31 +203,20 @@ def _bins(
     return predicted, zeros.index_add(0, place, alike.double()) / some, count
 
 
-def latent_calibration(point: Point, seed: int) -> list[Record]:
+def calibration(point: Point, seed: int) -> pl.DataFrame:
     """Compare the posterior of pairs with the frequency of one class, in bins of its value.
 
-    Returns:
-        One record per bin in which two draws or more have pairs; draws without any do not count
-        there: the mean posterior, the share of pairs of one class, with band over draws and
-        standard error, and the number of pairs.
+    Draws without pairs in a bin do not count there; a bin needs two that have some.
     """
-    draws = [torch.stack(_bins(*_posterior(point, seed, draw)[:2])) for draw in range(point.draws)]
-    predicted, observed, count = torch.stack(draws).unbind(dim=1)
-    records: list[Record] = []
-    for column in range(BINS):
-        here = count[:, column] > 0
-        if int(here.sum()) < 2:
-            continue
-        record: Record = {
-            "components": point.components,
-            "classes": point.classes,
-            "noise": point.noise,
-            "bin": column + 1,
-            "pairs": int(count[:, column].sum()),
-            "posterior": float(predicted[here, column].mean()),
-        }
-        records.append(record | banded("share", observed[here, column].tolist()))
-    return records
+    rows: list[Record] = []
+    for draw in range(point.draws):
+        bins = torch.stack(_bins(*_posterior(point, seed, draw)[:2]), dim=1).tolist()
+        for number, (posterior, share, count) in enumerate(bins, start=1):
+            if count:
+                row = {"bin": number, "pairs": int(count), "posterior": posterior, "share": share}
+                rows.append({**point.place, **row})
+    table = over_draws(rows, "share", means=["posterior"], sums=["pairs"]).drop("swept")
+    return table.drop_nulls("share").sort("bin")
 
 
 _LOOKS = {
@@ -280,7 +237,7 @@ _FIGURES = {
 _UNIT = (-0.03, 1.03)
 
 
-def draw_latent(table: pl.DataFrame) -> Figure:
+def draw_found(table: pl.DataFrame) -> Figure:
     """What is found over the number of components and over noise, and agreement as its sign."""
     figure, axes = sized_panels(2, 2, title="Latent classes: what fitted components find")
     over_noise = table.filter(swept="noise")
@@ -295,7 +252,7 @@ def draw_latent(table: pl.DataFrame) -> Figure:
     for here in parts_of(over_noise, "components"):
         name = here["components"][0]
         label = f"{_NAMES.get(name, name)} per class"
-        curve(axes[3], here.drop_nulls("precision"), "agreement", "precision", _LOOKS[name], label)
+        curve(axes[3], here, "agreement", "precision", _LOOKS[name], label)
     axes[3].axvspan(0.5, 0.8, color=NEUTRAL, alpha=0.12, label="trust rises from 0 to 1")
     axes[3].set(title="as noise grows, from right to left", xlim=(0, 1.02), ylim=_UNIT)
     axes[3].set(xlabel="agreement of views", ylabel="precision of pairs above 1/2")
@@ -306,12 +263,12 @@ def draw_latent(table: pl.DataFrame) -> Figure:
 def _draw_figures(axis: Axes, table: pl.DataFrame, x: str) -> None:
     """Precision, recall and agreement with bars from the 5 % to the 95 % quantile over draws."""
     for column, (label, look) in _FIGURES.items():
-        bars(axis, table, x, column, look, label, ms=4.5, lw=1.4)
+        curve(axis, table, x, column, look, label, spread="bars", ms=4.5, lw=1.4)
     axis.set_ylim(*_UNIT)
     legend_under(axis, size=8)
 
 
-def latent_finding(table: pl.DataFrame) -> str:
+def found_finding(table: pl.DataFrame) -> str:
     """What do fitted components find?"""
     names = {"together": "2, 3, 4 and 6 per class", "1": "one per class", "0.5": "half as many"}
     here = table.filter(swept="components", classes="equal").drop_nulls("precision")
@@ -324,15 +281,15 @@ def latent_finding(table: pl.DataFrame) -> str:
     return f"Pairs with a posterior above 1/2, by components. {'; '.join(found)}."
 
 
-def draw_latent_calibration(table: pl.DataFrame) -> Figure:
+def draw_calibration(table: pl.DataFrame) -> Figure:
     """Posterior against the share of pairs of one class, by the number of components."""
     figure, axes = sized_panels(1, 2, title="Latent classes: posterior against frequency")
     for axis, here in zip(axes, parts_of(table, "classes"), strict=True):
         axis.plot([0, 1], [0, 1], color=NEUTRAL, ls=":", lw=1.2, label="exact")
         for part in parts_of(here, "components"):
             name = part["components"][0]
-            label = _NAMES.get(name, name)
-            bars(axis, part, "posterior", "share", _LOOKS[name], label, errors=True, lw=1.2)
+            look, label = _LOOKS[name], _NAMES.get(name, name)
+            curve(axis, part, "posterior", "share", look, label, spread="errors", lw=1.2)
         axis.set(title=_title(here), xlim=_UNIT, ylim=_UNIT)
         axis.set(xlabel="posterior of one class", ylabel="share of pairs of one class")
     legend_below(figure, axes[0], note="components per class; bars: two standard errors")
@@ -352,23 +309,3 @@ def calibration_finding(table: pl.DataFrame) -> str:
     )
     gaps = ", ".join(f"{name} {error:.3f}" for name, error in errors.iter_rows())
     return f"Mean distance of posterior and frequency, by components per class: {gaps}."
-
-
-EXPERIMENTS = (
-    Experiment(
-        "latent",
-        "what latent classes find, over components, sizes of classes and noise of views",
-        latent,
-        draw_latent,
-        latent_finding,
-        latent_points,
-    ),
-    Experiment(
-        "latent-calibration",
-        "posterior of latent classes against the frequency of pairs of one class",
-        latent_calibration,
-        draw_latent_calibration,
-        calibration_finding,
-        lambda settings: _points(settings, KNOWN, *COMPONENTS),
-    ),
-)

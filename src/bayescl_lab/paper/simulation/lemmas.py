@@ -36,8 +36,7 @@ import torch
 from matplotlib.figure import Figure
 
 from bayescl import functional as F
-from bayescl.axes import Float, PerAnchor, Tensor
-from bayescl.checks import check_count, check_interval
+from bayescl.axes import PerAnchor
 from bayescl.figures import FALSE_COLOUR, LEVELS, NEUTRAL, legend_below
 from bayescl.functional.ranks import EXACT_RANKS, Ranks
 from bayescl_lab.paper.simulation.estimators import TITLES, true_negative_mean
@@ -48,25 +47,18 @@ from bayescl_lab.paper.simulation.figures import (
     LINES,
     MARKERS,
     Look,
-    bars,
     curve,
     estimator_curves,
     parts_of,
     sized_panels,
 )
-from bayescl_lab.paper.simulation.frames import (
-    Experiment,
-    Record,
-    banded,
-    fitted_rate,
-    with_error,
-)
+from bayescl_lab.paper.simulation.frames import Record, fitted_rate, over_draws, with_error
 from bayescl_lab.paper.simulation.process import (
     Observations,
     Settings,
     generator,
+    levels_by_inversion,
     observe,
-    sample_by_inversion,
 )
 
 BINS = 16
@@ -88,14 +80,8 @@ def _with_fewer_anchors(settings: Settings, scores: int, fewest: int) -> Setting
 
 def _bayesian_loss(chunk: Observations, settings: Settings, ranks: Ranks) -> PerAnchor:
     """The Bayesian loss of each anchor with its first positive."""
-    return F.bayesian_loss(
-        chunk.positives[:, 0],
-        chunk.unlabeled,
-        alpha=settings.alpha,
-        beta=settings.beta,
-        tau_plus=settings.tau_plus,
-        ranks=ranks,
-    )
+    objective = F.Bayesian(settings.alpha, settings.beta, settings.tau_plus, ranks)
+    return objective(chunk.positives[:, 0], chunk.unlabeled)
 
 
 def mixtures(settings: Settings) -> list[Settings]:
@@ -108,66 +94,39 @@ def mixtures(settings: Settings) -> list[Settings]:
     ]
 
 
-def reliability(settings: Settings, seed: int) -> list[Record]:
+def shares(settings: Settings, seed: int) -> pl.DataFrame:
     """Compare the posterior with the frequency of true negatives, in bins of equal rank.
 
     Each anchor's candidates are split by rank into 16 groups (fewer if there are fewer candidates),
-    whose members have nearly equal posteriors.
-
-    Returns:
-        One record per kind of ranks and bin: the mean posterior, the share of true negatives with
-        its band over draws and standard error, and their difference ``excess`` (share less
-        posterior).
+    whose members have nearly equal posteriors. ``excess`` is the share less the posterior.
 
     Reference:
         Liu et al., ICML 2024, Lemma 1 and Eq. "poster".
     """
-    draws: dict[Ranks, list[Tensor]] = {ranks: [] for ranks in EXACT_RANKS}
-    place: Record = {name: getattr(settings, name) for name in ("alpha", "tau_plus", "candidates")}
+    alpha, tau_plus, count = settings.alpha, settings.tau_plus, settings.candidates
+    rows: list[Record] = []
     for index in range(settings.draws):
-        chunks = list(observe(settings, generator(seed, "reliability", *place.values(), index)))
-        for ranks, drawn in draws.items():
-            drawn.append(_rank_bins(chunks, settings, ranks))
-    records: list[Record] = []
-    for ranks, drawn in draws.items():
-        # [draws, bins] each
-        posteriors, shares = torch.stack(drawn).unbind(dim=1)
-        for column, posterior in enumerate(posteriors.mean(dim=0).tolist()):
-            share = banded("share", shares[:, column])
-            records.append(
-                {
-                    **place,
-                    "ranks": ranks,
-                    "bin": column + 1,
-                    "posterior": posterior,
-                    **share,
-                    "excess": float(share["share"] or 0.0) - posterior,
-                }
-            )
-    return records
+        chunks = list(
+            observe(settings, generator(seed, "reliability", alpha, tau_plus, count, index))
+        )
+        logits = torch.cat([chunk.unlabeled for chunk in chunks])
+        true_negative = torch.cat([chunk.true_negative for chunk in chunks])
+        place: Record = {"alpha": alpha, "tau_plus": tau_plus, "candidates": count}
+        order = logits.argsort(dim=1)
+        for ranks in EXACT_RANKS:
+            cdf = F.empirical_cdf(logits, ranks=ranks)
+            proposal = F.proposal_cdf(cdf, alpha=alpha, tau_plus=tau_plus)
+            posterior = F.posterior(proposal, alpha=alpha, tau_plus=tau_plus)
+            in_order = (posterior.gather(1, order), true_negative.double().gather(1, order))
+            bins = (values.tensor_split(min(BINS, count), dim=1) for values in in_order)
+            for number, (predicted, observed) in enumerate(zip(*bins, strict=True), start=1):
+                means = {"posterior": float(predicted.mean()), "share": float(observed.mean())}
+                rows.append({**place, "ranks": ranks, "bin": number, **means})
+    table = over_draws(rows, "share", means=["posterior"])
+    return table.with_columns(excess=pl.col("share") - pl.col("posterior"))
 
 
-def _rank_bins(
-    chunks: list[Observations], settings: Settings, ranks: Ranks
-) -> Float[Tensor, "two bins"]:
-    """Mean posterior and share of true negatives by group of ranks."""
-    posteriors, labels = [], []
-    for chunk in chunks:
-        order = chunk.unlabeled.argsort(dim=1)
-        cdf = F.empirical_cdf(chunk.unlabeled, ranks=ranks)
-        proposal = F.proposal_cdf(cdf, alpha=settings.alpha, tau_plus=settings.tau_plus)
-        posterior = F.posterior(proposal, alpha=settings.alpha, tau_plus=settings.tau_plus)
-        posteriors.append(posterior.gather(1, order))
-        labels.append(chunk.true_negative.gather(1, order).double())
-    groups = min(BINS, settings.candidates)
-    means = [
-        [float(part.mean()) for part in torch.cat(rows).tensor_split(groups, dim=1)]
-        for rows in (posteriors, labels)
-    ]
-    return torch.tensor(means, dtype=torch.float64)
-
-
-def draw_reliability(table: pl.DataFrame) -> Figure:
+def draw_shares(table: pl.DataFrame) -> Figure:
     """Posterior against the share of true negatives, by number of candidates and ranks."""
     counts = table["candidates"].unique(maintain_order=True).to_list()
     figure, axes = sized_panels(2, len(counts), title="Lemma 1: posterior against frequency")
@@ -179,7 +138,8 @@ def draw_reliability(table: pl.DataFrame) -> Figure:
             parts_of(here, "alpha", "tau_plus"), LEVELS, MARKERS, strict=False
         ):
             label = rf"$\alpha$ = {part['alpha'][0]:g}, $\tau^+$ = {part['tau_plus'][0]:g}"
-            bars(axis, part, "posterior", "share", Look(colour, "none", marker), label)
+            look = Look(colour, "none", marker)
+            curve(axis, part, "posterior", "share", look, label, spread="bars")
         axis.set(
             title=f"{ranks}{' ' if ranks == 'upper' else '-'}ranks, $N$ = {count}",
             xlabel="posterior of a true negative",
@@ -191,19 +151,24 @@ def draw_reliability(table: pl.DataFrame) -> Figure:
     return figure
 
 
-def reliability_finding(table: pl.DataFrame) -> str:
+def shares_finding(table: pl.DataFrame) -> str:
     """How far is the posterior from the frequency of true negatives?"""
     worst = table.group_by("ranks", "candidates", maintain_order=True).agg(
         pl.col("excess").abs().max()
     )
-    gaps = [
+    largest = [
         f"{gap:.3f} with {ranks} ranks of {candidates} candidates"
         for ranks, candidates, gap in worst.iter_rows()
     ]
-    return f"Posterior and share of true negatives differ by at most {', '.join(gaps)}."
+    return f"Posterior and share of true negatives differ by at most {', '.join(largest)}."
 
 
-def convergence(settings: Settings, seed: int) -> list[Record]:
+def candidates(settings: Settings) -> list[Settings]:
+    """The settings with every number of candidates."""
+    return [replace(settings, candidates=count) for count in CANDIDATES]
+
+
+def gaps(settings: Settings, seed: int) -> pl.DataFrame:
     """Measure each loss less the supervised loss.
 
     The supervised loss has the same number of candidates, all true negatives and drawn separately;
@@ -211,34 +176,23 @@ def convergence(settings: Settings, seed: int) -> list[Record]:
     the only one that the debiased loss knows. With many candidates there are fewer anchors, so that
     a draw holds at most some hundred thousand scores.
 
-    Returns:
-        One record per loss: the mean over anchors of its difference to the supervised loss,
-        averaged over draws, with band and standard error, and the mean supervised loss.
-
     Reference:
         Liu et al., ICML 2024, Lemma 2 and Eq. "SupLoss".
     """
     settings = _with_fewer_anchors(settings, scores=2**17, fewest=1)
-    gaps: dict[str, list[float]] = {}
-    supervised = []
+    place: Record = {"candidates": settings.candidates, "anchors": settings.anchors}
+    rows: list[Record] = []
     for index in range(settings.draws):
         source = generator(seed, "convergence", settings.candidates, index)
         chunks = [_losses(chunk, settings, source) for chunk in observe(settings, source)]
         losses = {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}
-        reference = losses.pop("supervised")
-        supervised.append(float(reference.mean()))
+        supervised = losses.pop("supervised")
+        mean = float(supervised.mean())
         for name, loss in losses.items():
-            gaps.setdefault(name, []).append(float((loss - reference).mean()))
-    return [
-        {
-            "candidates": settings.candidates,
-            "anchors": settings.anchors,
-            "loss": name,
-            **banded("gap", values),
-            "supervised": sum(supervised) / len(supervised),
-        }
-        for name, values in gaps.items()
-    ]
+            gap = float((loss - supervised).mean())
+            rows.append({**place, "loss": name, "gap": gap, "supervised": mean})
+    table = over_draws(rows, "gap", means=["supervised"])
+    return table.select(pl.exclude("supervised"), "supervised")
 
 
 def _losses(
@@ -246,21 +200,19 @@ def _losses(
 ) -> dict[str, PerAnchor]:
     """Every loss, one value per anchor."""
     all_true = torch.ones_like(chunk.true_negative)
-    scores = sample_by_inversion(all_true, chunk.proposals, alpha=settings.alpha, generator=source)
-    negatives = scores / settings.temperature
+    level = levels_by_inversion(all_true, alpha=settings.alpha, generator=source)
+    negatives = chunk.quantile(level) / settings.temperature
     positive = chunk.positives[:, 0]
-    floor = -1 / settings.temperature
+    debiased = F.Debiased(settings.tau_plus, -1 / settings.temperature)
     return {
-        "supervised": F.oracle_loss(positive, negatives, true_negative=all_true),
+        "supervised": F.info_nce_loss(positive, negatives),
         "biased": F.info_nce_loss(positive, chunk.unlabeled),
-        "debiased": F.debiased_loss(
-            positive, chunk.unlabeled, tau_plus=settings.tau_plus, minimum_logit=floor
-        ),
+        "debiased": debiased(positive, chunk.unlabeled),
         **{name: _bayesian_loss(chunk, settings, ranks) for name, ranks in BAYESIAN.items()},
     }
 
 
-def draw_convergence(table: pl.DataFrame) -> Figure:
+def draw_gaps(table: pl.DataFrame) -> Figure:
     """Each loss less the supervised loss, over the number of candidates."""
     figure, axes = sized_panels(1, 2, title="Lemma 2: difference to the supervised loss")
     names = table["loss"].unique(maintain_order=True).to_list()
@@ -268,7 +220,8 @@ def draw_convergence(table: pl.DataFrame) -> Figure:
     axes[0].set(title="single draws scatter", ylabel="loss less supervised loss, nats")
     for name in names:
         here = table.filter(loss=name)
-        bars(axes[1], here, "candidates", "gap", ESTIMATORS[name], errors=True, capsize=2)
+        look = ESTIMATORS[name]
+        curve(axes[1], here, "candidates", "gap", look, spread="errors", capsize=2, lw=1.5)
     axes[1].set(title="mean, with two standard errors", ylim=(-0.1, 0.1))
     for axis in axes:
         axis.axhline(0, color="black", lw=0.8)
@@ -278,7 +231,7 @@ def draw_convergence(table: pl.DataFrame) -> Figure:
     return figure
 
 
-def convergence_finding(table: pl.DataFrame) -> str:
+def gaps_finding(table: pl.DataFrame) -> str:
     """Does the Bayesian loss tend to the supervised loss?"""
     most = table.filter(pl.col("candidates") == pl.col("candidates").max())
     gaps = [f"{TITLES[row['loss']]} {with_error(row, 'gap')}" for row in most.rows(named=True)]
@@ -293,8 +246,6 @@ def stated_bound(candidates: int, tau_plus: float) -> float:
         >>> round(stated_bound(64, 0.1), 4)
         0.282
     """
-    check_count("candidates", candidates, 1)
-    check_interval("tau_plus", tau_plus, 0.0, 1.0, open_low=True, open_high=True)
     return (1 - tau_plus) * math.sqrt(2 * math.pi / candidates)
 
 
@@ -310,7 +261,7 @@ def mended_bound(candidates: int, tau_plus: float) -> float:
     return stated_bound(candidates, tau_plus) * (math.e**2 - 1) / 2 / (1 - tau_plus) ** 2
 
 
-def lemma_3_points(settings: Settings) -> list[tuple[str, Settings]]:
+def bound_points(settings: Settings) -> list[tuple[str, Settings]]:
     """Numbers of candidates at the settings' prior, and priors at their number of candidates.
 
     Every anchor's scores lie in [-1, 1] at temperature 1, as the lemma assumes, with a uniform
@@ -325,45 +276,33 @@ def lemma_3_points(settings: Settings) -> list[tuple[str, Settings]]:
     return points
 
 
-def error_bound(point: tuple[str, Settings], seed: int) -> list[Record]:
-    """Measure the error of the Bayesian loss beside both bounds.
+def errors(point: tuple[str, Settings], seed: int) -> pl.DataFrame:
+    """Measure the mean absolute error of the Bayesian loss over anchors beside both bounds.
 
-    Returns:
-        One record per estimator, with its axis (``"candidates"`` or ``"tau_plus"``): the mean
-        absolute error of the loss, averaged over draws, with band and standard error, and the
-        bounds.
+    The point names what is varied: ``"candidates"`` or ``"tau_plus"``.
 
     Reference:
         Liu et al., ICML 2024, Lemma 3 and its proof.
     """
     axis, settings = point
     settings = _with_fewer_anchors(settings, scores=2**15, fewest=50)
-    errors: dict[str, list[float]] = {name: [] for name in BAYESIAN}
     alpha, tau_plus, count = settings.alpha, settings.tau_plus, settings.candidates
+    place: Record = {"axis": axis, "alpha": alpha, "tau_plus": tau_plus, "candidates": count}
+    rows: list[Record] = []
     for index in range(settings.draws):
         sums = dict.fromkeys(BAYESIAN, 0.0)
         for chunk in observe(settings, generator(seed, "bound", alpha, tau_plus, count, index)):
             size, temperature = len(chunk.unlabeled), settings.temperature
-            truth = true_negative_mean(chunk.proposals, size, alpha=alpha, temperature=temperature)
+            truth = true_negative_mean(chunk.quantile, size, alpha=alpha, temperature=temperature)
             limit = torch.log1p(count * truth / chunk.positives[:, 0].exp())
             for name, ranks in BAYESIAN.items():
                 sums[name] += float((_bayesian_loss(chunk, settings, ranks) - limit).abs().sum())
-        for name in BAYESIAN:
-            errors[name].append(sums[name] / settings.anchors)
-    return [
-        {
-            "axis": axis,
-            "alpha": alpha,
-            "tau_plus": tau_plus,
-            "candidates": count,
-            "anchors": settings.anchors,
-            "estimator": name,
-            **banded("error", values),
-            "bound": stated_bound(count, tau_plus),
-            "mended_bound": mended_bound(count, tau_plus),
-        }
-        for name, values in errors.items()
-    ]
+        for name, total in sums.items():
+            error = total / settings.anchors
+            rows.append({**place, "anchors": settings.anchors, "estimator": name, "error": error})
+    return over_draws(rows, "error").with_columns(
+        bound=stated_bound(count, tau_plus), mended_bound=mended_bound(count, tau_plus)
+    )
 
 
 def measured_rate(table: pl.DataFrame) -> float:
@@ -371,7 +310,7 @@ def measured_rate(table: pl.DataFrame) -> float:
     return fitted_rate(table["candidates"].to_list(), table["error"].to_list())[0]
 
 
-def draw_error_bound(table: pl.DataFrame) -> Figure:
+def draw_errors(table: pl.DataFrame) -> Figure:
     """The loss's error under its bound, over candidates and over priors."""
     figure, axes = sized_panels(1, 2, title="Lemma 3: error of the Bayesian loss (upper ranks)")
     fixed = {"candidates": ("tau_plus", r"\tau^+"), "tau_plus": ("candidates", "N")}
@@ -381,7 +320,7 @@ def draw_error_bound(table: pl.DataFrame) -> Figure:
             label = rf"measured, $\alpha$ = {part['alpha'][0]:g}"
             if swept == "candidates":
                 label += f", falls as $N^{{{measured_rate(part):.2f}}}$"
-            curve(axis, part, swept, "error", Look(colour, line, marker), label, band=True)
+            curve(axis, part, swept, "error", Look(colour, line, marker), label, spread="band")
         stated = r"bound as stated, $\tau^-\sqrt{2\pi/N}$"
         curve(axis, parts[0], swept, "bound", Look(FALSE_COLOUR), stated)
         mended = "bound as the mended proof gives it"
@@ -393,7 +332,7 @@ def draw_error_bound(table: pl.DataFrame) -> Figure:
     return figure
 
 
-def error_bound_finding(table: pl.DataFrame) -> str:
+def errors_finding(table: pl.DataFrame) -> str:
     """Does the error stay below the bounds?"""
     above = table.filter(pl.col("error") > pl.col("bound"))
     priors = ", ".join(f"{prior:g}" for prior in above["tau_plus"].unique().sort())
@@ -403,31 +342,3 @@ def error_bound_finding(table: pl.DataFrame) -> str:
         f"The error is below the stated bound in {len(table) - len(above)} of {len(table)} "
         f"cases{where}. It is above the corrected bound in {mended}."
     )
-
-
-EXPERIMENTS = (
-    Experiment(
-        "lemma-1",
-        "posterior against the frequency of true negatives",
-        reliability,
-        draw_reliability,
-        reliability_finding,
-        mixtures,
-    ),
-    Experiment(
-        "lemma-2",
-        "Bayesian loss against the supervised loss as N grows",
-        convergence,
-        draw_convergence,
-        convergence_finding,
-        lambda settings: [replace(settings, candidates=count) for count in CANDIDATES],
-    ),
-    Experiment(
-        "lemma-3",
-        "error of the Bayesian loss under its bound",
-        error_bound,
-        draw_error_bound,
-        error_bound_finding,
-        lemma_3_points,
-    ),
-)

@@ -14,13 +14,13 @@ drawn scores, though it increases with it.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import polars as pl
 import torch
 from matplotlib.figure import Figure
 
 from bayescl import functional as F
-from bayescl.checks import check_interval
 from bayescl.figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR, legend_below, legend_under
 from bayescl_lab.paper.simulation.curves import ALPHAS
 from bayescl_lab.paper.simulation.figures import (
@@ -31,22 +31,23 @@ from bayescl_lab.paper.simulation.figures import (
     parts_of,
     sized_panels,
 )
-from bayescl_lab.paper.simulation.frames import Experiment, Record, banded, columns_of, with_error
+from bayescl_lab.paper.simulation.frames import Record, columns, over_draws, with_error
 from bayescl_lab.paper.simulation.process import (
-    NormalProposals,
     Settings,
     generator,
+    levels_by_inversion,
+    levels_by_rejection,
     observe,
-    sample_by_inversion,
-    sample_by_rejection,
 )
 from bayescl_lab.paper.simulation.sweeps import SWEEPS, one_draw
 
 TRUE_NEGATIVE, FALSE_NEGATIVE = "true negative", "false negative"
+CLASSES = {
+    TRUE_NEGATIVE: F.PairMixture.true_negatives,
+    FALSE_NEGATIVE: F.PairMixture.false_negatives,
+}
 COLOURS = {TRUE_NEGATIVE: TRUE_COLOUR, FALSE_NEGATIVE: FALSE_COLOUR}
 
-BINS = 60
-EMPIRICAL_TEMPERATURE, EMPIRICAL_CANDIDATES = 2.0, 20_000
 SCORES = 2000
 """Scores per draw, class and alpha of the measured acceptance rates."""
 STEPS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -56,50 +57,42 @@ UNLIKELY = 0.001
 """A p-value below this speaks against a sampler."""
 
 
-def empirical_densities(settings: Settings, seed: int) -> list[Record]:
+def empirical_densities(settings: Settings, seed: int) -> pl.DataFrame:
     """Histograms of one anchor's observations beside the densities they are drawn from.
 
     One anchor with 20,000 candidates at temperature 2 and a normal proposal, by accept-reject
-    sampling; of the settings, only alpha and ``tau_plus`` are used.
-
-    Returns:
-        One record per class and bin: the bin's middle, the share of observations in it divided by
-        its width, the standard error of that, and the closed-form density.
+    sampling; of the settings, only ``tau_plus`` is used.
 
     Reference:
         Liu et al., ICML 2024, section "Numerical Experiment", the figure of empirical densities.
     """
-    alpha = settings.alpha
-    edges = torch.linspace(0, 6, BINS + 1, dtype=torch.float64)
-    width = edges.diff()
+    edges = torch.linspace(0, 6, 61, dtype=torch.float64)
+    width, middle = edges.diff(), (edges[1:] + edges[:-1]) / 2
     point = Settings(
         anchors=1,
-        candidates=EMPIRICAL_CANDIDATES,
-        alpha=alpha,
+        candidates=20_000,
         tau_plus=settings.tau_plus,
-        temperature=EMPIRICAL_TEMPERATURE,
+        temperature=2.0,
         proposal="normal",
         sampler="accept-reject",
     )
-    (chunk,) = observe(point, generator(seed, "empirical", alpha))
-    observation, true_negative = chunk.unlabeled[0].exp(), chunk.true_negative[0]
     # The map to observations is monotone, so a bin's probability is a difference of CDFs.
-    score = EMPIRICAL_TEMPERATURE * edges.log()
-    cdf = NormalProposals().cdf(score, torch.zeros(BINS + 1, dtype=torch.int64))
-    records: list[Record] = []
-    for label, member, class_cdf in (
-        (TRUE_NEGATIVE, true_negative, F.PairMixture.true_negatives(alpha).cdf(cdf)),
-        (FALSE_NEGATIVE, ~true_negative, F.PairMixture.false_negatives(alpha).cdf(cdf)),
-    ):
-        size, expected = int(member.sum()), class_cdf.diff()
-        columns = {
-            "observation": (edges[1:] + edges[:-1]) / 2,
-            "density": torch.histogram(observation[member], edges).hist / size / width,
-            "density_error": (expected * (1 - expected) / size).sqrt() / width,
-            "expected": expected / width,
-        }
-        records += columns_of({"alpha": alpha, "class": label, "count": size}, columns)
-    return records
+    cdf = torch.special.ndtr(point.temperature * edges.log())
+    tables = []
+    for alpha in ALPHAS:
+        (chunk,) = observe(replace(point, alpha=alpha), generator(seed, "empirical", alpha))
+        for label, mixture in CLASSES.items():
+            wanted = chunk.true_negative[0] == (label == TRUE_NEGATIVE)
+            members, expected = chunk.unlabeled[0, wanted].exp(), mixture(alpha).cdf(cdf).diff()
+            size = len(members)
+            values = {
+                "observation": middle,
+                "density": torch.histogram(members, edges).hist / size / width,
+                "density_error": (expected * (1 - expected) / size).sqrt() / width,
+                "expected": expected / width,
+            }
+            tables.append(columns({"alpha": alpha, "class": label, "count": size, **values}))
+    return pl.concat(tables)
 
 
 def draw_empirical(table: pl.DataFrame) -> Figure:
@@ -119,44 +112,38 @@ def draw_empirical(table: pl.DataFrame) -> Figure:
     return figure
 
 
-def acceptance(point: tuple[float, str, int], seed: int) -> list[Record]:
-    """The acceptance rate of one alpha and class, and tests of both samplers.
+def acceptance(settings: Settings, seed: int) -> pl.DataFrame:
+    """The acceptance rates of both classes at some alphas, and tests of both samplers.
 
-    A rate is measured once for each draw, on 2,000 scores each time.
-
-    Returns:
-        One record: the share of proposals accepted, with band and standard error over draws, its
-        expected value, and p-values of Kolmogorov-Smirnov tests over all scores: accept-reject
-        against the closed-form CDF, inversion against it, and the two against each other.
+    A rate is measured once for each draw, on 2,000 scores. Kolmogorov-Smirnov tests over all scores
+    compare both samplers with the closed-form CDF and with each other.
 
     Reference:
         Liu et al., ICML 2024, Algorithms "AccRejetSamplingTN" and "AccRejetSamplingFN".
     """
     from scipy import stats
 
-    alpha, label, draws = point
-    wanted, proposals = label == TRUE_NEGATIVE, NormalProposals()
-    labels = torch.full((draws, SCORES), wanted)
-    source = generator(seed, "acceptance", alpha, wanted)
-    drawn, proposed = sample_by_rejection(labels, proposals, alpha=alpha, generator=source)
-    exact = sample_by_inversion(labels, proposals, alpha=alpha, generator=source)
-    kind = F.PairMixture.true_negatives if wanted else F.PairMixture.false_negatives
-    by_rejection, by_inversion = (
-        kind(alpha).cdf(proposals.cdf(scores, torch.tensor(0))).flatten().numpy()
-        for scores in (drawn, exact)
-    )
-    return [
-        {
-            "alpha": alpha,
-            "class": label,
-            "scores": labels.numel(),
-            **banded("rate", (SCORES / proposed.sum(dim=1).double()).tolist()),
+    rows: list[Record] = []
+    for alpha, (label, mixture) in product(STEPS, CLASSES.items()):
+        wanted = label == TRUE_NEGATIVE
+        labels = torch.full((settings.draws, SCORES), wanted)
+        source = generator(seed, "acceptance", alpha, wanted)
+        accepted, proposed = levels_by_rejection(labels, alpha=alpha, generator=source)
+        inverted = levels_by_inversion(labels, alpha=alpha, generator=source)
+        first, second = (
+            mixture(alpha).cdf(level).flatten().numpy() for level in (accepted, inverted)
+        )
+        tests: Record = {
             "expected": 1 / (2 * alpha),
-            "rejection_p": float(stats.kstest(by_rejection, "uniform", method="asymp").pvalue),
-            "inversion_p": float(stats.kstest(by_inversion, "uniform", method="asymp").pvalue),
-            "both_p": float(stats.ks_2samp(by_rejection, by_inversion, method="asymp").pvalue),
+            "rejection_p": stats.kstest(first, "uniform", method="asymp").pvalue,
+            "inversion_p": stats.kstest(second, "uniform", method="asymp").pvalue,
+            "both_p": stats.ks_2samp(first, second, method="asymp").pvalue,
         }
-    ]
+        place: Record = {"alpha": alpha, "class": label, "scores": labels.numel()}
+        rates = (SCORES / proposed.sum(dim=1).double()).tolist()
+        rows += [{**place, "rate": rate, **tests} for rate in rates]
+    table = over_draws(rows, "rate")
+    return table.select(pl.exclude(*tests), *tests)
 
 
 def draw_acceptance(table: pl.DataFrame) -> Figure:
@@ -166,7 +153,7 @@ def draw_acceptance(table: pl.DataFrame) -> Figure:
     curve(axis, expected, "alpha", "expected", Look(NEUTRAL, ":"), r"$1/(2\alpha)$")
     for (label, colour), marker in zip(COLOURS.items(), "ox", strict=True):
         here = table.filter(pl.col("class") == label)
-        curve(axis, here, "alpha", "rate", Look(colour, "none", marker), f"{label}s", band=True)
+        curve(axis, here, "alpha", "rate", Look(colour, "none", marker), f"{label}s", spread="band")
     axis.set(xlabel=LABELS["alpha"], ylabel="share of proposals accepted")
     legend_below(figure, axis, columns=3, note=BAND_NOTE.replace("line", "marks"))
     return figure
@@ -174,14 +161,12 @@ def draw_acceptance(table: pl.DataFrame) -> Figure:
 
 def acceptance_finding(table: pl.DataFrame) -> str:
     """Do both samplers draw from the model?"""
-    judged = []
+    sentences = []
     for name, column in (("Accept-reject", "rejection_p"), ("inversion", "inversion_p")):
-        lowest = min(table[column])
-        follows = "follows" if lowest > UNLIKELY else "does NOT follow"
-        judged.append(
-            f"{name} {follows} the closed form (smallest of {len(table)} p-values {lowest:.3f})"
-        )
-    return f"{' and '.join(judged)}."
+        verb = "follows" if min(table[column]) > UNLIKELY else "does NOT follow"
+        tests = f"smallest of {len(table)} p-values {min(table[column]):.3f}"
+        sentences.append(f"{name} {verb} the closed form ({tests})")
+    return f"{' and '.join(sentences)}."
 
 
 def independent_pair_auc(alpha: float) -> float:
@@ -191,33 +176,34 @@ def independent_pair_auc(alpha: float) -> float:
         >>> round(independent_pair_auc(0.9), 4), round(independent_pair_auc(1.0), 4)
         (0.7667, 0.8333)
     """
-    return 0.5 + (2 * check_interval("alpha", alpha, 0.5, 1.0) - 1) / 3
+    return 0.5 + (2 * alpha - 1) / 3
 
 
-def pair_order(settings: Settings, seed: int) -> list[Record]:
-    """Measure the AUC at an alpha, and the cost of using it as alpha.
+def alphas(settings: Settings) -> list[Settings]:
+    """The settings at every alpha of the sweeps."""
+    return [replace(settings, alpha=alpha) for alpha in SWEEPS["alpha"]]
 
-    Returns:
-        One record: the measured share of independent pairs in which the positive outscores the
-        true negative, its closed form, and the MSE of the Bayesian estimator (mid-ranks) with the
-        true alpha and with the AUC in its place, on the same draws.
+
+def pair_order(settings: Settings, seed: int) -> pl.DataFrame:
+    """Measure the AUC of independent pairs at an alpha, and the cost of using it as alpha.
+
+    That is the MSE of the Bayesian estimator (mid-ranks) with the true alpha and with the AUC in
+    its place, on the same draws.
     """
     alpha, auc = settings.alpha, independent_pair_auc(settings.alpha)
     labels = torch.tensor([[True, False]]).repeat(1, PAIRS)
-    shares = []
-    errors: dict[str, list[float]] = {"mse_alpha": [], "mse_auc": []}
+    draws: list[Record] = []
     for index in range(settings.draws):
         source = generator(seed, "pairs", alpha, index)
-        scores = sample_by_inversion(labels, NormalProposals(), alpha=alpha, generator=source)
-        negative, positive = scores.view(-1, 2).unbind(dim=1)
-        shares.append(float((positive > negative).double().mean()))
+        level = levels_by_inversion(labels, alpha=alpha, generator=source)
+        negative, positive = level.view(-1, 2).unbind(dim=1)
+        measured = float((positive > negative).double().mean())
+        row: Record = {"alpha": alpha, "closed_form": auc, "measured": measured}
         for name, assumed in (("mse_alpha", alpha), ("mse_auc", auc)):
-            drawn = one_draw(settings, generator(seed, "assumed", alpha, index), assumed=assumed)
-            errors[name].append(drawn.error["bayesian_mid"])
-    record: Record = {"alpha": alpha, "closed_form": auc, **banded("measured", shares)}
-    for name, values in errors.items():
-        record |= banded(name, values)
-    return [record]
+            source = generator(seed, "assumed", alpha, index)
+            row[name] = one_draw(settings, source, assumed=assumed)["bayesian_mid"]["mse"]
+        draws.append(row)
+    return over_draws(draws, "measured", "mse_alpha", "mse_auc")
 
 
 def draw_pair_order(table: pl.DataFrame) -> Figure:
@@ -227,12 +213,12 @@ def draw_pair_order(table: pl.DataFrame) -> Figure:
     closed = r"$1/2 + (2\alpha - 1)/3$"
     curve(axes[0], table, "alpha", "closed_form", Look("#000000"), closed, lw=1)
     marks = Look(TRUE_COLOUR, "none", "o")
-    curve(axes[0], table, "alpha", "measured", marks, "measured", band=True)
+    curve(axes[0], table, "alpha", "measured", marks, "measured", spread="band")
     for column, label, look in (
         ("mse_alpha", r"given the true $\alpha$", Look(TRUE_COLOUR, "-", "o")),
         ("mse_auc", r"given the AUC for $\alpha$", Look(FALSE_COLOUR, "--", "s")),
     ):
-        curve(axes[1], table, "alpha", column, look, label, band=True)
+        curve(axes[1], table, "alpha", column, look, label, spread="band")
     axes[0].set(ylabel="AUC of independent pairs")
     axes[1].set(ylabel="MSE of the Bayesian estimator", ylim=(0, None))
     for axis in axes:
@@ -250,30 +236,3 @@ def pair_order_finding(table: pl.DataFrame) -> str:
         f"{worst['alpha']:g} that is "
         f"{with_error(worst, 'measured')}, in closed form {worst['closed_form']:.4f}."
     )
-
-
-EXPERIMENTS = (
-    Experiment(
-        "empirical",
-        "histograms of 20,000 observations beside these densities",
-        empirical_densities,
-        draw_empirical,
-        points=lambda settings: [replace(settings, alpha=alpha, beta=0.5) for alpha in ALPHAS],
-    ),
-    Experiment(
-        "acceptance",
-        "acceptance rates and Kolmogorov-Smirnov tests of the samplers",
-        acceptance,
-        draw_acceptance,
-        acceptance_finding,
-        lambda settings: [(alpha, label, settings.draws) for alpha in STEPS for label in COLOURS],
-    ),
-    Experiment(
-        "pair-order",
-        "alpha against the AUC of independent pairs",
-        pair_order,
-        draw_pair_order,
-        pair_order_finding,
-        lambda settings: [replace(settings, alpha=float(alpha)) for alpha in SWEEPS["alpha"]],
-    ),
-)

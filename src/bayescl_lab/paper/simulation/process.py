@@ -23,8 +23,8 @@ uniform number per score. All numbers are float64.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
-from typing import Annotated, Literal, NamedTuple, get_args
+from collections.abc import Callable, Iterator
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -38,7 +38,6 @@ from bayescl_lab._fields import Count, NonNegative, Positive, at_least, between
 
 Proposal = Literal["slide", "script", "normal"]
 Sampler = Literal["inversion", "accept-reject"]
-SAMPLERS: tuple[Sampler, ...] = get_args(Sampler)
 
 HALF_WIDTH = 0.5
 """Half the length of a sliding interval."""
@@ -110,63 +109,17 @@ def generator(seed: int, *path: object) -> torch.Generator:
     return torch.Generator().manual_seed(int(state[0]) >> 1)
 
 
-class UniformProposals(NamedTuple):
-    """Uniform distributions between each anchor's ``low`` and ``high``.
-
-    Methods take ``rows``, the anchor of each value, in any shape that broadcasts with the values'.
-
-    Example:
-        >>> proposals = UniformProposals(torch.tensor([-1.0]), torch.tensor([3.0]))
-        >>> proposals.quantile(torch.tensor([0.5]), torch.tensor([0]))
-        tensor([1.])
-    """
-
-    low: Float[Tensor, " anchors"]
-    high: Float[Tensor, " anchors"]
-
-    def cdf(
-        self, score: Float[Tensor, "*shape"], rows: Int[Tensor, "*#shape"]
-    ) -> Float[Tensor, "*shape"]:
-        """Share of the interval below the score, in [0, 1]."""
-        low, high = self.low[rows], self.high[rows]
-        return ((score - low) / (high - low)).clamp(0, 1)
-
-    def quantile(
-        self, level: Float[Tensor, "*shape"], rows: Int[Tensor, "*#shape"]
-    ) -> Float[Tensor, "*shape"]:
-        """The score at which the CDF reaches ``level``, in [0, 1]."""
-        # A convex combination, so that rounding cannot leave the interval by more than an ulp.
-        return self.low[rows] * (1 - level) + self.high[rows] * level
+Quantile = Callable[[Float[Tensor, "anchors columns"]], Float[Tensor, "anchors columns"]]
+"""Turns levels in [0, 1] into scores, by the proposal distribution of each row."""
 
 
-class NormalProposals:
-    """The standard normal distribution for every anchor.
-
-    Example:
-        >>> NormalProposals().cdf(torch.tensor([0.0]), torch.tensor([0]))
-        tensor([0.5000])
-    """
-
-    def cdf(
-        self, score: Float[Tensor, "*shape"], rows: Int[Tensor, "*#shape"]
-    ) -> Float[Tensor, "*shape"]:
-        """CDF of N(0, 1)."""
-        share: Tensor = torch.special.ndtr(score) + torch.zeros_like(rows, dtype=score.dtype)
-        return share
-
-    def quantile(
-        self, level: Float[Tensor, "*shape"], rows: Int[Tensor, "*#shape"]
-    ) -> Float[Tensor, "*shape"]:
-        """Quantile of N(0, 1); a uniform draw of 0 is replaced by the smallest positive number."""
-        score: Tensor = torch.special.ndtri(level.clamp(min=torch.finfo(level.dtype).tiny))
-        return score + torch.zeros_like(rows, dtype=level.dtype)
+def normal_quantile(level: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Quantile of N(0, 1); a uniform draw of 0 is replaced by the smallest positive number."""
+    score: Tensor = torch.special.ndtri(level.clamp(min=torch.finfo(level.dtype).tiny))
+    return score
 
 
-Proposals = UniformProposals | NormalProposals
-"""One proposal distribution per anchor."""
-
-
-def draw_proposals(settings: Settings, count: int, generator: torch.Generator) -> Proposals:
+def draw_proposals(settings: Settings, count: int, generator: torch.Generator) -> Quantile:
     """Draw the proposal distributions of ``count`` anchors, of the family that the settings name.
 
     Reference:
@@ -174,79 +127,63 @@ def draw_proposals(settings: Settings, count: int, generator: torch.Generator) -
         experiments".
     """
     if settings.proposal == "normal":
-        return NormalProposals()
-    slides = torch.rand((2, count), generator=generator, dtype=torch.float64)
+        return normal_quantile
+    slides = torch.rand((2, count, 1), generator=generator, dtype=torch.float64)
     if settings.proposal == "slide":
         centre = settings.gamma * (2 * slides[0] - 1)
-        return UniformProposals(centre - HALF_WIDTH, centre + HALF_WIDTH)
-    limit = 1 / settings.temperature**2
-    low, high = settings.gamma * limit * slides
-    return UniformProposals(low - limit, limit - high)
+        low, high = centre - HALF_WIDTH, centre + HALF_WIDTH
+    else:
+        limit = 1 / settings.temperature**2
+        of_low, of_high = settings.gamma * limit * slides
+        low, high = of_low - limit, limit - of_high
+    # A convex combination, so that rounding cannot leave the interval by more than an ulp.
+    return lambda level: low * (1 - level) + high * level
 
 
-def sample_by_inversion(
-    true_negative: Bool[Tensor, "anchors columns"],
-    proposals: Proposals,
-    *,
-    alpha: float,
-    generator: torch.Generator,
+def levels_by_inversion(
+    true_negative: Bool[Tensor, "anchors columns"], *, alpha: float, generator: torch.Generator
 ) -> Float[Tensor, "anchors columns"]:
-    """Draw a score for every label, by inverting the CDF of its class.
+    """Draw the level of a score for every label, by inverting the CDF of its class.
 
-    A label is True for a true negative, False for a false negative or, equivalently, a positive;
-    ``proposals`` are the distributions of the rows.
+    A label is True for a true negative, False for a false negative or, equivalently, a positive. A
+    score's level is its proposal CDF.
     """
-    level = torch.rand(true_negative.shape, generator=generator, dtype=torch.float64)
-    proposal_level = F.PairMixture.true_negatives(alpha).quantile(level)
-    # False negatives are few: invert their CDF for them alone.
-    false_negative = (~true_negative).flatten().nonzero().squeeze(1)
-    proposal_level.view(-1)[false_negative] = F.PairMixture.false_negatives(alpha).quantile(
-        level.view(-1)[false_negative]
-    )
-    return proposals.quantile(proposal_level, torch.arange(len(level))[:, None])
+    uniform = torch.rand(true_negative.shape, generator=generator, dtype=torch.float64)
+    level = F.PairMixture.true_negatives(alpha).quantile(uniform)
+    level[~true_negative] = F.PairMixture.false_negatives(alpha).quantile(uniform[~true_negative])
+    return level
 
 
-def sample_by_rejection(
-    true_negative: Bool[Tensor, "anchors columns"],
-    proposals: Proposals,
-    *,
-    alpha: float,
-    generator: torch.Generator,
+def levels_by_rejection(
+    true_negative: Bool[Tensor, "anchors columns"], *, alpha: float, generator: torch.Generator
 ) -> tuple[Float[Tensor, "anchors columns"], Int[Tensor, "anchors columns"]]:
-    r"""Draw a score for every label, proposing until one is accepted.
+    r"""Draw the level of a score for every label, proposing until one is accepted.
 
     A score from :math:`\phi` is accepted with probability :math:`\phi_{TN} / (c\,\phi)` or
     :math:`\phi_{FN} / (c\,\phi)`, where :math:`c = 2\alpha` bounds both ratios. So a share
-    :math:`1/(2\alpha)` of the proposals is accepted. Arguments are those of
-    :func:`sample_by_inversion`; returned are the scores and the number of proposals for each.
+    :math:`1/(2\alpha)` of the proposals is accepted. Also returned is the number of proposals.
 
     Reference:
         Liu et al., ICML 2024, Algorithms "AccRejetSamplingTN" and "AccRejetSamplingFN".
     """
-    labels = true_negative.flatten()
-    columns = true_negative.shape[1]
-    scores = torch.empty(labels.shape, dtype=torch.float64)
-    proposed = torch.zeros(labels.shape, dtype=torch.int64)
-    pending: Int[Tensor, " pending"] = torch.arange(len(labels))
-    while len(pending):
-        rows = pending // columns
-        level = torch.rand(rows.shape, generator=generator, dtype=torch.float64)
-        candidate = proposals.quantile(level, rows)
-        cdf = proposals.cdf(candidate, rows)
-        chance = torch.rand(cdf.shape, generator=generator, dtype=torch.float64)
+    levels = torch.empty(true_negative.shape, dtype=torch.float64)
+    proposed = torch.zeros(true_negative.shape, dtype=torch.int64)
+    pending = torch.ones_like(true_negative)
+    while bool(pending.any()):
+        count = int(pending.sum())
+        level = torch.rand(count, generator=generator, dtype=torch.float64)
+        chance = torch.rand(count, generator=generator, dtype=torch.float64)
         # The ratio of a class's density to the proposal's is its density at proposal density 1.
-        one = torch.ones_like(cdf)
+        whole = torch.ones_like(level)
         ratio = torch.where(
-            labels[pending],
-            F.PairMixture.true_negatives(alpha).density(one, cdf),
-            F.PairMixture.false_negatives(alpha).density(one, cdf),
+            true_negative[pending],
+            F.PairMixture.true_negatives(alpha).density(whole, level),
+            F.PairMixture.false_negatives(alpha).density(whole, level),
         )
-        accepted = chance <= ratio / (2 * alpha)
-        scores[pending] = candidate
+        levels[pending] = level
         proposed[pending] += 1
-        pending = pending[~accepted]
-    shape = true_negative.shape
-    return scores.view(shape), proposed.view(shape)
+        pending = pending.masked_scatter(pending, chance > ratio / (2 * alpha))
+    return levels, proposed
 
 
 class Observations(NamedTuple):
@@ -259,13 +196,13 @@ class Observations(NamedTuple):
         unlabeled: logits of the unlabeled candidates.
         true_negative: the hidden labels: True for a true negative.
         positives: logits of positives, drawn from the density of false negatives.
-        proposals: the anchors' proposal distributions.
+        quantile: the anchors' proposal distributions.
     """
 
     unlabeled: Float[Tensor, "anchors candidates"]
     true_negative: Bool[Tensor, "anchors candidates"]
     positives: Float[Tensor, "anchors positives"]
-    proposals: Proposals
+    quantile: Quantile
 
 
 def observe(settings: Settings, generator: torch.Generator) -> Iterator[Observations]:
@@ -289,21 +226,17 @@ def observe(settings: Settings, generator: torch.Generator) -> Iterator[Observat
     count = settings.candidates
     for start in range(0, settings.anchors, size):
         anchors = min(size, settings.anchors - start)
-        proposals = draw_proposals(settings, anchors, generator)
+        quantile = draw_proposals(settings, anchors, generator)
         chance = torch.rand((anchors, count), generator=generator, dtype=torch.float64)
         true_negative = chance > settings.tau_plus
         # Positives and false negatives have the same density, so they are drawn in one go.
         wanted = torch.zeros((anchors, settings.positives), dtype=torch.bool)
         labels = torch.cat([true_negative, wanted], dim=1)
         if settings.sampler == "inversion":
-            scores = sample_by_inversion(
-                labels, proposals, alpha=settings.alpha, generator=generator
-            )
+            level = levels_by_inversion(labels, alpha=settings.alpha, generator=generator)
         else:
-            scores, _ = sample_by_rejection(
-                labels, proposals, alpha=settings.alpha, generator=generator
-            )
-        logits = scores / settings.temperature
+            level, _ = levels_by_rejection(labels, alpha=settings.alpha, generator=generator)
+        logits = quantile(level) / settings.temperature
         highest = float(logits.max())
         if highest > HIGHEST_LOGIT:
             raise ValueError(
@@ -311,4 +244,4 @@ def observe(settings: Settings, generator: torch.Generator) -> Iterator[Observat
                 f"{settings.temperature}: squared observations overflow, logits reach {highest:.3g}"
             )
         unlabeled, positives = logits[:, :count].contiguous(), logits[:, count:].contiguous()
-        yield Observations(unlabeled, true_negative, positives, proposals)
+        yield Observations(unlabeled, true_negative, positives, quantile)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +12,6 @@ import polars as pl
 import torch
 from matplotlib.figure import Figure
 
-from bayescl.axes import Float, Tensor
 from bayescl.figures import legend_below
 from bayescl_lab.paper.simulation.estimators import SUPERVISED, TITLES, VARIANTS, estimates
 from bayescl_lab.paper.simulation.figures import (
@@ -26,7 +25,7 @@ from bayescl_lab.paper.simulation.figures import (
     parts_of,
     sized_panels,
 )
-from bayescl_lab.paper.simulation.frames import Experiment, Record, banded, frame, with_error
+from bayescl_lab.paper.simulation.frames import Record, over_draws, rounded, with_error
 from bayescl_lab.paper.simulation.process import Proposal, Settings, generator, observe
 
 RIVALS = ("biased", "debiased")
@@ -46,9 +45,6 @@ SWEEPS: dict[str, Sequence[float | int]] = {
 PANELS = ("alpha", "candidates", "tau_plus", "gamma", "temperature", "anchors")
 """The swept parameters of the paper's figure, panel by panel."""
 
-STANDARD_ERRORS = 2.0
-"""A difference counts if it exceeds this many standard errors."""
-
 SHOWN = (*RIVALS, "bayesian_upper", "bayesian_mid")
 WIDE = 1e6
 """Ratio of a curve's ends beyond which errors are shown relative to the biased estimator's."""
@@ -57,53 +53,43 @@ Point = tuple[str, float | int, Settings]
 """The swept parameter, its value, and the settings."""
 
 
-@dataclass(frozen=True)
-class Draw:
-    """One draw of the experiment: every estimator over its anchors.
-
-    Attributes:
-        error: mean squared error to the supervised mean.
-        value: mean over anchors.
-        left_out: number of anchors without a true negative, which have no supervised mean.
-    """
-
-    error: dict[str, float]
-    value: dict[str, float]
-    left_out: int
-
-
-def one_draw(settings: Settings, source: torch.Generator, *, assumed: float | None = None) -> Draw:
+def one_draw(
+    settings: Settings, source: torch.Generator, *, assumed: float | None = None
+) -> dict[str, dict[str, float]]:
     """Run the process once and compare every estimator with the realised supervised mean.
 
-    Estimators assume the process's alpha, or another one. Anchors without a true negative are left
-    out and counted. For N = 64 and a prior of 0.1 there are none.
+    Estimators assume the process's alpha, or another one. ``left_out`` counts anchors without a
+    true negative, which have no supervised mean; ``bias`` is an estimator's mean less the
+    supervised one, ``below_...`` how far its error lies below a rival's.
 
     Reference:
         Liu et al., ICML 2024, section "Numerical Experiment", the definition of MSE.
     """
-    kept: dict[str, list[Float[Tensor, " known"]]] = {}
-    left_out = 0
     believed = settings if assumed is None else replace(settings, alpha=assumed)
-    for chunk in observe(settings, source):
-        known = chunk.true_negative.any(dim=1)
-        left_out += int((~known).sum())
-        for name, value in estimates(chunk, believed).items():
-            kept.setdefault(name, []).append(value[known])
-    values = {name: torch.cat(parts) for name, parts in kept.items()}
+    chunks = [estimates(chunk, believed) for chunk in observe(settings, source)]
+    values = {name: torch.cat([chunk[name] for chunk in chunks]) for name in TITLES}
     supervised = values[SUPERVISED]
-    return Draw(
-        error={name: float(((v - supervised) ** 2).mean()) for name, v in values.items()},
-        value={name: float(v.mean()) for name, v in values.items()},
-        left_out=left_out,
-    )
+    known = ~supervised.isnan()
+    mse = {name: float((v - supervised)[known].square().mean()) for name, v in values.items()}
+    mean = {name: float(v[known].mean()) for name, v in values.items()}
+    return {
+        name: {
+            "left_out": int((~known).sum()),
+            "mse": mse[name],
+            "mean": mean[name],
+            "bias": mean[name] - mean[SUPERVISED],
+            **{f"below_{rival}": mse[rival] - mse[name] for rival in RIVALS},
+        }
+        for name in TITLES
+    }
 
 
 def points_of(
     *parameters: str, proposals: Sequence[Proposal] = ()
 ) -> Callable[[Settings], list[Point]]:
-    """The points of a sweep over each parameter in turn; the others keep the settings' values.
+    """The points of a sweep over each parameter in turn, with each of the proposals.
 
-    The sweep is made with each of ``proposals``; default: the settings' own.
+    Other parameters keep the settings' values, and so do proposals if none are named.
     """
     return lambda settings: [
         (parameter, value, replace(settings, proposal=proposal))
@@ -114,96 +100,67 @@ def points_of(
 
 
 @lru_cache(maxsize=256)
-def sweep(point: Point, seed: int) -> tuple[Record, ...]:
+def sweep(point: Point, seed: int) -> pl.DataFrame:
     """All estimators over repeated draws at one point of a sweep.
 
-    Cached, because several figures show parts of the same sweeps.
-
-    Returns:
-        One record per estimator. ``mse``, ``mean`` and ``bias`` (mean over anchors less that of the
-        supervised estimator, draw by draw) are averages over draws with a band (``_low`` to
-        ``_high``, quantiles 5 % to 95 % over draws) and the average's standard error.
-        ``below_biased`` is how far the estimator's MSE lies below that of the biased one on the
-        same draws, with the standard error of this paired difference; ``below_debiased`` likewise.
-        ``left_out`` counts anchors without a true negative over all draws.
+    Cached, because several figures show parts of the same sweeps. There is one row per estimator,
+    with the figures of :func:`one_draw`. The errors of ``below_...`` are those of paired
+    differences, since both estimators see the same draws.
 
     Raises:
         ValueError: if every anchor of a draw is left out.
 
     Example:
-        >>> records = sweep(("gamma", 0.5, Settings(anchors=10, draws=2)), 0)
-        >>> [record["mse"] for record in records if record["estimator"] == "supervised"]
+        >>> table = sweep(("gamma", 0.5, Settings(anchors=10, draws=2)), 0)
+        >>> table.filter(estimator="supervised")["mse"].to_list()
         [0.0]
     """
     parameter, value, settings = point
     changes: Any = {parameter: value}
     here = replace(settings, **changes)
-    draws = [
-        one_draw(here, generator(seed, "sweep", here.proposal, parameter, value, index))
-        for index in range(settings.draws)
-    ]
-    if any(drawn.left_out == here.anchors for drawn in draws):
-        raise ValueError(
-            f"no anchor has a true negative at {parameter} = {value:g}: raise candidates or "
-            "anchors, or lower tau_plus"
-        )
-    records = []
-    for name in draws[0].error:
-        record: Record = {
-            "proposal": here.proposal,
-            "parameter": parameter,
-            "value": float(value),
-            "estimator": name,
-            "draws": settings.draws,
-            "left_out": sum(drawn.left_out for drawn in draws),
-            **banded("mse", [drawn.error[name] for drawn in draws]),
-            **banded("mean", [drawn.value[name] for drawn in draws]),
-            **banded("bias", [drawn.value[name] - drawn.value[SUPERVISED] for drawn in draws]),
-        }
-        for rival in RIVALS:
-            key = f"below_{rival}"
-            below = banded(key, [drawn.error[rival] - drawn.error[name] for drawn in draws])
-            record |= {column: below[column] for column in (key, f"{key}_error")}
-        records.append(record)
-    return tuple(records)
+    place: Record = {"proposal": here.proposal, "parameter": parameter, "value": float(value)}
+    rows: list[Record] = []
+    for index in range(settings.draws):
+        source = generator(seed, "sweep", here.proposal, parameter, value, index)
+        draw = one_draw(here, source)
+        rows += [
+            {**place, "estimator": name, "draws": settings.draws, **row}
+            for name, row in draw.items()
+        ]
+        if draw[SUPERVISED]["left_out"] == here.anchors:
+            raise ValueError(
+                f"no anchor has a true negative at {parameter} = {value:g}: raise candidates or "
+                "anchors, or lower tau_plus"
+            )
+    below = [f"below_{rival}" for rival in RIVALS]
+    table = over_draws(rows, "mse", "mean", "bias", *below, sums=["left_out"])
+    return rounded(table.select(pl.exclude("^below_.*_(low|high)$")))
 
 
-def verdicts(point: Point, seed: int) -> list[Record]:
-    """Whether the Bayesian error is below its rivals' at one point of a sweep.
+def verdicts(point: Point, seed: int) -> pl.DataFrame:
+    """Whether each Bayesian variant's error is below its rivals' at one point of a sweep.
 
-    Both estimators see the same draws, so the standard error is that of the paired difference.
     With a threshold of two standard errors, one verdict in twenty would be wrong by chance if two
     estimators were equally good.
-
-    Returns:
-        One record per Bayesian variant and rival, with the ratio of the two mean squared errors,
-        how many standard errors the Bayesian one lies below, and the verdict: "below", "tied" or
-        "above".
     """
-    swept = frame(sweep(point, seed))
+    swept = sweep(point, seed)
     mse = dict(swept.select("estimator", "mse").iter_rows())
-    records: list[Record] = []
-    for record in swept.filter(pl.col("estimator").is_in(VARIANTS)).rows(named=True):
+    rows: list[Record] = []
+    for row in swept.filter(pl.col("estimator").is_in(VARIANTS)).rows(named=True):
         for rival in RIVALS:
-            margin, error = record[f"below_{rival}"], record[f"below_{rival}_error"]
-            place = ("proposal", "parameter", "value", "estimator")
-            records.append(
+            margin, error = row[f"below_{rival}"], row[f"below_{rival}_error"]
+            # A rival without error is matched only by an estimator without error.
+            without = math.inf if row["mse"] else 1.0
+            rows.append(
                 {
-                    **{name: record[name] for name in place},
+                    **{name: row[name] for name in ("proposal", "parameter", "value", "estimator")},
                     "rival": rival,
-                    "ratio": _ratio(record["mse"], mse[rival]),
+                    "ratio": row["mse"] / mse[rival] if mse[rival] else without,
                     "standard_errors_below": margin / error if error else 0.0,
                     "verdict": verdict(margin, error),
                 }
             )
-    return records
-
-
-def _ratio(error: float, rival: float) -> float:
-    """The ratio of two errors; a rival without error is matched only by one without error."""
-    if rival == 0:
-        return 1.0 if error == 0 else math.inf
-    return error / rival
+    return pl.DataFrame(rows)
 
 
 def verdict(margin: float, error: float) -> str:
@@ -213,7 +170,7 @@ def verdict(margin: float, error: float) -> str:
         >>> verdict(1.0, 0.1), verdict(0.1, 0.1), verdict(-1.0, 0.1)
         ('below', 'tied', 'above')
     """
-    if abs(margin) <= STANDARD_ERRORS * error:
+    if abs(margin) <= 2 * error:
         return "tied"
     return "below" if margin > 0 else "above"
 
@@ -322,67 +279,23 @@ def means_finding(table: pl.DataFrame) -> str:
     return f"Largest difference to the supervised mean: {', '.join(gaps)}."
 
 
+all_points = points_of(*PANELS, proposals=["slide", "script"])
+
 _MSE = {"mse": "MSE to the supervised mean"}
-_DRAW_MSE = draw_panels(
+draw_errors = draw_panels(
     "Mean squared error, proposals: {proposal}", SHOWN, _MSE, across=3, logarithmic=PANELS
 )
-
-EXPERIMENTS = (
-    Experiment(
-        "mse",
-        "error of the estimators over six parameters",
-        sweep,
-        _DRAW_MSE,
-        errors_finding,
-        points_of(*PANELS),
-    ),
-    Experiment(
-        "mse-script",
-        "the same with the proposals of the authors' script",
-        sweep,
-        _DRAW_MSE,
-        errors_finding,
-        points_of(*PANELS, proposals=("script",)),
-    ),
-    Experiment(
-        "verdicts",
-        "where the Bayesian estimator's error is below its rivals', point by point",
-        verdicts,
-        draw_verdicts,
-        verdicts_finding,
-        points_of(*PANELS, proposals=("slide", "script")),
-    ),
-    Experiment(
-        "means",
-        "mean values of the estimators",
-        sweep,
-        draw_panels(
-            "Mean values of the estimators",
-            (*SHOWN, SUPERVISED),
-            {"mean": "mean over anchors", "bias": "mean less supervised mean"},
-        ),
-        means_finding,
-        points_of("gamma", "alpha"),
-    ),
-    Experiment(
-        "ranks",
-        "variants of the Bayesian estimator",
-        sweep,
-        draw_panels("Variants of the Bayesian estimator", VARIANTS, _MSE, logarithmic=PANELS[1:2]),
-        errors_finding,
-        points_of("candidates", "alpha"),
-    ),
-    Experiment(
-        "hard",
-        "how the hard estimator's error explodes",
-        sweep,
-        draw_panels(
-            "Error of the hard estimator",
-            ("hard", *SHOWN),
-            _MSE,
-            logarithmic=["concentration", "temperature"],
-        ),
-        errors_finding,
-        points_of("concentration", "temperature"),
-    ),
+draw_means = draw_panels(
+    "Mean values of the estimators",
+    (*SHOWN, SUPERVISED),
+    {"mean": "mean over anchors", "bias": "mean less supervised mean"},
+)
+draw_variants = draw_panels(
+    "Variants of the Bayesian estimator", VARIANTS, _MSE, logarithmic=["candidates"]
+)
+draw_hard = draw_panels(
+    "Error of the hard estimator",
+    ("hard", *SHOWN),
+    _MSE,
+    logarithmic=["concentration", "temperature"],
 )

@@ -8,7 +8,6 @@ normalisation or generators, so a resumed run continues exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,13 +16,7 @@ import torch
 from bayescl.axes import Float, Tensor
 from bayescl.checks import check_count
 from bayescl.diagnostics import confident_pairs, in_eval_mode, score_candidates
-from bayescl.estimation import (
-    LinearRamp,
-    MeasuredAlpha,
-    Reading,
-    label_free_alpha,
-    macro_auc,
-)
+from bayescl.estimation import LinearRamp, MeasuredAlpha, Reading, label_free_alpha, macro_auc
 from bayescl.integrations.lightning import AlphaCallback
 from bayescl.losses import LatentClassContrastiveLoss
 from bayescl_lab._randomness import Purpose, derived_seed
@@ -31,10 +24,6 @@ from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.images.settings import ImageSettings
 
-LABELS_PER_CLASS = 20
-"""Default number of labelled images per class for measuring alpha."""
-LABEL_FREE_IMAGES = 512
-"""Number of images drawn for each estimate of alpha without labels."""
 PAIR_IMAGES = 256
 """Number of images whose pairs are inspected after each epoch."""
 
@@ -45,12 +34,11 @@ def alpha_callback(settings: ImageSettings, images: ImageStore) -> AlphaCallback
         return None
     if settings.alpha_schedule == "ramp":
         return AlphaCallback(LinearRamp.over(settings.epochs, settings.loss.resolved()["alpha"]))
-    measure: Callable[..., float] = unlabelled_alpha
+    options: dict[str, Any] = {"reading": settings.alpha_reading, "seed": settings.seed}
+    source = partial(unlabelled_alpha, images=images, **options)
     if settings.alpha_schedule == "measured":
-        measure = labelled_alpha
-        images = labelled_part(images, per_class=settings.alpha_labels, seed=settings.seed)
-    reading = settings.alpha_reading
-    source = partial(measure, images=images, reading=reading, seed=settings.seed)
+        part = labelled_part(images, per_class=settings.alpha_labels, seed=settings.seed)
+        source = partial(labelled_alpha, images=part, **options)
     return AlphaCallback(source, every=settings.alpha_every)
 
 
@@ -73,7 +61,7 @@ def unlabelled_alpha(
     epoch: int,
     *,
     images: ImageStore,
-    size: int = LABEL_FREE_IMAGES,
+    size: int = 512,
     reading: Reading = "model",
     seed: int = 0,
 ) -> float:
@@ -85,13 +73,9 @@ def unlabelled_alpha(
     drawn = _drawn(images, size, derived_seed(seed, Purpose.ESTIMATES, epoch, 3))
     loss: Any = model.loss
     scored = score_candidates(loss, *embedded_views(model, drawn, seed, epoch))
-    return label_free_alpha(
-        scored.positive,
-        scored.unlabeled,
-        tau_plus=loss.tau_plus,
-        reading=reading,
-        valid=scored.valid,
-    ).alpha
+    sides = scored.positive, scored.unlabeled
+    options: Any = {"reading": reading, "valid": scored.valid}
+    return label_free_alpha(*sides, tau_plus=loss.tau_plus, **options).alpha
 
 
 def pair_columns(model: SimCLR, images: ImageStore, *, seed: int, epoch: int) -> dict[str, float]:
@@ -108,27 +92,19 @@ def pair_columns(model: SimCLR, images: ImageStore, *, seed: int, epoch: int) ->
     scored = score_candidates(loss, *views, labels=drawn.labels)
     if scored.same_class is None:
         return {"pair_recall": 0.0}
-    pairs = confident_pairs(
-        scored.same_class[scored.valid], scored.truth[scored.valid], threshold=loss.threshold
-    )
+    same_class, truth = scored.same_class[scored.valid], scored.truth[scored.valid]
+    pairs = confident_pairs(same_class, truth, threshold=loss.threshold)
     columns = {"pair_precision": pairs.precision, "pair_recall": pairs.recall}
     return {name: value for name, value in columns.items() if value is not None}
 
 
-def labelled_part(
-    images: ImageStore, *, per_class: int = LABELS_PER_CLASS, seed: int = 0
-) -> ImageStore:
+def labelled_part(images: ImageStore, *, per_class: int = 20, seed: int = 0) -> ImageStore:
     """Draw a few labelled images of every class, at least 2, for measuring alpha.
 
     They stay among the training images, which the loss sees without labels.
 
     Raises:
         ValueError: if fewer than two classes have two images.
-
-    Example:
-        >>> from bayescl_lab.images.datasets import load_images
-        >>> len(labelled_part(load_images("digits").train, per_class=5))
-        50
     """
     check_count("per_class", per_class, 2)
     labels = images.labels.cpu()

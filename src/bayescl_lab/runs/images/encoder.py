@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
+from textwrap import shorten
 
 import numpy as np
 import torch
@@ -59,9 +60,6 @@ def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
     The function is called without arguments and returns a module that maps images to features.
     The working directory is searched too. Pass only names that the user typed: reading a run's
     folder must not execute code that its settings name.
-
-    Raises:
-        ValueError: if there is no such function, or it does not return a module.
     """
     if ":" not in name or name.startswith(TIMM):
         return None
@@ -92,27 +90,17 @@ def load_pretrained(encoder: nn.Module, file: Path) -> None:
     if network is None:
         raise ValueError("weights are for a network of torchvision or timm, such as resnet18")
     state, own = read_state(file), network.state_dict()
-    classifier = {
+    classifiers = {  # layers that map features to classes
         name.rpartition(".")[0]
         for name, value in state.items()
         if name not in own and value.ndim == 2 and value.shape[1] == encoder.feature_dim
     }
-    missing = [f"lacks {name}" for name in own if name not in state]
-    unexpected = [
-        f"has {name}"
-        for name in state
-        if name not in own and name.rpartition(".")[0] not in classifier
-    ]
-    if missing or unexpected:
-        what = " and ".join([*missing[:1], *unexpected[:1]])
-        raise ValueError(f"the weights {file} do not fit the encoder: the file {what}")
-    for name, value in own.items():
-        if state[name].shape != value.shape:
-            raise ValueError(
-                f"the weights {file} do not fit the encoder: {name} must have shape "
-                f"{list(value.shape)}, got {list(state[name].shape)}"
-            )
-    network.load_state_dict({name: state[name] for name in own})
+    used = {name: it for name, it in state.items() if name.rpartition(".")[0] not in classifiers}
+    try:
+        network.load_state_dict(used)
+    except RuntimeError as error:
+        problem = shorten(str(error).splitlines()[1], 160, placeholder=" ...")
+        raise ValueError(f"the weights {file} do not fit the encoder: {problem}") from None
 
 
 class PreparedEncoder(nn.Module):

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_choice
 from bayescl.diagnostics import ScoredCandidates, score_candidates
 from bayescl.figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR, blank_figure
 from bayescl.functional import item_responsibilities
@@ -28,20 +27,16 @@ from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.advice import advise_on_views
 from bayescl_lab.runs.images.alpha import embedded_views
 from bayescl_lab.runs.images.run import ImageRun
-from bayescl_lab.runs.inspection import Inspection, check_sizes, extreme_rows, write_inspection
+from bayescl_lab.runs.inspection import Inspection, extreme_rows, write_inspection
 from bayescl_lab.runs.losses import LOSSES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PARTS = ("train", "evaluation")
 SHOWN = 8
 """Images of each component in the picture."""
 MOST = 20
 """Components in the picture, those with the largest weights."""
-
-_Cell = tuple[int, bool | None, str] | str | None
-"""An image, whether it is what it should be and a few words; a caption; or a gap."""
 
 Views = tuple[Float[Tensor, "batch dim"], Float[Tensor, "batch dim"]]
 """Embeddings of two views of the images of a batch."""
@@ -76,27 +71,21 @@ def inspect_images(
         data: other images to inspect; default: the run's own.
         encoder: the run's custom network, if it has one.
 
-    Returns:
-        Figures and files.
-
     Raises:
-        ValueError: if the folder does not hold a run on images with a checkpoint, or a number is
-            out of range.
+        ValueError: if the folder does not hold a run on images with a checkpoint, or the images do
+            not have the part or the anchors.
     """
-    check_choice("part", part, PARTS)
-    check_sizes(seed, images=images, anchors=anchors, shown=shown)
     folder, run, epochs = ImageRun.reopen(path, data=data, encoder=encoder)
     settings = run.settings
     run.model.to(run.device)
     loss: Any = run.model.loss
     loss.gather = False
-    store = run.parts.train if part == "train" else run.parts.evaluation
-    if store is None:
-        raise ValueError(f"the images of {path} have no evaluation part: ask for train")
+    store = run.part(part)
 
     rows = drawn_batches(store, settings.batch_size, images, anchor_images, seed)
-    views = [views_of(run.model, store.subset(it), seed, step) for step, it in enumerate(rows)]
-    batches = [_scored(loss, pair, store.subset(it)) for pair, it in zip(views, rows, strict=True)]
+    subsets = enumerate(map(store.subset, rows))
+    scored = [scored_batch(run.model, subset, seed, step) for step, subset in subsets]
+    batches, views = zip(*scored, strict=True)
     first, ids, every = batches[0], rows[0].cpu(), torch.cat(rows)
     valid = first.valid.clone()
     valid[:, len(ids) :] = False  # the second views of the same images
@@ -107,12 +96,10 @@ def inspect_images(
         shown=shown,
         names=lambda columns: ids[columns].tolist(),
     )
-    view_1, view_2 = (torch.cat([pair[view] for pair in views]) for view in (0, 1))
-    labels = store.labels.cpu()[every.cpu()].numpy()
-    known = labels if labels.max() >= 0 else None
-    advice = advise_on_views(
-        view_1.cpu().numpy(), view_2.cpu().numpy(), known, float(loss.temperature)
-    )
+    view_1, view_2 = map(torch.cat, zip(*views, strict=True))
+    labels = store.labels[every]
+    known = labels if bool((labels != UNLABELLED).any()) else None
+    advice = advise_on_views(view_1, view_2, known, float(loss.temperature))
     components = _components(loss, (view_1, view_2), every, store)
     title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epochs"
     own = "its own weights" if first.tells_apart else "Bayesian weights"
@@ -128,7 +115,7 @@ def inspect_images(
         "advice": advice.figures(),
     }
     return write_inspection(
-        folder, run, epochs, batches, table, about=about, title=title, figures=figures
+        folder, run, epochs, batches, table, about=about, title=title, **figures
     )
 
 
@@ -157,23 +144,16 @@ def drawn_batches(
     return list(order[: batches * size].split(size))
 
 
-def scored_batch(model: SimCLR, store: ImageStore, seed: int, step: int) -> ScoredCandidates:
-    """One batch as a model's loss sees it, with the truth if every image has a label."""
+def scored_batch(
+    model: SimCLR, store: ImageStore, seed: int, step: int
+) -> tuple[ScoredCandidates, Views]:
+    """One batch as a model's loss sees it, with the truth if every image has a label; its views."""
     loss: Any = model.loss
-    return _scored(loss, views_of(model, store, seed, step), store)
-
-
-def views_of(model: SimCLR, store: ImageStore, seed: int, step: int) -> Views:
-    """Embeddings of two views of each image of a batch."""
-    return embedded_views(model, store, derived_seed(seed, Purpose.ESTIMATES, step, 6), 0)
-
-
-def _scored(loss: ContrastiveLoss, views: Views, store: ImageStore) -> ScoredCandidates:
-    """A batch's views as a loss sees them."""
+    views = embedded_views(model, store, derived_seed(seed, Purpose.ESTIMATES, step, 6), 0)
     labels = store.labels if store.is_labelled else None
     scored = score_candidates(loss, *views, labels=labels)
     # The oracle's weights need labels; without labels they would be those of InfoNCE.
-    return replace(scored, sees_labels=scored.sees_labels and labels is not None)
+    return replace(scored, sees_labels=scored.sees_labels and labels is not None), views
 
 
 @torch.no_grad()
@@ -196,7 +176,7 @@ def _components(
     inspected = store.subset(rows.cpu())
     view_1, view_2 = (view.to(classes.center) for view in views)
     shares, _ = item_responsibilities(view_1, view_2, classes)
-    coarsest = min(range(len(classes.sizes)), key=lambda place: classes.sizes[place])
+    coarsest = classes.sizes.index(min(classes.sizes))
     start = sum(classes.sizes[:coarsest])
     columns = slice(start, start + classes.sizes[coarsest])
     member_of = shares[:, columns].argmax(dim=1)
@@ -208,24 +188,30 @@ def _components(
     components = []
     for component in weights.argsort(descending=True, stable=True).tolist():
         members = (member_of == component).nonzero().squeeze(1)
-        nearest = members[similarity[members, component].argsort(descending=True, stable=True)]
-        shown, size = nearest[:SHOWN], len(members)
-        counts = torch.zeros(1)
-        if inspected.is_labelled and size:
-            counts = inspected.labels[members].bincount(minlength=len(inspected.class_names))
-        labelled, majority = bool(counts.any()), int(counts.argmax())
-        of_majority = (inspected.labels[shown] == majority).tolist()
-        components.append(
-            {
-                "weight": float(weights[component]),
-                "size": size,
-                "typical": rows.cpu()[shown.cpu()].tolist(),
-                "majority": inspected.class_names[majority] if labelled else None,
-                "share": float(counts[majority]) / size if labelled else None,
-                "of_majority": of_majority if labelled else None,
-            }
-        )
+        nearest = similarity[members, component].argsort(descending=True, stable=True)
+        typical = members[nearest[:SHOWN]]
+        about: dict[str, Any] = {
+            "weight": float(weights[component]),
+            "size": len(members),
+            "typical": rows.cpu()[typical.cpu()].tolist(),
+            **dict.fromkeys(("majority", "share", "of_majority")),
+        }
+        if inspected.is_labelled and len(members):
+            counts = inspected.labels[members].bincount()
+            majority = int(counts.argmax())
+            about["majority"] = inspected.class_names[majority]
+            about["share"] = float(counts.max()) / len(members)
+            about["of_majority"] = (inspected.labels[typical] == majority).tolist()
+        components.append(about)
     return components
+
+
+class _Cell(NamedTuple):
+    """A framed image, the words below it, and what its frame says; or words alone."""
+
+    words: str = ""
+    image: int | None = None
+    kind: str | None = None
 
 
 def candidates_figure(
@@ -233,24 +219,23 @@ def candidates_figure(
 ) -> Figure:
     """Draw one row per anchor: the anchor, then candidates of smallest and largest weight.
 
-    With labels, false negatives are framed in one colour and true ones in another. The rows hold
-    numbers of images; see :func:`~bayescl_lab.runs.inspection.extreme_rows`.
+    The rows hold numbers of images; see :func:`~bayescl_lab.runs.inspection.extreme_rows`.
     """
-    drawn: list[list[_Cell]] = []
+    kinds = {None: None, True: "false negative", False: "true negative"}
+    drawn = []
     for row in rows:
-        cells: list[_Cell] = [(row["anchor"], None, f"no. {row['anchor']}")]
+        cells = [_Cell(f"no. {row['anchor']}", row["anchor"])]
         for end in ("down", "up"):
-            false = row[f"{end}_false"]
-            true = [None] * len(row[end]) if false is None else [not it for it in false]
-            words = [f"{weight:.3f}" for weight in row[f"{end}_weights"]]
-            cells += [None, *zip(row[end], true, words, strict=True)]
+            false = row[f"{end}_false"] or [None] * len(row[end])
+            candidates = zip(row[f"{end}_weights"], row[end], false, strict=True)
+            cells += [
+                _Cell(),
+                *(_Cell(f"{w:.3f}", image, kinds[it]) for w, image, it in candidates),
+            ]
         drawn.append(cells)
-    heading = (
-        f"{title}\nleft: anchor; middle: least weight; right: most weight ({weighed_by} below)"
-    )
-    labelled = rows[0]["down_false"] is not None
-    legend = {"false negative": FALSE_COLOUR, "true negative": TRUE_COLOUR} if labelled else {}
-    return _pictures(store, drawn, title=heading, legend=legend, pitch=1.35)
+    heading = "left: anchor; middle: least weight; right: most weight"
+    legend = {"false negative": FALSE_COLOUR, "true negative": TRUE_COLOUR}
+    return _pictures(store, drawn, f"{title}\n{heading} ({weighed_by} below)", legend)
 
 
 def components_figure(
@@ -258,32 +243,27 @@ def components_figure(
 ) -> Figure:
     """Draw a row of typical images for each component, beside its weight and size.
 
-    With labels, images of the component's majority class are framed in one colour and the others
-    in another. The components are as in ``inspection.json``, the largest weight first.
+    The components are as in ``inspection.json``, the largest weight first.
     """
-    drawn: list[list[_Cell]] = []
+    kinds = {None: None, True: "of the majority class", False: "of another class"}
+    drawn = []
     for component in components[:MOST]:
-        typical = component["typical"]
-        kinds = component["of_majority"] or [None] * len(typical)
-        caption = f"weight {component['weight']:.3f}\n{component['size']} images"
+        words = f"weight {component['weight']:.3f}\n{component['size']} images"
         if component["majority"] is not None:
-            caption += f"\n{component['share']:.0%} of class {component['majority']}"
-        drawn.append([caption, *zip(typical, kinds, [""] * len(typical), strict=True)])
-    words = f"{title}\nmost typical images of each component of the coarsest mixture"
+            words += f"\n{component['share']:.0%} of class {component['majority']}"
+        typical = component["typical"]
+        of_majority = component["of_majority"] or [None] * len(typical)
+        images = zip(typical, of_majority, strict=True)
+        drawn.append([_Cell(), _Cell(words), *(_Cell("", it, kinds[of]) for it, of in images)])
+    heading = "most typical images of each component of the coarsest mixture"
     if len(components) > MOST:
-        words += f"; the {len(components) - MOST} with the least weight are left out"
-    labelled = any(component["of_majority"] is not None for component in components)
+        heading += f"; the {len(components) - MOST} with the least weight are left out"
     legend = {"of the majority class": TRUE_COLOUR, "of another class": FALSE_COLOUR}
-    return _pictures(store, drawn, title=words, legend=legend if labelled else {}, pitch=1.1)
+    return _pictures(store, drawn, f"{title}\n{heading}", legend)
 
 
 def _pictures(
-    store: ImageStore,
-    rows: Sequence[Sequence[_Cell]],
-    *,
-    title: str,
-    legend: Mapping[str, str],
-    pitch: float,
+    store: ImageStore, rows: Sequence[Sequence[_Cell]], title: str, legend: Mapping[str, str]
 ) -> Figure:
     """Rows of framed images, a title above and a legend of the frames below.
 
@@ -291,38 +271,30 @@ def _pictures(
     """
     from matplotlib.patches import Patch, Rectangle
 
-    side, step = 0.85, 1.1  # inches of an image; from one to the next, in images
-    drawing: Any = {"aspect": "auto", "interpolation": "nearest"}
-    widest = max(sum(0.3 if cell is None else step for cell in row) for row in rows) + 1
-    width, height = side * widest, side * pitch * len(rows) + 1.1
+    columns, pitch = max(map(len, rows)), 1.2  # a cell is as wide as 1 and as high as the pitch
+    width, height = 0.95 * columns, 0.95 * pitch * len(rows) + 1.1  # inches
     figure = blank_figure(width, height, layout=None)
     axes = figure.add_axes((0, 0.6 / height, 1, 1 - 1.25 / height))
-    axes.axis("off")
-    for top, row in enumerate(rows):
-        left, above = 0.5, top * pitch
-        for cell in row:
-            if cell is None:
-                left += 0.3
-            elif isinstance(cell, str):
-                axes.text(left + 1, above + 0.5, cell, fontsize=8, ha="right", va="center")
-                left += step
-            else:
-                image, is_true, words = cell
-                shown = store.take(torch.tensor([image], device=store.device))[0].cpu().numpy()
-                pixels = shown.transpose(1, 2, 0) if len(shown) == 3 else shown[0]
-                high, wide = (side / max(pixels.shape[:2]) for side in pixels.shape[:2])
-                extent = (left, left + wide, above + high, above)
-                axes.imshow(pixels, cmap="gray", vmin=0, vmax=255, extent=extent, **drawing)
-                known = TRUE_COLOUR if is_true else FALSE_COLOUR
-                colour = NEUTRAL if is_true is None else known
-                frame = Rectangle((left, above), wide, high, fill=False, lw=2, edgecolor=colour)
-                axes.add_patch(frame)
-                place = (left + wide / 2, above + high + 0.05)
-                axes.text(*place, words, fontsize=7.5, ha="center", va="top")
-                left += step
-    axes.set(xlim=(0, widest), ylim=(pitch * len(rows), 0))
+    axes.set_axis_off()
+    drawing: Any = {"cmap": "gray", "vmin": 0, "vmax": 255, "aspect": "auto"}
+    for row, cells in enumerate(rows):
+        top = row * pitch
+        for left, cell in enumerate(cells):
+            if cell.image is None:
+                axes.text(left + 0.9, top + 0.45, cell.words, fontsize=8, ha="right", va="center")
+                continue
+            image = store.take(torch.tensor([cell.image], device=store.device))[0].cpu().numpy()
+            pixels = image.transpose(1, 2, 0) if len(image) == 3 else image[0]
+            high, wide = (0.9 * side / max(pixels.shape[:2]) for side in pixels.shape[:2])
+            extent = (left, left + wide, top + high, top)
+            axes.imshow(pixels, extent=extent, interpolation="nearest", **drawing)
+            colour = NEUTRAL if cell.kind is None else legend[cell.kind]
+            axes.add_patch(Rectangle((left, top), wide, high, fill=False, lw=2, edgecolor=colour))
+            place = left + wide / 2, top + high + 0.03
+            axes.text(*place, cell.words, fontsize=7.5, ha="center", va="top")
+    axes.set(xlim=(-0.2, columns), ylim=(pitch * len(rows), -0.05))
     figure.suptitle(title, fontsize=10, y=1 - 0.1 / height, va="top")
-    patches = [Patch(edgecolor=legend[it], fill=False, lw=2, label=it) for it in legend]
-    if patches:
+    if any(cell.kind for cells in rows for cell in cells):
+        patches = [Patch(edgecolor=legend[kind], fill=False, lw=2, label=kind) for kind in legend]
         figure.legend(handles=patches, loc="lower center", ncols=2, fontsize=9, frameon=False)
     return figure

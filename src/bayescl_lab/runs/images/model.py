@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import nn
 
@@ -39,14 +37,15 @@ def build_model(
             encoder = build_encoder(settings, train.image_shape)
         feature_dim = feature_dim_of(encoder, train.image_shape)
         head = ProjectionHead(feature_dim, settings.hidden_dim, settings.embedding_dim)
-    options: dict[str, Any] = {"aim": settings.aim} if settings.loss.uses_labels else {}
-    loss = settings.loss.build(gather=settings.devices * settings.num_nodes > 1, **options)
+    options = {"aim": settings.aim} if settings.loss.uses_labels else {}
+    loss = settings.loss.build(gather=settings.num_processes > 1, **options)
     if settings.channels_last:
         encoder.to(memory_format=torch.channels_last)
     if settings.compiled:
         # What an earlier run of this process left would serve other shapes, at another speed.
         torch.compiler.reset()
         encoder.compile()
+    same = ("weight_decay", "joint_views", "cache_chunk", "channels_last", "seed")
     return SimCLR(
         encoder=encoder,
         projection_head=head,
@@ -55,13 +54,9 @@ def build_model(
         normalization=Normalization(train),
         optimizer=OPTIMIZERS[settings.optimizer],
         learning_rate=settings.lr,
-        weight_decay=settings.weight_decay,
         total_steps=settings.epochs * steps_per_epoch,
         warmup_steps=settings.warmup_epochs * steps_per_epoch,
-        joint_views=settings.joint_views,
-        cache_chunk=settings.cache_chunk,
-        channels_last=settings.channels_last,
-        seed=settings.seed,
+        **{name: getattr(settings, name) for name in same},
     )
 
 
@@ -71,9 +66,10 @@ def build_augmentation(settings: ImageSettings, image_shape: tuple[int, int, int
     kind = settings.augmentation
     if kind == "auto":
         kind = "affine" if channels == 1 and max(sides) <= LARGEST_DRAWING else "simclr"
-    if kind == "affine":
-        if settings.view_size is not None:
-            raise ValueError("view_size is only for the simclr augmentation, not for affine noise")
-        return AffineNoise(AFFINE_STRENGTH if settings.strength is None else settings.strength)
-    strength = RECIPE_STRENGTH if settings.strength is None else settings.strength
-    return SimCLRAugmentation(strength, settings.view_size)
+    strength = AFFINE_STRENGTH if kind == "affine" else RECIPE_STRENGTH
+    strength = strength if settings.strength is None else settings.strength
+    if kind == "simclr":
+        return SimCLRAugmentation(strength, settings.view_size)
+    if settings.view_size is not None:
+        raise ValueError("view_size is only for the simclr augmentation, not for affine noise")
+    return AffineNoise(strength)

@@ -22,21 +22,21 @@ from bayescl_lab.runs.folder import RunFolder, read_json
 from bayescl_lab.runs.record import Arrays, read_record, write_record
 
 FILE = "images.npz"
-PARTS = ("train", "evaluation")
 CHECKED = 5000
 """Number of images whose content is checked; in larger sets, this many at equal distances."""
+_COLUMNS = ("ids", "parts", "labels", "checksums")
 
 
 @dataclass(frozen=True)
 class ImageRecord:
-    """The images of a run by part.
+    """The images of a run.
 
     Attributes:
         data: where the images are: a known name, or an absolute path.
         preparation: how images are prepared for the encoder.
         class_names: one name per class.
-        arrays: of each part, ``train_ids``, ``train_labels``, ``train_checksums`` and so on; a
-            checksum is -1 if an image is not checked.
+        arrays: of each image ``ids``, ``parts`` (0 for training, 1 for evaluation), ``labels`` and
+            ``checksums``; a checksum is -1 if an image is not checked.
     """
 
     data: str
@@ -48,14 +48,14 @@ class ImageRecord:
     def of(cls, data: str, parts: ImageParts, preparation: Mapping[str, Any]) -> ImageRecord:
         """The record of the current images, of the name or path ``data``."""
         where = data if data in known_data_sets() else str(Path(data).resolve())
-        arrays: dict[str, NDArray[Any]] = {}
-        for part, store in zip(PARTS, (parts.train, parts.evaluation), strict=True):
-            if store is not None:
-                arrays |= {
-                    f"{part}_ids": image_ids(store),
-                    f"{part}_labels": store.labels.cpu().numpy(),
-                    f"{part}_checksums": _checksums(where, store),
-                }
+        stores = [store for store in (parts.train, parts.evaluation) if store is not None]
+        sizes = [len(store) for store in stores]
+        arrays: dict[str, NDArray[Any]] = {
+            "ids": np.concatenate([image_ids(store) for store in stores]),
+            "parts": np.repeat(np.arange(len(stores), dtype=np.int8), sizes),
+            "labels": torch.cat([store.labels.cpu() for store in stores]).numpy(),
+            "checksums": np.concatenate([_checksums(where, store) for store in stores]),
+        }
         return cls(where, preparation, parts.train.class_names, arrays)
 
     def write(self, folder: RunFolder) -> None:
@@ -65,14 +65,8 @@ class ImageRecord:
             if before.get("data") != self.data:
                 folder.write_result({**before, "data": self.data}, name=folder.data_file.name)
             return
-        counts = {part: len(self.arrays[f"{part}_ids"]) for part in self._parts()}
-        description = {
-            "data": self.data,
-            "images": counts,
-            "class_names": list(self.class_names),
-            "preparation": dict(self.preparation),
-        }
-        write_record(folder, FILE, self.arrays, description)
+        about = {"class_names": list(self.class_names), "preparation": dict(self.preparation)}
+        write_record(folder, FILE, self.arrays, {"data": self.data, **about})
 
     @classmethod
     def read(cls, folder: RunFolder) -> ImageRecord:
@@ -80,31 +74,22 @@ class ImageRecord:
         description, arrays = read_record(folder, FILE)
         try:
             names = tuple(map(str, description["class_names"]))
-            record = cls(description["data"], dict(description["preparation"]), names, arrays)
-            for part in record._parts():
-                record._columns(part)
+            arrays = {name: arrays[name] for name in _COLUMNS}
+            return cls(description["data"], dict(description["preparation"]), names, arrays)
         except (KeyError, TypeError):
             raise ValueError(f"{folder.data_file} is damaged") from None
-        return record
-
-    def refuse_absence(self) -> None:
-        """Raise a ``ValueError`` if the images are no longer where they were."""
-        if self.data not in known_data_sets() and not Path(self.data).exists():
-            raise ValueError(
-                f"the images of the run are missing from {self.data}: give their location with "
-                "--data"
-            )
 
     def refuse_changes(self, now: ImageRecord) -> None:
         """Raise a ``ValueError`` if images were added, removed or changed; it says how many."""
         before, after = self._by_id(), now._by_id()
-        pairs = [(before[image], after[image]) for image in before.keys() & after.keys()]
         counts = {
             "more": len(after.keys() - before.keys()),
             "fewer": len(before.keys() - after.keys()),
-            "changed": sum(-1 not in (old[2], new[2]) and old[2] != new[2] for old, new in pairs),
-            "of another class": sum(old[1] != new[1] for old, new in pairs),
-            "in another part": sum(old[0] != new[0] for old, new in pairs),
+            "changed": sum(
+                before[image][:2] != after[image][:2]  # in another part, or of another class
+                or (-1 != before[image][2] != after[image][2] != -1)
+                for image in before.keys() & after.keys()
+            ),
         }
         changes = [f"{count} {what}" for what, count in counts.items() if count]
         if changes:
@@ -113,21 +98,12 @@ class ImageRecord:
                 f"{', '.join(changes)}: restore them, or evaluate on other data with --data"
             )
 
-    def _parts(self) -> list[str]:
-        return [part for part in PARTS if f"{part}_ids" in self.arrays]
-
-    def _columns(self, part: str) -> list[NDArray[Any]]:
-        return [self.arrays[f"{part}_{name}"] for name in ("ids", "labels", "checksums")]
-
-    def _by_id(self) -> dict[str, tuple[str, str, int]]:
+    def _by_id(self) -> dict[str, tuple[int, str, int]]:
         """Part, class and checksum of every image."""
         names = dict(enumerate(self.class_names)) | {UNLABELLED: ""}
-        by_id = {}
-        for part in self._parts():
-            columns = (column.tolist() for column in self._columns(part))
-            for image, label, checksum in zip(*columns, strict=True):
-                by_id[str(image)] = (part, names[label], checksum)
-        return by_id
+        ids, parts, labels, checksums = (self.arrays[name].tolist() for name in _COLUMNS)
+        classes = [names[label] for label in labels]
+        return dict(zip(ids, zip(parts, classes, checksums, strict=True), strict=True))
 
 
 def image_ids(store: ImageStore) -> NDArray[Any]:

@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 from bayescl.axes import Int, Tensor
+from bayescl.checks import check_choice
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
-from bayescl_lab.images.datasets import ImageParts, load_images
+from bayescl_lab.images.datasets import ImageParts, known_data_sets, load_images
 from bayescl_lab.images.feature_probes import few_label_draws
 from bayescl_lab.images.probes import knn_score, run_probes
 from bayescl_lab.images.simclr import SimCLR
@@ -57,9 +58,7 @@ class ImageRun(TrainedRun[ImageSettings]):
     ) -> None:
         super().__init__(settings)
         self.data = settings.data if data is None else data
-        parts = load_images(
-            self.data, evaluate_on=settings.evaluate_on, **settings.choice_of_images()
-        )
+        parts = load_images(self.data, **settings.choice_of_images())
         if record is not None:
             record.refuse_changes(ImageRecord.of(self.data, parts, {}))
         loss = LOSSES[settings.loss.loss]
@@ -67,18 +66,21 @@ class ImageRun(TrainedRun[ImageSettings]):
             parts.train.require_labels(f"the {loss.title} loss")
         if settings.knn_every:
             parts.labelled()  # refuses images without labels
-        order = EpochOrder(
-            len(parts.train),
-            settings.batch_size,
-            settings.seed,
-            rank=self.rank,
-            num_ranks=settings.num_processes,
-        )
+        place = {"rank": self.rank, "num_ranks": settings.num_processes}
+        order = EpochOrder(len(parts.train), settings.batch_size, settings.seed, **place)
         self.model = build_model(settings, parts.train, steps_per_epoch=len(order), encoder=encoder)
         self.parts: ImageParts = parts.to(self.device)
         self.known = _known_labels(self.parts.train, settings)
         self.batches = StoreBatches(self.parts.train, order, self.known)
         self.alpha = alpha_callback(settings, self.parts.train)
+
+    def part(self, name: str) -> ImageStore:
+        """The images of a part, "train" or "evaluation"; a ``ValueError`` if there are none."""
+        check_choice("part", name, ("train", "evaluation"))
+        store = self.parts.train if name == "train" else self.parts.evaluation
+        if store is None:
+            raise ValueError(f"{self.data} has no evaluation part: ask for train")
+        return store
 
     @classmethod
     def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
@@ -88,7 +90,9 @@ class ImageRun(TrainedRun[ImageSettings]):
         if not folder.data_file.is_file():
             return {}
         record = ImageRecord.read(folder)
-        record.refuse_absence()
+        if record.data not in known_data_sets() and not Path(record.data).exists():
+            missing = f"the images of the run are missing from {record.data}"
+            raise ValueError(f"{missing}: give their location with --data")
         return {"data": record.data, "record": record}
 
     def write_record(self, folder: RunFolder) -> None:
@@ -119,19 +123,12 @@ class ImageRun(TrainedRun[ImageSettings]):
                 f"init: the encoder or projection head of {path} does not match these settings"
             ) from None
 
-    def fit_options(self, folder: RunFolder) -> dict[str, Any]:
-        """Precision, throughput, and the alpha that changes."""
-        del folder
-        return {
-            "precision": self.settings.precision,
-            "throughput": ("images_per_second", self.settings.batch_size),
-            "callbacks": [] if self.alpha is None else [self.alpha],
-        }
-
-    def fit(self, folder: RunFolder, **watching: Any) -> Journal:
-        """Train in the run's folder, and end the processes that decode images."""
+    def fit(self, folder: RunFolder, **options: Any) -> Journal:
+        """Train with the alpha that changes, and end the processes that decode images."""
+        callbacks = [] if self.alpha is None else [self.alpha]
+        options |= {"precision": self.settings.precision, "callbacks": callbacks}
         try:
-            return super().fit(folder, **watching)
+            return super().fit(folder, **options)
         finally:
             self.batches.close()
 
@@ -155,17 +152,13 @@ class ImageRun(TrainedRun[ImageSettings]):
         """Every probe, the numbers of images and of labels that the loss knew, and remarks."""
         del folder, rows
         train, evaluation = self.parts.train, self.parts.evaluation
-        remarks, labels_known = list(self.parts.remarks), 0
-        if self.known is not None:
-            labels_known = int((self.known != UNLABELLED).sum())
-            remarks.append(
-                f"the loss knew the labels of {labels_known} of {len(train)} training images"
-            )
         evaluated = {} if evaluation is None else {self.settings.evaluate_on: len(evaluation)}
+        known = 0 if self.known is None else int((self.known != UNLABELLED).sum())
+        remark = f"the loss knew the labels of {known} of {len(train)} training images"
         return {
             "images": {"train": len(train), **evaluated},
-            "labels_known": labels_known,
-            "remarks": remarks,
+            "labels_known": known,
+            "remarks": [*self.parts.remarks, *([remark] if known else [])],
             "probes": self.evaluate() if self.parts.has_labels else {},
         }
 

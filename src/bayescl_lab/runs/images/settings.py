@@ -187,25 +187,17 @@ class ImageSettings(ImageOptions):
             raise ValueError("beta must be below 1 if alpha is measured, since alpha can reach 1")
 
     def choice_of_images(self) -> dict[str, Any]:
-        """Arguments of :func:`~bayescl_lab.images.datasets.load_images` that choose images."""
-        names = ("classes", "max_train_images", "image_size", "loader", "loader_workers")
-        choice = {name: getattr(self, name) for name in names}
-        if self.loader_workers is None:
-            choice["loader_workers"] = decoding_workers(self.devices)
-        return {name: value for name, value in choice.items() if value is not None}
+        """Arguments of :func:`~bayescl_lab.images.datasets.load_images` but for where they are."""
+        names = ("evaluate_on", "classes", "max_train_images", "image_size", "loader")
+        workers = self.loader_workers
+        return {
+            **{name: getattr(self, name) for name in names},
+            "loader_workers": decoding_workers(self.devices) if workers is None else workers,
+        }
 
     def as_config(self) -> dict[str, Any]:
-        """The settings as plain values, with every hyper-parameter of the loss.
-
-        The settings of alpha are included only if it changes, those of latent classes only for a
-        loss that has them.
-        """
-        unused = {
-            *(_OF_ALPHA if self.alpha_schedule == "fixed" else ()),
-            *(() if self.loss.uses_labels else _OF_LATENT_CLASSES),
-        }
+        """The settings as plain values, without those that change nothing."""
+        unused = set() if self.loss.uses_labels else {"labels_per_class", "aim"}
+        if self.alpha_schedule == "fixed":
+            unused |= {"alpha_schedule", "alpha_every", "alpha_reading", "alpha_labels"}
         return {name: it for name, it in super().as_config().items() if name not in unused}
-
-
-_OF_LATENT_CLASSES = ("labels_per_class", "aim")
-_OF_ALPHA = ("alpha_schedule", "alpha_every", "alpha_reading", "alpha_labels")

@@ -19,7 +19,7 @@ from bayescl.losses import ContrastiveLoss
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.inspection import Inspection, check_sizes, extreme_rows, write_inspection
+from bayescl_lab.runs.inspection import Inspection, extreme_rows, write_inspection
 from bayescl_lab.runs.losses import LOSSES
 from bayescl_lab.runs.ranking.run import KIND, RankingRun
 from bayescl_lab.runs.ranking.settings import RankingSettings, baseline_of
@@ -60,7 +60,6 @@ def inspect_ranking(
         ValueError: if the folder does not hold a recommender with a checkpoint, its loss does not
             weight candidates, nobody has held-out items, or a number is out of range.
     """
-    check_sizes(seed, anchors=anchors, shown=shown, users=users)
     folder = RunFolder.open(path, KIND)
     config = folder.config()
     if baseline_of(config) is not None:

@@ -24,7 +24,7 @@ from bayescl_lab.ranking.encoders import build_encoder
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.loop import AtomicCheckpointIO
+from bayescl_lab.runs.loop import AtomicCheckpointIO, Journal
 from bayescl_lab.runs.ranking.baselines import data_figures, evaluate_baselines, ranking_figures
 from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
 from bayescl_lab.runs.ranking.settings import KIND, PAPER, RankingSettings
@@ -137,11 +137,12 @@ class RankingRun(TrainedRun[RankingSettings]):
             with torch.no_grad():
                 table[known] = source[torch.from_numpy(rows)[known]].to(table)
 
-    def fit_options(self, folder: RunFolder) -> dict[str, Any]:
-        """The epochs: a run interrupted between its early stop and its result trains no further."""
+    def fit(self, folder: RunFolder, **options: Any) -> Journal:
+        """Train; a run interrupted between its early stop and its result trains no further."""
         stopped = stopping_epoch(folder.read_metrics(), self.settings.patience)
+        epochs = stopped or self.settings.epochs
         # Known items and the graph, the module's buffers, do not change.
-        return {"epochs": stopped or self.settings.epochs, "share_buffers": False}
+        return super().fit(folder, epochs=epochs, share_buffers=False, **options)
 
     def columns(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
         """Metrics every few epochs and after the last; they choose the epoch and stop early.
