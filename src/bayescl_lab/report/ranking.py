@@ -176,18 +176,5 @@ def baseline_sentences(result: Mapping[str, Any]) -> list[str]:
 
     ``result`` is ``result.json`` or ``evaluation.json`` of a recommender.
     """
-    sentences = []
-    for name, baseline in result.get("baselines", {}).items():
-        if "left_out" in baseline:
-            sentences.append(str(baseline["left_out"]))
-            continue
-        metrics = baseline["metrics"]
-        longest = max(int(metric.partition("@")[2]) for metric in metrics)
-        figures = ", ".join(
-            f"{measure_title(metric)} {metrics[metric]:.4f}"
-            for metric in (f"recall@{longest}", f"ndcg@{longest}")
-        )
-        penalty = baseline.get("settings", {}).get("regularization")
-        settings = "" if penalty is None else f" (regularization {penalty:g})"
-        sentences.append(f"beside it, {loss_title(name)}{settings}: {figures}")
-    return sentences
+    baselines = result.get("baselines", {})
+    return [paragraph("baseline", name, baseline) for name, baseline in baselines.items()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -82,17 +83,22 @@ def template(name: str, **filters: Callable[..., object]) -> Template:
     return environment.get_template(name)
 
 
-def paragraph(name: str, *values: object) -> str:
-    """A paragraph of ``sentences.jinja`` with values filled in."""
-    sentences = template(
+@cache
+def _sentences() -> Any:
+    return template(
         "sentences.jinja",
         form=format,
         counted=counted,
         data_title=data_title,
         loss_title=loss_title,
+        measure_title=measure_title,
         settings=settings_text,
-    )
-    return " ".join(getattr(sentences.module, name)(*values).split())
+    ).module
+
+
+def paragraph(name: str, *values: object) -> str:
+    """A paragraph of ``sentences.jinja`` with values filled in."""
+    return " ".join(getattr(_sentences(), name)(*values).split())
 
 
 def paired_differences(result: Result, base: str = BASELINE) -> dict[str, dict[str, Any]]:
