@@ -136,9 +136,7 @@ def _trust_sentences(
             highest.setdefault(name, []).append(max(trust))
     seconds = {name: losses[name]["seconds_per_epoch"]["mean"] for name in (base, *highest)}
     return [
-        paragraph(
-            "untrusted", name, base, seconds[name] / seconds[base], values.count(0), len(values)
-        )
+        paragraph("untrusted", name, base, seconds[name] / seconds[base], values)
         for name, values in highest.items()
         if min(values) == 0
     ]
