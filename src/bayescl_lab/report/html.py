@@ -48,8 +48,8 @@ _LARGEST_PICTURE = 16 * 2**20
 class Section:
     """The part of a page on one folder; text may use ``**`` for bold and backticks for code.
 
-    Pictures are captions with PNG files, ``origin`` is what produced the figures, and ``scores`` are
-    columns in the table of several runs.
+    Pictures are captions with PNG files, ``origin`` is what produced the figures, and ``scores``
+    are columns in the table of several runs.
     """
 
     title: str
