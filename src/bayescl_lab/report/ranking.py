@@ -48,9 +48,7 @@ def read_cells(folder: Path) -> list[dict[str, Any]]:
 
 def tables_markdown(cells: Sequence[Result]) -> str:
     """Every cell with a heading, its figures and their cost."""
-    return (
-        as_markdown(*(f"### {cell_title(cell)}\n\n{cell_markdown(cell)}" for cell in cells)) + "\n"
-    )
+    return "\n".join(f"### {cell_title(cell)}\n\n{cell_markdown(cell)}\n" for cell in cells)
 
 
 def cell_markdown(cell: Result) -> str:
