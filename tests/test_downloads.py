@@ -160,10 +160,14 @@ def test_a_source_is_fetched_once_into_its_own_folder_and_progress_ends_at_its_s
     assert server.requests == 2
 
 
-def test_a_source_without_files_says_what_to_do(tmp_path):
+def test_what_cannot_be_fetched_or_verified_says_why(tmp_path):
     source = DataSource("closed", "images", "Closed", (), "none", "", "ask its owner")
     with pytest.raises(ValueError, match="closed cannot be downloaded: ask its owner"):
         fetch_source(source, tmp_path)
+    with pytest.raises(ValueError, match="checksum must begin with md5: or sha256:, got 'crc"):
+        verify_file(tmp_path, "crc32:0")
+    with pytest.raises(ValueError, match=r"cannot read .*nowhere: No such file"):
+        verify_file(tmp_path / "nowhere", f"md5:{MD5}")
 
 
 def test_the_data_folder_is_data_unless_the_environment_says_otherwise(monkeypatch):
@@ -171,13 +175,6 @@ def test_the_data_folder_is_data_unless_the_environment_says_otherwise(monkeypat
     assert data_folder() == Path("data")
     monkeypatch.setenv("BAYESCL_DATA", "/elsewhere")
     assert data_folder() == Path("/elsewhere")
-
-
-def test_a_checksum_without_a_known_algorithm_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="checksum must begin with md5: or sha256:, got 'crc"):
-        verify_file(tmp_path, "crc32:0")
-    with pytest.raises(ValueError, match=r"cannot read .*nowhere: No such file"):
-        verify_file(tmp_path / "nowhere", f"md5:{MD5}")
 
 
 def make_tar(path: Path, members: list[tarfile.TarInfo], mode: str = "w:gz") -> Path:
@@ -269,19 +266,16 @@ def test_a_truncated_archive_is_damaged_and_leaves_nothing(tmp_path, make, share
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_disk_that_fills_while_unpacking_leaves_nothing(tmp_path, monkeypatch):
+def test_a_disk_that_fills_and_a_folder_that_is_there_leave_everything(tmp_path, monkeypatch):
     def full(*args: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     path = make_zip(tmp_path / "x", ["a"])
-    monkeypatch.setattr(zipfile.shutil, "copyfileobj", full)
-    with pytest.raises(ValueError, match=r"cannot unpack .*: No space left on device"):
-        extract_archive(path, tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(zipfile.shutil, "copyfileobj", full)
+        with pytest.raises(ValueError, match=r"cannot unpack .*: No space left on device"):
+            extract_archive(path, tmp_path / "out")
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_folder_that_is_there_is_never_overwritten(tmp_path):
-    path = make_zip(tmp_path / "x", ["a"])
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
     with pytest.raises(ValueError, match="out exists already"):
