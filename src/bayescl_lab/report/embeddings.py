@@ -113,24 +113,10 @@ def losses_table(found: EmbeddingDiagnosis) -> Table:
     return Table(records, "**What each loss would weigh**", note)
 
 
-def sentences(found: EmbeddingDiagnosis) -> Iterator[str]:
+def sentences(found: EmbeddingDiagnosis) -> list[str]:
     """What the figures say."""
-    plain = found.losses["InfoNCE"].false_share
-    if plain is not None:
-        told = [
-            f"the {title}{'' if title == LATENT else ' loss'} {loss.false_share:.0%}"
-            for title, loss in found.losses.items()
-            if title in ("Bayesian", LATENT) and loss.false_share is not None
-        ]
-        yield (
-            f"With InfoNCE {plain:.0%} of the repulsion falls on false negatives, with "
-            f"{' and with '.join(told)}."
-        )
-    if not found.labelled:
-        yield (
-            "Without labels the number of false negatives is an assumption. Labels of a few "
-            "hundred items are enough to count them."
-        )
+    said = [paragraph("repulsion", found.losses), paragraph("labels_wanted", found)]
+    return [sentence for sentence in said if sentence]
 
 
 def _pictures(found: EmbeddingDiagnosis) -> Iterator[tuple[str, bytes]]:
