@@ -25,11 +25,11 @@ from harness import RESULTS, Journal, write_json
 
 from bayescl_lab.compare.summary import mean_and_spread, paired_difference
 from bayescl_lab.ranking.batches import PairOrder
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity
 from bayescl_lab.runs.losses import RankingLoss
 from bayescl_lab.runs.ranking.baselines import ranking_figures
-from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import RankingSettings
 

@@ -174,7 +174,7 @@ def fit_cornac(
     from cornac.metrics import NDCG
 
     from bayescl_lab.integrations.cornac import ContrastiveRecommender
-    from bayescl_lab.runs.ranking.data import RankingData
+    from bayescl_lab.ranking.data import RankingData
 
     torch.set_num_threads(1)
     parts = RankingData("ml-100k").load(evaluate_on)

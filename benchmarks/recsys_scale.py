@@ -28,6 +28,7 @@ from harness import apart, options, publish, usage
 from recsys import random_pairs
 from rich.console import Console
 
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.datasets import load_interactions, read_interactions
 
 USERS, ITEMS, PAIRS = 138_000, 27_000, 20_000_000
@@ -63,6 +64,10 @@ def command(*words: str) -> None:
     subprocess.run([sys.executable, "-m", "bayescl_lab.cli", *words], check=True)
 
 
+def _read(data: str) -> None:
+    read_interactions(RankingData(data))
+
+
 def measured(work: Callable[..., object], *words: str) -> dict[str, float]:
     """Seconds of a piece of work, and the peak memory; called in a process of its own."""
     whose = resource.RUSAGE_CHILDREN if work is command else resource.RUSAGE_SELF
@@ -85,7 +90,7 @@ def measure(folder: Path, run: Path) -> list[dict[str, object]]:
         Console(stderr=True).print(rows[-1])
 
     note("importing the library alone", "", apart(measured, str, ""))
-    steps = {"reading": read_interactions, "reading, numbering, splitting": load_interactions}
+    steps = {"reading": _read, "reading, numbering, splitting": load_interactions}
     for (what, work), form in product(steps.items(), FORMS):
         note(what, form, apart(measured, work, str(folder / form)))
     place = ["--data", str(folder / "parts"), "--out", str(run)]

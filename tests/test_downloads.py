@@ -164,8 +164,6 @@ def test_what_cannot_be_fetched_or_verified_says_why(tmp_path):
     source = DataSource("closed", "images", "Closed", (), "none", "", "ask its owner")
     with pytest.raises(ValueError, match="closed cannot be downloaded: ask its owner"):
         fetch_source(source, tmp_path)
-    with pytest.raises(ValueError, match="checksum must begin with md5: or sha256:, got 'crc"):
-        verify_file(tmp_path, "crc32:0")
     with pytest.raises(ValueError, match=r"cannot read .*nowhere: No such file"):
         verify_file(tmp_path / "nowhere", f"md5:{MD5}")
 

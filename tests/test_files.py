@@ -11,7 +11,7 @@ import pytest
 
 from bayescl_lab import _cores
 from bayescl_lab._cores import usable_cores, usable_memory
-from bayescl_lab._files import open_atomically, staged_file, staged_folder, write_atomically
+from bayescl_lab._files import open_atomically, staged_folder, write_atomically
 
 
 def test_text_and_bytes_arrive_as_they_are_and_everybody_may_read_them(tmp_path: Path) -> None:
@@ -30,22 +30,15 @@ def test_a_writer_that_stops_halfway_leaves_what_was_there_before(
     file = tmp_path / "weights.pt"
     file.write_bytes(b"before")
 
-    def through_a_handle() -> None:
+    def write() -> None:
         with open_atomically(file) as opened:
             opened.write(b"half")
             raise stop
 
-    def through_a_path() -> None:
-        with staged_file(file) as staged:
-            assert staged.parent == tmp_path  # a move within one file system
-            staged.write_bytes(b"half")
-            raise stop
-
-    for write in (through_a_handle, through_a_path):
-        with pytest.raises(stop):
-            write()
-        assert file.read_bytes() == b"before"
-        assert list(tmp_path.iterdir()) == [file]
+    with pytest.raises(stop):
+        write()
+    assert file.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_a_file_reaches_the_disk_before_it_gets_its_name(
@@ -70,7 +63,7 @@ def test_a_disk_that_refuses_is_named_with_the_target_even_through_two_writers(
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with (
         pytest.raises(OSError, match=r"^cannot write \S*/inner: No space left on device$"),
-        staged_file(outer),
+        open_atomically(outer),
         open_atomically(inner),
     ):
         raise full

@@ -17,8 +17,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.losses import RankingLoss
-from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.ranking.settings import RankingSettings

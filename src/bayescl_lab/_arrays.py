@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -15,19 +13,12 @@ from numpy.typing import NDArray
 
 from bayescl_lab._cores import usable_memory
 
-UNREADABLE = (
-    *(ValueError, OSError, EOFError, KeyError, TypeError, OverflowError, SyntaxError),
-    *(zipfile.BadZipFile, zlib.error, NotImplementedError, MemoryError, RuntimeError),
-    *(tokenize.TokenError, IndexError, AttributeError),
-)
-"""What a damaged file raises, depending on its damage."""
-
 _LARGEST_RATIO = 1100
 """Deflate makes no file smaller than this many times."""
 
 
-def unreadable(path: Path, error: BaseException) -> ValueError:
-    """The error to raise for one of :data:`UNREADABLE`, in one line that names the file."""
+def unreadable(path: Path, error: Exception) -> ValueError:
+    """The error to raise for whatever a damaged file raised, in one line that names the file."""
     reason = str(error).partition("\n")[0] or "it is damaged"
     if isinstance(error, RecursionError):
         reason = "its header is nested too deeply"
@@ -45,7 +36,7 @@ def array_names(path: Path) -> list[str]:
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
-    except UNREADABLE as error:
+    except Exception as error:
         raise unreadable(path, error) from None
     if any(entry.file_size > _LARGEST_RATIO * entry.compress_size + 1024 for entry in entries):
         raise ValueError(f"cannot read {path}: it is damaged, an array cannot be so large")
@@ -79,7 +70,7 @@ def read_array(path: Path, name: str | None = None, *, dimensions: Sequence[int]
             with archive.open(f"{name}.npy") as packed:
                 array: NDArray[Any] = np.lib.format.read_array(packed, allow_pickle=False)
                 return array
-    except UNREADABLE as error:
+    except Exception as error:
         raise unreadable(path, error) from None
 
 

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file, text in UTF-8, so that it is there as a whole or not at all.
 
-    Args:
-        path: the file; replaced if it is there.
-        content: all of it. Line ends stay as they are.
-
     Raises:
         OSError: if it cannot be written, on a full disk for one; the message names ``path``, and
             what was there before is kept.
@@ -39,9 +35,6 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 def open_atomically(path: Path) -> Iterator[BinaryIO]:
     """Open a binary file for a writer; it takes its place when the block ends without an error.
 
-    Args:
-        path: the file; replaced if it is there.
-
     Raises:
         OSError: as :func:`write_atomically` does.
 
@@ -52,22 +45,23 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
         >>> [path.name for path in folder.iterdir()]
         ['weights.pt']
     """
-    with _staged(path) as (file, _):
-        yield file
-
-
-@contextmanager
-def staged_file(path: Path) -> Iterator[Path]:
-    """Give a writer that wants a path an empty file to fill; at the end it becomes ``path``.
-
-    Args:
-        path: the file; replaced if it is there.
-
-    Raises:
-        OSError: as :func:`write_atomically` does.
-    """
-    with _staged(path) as (_, staged):
-        yield staged
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        staged = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            staged.chmod(0o644)
+            staged.replace(path)
+        except BaseException:
+            staged.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        if error.strerror is None:  # not the system's words: it says already what went wrong
+            raise
+        raise OSError(f"cannot write {path}: {error.strerror}") from None
 
 
 @contextmanager
@@ -94,35 +88,9 @@ def staged_folder(path: Path) -> Iterator[Path]:
 
 
 def sweep(path: Path) -> None:
-    """Remove what writers of a file left beside it when they were killed.
-
-    Args:
-        path: the file; nobody may be writing it now.
-    """
+    """Remove what writers of a file left beside it when they were killed; none may write now."""
     for left in path.parent.glob(f".{glob.escape(path.name)}-{'[a-z0-9_]' * 8}"):
         left.unlink(missing_ok=True)
-
-
-@contextmanager
-def _staged(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
-    """A file beside ``path``, open for writing, and its name; at the end it becomes ``path``."""
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        staged = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                yield file, staged
-                file.flush()
-                os.fsync(file.fileno())
-            staged.chmod(0o644)
-            staged.replace(path)
-        except BaseException:
-            staged.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        if error.strerror is None:  # not the system's words: it says already what went wrong
-            raise
-        raise OSError(f"cannot write {path}: {error.strerror}") from None
 
 
 def save_figure(figure: Figure, path: Path, *, dpi: int = 110) -> None:

@@ -47,7 +47,7 @@ SENSELESS = [
     ),
     ("reproduce binary --datasets mnist", "datasets must be some of digits"),
     ("reproduce binary --losses oracle", "losses must be some of info_nce"),
-    ("reproduce hardness --losses bayesian", "losses"),
+    ("reproduce hardness --losses hard", "losses must be some of bayesian"),
     ("reproduce all --losses oracle", "losses must be some of info_nce"),
     ("reproduce all --size rehearsal", "bayescl data fetch"),
     ("reproduce prior --seeds x", "seeds must be a valid integer"),

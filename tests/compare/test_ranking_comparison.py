@@ -10,10 +10,10 @@ from ranking_data import write_groups
 
 from bayescl_lab.compare.comparison import compare, settle_losses
 from bayescl_lab.compare.ranking import RankingComparison
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.report.tables import paired_differences
 from bayescl_lab.runs.losses import RankingLoss
 from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline
-from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import BaselineSettings, RankingSettings
 

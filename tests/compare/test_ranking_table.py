@@ -21,6 +21,7 @@ from bayescl_lab.compare.ranking_plans import (
 from bayescl_lab.compare.tuning import settings_of
 from bayescl_lab.paper.ranking.printed import METRICS, MISPRINTS, PAPER
 from bayescl_lab.paper.ranking.reproduction import reproduce_cell
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.metrics import METRICS as MEASURED
 from bayescl_lab.report.figures import collect
 from bayescl_lab.report.ranking import (
@@ -30,7 +31,6 @@ from bayescl_lab.report.ranking import (
     tables_markdown,
 )
 from bayescl_lab.report.tables import paired_differences
-from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.settings import BASELINES
 
 ROOT = Path(__file__).parents[2]

@@ -20,12 +20,12 @@ from bayescl_lab.compare.images import (
 )
 from bayescl_lab.compare.ranking import RankingComparison
 from bayescl_lab.compare.tuning import Plan, best, other_values, settings_of, temperatures
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.report.verdicts import comparison_verdict
 from bayescl_lab.runs.folder import as_json
 from bayescl_lab.runs.images.model import AFFINE_STRENGTH
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings, RankingLoss, image_losses
-from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.settings import RankingSettings
 
 ROOT = Path(__file__).parents[2]

@@ -39,6 +39,7 @@ def compiled(
     from triton.compiler import ASTSource
 
     from bayescl.engines.fused import kernels
+    from bayescl.engines.fused.launch import counts_in_shared_memory
 
     masked, keys = exclusion
     tile = tile_for(kernel, dtype, dim, bins, precision, masked=exclusion != PLAIN)
@@ -53,6 +54,7 @@ def compiled(
         "block_dim": tile.dim,
         "block_out": tile.out,
         "precision": precision,
+        "shared_counts": counts_in_shared_memory(),
         "of_candidates": kernel == "candidate_gradient",
     }
     absent = [] if masked else ["valid"]

@@ -280,13 +280,15 @@ def test_strided_embeddings_are_read_right_and_a_second_differentiation_is_refus
         gradient.sum().backward()
 
 
-def test_shares_do_not_change_the_result(monkeypatch) -> None:
+def test_neither_shares_nor_the_place_of_counters_change_the_result(monkeypatch) -> None:
     make, inputs = layout("two views")
     results = []
-    for programs in (1, 16):
+    for programs, shared in ((1, True), (16, True), (16, False)):
         monkeypatch.setattr(launch, "_programs", lambda _, programs=programs: programs)
+        monkeypatch.setattr(launch, "counts_in_shared_memory", lambda shared=shared: shared)
         results.append(measure(make, inputs, fused(BAYESIAN, bins=64), torch.float32))
-    torch.testing.assert_close(*results, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(results[0], results[1], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(results[1], results[2], rtol=0, atol=0)
 
 
 @pytest.mark.gpu

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 import torch
 
 from bayescl_lab.images.augmentation import AffineNoise, Normalization
@@ -50,9 +49,6 @@ def test_stronger_views_are_farther_from_their_image_and_strength_zero_changes_n
     assert gaps[0].max() < 1e-6
     means = [float(gap.mean()) for gap in gaps]
     assert means == sorted(means)
-    for strength in (-0.1, 6.0, float("nan")):
-        with pytest.raises(ValueError, match="strength must"):
-            AffineNoise(strength)
 
 
 def normalised(images: torch.Tensor) -> torch.Tensor:

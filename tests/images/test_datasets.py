@@ -6,7 +6,6 @@ import torch
 from sklearn.datasets import load_digits
 
 from bayescl_lab.images.datasets import load_images
-from bayescl_lab.images.subsets import stratified_split
 
 
 def rows_as_bytes(store) -> list[bytes]:
@@ -34,12 +33,6 @@ def test_choosing_on_validation_never_touches_a_test_image():
     assert len(choosing.train) + len(choosing.evaluation) == len(final.train)
     used = sorted(rows_as_bytes(choosing.train) + rows_as_bytes(choosing.evaluation))
     assert used == sorted(rows_as_bytes(final.train))
-
-
-def test_a_stratified_split_puts_every_row_in_one_part():
-    labels = torch.arange(103) % 7
-    first, second = stratified_split(labels, share=0.4, seed=3)
-    assert torch.equal(torch.cat([first, second]).sort().values, torch.arange(103))
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones():

@@ -12,11 +12,10 @@ def parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize(("name", "dim"), [("resnet18", 512), ("resnet50", 2048)])
-def test_a_resnet_is_that_of_torchvision_but_for_stem_and_classifier(name, dim):
-    encoder = TorchvisionEncoder(name, channels=3, image_size=32)
-    plain = torchvision.models.get_model(name, weights=None)
-    assert encoder.feature_dim == dim
+def test_a_resnet_is_that_of_torchvision_but_for_stem_and_classifier():
+    encoder = TorchvisionEncoder("resnet18", channels=3, image_size=32)
+    plain = torchvision.models.get_model("resnet18", weights=None)
+    assert encoder.feature_dim == 512
     lost = parameters(plain.fc) + (7 * 7 - 3 * 3) * 3 * 64
     assert parameters(encoder) == parameters(plain) - lost
 
@@ -47,10 +46,7 @@ def test_features_are_what_goes_into_the_classifier():
         ("resnet18", 1, 32),
         ("resnet18", 4, 80),
         ("mobilenet_v3_small", 1, 64),
-        ("shufflenet_v2_x0_5", 3, 64),
-        ("densenet121", 3, 64),
         ("googlenet", 3, 64),
-        ("efficientnet_b0", 3, 64),
         ("swin_t", 3, 64),
     ],
 )

@@ -60,17 +60,6 @@ def test_softmax_regression_finds_the_classifier_of_scikit_learn(inverse_penalty
     np.testing.assert_allclose(probabilities.numpy(), expected, atol=5e-3)
 
 
-def test_problems_solved_together_do_not_influence_one_another():
-    features = TRAIN.view(5, 40, 6) * torch.tensor([0.1, 0.5, 1.0, 2.0, 3.0]).view(5, 1, 1)
-    labels = TRAIN_LABELS.view(5, 40)
-    together, _ = fit_softmax_regression(features, labels, num_classes=CLASSES)
-    for problem in range(5):
-        alone, _ = fit_softmax_regression(
-            features[problem][None], labels[problem][None], num_classes=CLASSES
-        )
-        torch.testing.assert_close(together[problem], alone[0], atol=5e-3, rtol=0)
-
-
 def test_linear_and_knn_probe_score_the_predictions_of_scikit_learn(monkeypatch):
     expected = theirs(0.1).score(TEST_FEATURES.numpy(), TEST_LABELS.numpy())
     assert linear_probe(DATA).top_1 == pytest.approx(expected, abs=1e-9)

@@ -5,7 +5,7 @@ import io
 import os
 import tarfile
 import zipfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,109 +13,25 @@ import pytest
 import torch
 from PIL import Image
 
-from bayescl_lab._downloads import DataSource
+from bayescl_lab._downloads import DataSource, extract_archive
 from bayescl_lab.images import catalog
 from bayescl_lab.images.datasets import known_data_sets, load_images
 
 RNG = np.random.default_rng(0)
-NAMES = ("cifar10", "cifar100", "stl10", "tiny-imagenet")
 
 
-def random_images(count: int, side: int) -> np.ndarray:
-    return RNG.integers(0, 256, (count, 3, side, side), dtype=np.uint8)
+Part = tuple[np.ndarray, list[int]]
 
 
+@dataclass
 class Published:
     """A small data set in the exact form of a published one, with what reading it must give."""
 
-    def __init__(self, name: str) -> None:
-        self.members: dict[str, bytes] = {}
-        self.train: tuple[np.ndarray, list[int]]
-        self.test: tuple[np.ndarray, list[int]]
-        self.class_names: tuple[str, ...]
-        getattr(self, f"make_{name.replace('-', '_')}")()
-
-    def make_cifar10(self) -> None:
-        self.class_names = ("airplane", "automobile", "bird")
-        self.folder = "cifar-10-batches-bin"
-        self.train, self.test = (
-            (random_images(15, 32), [0, 1, 2] * 5),
-            (random_images(3, 32), [2, 0, 1]),
-        )
-        records = [
-            bytes([label]) + image.tobytes() for image, label in zip(*self.train, strict=True)
-        ]
-        for number in range(5):
-            part = records[3 * number : 3 * number + 3]
-            self.members[f"data_batch_{number + 1}.bin"] = b"".join(part)
-        records = [
-            bytes([label]) + image.tobytes() for image, label in zip(*self.test, strict=True)
-        ]
-        self.members["test_batch.bin"] = b"".join(records)
-        self.members["batches.meta.txt"] = ("\n".join(self.class_names) + "\n\n").encode()
-
-    def make_cifar100(self) -> None:
-        self.class_names = ("apple", "bear", "chair")
-        self.folder = "cifar-100-binary"
-        for part, labels in (("train", [0, 1, 2, 2, 1]), ("test", [1, 0])):
-            images = random_images(len(labels), 32)
-            self.members[f"{part}.bin"] = b"".join(
-                bytes([9, label]) + image.tobytes()
-                for image, label in zip(images, labels, strict=True)
-            )
-            setattr(self, part, (images, labels))
-        self.members["fine_label_names.txt"] = "\n".join(self.class_names).encode()
-        self.members["coarse_label_names.txt"] = b"things\n"
-
-    def make_stl10(self) -> None:
-        self.class_names = ("airplane", "bird")
-        self.folder = "stl10_binary"
-        by_part = {"train": [0, 1, 0, 1, 0, 1], "test": [1, 1, 0], "unlabeled": [-1] * 4}
-        images = {part: random_images(len(labels), 96) for part, labels in by_part.items()}
-        for part, labels in by_part.items():
-            # The published files hold each channel column by column, and labels from 1.
-            self.members[f"{part}_X.bin"] = images[part].transpose(0, 1, 3, 2).tobytes()
-            if part != "unlabeled":
-                self.members[f"{part}_y.bin"] = bytes(label + 1 for label in labels)
-        self.train = (
-            np.concatenate([images["train"], images["unlabeled"]]),
-            by_part["train"] + by_part["unlabeled"],
-        )
-        self.test = images["test"], by_part["test"]
-        self.members["class_names.txt"] = "\n".join(self.class_names).encode()
-        self.members["fold_indices.txt"] = b"0 1\n"
-
-    def make_tiny_imagenet(self) -> None:
-        self.folder = "tiny-imagenet-200"
-        wnids = ["n01", "n03", "n02"]
-        order = {"n01": 0, "n03": 1, "n02": 2}
-        self.class_names = ("goldfish", "crane (n03)", "crane (n02)")
-        self.members["wnids.txt"] = "\n".join(wnids).encode()
-        self.members["words.txt"] = (
-            b"n01\tgoldfish, Carassius auratus\nn02\tcrane\nn03\tcrane, machine\nn99\tother\n"
-        )
-        pictures, labels = [], []
-        for wnid in wnids:
-            for number in range(4):
-                pictures.append(self.picture(f"train/{wnid}/images/{wnid}_{number}.JPEG"))
-                labels.append(order[wnid])
-        self.train = np.stack(pictures), labels
-        pictures, lines = [], []
-        for number, wnid in enumerate(["n02", "n01", "n03"]):
-            grey = number == 1
-            pictures.append(self.picture(f"val/images/val_{number}.JPEG", grey=grey))
-            lines.append(f"val_{number}.JPEG\t{wnid}\t0\t0\t62\t62\n")
-        self.members["val/val_annotations.txt"] = "".join(lines).encode()
-        self.test = np.stack(pictures), [2, 0, 1]
-
-    def picture(self, name: str, *, grey: bool = False) -> np.ndarray:
-        content = io.BytesIO()
-        smooth = RNG.integers(0, 256, (4, 4, 3), dtype=np.uint8)
-        image = Image.fromarray(smooth).resize((64, 64)).convert("L" if grey else "RGB")
-        image.save(content, "JPEG")
-        self.members[name] = content.getvalue()
-        decoded = Image.open(io.BytesIO(content.getvalue())).convert("RGB")
-        return np.asarray(decoded).transpose(2, 0, 1)
+    folder: str
+    class_names: tuple[str, ...]
+    train: Part
+    test: Part
+    members: dict[str, bytes]
 
     def write_archive(self, path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -131,14 +47,82 @@ class Published:
                     archive.addfile(info, io.BytesIO(content))
         return path
 
-    def write_folder(self, root: Path) -> None:
-        for name, content in self.members.items():
-            (root / self.folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / self.folder / name).write_bytes(content)
+
+def random_part(labels: list[int], side: int) -> Part:
+    return RNG.integers(0, 256, (len(labels), 3, side, side), dtype=np.uint8), labels
 
 
-def md5_of(path: Path) -> str:
-    return f"md5:{hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()}"
+def cifar(folder: str, names: str, files: tuple[str, ...], coarse: bytes = b"") -> Published:
+    class_names = ("airplane", "automobile", "bird")
+    parts = [random_part([0, 1, 2], 32) for _ in files]
+    members = {
+        f"{file}.bin": b"".join(
+            coarse + bytes([label]) + image.tobytes() for image, label in zip(*part, strict=True)
+        )
+        for file, part in zip(files, parts, strict=True)
+    }
+    members[names] = ("\n".join(class_names) + "\n\n").encode()
+    train = np.concatenate([images for images, _ in parts[:-1]]), [0, 1, 2] * len(parts[:-1])
+    return Published(folder, class_names, train, parts[-1], members)
+
+
+def stl10() -> Published:
+    train, test, unlabeled = (
+        random_part(labels, 96) for labels in ([0, 1] * 3, [1, 1, 0], [-1] * 4)
+    )
+    members = {"class_names.txt": b"airplane\nbird", "fold_indices.txt": b"0 1\n"}
+    for name, (images, labels) in (("train", train), ("test", test), ("unlabeled", unlabeled)):
+        # The published files hold each channel column by column, and labels from 1.
+        members[f"{name}_X.bin"] = images.transpose(0, 1, 3, 2).tobytes()
+        if name != "unlabeled":
+            members[f"{name}_y.bin"] = bytes(label + 1 for label in labels)
+    both = np.concatenate([train[0], unlabeled[0]]), train[1] + unlabeled[1]
+    return Published("stl10_binary", ("airplane", "bird"), both, test, members)
+
+
+def tiny_imagenet() -> Published:
+    members = {
+        "wnids.txt": b"n01\nn03\nn02",
+        "words.txt": b"n01\tgoldfish, Carassius auratus\nn02\tcrane\nn03\tcrane, machine\n",
+        "val/val_annotations.txt": "".join(
+            f"val_{number}.JPEG\t{wnid}\t0\t0\t62\t62\n"
+            for number, wnid in enumerate(("n02", "n01", "n03"))
+        ).encode(),
+    }
+
+    def picture(name: str, mode: str = "RGB") -> np.ndarray:
+        smooth = RNG.integers(0, 256, (4, 4, 3), dtype=np.uint8)
+        image = Image.fromarray(smooth).resize((64, 64)).convert(mode)
+        image.save(content := io.BytesIO(), "JPEG")
+        members[name] = content.getvalue()
+        return np.asarray(Image.open(content).convert("RGB")).transpose(2, 0, 1)
+
+    train = [
+        picture(f"train/{wnid}/images/{wnid}_{number}.JPEG")
+        for wnid in ("n01", "n03", "n02")
+        for number in range(4)
+    ]
+    test = [
+        picture(f"val/images/val_{number}.JPEG", "L" if number else "RGB") for number in range(3)
+    ]
+    return Published(
+        "tiny-imagenet-200",
+        ("goldfish", "crane (n03)", "crane (n02)"),
+        (np.stack(train), [0] * 4 + [1] * 4 + [2] * 4),
+        (np.stack(test), [2, 0, 1]),
+        members,
+    )
+
+
+BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
+MAKE = {
+    "cifar10": lambda: cifar("cifar-10-batches-bin", "batches.meta.txt", BATCHES),
+    "cifar100": lambda: cifar(
+        "cifar-100-binary", "fine_label_names.txt", ("train", "test"), coarse=b"\t"
+    ),
+    "stl10": stl10,
+    "tiny-imagenet": tiny_imagenet,
+}
 
 
 def source_of(name: str) -> DataSource:
@@ -155,10 +139,13 @@ def data() -> Path:
 def publish(monkeypatch, data):
     """Make a small data set the published one, its archive in the data folder."""
 
-    def make(name: str) -> tuple[Published, Path]:
-        small, source = Published(name), source_of(name)
+    def make(name: str, damage: dict[str, bytes | None] | None = None) -> tuple[Published, Path]:
+        small, source = MAKE[name](), source_of(name)
+        members = {**small.members, **(damage or {})}
+        small.members = {name: it for name, it in members.items() if it is not None}
         archive = small.write_archive(data / name / source.files[0].filename)
-        file = replace(source.files[0], checksum=md5_of(archive))
+        digest = hashlib.md5(archive.read_bytes(), usedforsecurity=False).hexdigest()
+        file = replace(source.files[0], checksum=f"md5:{digest}")
         monkeypatch.setattr(catalog, "SOURCES", (replace(source, files=(file,)),))
         return small, archive
 
@@ -171,7 +158,7 @@ def assert_same(store, expected: tuple[np.ndarray, list[int]]) -> None:
     assert store.labels.tolist() == labels
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MAKE)
 def test_an_archive_is_read_once_to_pixels_that_are_mapped_into_memory(publish, name):
     small, archive = publish(name)
     for _ in range(2):  # from the archive, then from the pixels that it became
@@ -188,19 +175,17 @@ def test_a_copy_that_is_there_is_used(publish, data, form):
     small, archive = publish("stl10")
     archive.rename(data / archive.name)
     if form != "archive":
+        extract_archive(data / archive.name, data / "unpacked")
         (data / archive.name).unlink()
-        small.write_folder(data / "stl10" if "own" in form else data)
+        place = data / "stl10" if "own" in form else data
+        (data / "unpacked" / small.folder).rename(place / small.folder)
     assert_same(load_images("stl10").train, small.train)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_an_absent_data_set_says_how_to_get_it_and_on_which_terms(name):
-    with pytest.raises(ValueError) as caught:
-        load_images(name)
-    message = str(caught.value)
-    for text in (f"'bayescl data fetch {name}'", source_of(name).terms, "MB"):
-        assert text in message
-    assert "\n" not in message
+def test_an_absent_data_set_says_how_to_get_it_and_on_which_terms():
+    message = r"^cifar10 is not in \S+: get it by 'bayescl data fetch cifar10' \(170 MB; no licence"
+    with pytest.raises(ValueError, match=message):
+        load_images("cifar10")
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped"])
@@ -234,16 +219,9 @@ def test_a_damaged_archive_is_refused_before_it_is_read(publish, damage):
     ],
 )
 def test_damaged_members_are_refused_and_leave_no_store(
-    monkeypatch, data, name, member, content, message
+    publish, data, name, member, content, message
 ):
-    small, source = Published(name), source_of(name)
-    if content is None:
-        del small.members[member]
-    else:
-        small.members[member] = content
-    path = small.write_archive(data / source.files[0].filename)
-    file = replace(source.files[0], checksum=md5_of(path))
-    monkeypatch.setattr(catalog, "SOURCES", (replace(source, files=(file,)),))
+    publish(name, {member: content})
     with pytest.raises(ValueError, match=message):
         load_images(name)
     assert not [path for path in data.rglob("*") if path.name.startswith((".", "pixels"))]
@@ -273,10 +251,7 @@ def test_unlabelled_images_train_and_are_never_held_out(publish):
 def test_every_source_is_a_known_data_set_with_a_sound_entry():
     for source in catalog.SOURCES:
         assert source.name in known_data_sets()
-        assert source.kind == "images"
         assert source.terms
-        assert source.homepage.startswith("http")
-        for file in source.files:
-            assert file.url.endswith(file.filename)
-            assert len(file.checksum.removeprefix("md5:")) == 32
-            assert file.size > 100e6
+        (file,) = source.files
+        assert file.url.endswith(file.filename)
+        assert len(file.checksum.removeprefix("md5:")) == 32

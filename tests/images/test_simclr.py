@@ -104,31 +104,14 @@ def test_autocast_and_channels_last_change_features_by_rounding_alone():
     assert (rounded.float() - plain).norm() < 0.02 * plain.norm()
 
 
-@pytest.mark.parametrize("size", [4, 5, 8, 15, 32])
 @pytest.mark.parametrize("channels", [1, 3])
-def test_the_encoder_takes_images_of_any_small_size(size, channels):
+def test_the_encoder_takes_images_of_any_small_size(channels):
     encoder = SmallConvEncoder(channels, width=4)
-    assert encoder(torch.rand(2, channels, size, size)).shape == (2, encoder.feature_dim)
+    for size in (4, 5, 8, 15, 32):
+        assert encoder(torch.rand(2, channels, size, size)).shape == (2, encoder.feature_dim)
 
 
 def test_features_do_not_depend_on_the_rest_of_the_batch_in_eval_mode():
     model = simclr(InfoNCELoss()).eval()
     together = model(BATCH.images)
     torch.testing.assert_close(model(BATCH.images[:1]), together[:1])
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"learning_rate": 0.0}, "learning_rate must be positive"),
-        ({"total_steps": 0}, "total_steps must be"),
-        ({"seed": -1}, "seed must be"),
-        ({"weight_decay": -1.0}, "weight_decay must be"),
-        ({"warmup_steps": 10}, "warmup_steps must be less than total_steps, got 10 of 10"),
-        ({"warmup_steps": -1}, "warmup_steps must be a whole number of at least 0"),
-        ({"cache_chunk": 0}, "cache_chunk must be a whole number of at least 1"),
-    ],
-)
-def test_bad_settings_are_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        simclr(InfoNCELoss(), **changes)

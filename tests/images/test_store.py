@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from bayescl_lab.images.store import ImageStore, store_from_arrays
+from bayescl_lab.images.store import store_from_arrays
 
 RNG = np.random.default_rng(0)
 
@@ -56,8 +56,3 @@ def test_arrays_that_are_no_images_are_refused(images, labels, message):
     labels = np.asarray(labels, dtype=None if labels else np.int64)
     with pytest.raises(ValueError, match=message):
         store_from_arrays(images, labels)
-
-
-def test_labels_without_a_class_name_are_refused():
-    with pytest.raises(ValueError, match=r"labels must lie in \[0, 1\], got 0 to 2"):
-        ImageStore(torch.zeros(3, 1, 2, 2, dtype=torch.uint8), torch.tensor([0, 1, 2]), ("a", "b"))

@@ -14,8 +14,8 @@ import pytest
 import torch
 from PIL import Image
 
+from bayescl_lab.images import decoding, streaming
 from bayescl_lab.images import folder as folder_module
-from bayescl_lab.images import streaming
 from bayescl_lab.images.augmentation import Normalization
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import load_images
@@ -46,12 +46,6 @@ def photos(tmp_path) -> Path:
     return folder
 
 
-@pytest.fixture
-def small_tasks(monkeypatch):
-    """Batches are divided among workers, as those of larger images are."""
-    monkeypatch.setattr(streaming, "_TASK_IMAGES", 2)
-
-
 def both(folder: Path, workers: int = 0):
     """The folder's parts in memory and as streams."""
     return (
@@ -72,20 +66,13 @@ def test_streamed_images_have_the_pixels_labels_ids_and_remarks_of_those_in_memo
         assert torch.equal(other.labels, part.labels)
         assert other.ids.tolist() == part.ids.tolist()
         assert other.class_names == part.class_names
+        rows, inner = torch.tensor([7, 3, 3, 2]), torch.tensor([2, 0])
+        few, others = (whole.subset(rows).subset(inner) for whole in (part, other))
+        assert others.is_streamed
+        assert torch.equal(others.images, few.images)
+        assert torch.equal(others.take(torch.tensor([1])), few.take(torch.tensor([1])))
 
 
-def test_subsets_of_subsets_stay_streams_and_take_the_same_images(photos):
-    memory, stream = both(photos)
-    rows, inner = torch.tensor([7, 3, 3, 12]), torch.tensor([2, 0])
-    expected = memory.train.subset(rows).subset(inner)
-    found = stream.train.subset(rows).subset(inner)
-    assert found.is_streamed
-    assert torch.equal(found.images, expected.images)
-    assert torch.equal(found.labels, expected.labels)
-    assert torch.equal(found.take(torch.tensor([1])), expected.take(torch.tensor([1])))
-
-
-@pytest.mark.usefixtures("small_tasks")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_epochs_are_those_of_the_store_in_memory_wherever_they_begin(photos, workers):
     memory, stream = (
@@ -105,7 +92,6 @@ def test_epochs_are_those_of_the_store_in_memory_wherever_they_begin(photos, wor
             assert torch.equal(one.labels, other.labels)
 
 
-@pytest.mark.usefixtures("small_tasks")
 def test_a_pass_that_is_left_early_does_not_spoil_the_next_and_no_worker_stays(photos):
     memory, stream = (
         StoreBatches(parts.train, EpochOrder(len(parts.train), 5, 3)) for parts in both(photos, 2)
@@ -139,7 +125,6 @@ def test_features_and_normalisation_are_those_of_the_store_in_memory(photos, mon
     assert torch.equal(one.mean, Normalization(five).mean)
 
 
-@pytest.mark.usefixtures("small_tasks")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_damage_that_shows_while_decoding_is_an_error_in_one_line(photos, workers):
     victim = photos / "train/bee/04.jpg"
@@ -157,7 +142,7 @@ def test_a_worker_that_is_killed_is_an_error_in_one_line(photos, monkeypatch):
         time.sleep(0.1)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr(streaming, "decode", killed)
+    monkeypatch.setattr(decoding, "_decode", killed)
     train = load_images(str(photos), image_size=16, loader="stream", loader_workers=1).train
     with pytest.raises(ValueError, match=r"^a worker that decodes images died \([^\n]+$"):
         next(iter(StoreBatches(train, EpochOrder(len(train), 2, 0))))
@@ -190,8 +175,6 @@ def test_only_folders_are_streamed(shapes):
     for data in ("digits", shapes):
         with pytest.raises(ValueError, match="loader stream is for folders of images, got"):
             load_images(data, loader="stream")
-    with pytest.raises(ValueError, match="loader must be one of"):
-        load_images("digits", loader="disk")
 
 
 def test_a_number_of_workers_below_0_is_refused(photos):

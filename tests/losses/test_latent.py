@@ -805,6 +805,25 @@ def test_without_attraction_candidates_only_cease_to_repel() -> None:
         assert torch.equal(strict(*views), value)
 
 
+def test_fits_in_vain_bring_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bayescl.losses.latent._FITS_IN_VAIN", 3)
+    loss = make(refit_every=1)
+
+    def call(step: int) -> None:
+        loss(*torch.randn(2, 16, DIM, generator=torch.Generator().manual_seed(step)))
+
+    for step in range(3):  # the second fills the memory enough for the first fit
+        call(step)
+    with pytest.warns(UserWarning, match="nothing was trusted in 3 fits .* not more, because"):
+        call(3)
+    for step in range(4, 9):
+        call(step)
+    assert loss.memory.fits_without_trust > 3
+    trusted = fitted(refit_every=1)
+    train(trusted, 3)
+    assert trusted.memory.fits_without_trust == 0
+
+
 # ------------------------------------------------------------------------------ the oracle
 
 

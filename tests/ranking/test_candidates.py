@@ -3,19 +3,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from ranking.checkerboard import checkerboard
 
 from bayescl.losses import BayesianContrastiveLoss, InfoNCELoss
 from bayescl_lab.ranking.batches import PairBatch
 from bayescl_lab.ranking.candidates import (
     AllItems,
     InBatchCandidates,
+    KnownItems,
     PerPairCandidates,
     SharedCandidates,
 )
 from bayescl_lab.ranking.encoder import MatrixFactorization
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.known_items import KnownItems
+from bayescl_lab.ranking.losses import BPRLoss
 
 GENERATOR = np.random.default_rng(0)
 LIKED = GENERATOR.random((20, 30)) < 0.3
@@ -43,13 +43,6 @@ class Witness(InfoNCELoss):
 def encoder():
     torch.manual_seed(0)
     return MatrixFactorization(TRAIN, 6)
-
-
-def test_known_items_of_users_are_those_of_the_matrix_in_any_order_of_users():
-    users = torch.tensor([3, 0, 4, 3])
-    place, items = KnownItems(TRAIN).of(users)
-    expected = [(row, item) for row, user in enumerate(users) for item in KNOWN[user].nonzero()]
-    assert list(zip(place.tolist(), items.tolist(), strict=True)) == expected
 
 
 @pytest.mark.parametrize("count", [1, 3, 30, 90])
@@ -119,21 +112,6 @@ def test_all_items_equal_a_loop_over_pairs(encoder, loss):
     torch.testing.assert_close(value, torch.stack(each).mean())
 
 
-def test_in_batch_and_all_items_agree_on_a_batch_of_every_item_once(encoder):
-    # Every item once in the batch: with the users' items masked, candidates are the same.
-    parts = checkerboard(2, 10, 5)
-    users, items = (torch.from_numpy(column) for column in parts.train.pairs())
-    first = torch.stack([(items == item).nonzero()[0, 0] for item in range(10)])
-    users, items = users[first], items[first]
-    torch.manual_seed(0)
-    encoder = MatrixFactorization(parts.train, 6)
-    everything = AllItems(parts.train)(InfoNCELoss(), encoder, PairBatch(users, items), seed=0)
-    in_batch = InBatchCandidates(parts.train)
-    in_batch.share.fill_(0.1)  # equally popular, so that nothing is corrected
-    batch = in_batch(InfoNCELoss(), encoder, PairBatch(users, items), seed=0)
-    torch.testing.assert_close(batch, everything)
-
-
 @pytest.mark.parametrize("distinct", [False, True])
 def test_in_batch_candidates_tell_how_often_an_item_comes_up(encoder, distinct):
     loss = Witness()
@@ -154,3 +132,25 @@ def test_in_batch_candidates_tell_how_often_an_item_comes_up(encoder, distinct):
 def test_bad_settings_are_refused(source):
     with pytest.raises(ValueError, match="count must be a whole number of at least 1"):
         source(TRAIN, 0)
+
+
+def test_bpr_is_the_mean_of_logistic_losses_over_the_candidates_that_count():
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(5, 3), (5, 3), (5, 2, 3), (7, 3)]
+    rows = [torch.randn(shape, generator=generator) for shape in shapes]
+    anchors, positives, others, candidates = rows
+    value = BPRLoss().sampled(anchors, positives, others[:, :1])
+    gaps = (anchors * (positives - others[:, 0])).sum(dim=1)
+    torch.testing.assert_close(value, -torch.nn.functional.logsigmoid(gaps).mean())
+    anchors, positives, candidates = anchors[:2], positives[:2], candidates[:2]
+    valid = torch.tensor([[True, True], [False, False]])
+    loss = BPRLoss(temperature=0.5, normalize=True)
+    value = loss.sampled(anchors, positives, candidates, valid=valid)
+    cosine = torch.nn.functional.cosine_similarity
+    gaps = cosine(anchors[0], candidates) - cosine(anchors[0], positives[:1])
+    expected = torch.nn.functional.softplus(gaps / 0.5).mean() / 2  # the second pair has loss 0
+    torch.testing.assert_close(value, expected)
+    with pytest.raises(ValueError, match="candidates must have shape"):
+        loss.sampled(anchors, positives, candidates[:, :2])
+    with pytest.raises(ValueError, match="temperature must be positive"):
+        BPRLoss(temperature=0)

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.datasets import guessed_columns, load_interactions, source_files
-from bayescl_lab.ranking.readers.table import TableOptions
 
 TABLE = "user,item,rating,timestamp\n" + "".join(
     f"{user},{item},{1 + (user + item) % 5},{100 * item + user}\n"
@@ -82,6 +82,13 @@ def test_a_folder_of_lightgcn_keeps_its_split_and_validates_per_user(write):
     folder = str(write("test.txt", "0 10 11\n1 12\n").parent)
     final = load_interactions(folder)
     assert ids(final.evaluation) == {(0, 10), (0, 11), (1, 12)}
+    for options, message in (
+        ({"user_column": "u"}, "has a fixed format: user_column is for tables"),
+        ({"test_data": "other.csv"}, "has a fixed format: test_data is for tables"),
+        ({"split": "last"}, "split must be 'given', got 'last'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            load_interactions(folder, **options)
     assert final.train.num_interactions == 50
     choosing = load_interactions(folder, split="given", evaluate_on="validation")
     assert np.diff(choosing.evaluation.matrix.indptr).tolist() == [1] * 5
@@ -106,8 +113,8 @@ def test_known_names_are_looked_for_in_the_data_folder(write, monkeypatch, tmp_p
     elif name == "ml-1m":  # one folder deeper, as the archive unpacks
         write(f"{name}/{name}/ratings.dat", "".join(f"{u}::{i}::3::1\n" for u, i in rows))
     elif name == "yahoo-r3":
-        write(f"{name}/r3-train.txt", "".join(f"{u}\t{i}\t3\n" for u, i in rows[:-1]))
-        write(f"{name}/r3-test.txt", "0\t0\t3\n1\t0\t2\n2\t4\t3\n")
+        write(f"{name}/ydata-ymusic-train.txt", "".join(f"{u}\t{i}\t3\n" for u, i in rows[:-1]))
+        write(f"{name}/ydata-ymusic-test.txt", "0\t0\t3\n1\t0\t2\n2\t4\t3\n")
     else:
         write(f"{name}/train.txt", "0 0 1 2 3\n1 0 1 2 3\n2 0 1 2 3\n")
         write(f"{name}/test.txt", "0 4\n1 4\n2 4\n")
@@ -134,30 +141,19 @@ def test_the_author_split_of_ml_100k_is_chosen_by_name(write, monkeypatch, tmp_p
     ("options", "message"),
     [
         ({"data": "movielens"}, "no data set is called 'movielens'; known are ml-100k, ml-1m, y"),
-        ({"split": "half"}, "split must be one of per-user, random, last, given, author, none, g"),
+        ({"split": "half"}, "split\n  Input should be 'per-user', 'random', 'last', "),
         ({"split": "given"}, "mine.csv comes without a test part: split cannot be 'given'"),
         ({"evaluate_on": "train"}, "evaluate_on must be one of test, validation, got 'train'"),
         ({"user_column": "who"}, "has no column 'who' for the users; it has user, item, rating"),
         ({"separator": "ab"}, "separator must be one character or 'tab', got 'ab'"),
         ({"test_data": "nowhere.csv"}, "there is no file nowhere.csv"),
         ({"k_core": 9}, "no interactions are left in the 9-core"),
-        ({"split_seed": -1}, "split_seed must be a whole number of at least 0, got -1"),
+        ({"split_seed": -1}, "split_seed\n  Input should be greater than or equal to 0"),
     ],
 )
 def test_options_that_cannot_be_are_refused(table, options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         load_interactions(**{"data": table, **options})
-
-
-def test_options_of_tables_are_refused_elsewhere(write):
-    folder = write("train.txt", "0 1 2\n").parent
-    write("test.txt", "0 3\n")
-    with pytest.raises(ValueError, match="has a fixed format: user_column is for tables"):
-        load_interactions(str(folder), user_column="u")
-    with pytest.raises(ValueError, match="has a fixed format: test_data is for tables"):
-        load_interactions(str(folder), test_data="other.csv")
-    with pytest.raises(ValueError, match="split must be 'given', got 'last'"):
-        load_interactions(str(folder), split="last")
 
 
 def parts_in(folder, suffix: str) -> str:
@@ -192,6 +188,9 @@ def test_a_table_in_parts_is_one_table(table, tmp_path, suffix):
 
 def test_damage_in_a_part_is_named_with_the_part(tmp_path):
     folder = tmp_path / "parts"
+    folder.mkdir()
+    with pytest.raises(ValueError, match="has no interactions: it must hold train"):
+        load_interactions(str(folder))
     parts_in(folder, ".parquet")
     (folder / "other.parquet").write_bytes(b"PAR1")
     with pytest.raises(ValueError, match=r"cannot read .*parts/other\.parquet"):
@@ -202,16 +201,9 @@ def test_damage_in_a_part_is_named_with_the_part(tmp_path):
         load_interactions(str(folder))
 
 
-def test_text_ids_that_are_numbers_in_every_part_become_numbers(write):
-    write("parts/a.csv", "user,item\n1,a\n2,b\n1,c\n")
-    folder = write("parts/b.csv", "user,item\n10,a\n9,7\n").parent
-    train = load_interactions(str(folder), split="none").train
-    assert ids(train) == {(1, "a"), (2, "b"), (1, "c"), (10, "a"), (9, "7")}
-
-
 def test_columns_are_guessed_and_the_guess_is_told_from_the_header(write):
     def told(data: str, **said: str) -> dict[str, str]:
-        return guessed_columns(data, TableOptions(**said))
+        return guessed_columns(RankingData(data, **said))
 
     path = str(
         write("mine.csv", TABLE.replace("user,item,rating,timestamp", "userId,movie,R,When"))
@@ -222,11 +214,6 @@ def test_columns_are_guessed_and_the_guess_is_told_from_the_header(write):
     with pytest.raises(ValueError, match=r"looks like timestamps; .* with --timestamp-column"):
         load_interactions(path, split="last")
     assert told("ml-100k") == {}
-
-
-def test_a_folder_with_nothing_known_says_what_it_must_hold(tmp_path):
-    with pytest.raises(ValueError, match="has no interactions: it must hold train"):
-        load_interactions(str(tmp_path))
 
 
 @pytest.mark.parametrize("split", ["author", None])

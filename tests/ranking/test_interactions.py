@@ -51,29 +51,28 @@ def test_a_subset_has_those_entries_and_their_times(pairs, data):
         assert found.matrix.shape == whole.matrix.shape
 
 
-def test_pairs_out_of_range_and_columns_of_another_length_are_refused():
-    with pytest.raises(ValueError, match=r"items must lie in \[0, 2\], got 0 to 3"):
-        Interactions.from_pairs([0, 0], [0, 3], user_ids=1, item_ids=3)
-    with pytest.raises(ValueError, match=r"users must lie in \[0, 0\], got -1 to -1"):
-        Interactions.from_pairs([-1], [0], user_ids=1, item_ids=3)
-    with pytest.raises(ValueError, match="equally long, got 2, 1 and none"):
-        Interactions.from_pairs([0, 0], [0], user_ids=1, item_ids=3)
-    with pytest.raises(ValueError, match="equally long, got 2, 2 and 1"):
-        Interactions.from_pairs([0, 0], [0, 1], user_ids=1, item_ids=3, timestamps=[1.0])
-    chosen = Interactions.from_pairs([0], [0], user_ids=1, item_ids=3)
-    with pytest.raises(ValueError, match=r"item_ids must have shape \[3\], got \[2\]"):
-        Interactions(chosen.matrix, chosen.user_ids, np.arange(2))
+def test_what_does_not_fit_together_is_refused():
+    def made(users, items, **others) -> Interactions:
+        return Interactions.from_pairs(users, items, user_ids=1, item_ids=3, **others)
 
-
-def test_a_matrix_with_duplicates_or_other_numbers_is_refused():
+    chosen = made([0], [0])
     doubled = csr_array((np.ones(2, np.float32), [0, 0], [0, 2]), shape=(1, 1))
-    for matrix in (doubled, csr_array(np.ones((1, 1)))):
-        with pytest.raises(ValueError, match="must be float32 with sorted indices"):
-            Interactions(matrix, np.arange(1), np.arange(1))
-
-
-def test_parts_must_have_the_same_rows_and_columns():
-    first = Interactions.from_pairs([0], [0], user_ids=1, item_ids=3)
-    second = Interactions.from_pairs([0], [0], user_ids=1, item_ids=4)
-    with pytest.raises(ValueError, match=r"got \[1, 3\] and \[1, 4\]"):
-        RankingParts(first, second, "test")
+    for build, message in (
+        (lambda: made([0, 0], [0, 3]), r"items must lie in \[0, 2\], got 0 to 3"),
+        (lambda: made([-1], [0]), r"users must lie in \[0, 0\], got -1 to -1"),
+        (lambda: made([0, 0], [0]), "equally long, got 2, 1 and none"),
+        (lambda: made([0, 0], [0, 1], timestamps=[1.0]), "equally long, got 2, 2 and 1"),
+        (
+            lambda: Interactions(chosen.matrix, chosen.user_ids, np.arange(2)),
+            r"item_ids must have shape \[3\], got \[2\]",
+        ),
+        (lambda: Interactions(doubled, np.arange(1), np.arange(1)), "sorted indices and no dupl"),
+        (
+            lambda: RankingParts(
+                chosen, Interactions.from_pairs([0], [0], user_ids=1, item_ids=4), "test"
+            ),
+            r"got \[1, 3\] and \[1, 4\]",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            build()

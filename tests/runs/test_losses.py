@@ -17,6 +17,7 @@ from bayescl.losses.base import SharedOptions
 from bayescl.losses.hyperparameters import Hyperparameter
 from bayescl_lab.compare.comparison import compare
 from bayescl_lab.compare.images import ImageComparison
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.report.figures import comparison_figure
 from bayescl_lab.report.images import accuracy_table
 from bayescl_lab.runs import losses
@@ -32,7 +33,6 @@ from bayescl_lab.runs.losses import (
     image_losses,
     ranking_losses,
 )
-from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.inspection import inspect_ranking
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import RankingSettings

@@ -16,9 +16,9 @@ from runs.killed_run import run_until_killed, train
 from runs.same_run import assert_same_run, final_state
 
 from bayescl_lab import load
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.run import ImageRun, evaluate_images, train_images
-from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.weights import read_checkpoint

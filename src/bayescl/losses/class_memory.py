@@ -107,6 +107,7 @@ class ClassMemory(nn.Module):
         super().__init__()
         self.size = size
         self.refit_every = refit_every
+        self.fits_without_trust = 0  # since something was trusted, or since the memory was made
         self._trust: Tensor | None = None  # of each mixture, until something changes
         self._may_trust = False
         # What follows is the state.
@@ -315,6 +316,7 @@ class ClassMemory(nn.Module):
 
     def _fit(self, tau_plus: float | None, *, everywhere: bool) -> None:
         """Fit at a prior, or at several and keep the one in which views and mixtures agree best."""
+        self.fits_without_trust = 0 if self.trust > 0 else self.fits_without_trust + 1
         how: dict[str, Any] = {
             "seed": self.calls,
             "labelled": self.latest_of_each_label(_LABELLED_PER_CLASS),

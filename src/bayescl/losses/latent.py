@@ -29,6 +29,7 @@ _SHARPEST = 0.1
 """Temperature above which members are drawn as at this one, where exact pairs are the aim."""
 
 _MOST_REMEMBERED = 2**20
+_FITS_IN_VAIN = 100  # in a row, without trust: some 200,000 items at the default
 _TRUSTED_PRECISION = 0.6
 """Measured precision, with certainty, from which classes may form without caution."""
 
@@ -89,7 +90,8 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         ValueError: if an argument is out of range.
 
     Warns:
-        UserWarning: once, if there are too many classes to look for.
+        UserWarning: once, if there are too many classes to look for, or if nothing was trusted in a
+            hundred fits.
 
     Example:
         >>> loss = LatentClassContrastiveLoss(num_classes=10)
@@ -253,10 +255,8 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             )
         if self.estimates_prior and memory.classes is not None:
             self.tau_plus = memory.prior
-        known = not (self._has_warned or self.estimates_prior)
-        if known and memory.classes is None and is_hopeless(self.tau_plus, memory.size):
-            self._has_warned = True
-            warnings.warn(too_many_classes(self.tau_plus, memory.size), stacklevel=2)
+        if not self._has_warned:
+            self._warn_if_in_vain()
         return value
 
     def _learned(
@@ -284,6 +284,22 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         if labels is not None:
             memory.measure((view_1, view_2), labels, self.threshold)
         return view_1, view_2, labels
+
+    def _warn_if_in_vain(self) -> None:
+        """Say once that calls cost more than InfoNCE's, or are InfoNCE, for nothing."""
+        memory = self.memory
+        tau_plus = 1.0 if self.estimates_prior else self.tau_plus
+        if memory.classes is None and is_hopeless(tau_plus, memory.size):
+            reason = too_many_classes(tau_plus, memory.size)
+        elif memory.fits_without_trust >= _FITS_IN_VAIN:
+            reason = (
+                f"nothing was trusted in {memory.fits_without_trust} fits of latent classes, so "
+                f"the loss is InfoNCE, at several times its cost. {self.explain()}"
+            )
+        else:
+            return
+        self._has_warned = True
+        warnings.warn(reason, stacklevel=2)
 
     def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
         """Return a batch with the posterior of its pairs, if any mixture is trusted."""

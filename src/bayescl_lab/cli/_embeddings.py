@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from bayescl_lab._arrays import UNREADABLE, array_names, read_array, unreadable
+from bayescl_lab._arrays import array_names, read_array, unreadable
 
 Array = NDArray[Any]
 
@@ -102,7 +102,7 @@ def _read(
         return {role: read(name) for role, name in chosen.items()}, chosen
     except SafetensorError as error:
         raise unreadable(path, ValueError(f"it is not a safetensors file ({error})")) from None
-    except (*UNREADABLE, pl.exceptions.PolarsError) as error:
+    except Exception as error:
         if str(error).startswith("cannot read "):
             raise
         raise unreadable(path, error) from None

@@ -22,10 +22,10 @@ from bayescl_lab.cli._losses import (
 )
 from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, ByLoss
 from bayescl_lab.compare.summary import SPREAD
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
 from bayescl_lab.runs.losses import LossSettings, RankingLoss
-from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.settings import RankingOptions, RankingSettings
 
 if TYPE_CHECKING:

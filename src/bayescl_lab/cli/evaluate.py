@@ -26,7 +26,7 @@ def command(run: str, *, data: str | None = None, encoder: str | None = None) ->
 
     path = Path(run)
     if RunFolder.find(path).kind == "train ranking":
-        from bayescl_lab.runs.ranking.evaluation import evaluate_run
+        from bayescl_lab.runs.ranking.baselines import evaluate_run
 
         result = evaluate_run(path, data=data)
     else:

@@ -19,7 +19,6 @@ from bayescl_lab.paper.images.request import TableRequest
 
 if TYPE_CHECKING:
     from bayescl_lab.paper.images.cost import RunCost
-    from bayescl_lab.paper.images.tables import PaperTable
     from bayescl_lab.runs.images.settings import ImageSettings
 
 TELLING = 0.02
@@ -66,13 +65,10 @@ def command(
     from bayescl_lab.runs.folder import check_vacant
 
     folder = place.folder(f"{table}-{request.size}")
-    tables: Mapping[str, PaperTable] = TABLES if table == ALL else {table: TABLES[table]}
-    requests: Mapping[str, TableRequest] = {table: request}
-    if table == ALL:
-        requests = request.within(TABLES.values())
+    tables = list(TABLES.values()) if table == ALL else [TABLES[table]]
     runs: dict[str, ImageSettings] = {}
     left: dict[str, ImageSettings] = {}
-    for part, own in runs_of_tables(tables, requests).items():
+    for part, own in runs_of_tables(tables, request).items():
         for run, settings in own.items():
             name, path = (f"{part}/{run}", folder / part) if table == ALL else (run, folder)
             runs[name] = settings
@@ -92,9 +88,9 @@ def command(
             "progress": run_lines(bar, costs, epochs),
         }
         if table == ALL:
-            reproduce_tables(list(tables.values()), request, folder, finished=_show, **options)
+            reproduce_tables(tables, request, folder, finished=_show, **options)
         else:
-            _show(reproduce_table(tables[table], request, folder, **options), folder)
+            _show(reproduce_table(tables[0], request, folder, **options), folder)
     return 0
 
 

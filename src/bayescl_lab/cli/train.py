@@ -21,9 +21,9 @@ from bayescl_lab.cli._losses import (
     given,
 )
 from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, Typed
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
-from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
     IALS_NAME,

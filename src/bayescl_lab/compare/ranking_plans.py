@@ -12,9 +12,9 @@ import pydantic.dataclasses
 from bayescl.checks import check_choice
 from bayescl_lab._fields import Count, Words
 from bayescl_lab.compare.tuning import Plan, Values, settings_of
+from bayescl_lab.ranking.data import RankingData, Split
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.losses import RankingLoss, ranking_losses
-from bayescl_lab.runs.ranking.data import RankingData, Split
 from bayescl_lab.runs.ranking.settings import RankingSettings
 
 

@@ -9,12 +9,12 @@ import math
 
 import kornia.augmentation as kornia
 import torch
-from jaxtyping import UInt8
 from torch import nn
 
-from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_interval
+from bayescl.axes import Float, Tensor
 from bayescl_lab._randomness import seeded
+from bayescl_lab.images.encoders import Views
+from bayescl_lab.images.pixel_files import Pixels
 from bayescl_lab.images.store import ImageStore
 
 MEASURED_VALUES = 2**28
@@ -26,13 +26,9 @@ _VALUES_AT_ONCE = 2**24
 class Normalization(nn.Module):
     """Scale pixel values to mean 0 and standard deviation 1 in every channel.
 
-    Mean and deviation are measured on the given images and are part of ``state_dict``. If they have
-    more than 2^28 pixel values (1,783 colour images of 224 x 224), evenly spaced images with that
-    many values are measured.
-
-    Args:
-        images: the images to measure, normally all training images. They are measured in parts, so
-            they may be in a file and larger than memory.
+    Mean and deviation are measured on the given images, in parts, and are part of ``state_dict``.
+    If they have more than 2^28 pixel values (1,783 colour images of 224 x 224), evenly spaced
+    images with that many values are measured.
     """
 
     mean: Float[Tensor, "1 channels 1 1"]
@@ -40,34 +36,25 @@ class Normalization(nn.Module):
 
     def __init__(self, images: ImageStore) -> None:
         super().__init__()
-        shares = _value_counts(images).double()
-        shares /= shares.sum(dim=1, keepdim=True)
+        size = math.prod(images.image_shape)
+        count = min(len(images), max(1, MEASURED_VALUES // size))
+        rows = torch.arange(count) * len(images) // count
+        counts = torch.zeros(images.image_shape[0], 256, dtype=torch.int64)
+        for part in images.in_batches(rows.split(max(1, _VALUES_AT_ONCE // size))):
+            for channel, pixels in enumerate(part.unbind(dim=1)):
+                counts[channel] += torch.bincount(pixels.flatten(), minlength=256).cpu()
+        shares = counts.double() / counts.sum(dim=1, keepdim=True)
         values = torch.arange(256, dtype=torch.float64) / 255
         mean = shares @ values
         deviation = (shares * (values - mean[:, None]).square()).sum(dim=1).sqrt()
         # A channel without any variation carries nothing; it becomes 0 rather than NaN.
-        deviation[(shares > 0).sum(dim=1) == 1] = 1.0
+        deviation[shares.amax(dim=1) == 1] = 1.0
         self.register_buffer("mean", mean.float().view(1, -1, 1, 1))
         self.register_buffer("deviation", deviation.float().view(1, -1, 1, 1))
 
-    def forward(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch channels height width"]:
+    def forward(self, images: Views) -> Views:
         """Normalise images with values in [0, 1]."""
         return (images - self.mean) / self.deviation
-
-
-def _value_counts(images: ImageStore) -> Int[Tensor, "channels 256"]:
-    """Number of occurrences of each pixel value in each channel."""
-    channels, values = images.image_shape[0], math.prod(images.image_shape)
-    counts = torch.zeros(channels, 256, dtype=torch.int64)
-    count = min(len(images), max(1, MEASURED_VALUES // values))
-    size = max(1, _VALUES_AT_ONCE // values)
-    batches = (torch.arange(count) * len(images) // count).split(size)
-    for part in images.in_batches(batches, size):
-        for channel, pixels in enumerate(part.unbind(dim=1)):
-            counts[channel] += torch.bincount(pixels.flatten(), minlength=256).cpu()
-    return counts
 
 
 class AffineNoise(nn.Module):
@@ -81,13 +68,11 @@ class AffineNoise(nn.Module):
     of the image's side, scales 0.85 to 1.15, and noise a standard deviation of 0.15, in units of
     the range of pixel values. Other strengths scale all of these.
 
-    Args:
-        strength: how much views differ from their image, in [0, 5]; 0 leaves images unchanged.
+    ``strength`` lies in [0, 5]; 0 leaves images unchanged.
     """
 
     def __init__(self, strength: float = 1.0) -> None:
         super().__init__()
-        check_interval("strength", strength, 0.0, 5.0)
         self.strength = strength
         self.affine = kornia.RandomAffine(
             degrees=15.0 * strength,
@@ -97,18 +82,8 @@ class AffineNoise(nn.Module):
             p=1.0,
         )
 
-    def forward(
-        self, images: UInt8[Tensor, "batch channels height width"], *, seed: int
-    ) -> Float[Tensor, "batch channels height width"]:
-        """Draw one view of each image.
-
-        Args:
-            images: pixel values, 0 to 255.
-            seed: the same seed gives the same views.
-
-        Returns:
-            Views with values around [0, 1]; noise may exceed the interval.
-        """
+    def forward(self, images: Pixels, *, seed: int) -> Views:
+        """Draw one view of each image, with values around [0, 1]; the seed fixes the draw."""
         pixels = images.float() / 255
         with seeded(seed, images.device):
             moved: Tensor = self.affine(pixels)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
-from jaxtyping import UInt8
 from kornia.filters import gaussian_blur2d
 from torch import nn
+from torchvision.transforms.v2.functional import rgb_to_grayscale
 
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.checks import check_count, check_interval
+from bayescl_lab.images.encoders import Views
+from bayescl_lab.images.pixel_files import Pixels
 
-Images = Float[Tensor, "batch channels height width"]
 Factor = Float[Tensor, " batch"]
-Operation = Callable[[Images, Factor], Images]
 
 CROP_AREA, CROP_RATIO = 0.08, (3 / 4, 4 / 3)
 """Smallest share of the area that a crop keeps, at strength 1, and its width over its height."""
@@ -27,8 +27,6 @@ BLUR_SIGMA = (0.1, 2.0)
 MIRROR_SHARE, JITTER_SHARE, GREY_SHARE, BLUR_SHARE = 0.5, 0.8, 0.2, 0.5
 """The share of images that each step changes."""
 _ATTEMPTS = 10
-_GREY = (0.2989, 0.587, 0.114)
-"""Weights of red, green and blue in a grey value."""
 
 
 class SimCLRAugmentation(nn.Module):
@@ -51,32 +49,17 @@ class SimCLRAugmentation(nn.Module):
 
     def __init__(self, strength: float = 1.0, size: int | None = None) -> None:
         super().__init__()
-        self.strength = check_interval("strength", strength, 0.0, 5.0)
-        self.size = None if size is None else check_count("size", size, 1)
+        self.strength = strength
+        self.size = size
 
-    def forward(
-        self, images: UInt8[Tensor, "batch channels height width"], *, seed: int
-    ) -> Float[Tensor, "batch channels size size"]:
-        """Draw one view of each image.
-
-        Args:
-            images: pixel values, 0 to 255.
-            seed: fixes the draw; the same seed gives the same views.
-
-        Returns:
-            Views with values in [0, 1].
-        """
+    def forward(self, images: Pixels, *, seed: int) -> Views:
+        """Draw one view of each image, with values in [0, 1]; the seed fixes the draw."""
         batch, _, height, width = images.shape
-        generator = torch.Generator().manual_seed(seed)
-        parameters = draw_view_parameters(
-            batch, height, width, strength=self.strength, generator=generator
-        )
+        parameters = draw_view_parameters(batch, height, width, strength=self.strength, seed=seed)
         return self.apply_parameters(images, parameters)
 
     @torch.no_grad()
-    def apply_parameters(
-        self, images: UInt8[Tensor, "batch channels height width"], parameters: ViewParameters
-    ) -> Float[Tensor, "batch channels size size"]:
+    def apply_parameters(self, images: Pixels, parameters: ViewParameters) -> Views:
         """The views for given parameters."""
         device, has_colours = images.device, images.shape[1] == 3
         height, width = images.shape[2:]
@@ -85,8 +68,9 @@ class SimCLRAugmentation(nn.Module):
             getattr(parameters, name).to(device, non_blocking=True)
             for name in ("boxes", "is_mirrored", "jitter", "sigma")
         )
-        changes: list[Operation] = [adjust_brightness, adjust_contrast]
-        changes += [adjust_saturation, adjust_hue] if has_colours else []
+        changes = [adjust_brightness, adjust_contrast]
+        if has_colours:
+            changes += [adjust_saturation, adjust_hue]
         # bfloat16 would leave pixels 8 bits in the products, and fewer after the jitter.
         with torch.autocast(device.type, enabled=False):
             views = resized_crop(images.float() / 255, boxes, size, is_mirrored)
@@ -95,49 +79,40 @@ class SimCLRAugmentation(nn.Module):
                     chosen = parameters.is_jittered & (kinds == number)
                     _change_rows(views, chosen, change, jitter[:, number])
             if has_colours:
-                _change_rows(views, parameters.is_grey, lambda part, _: to_grey(part), sigma)
+                _change_rows(
+                    views, parameters.is_grey, partial(rgb_to_grayscale, num_output_channels=3)
+                )
             _change_rows(views, parameters.is_blurred, gaussian_blur, sigma)
         return views
 
 
 class ViewParameters(NamedTuple):
-    """The parameters of one view of each image, on the CPU.
+    """The parameters of one view of each image, on the CPU."""
 
-    Attributes:
-        boxes: first row, first column, height and width of the crop.
-        is_mirrored: whether the image is mirrored.
-        is_jittered: whether colours are changed.
-        jitter_order: the order of brightness 0, contrast 1, saturation 2 and hue 3.
-        jitter: factor of each, where 1 changes nothing; for hue, the shift in turns.
-        is_grey: whether the image is converted to grey.
-        is_blurred: whether the image is blurred.
-        sigma: standard deviation of the blur in pixels.
-    """
-
-    boxes: Int[Tensor, "batch 4"]
+    boxes: Int[Tensor, "batch 4"]  # first row, first column, height and width of the crop
     is_mirrored: Bool[Tensor, " batch"]
     is_jittered: Bool[Tensor, " batch"]
-    jitter_order: Int[Tensor, "batch 4"]
-    jitter: Float[Tensor, "batch 4"]
+    jitter_order: Int[Tensor, "batch 4"]  # of brightness 0, contrast 1, saturation 2 and hue 3
+    jitter: Float[Tensor, "batch 4"]  # factors, where 1 changes nothing; of hue, a shift in turns
     is_grey: Bool[Tensor, " batch"]
     is_blurred: Bool[Tensor, " batch"]
-    sigma: Float[Tensor, " batch"]
+    sigma: Float[Tensor, " batch"]  # standard deviation of the blur in pixels
 
 
 def draw_view_parameters(
-    count: int, height: int, width: int, *, strength: float = 1.0, generator: torch.Generator
+    count: int, height: int, width: int, *, strength: float = 1.0, seed: int
 ) -> ViewParameters:
     """Draw the parameters of one view of each of some images of the same size.
 
     ``strength``, in [0, 5], scales the range of every jitter (hue's up to 0.5), and sets the
-    smallest crop to a share of ``0.08 ** strength`` of the area. ``generator`` is one on the CPU,
-    so that all devices see the same parameters.
+    smallest crop to a share of ``0.08 ** strength`` of the area. All devices see the same draws.
 
     Example:
-        >>> drawn = draw_view_parameters(3, 32, 32, generator=torch.Generator().manual_seed(0))
+        >>> drawn = draw_view_parameters(3, 32, 32, seed=0)
         >>> drawn.jitter.shape, bool((drawn.boxes[:, 1] + drawn.boxes[:, 3] <= 32).all())
         (torch.Size([3, 4]), True)
     """
+    generator = torch.Generator().manual_seed(seed)
 
     def uniform(*shape: int) -> Tensor:
         return torch.rand(*shape, generator=generator)
@@ -146,7 +121,6 @@ def draw_view_parameters(
     centre, reach = torch.tensor([1.0, 1.0, 1.0, 0.0]), torch.tensor(list(JITTER.values()))
     low = (centre - reach * strength).maximum(torch.tensor([0.0, 0.0, 0.0, -0.5]))
     high = (centre + reach * strength).minimum(torch.tensor([torch.inf] * 3 + [0.5]))
-    blur_low, blur_high = BLUR_SIGMA
     return ViewParameters(
         boxes,
         is_mirrored=uniform(count) < MIRROR_SHARE,
@@ -155,7 +129,7 @@ def draw_view_parameters(
         jitter=low + (high - low) * uniform(count, 4),
         is_grey=uniform(count) < GREY_SHARE,
         is_blurred=uniform(count) < BLUR_SHARE,
-        sigma=blur_low + (blur_high - blur_low) * uniform(count),
+        sigma=BLUR_SIGMA[0] + (BLUR_SIGMA[1] - BLUR_SIGMA[0]) * uniform(count),
     )
 
 
@@ -190,7 +164,7 @@ def _crop_boxes(
 
 
 def resized_crop(
-    images: Images,
+    images: Views,
     boxes: Int[Tensor, "batch 4"],
     size: tuple[int, int],
     is_mirrored: Bool[Tensor, " batch"],
@@ -224,36 +198,31 @@ def _resize_matrix(
     return weight / weight.sum(dim=2, keepdim=True)
 
 
-def adjust_brightness(images: Images, factor: Factor) -> Images:
+def adjust_brightness(images: Views, factor: Factor) -> Views:
     """Multiply pixel values by a factor."""
     return (images * factor[:, None, None, None]).clamp_(0.0, 1.0)
 
 
-def adjust_contrast(images: Images, factor: Factor) -> Images:
+def adjust_contrast(images: Views, factor: Factor) -> Views:
     """Move pixel values away from the image's mean grey value, or towards it."""
-    grey = _grey_values(images) if images.shape[1] == 3 else images
+    grey = rgb_to_grayscale(images) if images.shape[1] == 3 else images
     return _blend(images, grey.mean(dim=(1, 2, 3), keepdim=True), factor)
 
 
-def adjust_saturation(images: Images, factor: Factor) -> Images:
+def adjust_saturation(images: Views, factor: Factor) -> Views:
     """Move the colours of RGB images away from their grey value, or towards it."""
-    return _blend(images, _grey_values(images), factor)
+    return _blend(images, rgb_to_grayscale(images), factor)
 
 
-def adjust_hue(images: Images, factor: Factor) -> Images:
+def adjust_hue(images: Views, factor: Factor) -> Views:
     """Rotate the hue of RGB images by a number of turns."""
     red, green, blue = images.unbind(dim=1)
     value, low = images.amax(dim=1), images.amin(dim=1)
     chroma = value - low
     inverse = torch.where(chroma > 0, chroma, torch.ones_like(chroma)).mul_(6).reciprocal_()
-    turns = torch.where(
-        value == red,
-        (green - blue) * inverse,
-        torch.where(
-            value == green, (blue - red) * inverse + 1 / 3, (red - green) * inverse + 2 / 3
-        ),
-    )
-    turns = turns.add_(factor[:, None, None])
+    at_green, at_blue = (blue - red) * inverse + 1 / 3, (red - green) * inverse + 2 / 3
+    turns = torch.where(value == green, at_green, at_blue)
+    turns = torch.where(value == red, (green - blue) * inverse, turns).add_(factor[:, None, None])
     # A channel is at its highest for a third of the wheel, at its lowest for another, and in
     # between goes linearly; the three differ in where on the wheel that begins.
     out = torch.empty_like(images)
@@ -265,12 +234,7 @@ def adjust_hue(images: Images, factor: Factor) -> Images:
     return out
 
 
-def to_grey(images: Images) -> Images:
-    """Replace the colours of RGB images by their grey value."""
-    return _grey_values(images).expand(-1, 3, -1, -1)
-
-
-def gaussian_blur(images: Images, sigma: Factor) -> Images:
+def gaussian_blur(images: Views, sigma: Factor) -> Views:
     """Blur with a kernel of 3 by 3 pixels; images one pixel high or wide are unchanged."""
     if min(images.shape[2:]) < 2:
         return images
@@ -278,21 +242,16 @@ def gaussian_blur(images: Images, sigma: Factor) -> Images:
 
 
 def _change_rows(
-    images: Images, chosen: Bool[Tensor, " batch"], change: Operation, factor: Factor
+    images: Views, chosen: Bool[Tensor, " batch"], change: Callable[..., Views], *factor: Factor
 ) -> None:
     """Change the chosen images in place; which they are is on the CPU, so no GPU is waited for."""
     rows = chosen.nonzero().squeeze(1)
     if len(rows):
         rows = rows.to(images.device, non_blocking=True)
-        images.index_copy_(0, rows, change(images.index_select(0, rows), factor[rows]))
+        own = (values[rows] for values in factor)
+        images.index_copy_(0, rows, change(images.index_select(0, rows), *own))
 
 
-def _grey_values(images: Images) -> Float[Tensor, "batch 1 height width"]:
-    """The grey value of every pixel."""
-    red, green, blue = images.unbind(dim=1)
-    return (_GREY[0] * red).add_(green, alpha=_GREY[1]).add_(blue, alpha=_GREY[2])[:, None]
-
-
-def _blend(images: Images, other: Tensor, factor: Factor) -> Images:
+def _blend(images: Views, other: Tensor, factor: Factor) -> Views:
     """``factor`` times the images plus ``1 - factor`` times the other."""
     return torch.lerp(other.expand_as(images), images, factor[:, None, None, None]).clamp_(0.0, 1.0)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from jaxtyping import UInt8
 
 from bayescl.axes import Int, Tensor
-from bayescl.checks import check_count
 from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab.images.pixel_files import Pixels
 from bayescl_lab.images.store import ImageStore
 from bayescl_lab.images.streaming import ImageStream
 
@@ -18,54 +18,33 @@ from bayescl_lab.images.streaming import ImageStream
 class ImageBatch(NamedTuple):
     """Some images and their labels; and the labels that the loss may know, -1 for the others."""
 
-    images: UInt8[Tensor, "batch channels height width"]
+    images: Pixels
     labels: Int[Tensor, " batch"]
     known: Int[Tensor, " batch"] | None = None
 
 
+@dataclass(eq=False)
 class EpochOrder:
     """A sampler that yields the rows of whole batches, in the order of the current epoch.
 
     Images that do not fill a batch are left out, different ones in each epoch. Several devices
     share the same batches, so their number does not change the order.
-
-    Args:
-        size: number of images.
-        batch_size: images per batch of all devices, at least 2 and at most ``size``.
-        seed: the seed of the run.
-        rank: number of this device.
-        num_ranks: number of devices; it must divide ``batch_size``.
-
-    Attributes:
-        epoch: the current epoch.
-        begin: number of the batch that iteration begins with.
-
-    Raises:
-        ValueError: if there are fewer images than a batch holds, or devices cannot share a batch
-            equally.
     """
 
-    def __init__(
-        self, size: int, batch_size: int, seed: int, *, rank: int = 0, num_ranks: int = 1
-    ) -> None:
-        check_count("batch_size", batch_size, 2)
-        if batch_size % num_ranks:
-            raise ValueError(
-                f"batch_size must be divisible by the number of devices, "
-                f"got {batch_size} for {num_ranks} devices"
-            )
-        if size < batch_size:
+    size: int  # number of images
+    batch_size: int  # images per batch of all devices, at most size
+    seed: int
+    rank: int = 0  # number of this device
+    num_ranks: int = 1  # number of devices; it must divide batch_size
+    epoch: int = 0
+    begin: int = 0  # number of the batch that iteration begins with
+
+    def __post_init__(self) -> None:
+        if self.size < self.batch_size:
             raise ValueError(
                 f"batch_size must be at most the number of training images, "
-                f"got {batch_size} for {size} images"
+                f"got {self.batch_size} for {self.size} images"
             )
-        self.size = size
-        self.batch_size = batch_size
-        self.seed = seed
-        self.rank = rank
-        self.num_ranks = num_ranks
-        self.epoch = 0
-        self.begin = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Switch to the order of another epoch; Lightning calls this at the start of each."""
@@ -95,10 +74,7 @@ class StoreBatches:
     """
 
     def __init__(
-        self,
-        store: ImageStore,
-        sampler: EpochOrder,
-        known: Int[Tensor, " images"] | None = None,
+        self, store: ImageStore, sampler: EpochOrder, known: Int[Tensor, " images"] | None = None
     ) -> None:
         self.store = store
         self.sampler = sampler
@@ -106,8 +82,7 @@ class StoreBatches:
         self._epoch = 0
         self._given = 0
         self._resume = (0, 0)
-        size = sampler.batch_size // sampler.num_ranks
-        self._images = store.in_batches(sampler, size)
+        self._images = store.in_batches(sampler)
 
     def state_dict(self) -> dict[str, int]:
         """The epoch and the number of its batches yielded so far."""
@@ -134,6 +109,5 @@ class StoreBatches:
         self.sampler.begin = self._given
         for rows, images in zip(self.sampler, self._images, strict=True):
             self._given += 1
-            there = rows.to(self.store.device)
-            known = None if self.known is None else self.known[there]
-            yield ImageBatch(images, self.store.labels[there], known)
+            known = None if self.known is None else self.known[rows]
+            yield ImageBatch(images, self.store.labels[rows], known)

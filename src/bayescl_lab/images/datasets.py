@@ -11,15 +11,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bayescl.checks import check_choice
 from bayescl_lab._arrays import array_names, read_array
 from bayescl_lab.images.catalog import DIGITS
-from bayescl_lab.images.folder import LOADERS, load_folder
+from bayescl_lab.images.folder import load_folder
 from bayescl_lab.images.published import READERS, load_published
 from bayescl_lab.images.store import UNLABELLED, ImageStore, store_from_arrays
 from bayescl_lab.images.subsets import (
-    CLASS_SEED,
-    SUBSET_SEED,
+    SEED,
     balanced_rows,
     chosen_classes,
     only_classes,
@@ -29,28 +27,18 @@ from bayescl_lab.images.tables import unpacked_tables
 
 TRAIN_SHARE = 0.7
 """Share of each class that trains where the images are split; the others are evaluated on."""
-SPLIT_SEED = 0
-"""Splits never depend on the seed of a run: every run of every loss sees the same ones."""
-
-EVALUATION_PARTS = ("test", "validation")
 
 
 @dataclass(frozen=True)
 class ImageParts:
     """Training and evaluation images, without overlap.
 
-    Attributes:
-        train: images for contrastive training; their labels serve only the probes, and may be
-            unknown for some or all.
-        evaluation: images that probes are scored on; None if no image has a label.
-        evaluated_on: which part ``evaluation`` is, "test" or "validation".
-        remarks: one line for each kind of file left out of the data set.
+    Labels of training images serve only the probes, and may be unknown for some or all.
     """
 
     train: ImageStore
-    evaluation: ImageStore | None
-    evaluated_on: str
-    remarks: tuple[str, ...] = ()
+    evaluation: ImageStore | None  # None if no image has a label
+    remarks: tuple[str, ...] = ()  # one line for each kind of file left out of the data set
 
     @property
     def has_labels(self) -> bool:
@@ -74,13 +62,12 @@ def load_images(
     *,
     evaluate_on: str = "test",
     classes: int | str | Sequence[str] | None = None,
-    class_seed: int = CLASS_SEED,
     max_train_images: int | None = None,
     image_size: int | None = None,
     loader: str = "auto",
     loader_workers: int | None = None,
 ) -> ImageParts:
-    """Load a data set as training and evaluation images.
+    """Load a data set as training and evaluation images; the same arguments choose the same ones.
 
     Use ``evaluate_on="validation"`` to choose settings: it evaluates on a stratified part that is
     held out of the training images, and the test images stay unseen. Images without a label are
@@ -97,23 +84,13 @@ def load_images(
         evaluate_on: "test" or "validation".
         classes: names of the classes to keep, or how many to draw. Labels are renumbered, and
             images without a label are left out. Default: all classes.
-        class_seed: fixes which classes are drawn.
-        max_train_images: train on at most this many images, drawn with a fixed seed, equally many
-            of each class; default: all.
+        max_train_images: train on at most this many images, equally many of each class; default:
+            all.
         image_size: side in pixels to which every image is scaled and cropped. Default: the images'
             own size, or if a folder holds several sizes, see
             :func:`~bayescl_lab.images.decoding.common_format`.
-        loader: how a folder is read: "auto", "memory" or "stream". All give the same pixels; see
-            :func:`~bayescl_lab.images.folder.load_folder`.
-        loader_workers: processes that decode streamed images; default: one less than the number of
-            usable cores.
-
-    Returns:
-        Training and evaluation images; the choice depends only on these arguments.
-
-    Raises:
-        ValueError: if the name is unknown, the data are missing or damaged, or do not have the
-            chosen classes or labels.
+        loader: how a folder is read, see :func:`~bayescl_lab.images.folder.load_folder`.
+        loader_workers: processes that decode streamed images.
 
     Example:
         >>> parts = load_images("digits")
@@ -122,8 +99,6 @@ def load_images(
         >>> load_images("digits", classes="3,8", max_train_images=100).train.labels.bincount()
         tensor([50, 50])
     """
-    check_choice("evaluate_on", evaluate_on, EVALUATION_PARTS)
-    check_choice("loader", loader, LOADERS)
     train, test, remarks = _load(data, image_size, loader, loader_workers)
     for remark in remarks:
         _announce(remark)
@@ -133,18 +108,18 @@ def load_images(
     if classes is not None:
         if not train.class_names:
             raise ValueError(f"{data}: classes cannot be chosen because the images have no labels")
-        names = chosen_classes(train.class_names, classes, seed=class_seed)
+        names = chosen_classes(train.class_names, classes)
         train = only_classes(train, names)
         test = None if test is None else only_classes(test, names)
     if evaluate_on == "validation":
         train, test = _split(train)
     if max_train_images is not None:
-        train = train.subset(balanced_rows(train.labels, max_train_images, seed=SUBSET_SEED))
+        train = train.subset(balanced_rows(train.labels, max_train_images, seed=SEED))
         if test is not None and (train.labels == UNLABELLED).all():
             raise ValueError(
                 f"max_train_images must leave a labelled image, got {max_train_images}"
             )
-    return ImageParts(train, test, evaluate_on, remarks)
+    return ImageParts(train, test, remarks)
 
 
 def _load(
@@ -198,21 +173,17 @@ def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
     """Arrays that a user saved with ``numpy.savez``; nothing in them is unpickled."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
-    wanted = {"images": (3, 4), "labels": (1,), "is_train": (1,)}
+    dimensions = {"images": (3, 4), "labels": (1,), "is_train": (1,)}
     names = array_names(path)
-    arrays = {
-        name: read_array(path, name, dimensions=dimensions)
-        for name, dimensions in wanted.items()
-        if name in names
-    }
-    missing = {"images", "labels"} - arrays.keys()
-    if missing:
+    if missing := {"images", "labels"}.difference(names):
         raise ValueError(f"{path} lacks the array {' and '.join(sorted(missing))}")
+    given = {name: allowed for name, allowed in dimensions.items() if name in names}
+    arrays = {name: read_array(path, name, dimensions=given[name]) for name in given}
     store = store_from_arrays(arrays["images"], arrays["labels"], name=path.name)
     if "is_train" not in arrays:
         return _split(store)
     is_train = arrays["is_train"]
-    if is_train.dtype != np.bool_ or is_train.shape != (len(store),):
+    if is_train.dtype != np.bool_ or len(is_train) != len(store):
         raise ValueError(
             f"{path}: is_train must hold one boolean per image, "
             f"got {is_train.dtype} of shape {list(is_train.shape)}"
@@ -220,7 +191,7 @@ def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
     if is_train.all() or not is_train.any():
         raise ValueError(f"{path}: is_train must leave images for both parts")
     mask = torch.from_numpy(is_train)
-    return store.subset(mask.nonzero().squeeze(1)), store.subset((~mask).nonzero().squeeze(1))
+    return store.subset(mask), store.subset(~mask)
 
 
 def _split(store: ImageStore) -> tuple[ImageStore, ImageStore]:
@@ -228,9 +199,9 @@ def _split(store: ImageStore) -> tuple[ImageStore, ImageStore]:
     labelled = (store.labels != UNLABELLED).nonzero().squeeze(1)
     if len(labelled) == 0:
         raise ValueError(f"{store.name}: a validation part needs labels, the images have none")
-    train, evaluation = stratified_split(store.labels[labelled], share=TRAIN_SHARE, seed=SPLIT_SEED)
+    train, evaluation = stratified_split(store.labels[labelled], share=TRAIN_SHARE, seed=SEED)
     if len(train) == 0 or len(evaluation) == 0:
         raise ValueError(f"{store.name}: {len(labelled)} images are too few to split")
-    unlabelled = (store.labels == UNLABELLED).nonzero().squeeze(1)
-    rows = torch.cat([labelled[train], unlabelled]).sort().values
-    return store.subset(rows), store.subset(labelled[evaluation])
+    is_held_out = torch.zeros_like(store.labels, dtype=torch.bool)
+    is_held_out[labelled[evaluation]] = True
+    return store.subset(~is_held_out), store.subset(is_held_out)

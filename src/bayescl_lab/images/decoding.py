@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -35,12 +33,7 @@ times its own size, since the pixels take memory before they turn out to be miss
 _GREY = frozenset(("1", "L", "LA", "I;16", "I;16B", "I;16L", "I"))
 _BLOCK = 64  # images per task of a thread
 
-# What Pillow raises on files that are damaged, or so large that they look like an attack.
-_DAMAGE = (
-    *(OSError, SyntaxError, ValueError, EOFError, MemoryError, OverflowError, struct.error),
-    *(Image.DecompressionBombError, Warning),
-)
-
+_Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
 
@@ -62,27 +55,17 @@ class ImageFormat(NamedTuple):
 
 def read_headers(files: Sequence[Path]) -> tuple[dict[Path, Header], Reasons]:
     """The headers of files that are images, read without their pixels, and the other files."""
-    headers: dict[Path, Header] = {}
-    reasons: Reasons = {}
-    for path, result in zip(files, _in_threads(_header, files), strict=True):
-        if isinstance(result, Header):
-            headers[path] = result
-        else:
-            reasons[path] = result
-    return headers, reasons
+    results = list(zip(files, _in_threads(_header, files), strict=True))
+    headers = {path: result for path, result in results if isinstance(result, Header)}
+    return headers, {path: result for path, result in results if isinstance(result, str)}
 
 
 def common_format(headers: Sequence[Header], image_size: int | None = None) -> ImageFormat:
-    """The format for all images.
+    """The format for all images, grey only if every image is.
 
-    Args:
-        headers: headers of the images, at least one.
-        image_size: the side of square images. Default: images of a single size of at most 512
-            pixels keep it; others become squares whose side is the most frequent shorter side, at
-            most 224 pixels.
-
-    Returns:
-        The format; grey only if every image is.
+    They become squares of side ``image_size``. Default: images of a single size of at most 512
+    pixels keep it; others become squares whose side is the most frequent shorter side, at most 224
+    pixels.
 
     Example:
         >>> common_format([Header(32, 32, True), Header(32, 48, False)])
@@ -101,83 +84,76 @@ def common_format(headers: Sequence[Header], image_size: int | None = None) -> I
     return ImageFormat(channels, height, width)
 
 
-def decode_into(pixels: NDArray[np.uint8], files: Sequence[Path], wanted: ImageFormat) -> Reasons:
-    """Decode files into the first rows of an array, in threads.
+def decode_into(
+    pixels: NDArray[np.uint8],
+    files: Sequence[Path],
+    wanted: ImageFormat,
+    threads: int | None = None,
+) -> Reasons:
+    """Decode files into the first rows of an array, and return those that could not be read.
 
     An image of another size is scaled to cover the target and cropped at the centre. Palettes and
-    CMYK are converted to RGB, transparency is dropped, and 16 bits become 8.
-
-    Args:
-        pixels: ``[files, channels, height, width]``; rows after the readable images are undefined.
-        files: image files.
-        wanted: format of the images.
-
-    Returns:
-        The files that could not be read; the others fill the first rows, in order.
+    CMYK are converted to RGB, transparency is dropped, and 16 bits become 8. Rows after the
+    readable images are undefined.
     """
 
-    def decode_row(row: int) -> str:
-        image = decode(files[row], wanted)
-        if isinstance(image, str):
-            return image
-        pixels[row] = image
-        return ""
+    def decode_row(row: int) -> None:
+        pixels[row] = _decode(files[row], wanted)
 
-    reasons = list(_in_threads(decode_row, range(len(files))))
-    kept = [row for row, reason in enumerate(reasons) if not reason]
-    for target, row in enumerate(kept):  # close the gaps
-        if target < row:
+    reasons: Reasons = {}
+    target = 0
+    for row, reason in enumerate(_in_threads(decode_row, range(len(files)), threads)):
+        if reason is not None:
+            reasons[files[row]] = reason
+            continue
+        if target < row:  # close the gap
             pixels[target] = pixels[row]
-    return {path: reason for path, reason in zip(files, reasons, strict=True) if reason}
+        target += 1
+    return reasons
 
 
-def _in_threads(function: Callable[..., _Result], tasks: Sequence[object]) -> Iterator[_Result]:
-    """Results in order. Pillow releases the interpreter lock."""
+def _in_threads(
+    function: Callable[[_Task], _Result], tasks: Sequence[_Task], threads: int | None = None
+) -> Iterator[_Result | str]:
+    """Results in order, or why a file cannot be read. Pillow releases the interpreter lock."""
+
+    def attempt(task: _Task) -> _Result | str:
+        try:
+            return function(task)
+        except Exception as error:  # whatever damage makes Pillow raise
+            return _reason(error)
+
     blocks = [tasks[begin : begin + _BLOCK] for begin in range(0, len(tasks), _BLOCK)]
-    with quiet(), ThreadPoolExecutor(usable_cores()) as pool:
-        for results in pool.map(lambda block: list(map(function, block)), blocks):
+    with warnings.catch_warnings(), ThreadPoolExecutor(threads or usable_cores()) as pool:
+        warnings.filterwarnings("ignore", module="PIL")  # of damage that is told otherwise
+        for results in pool.map(lambda block: list(map(attempt, block)), blocks):
             yield from results
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep Pillow from warning of files whose damage is told otherwise."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="PIL")
-        yield
+def _header(path: Path) -> Header:
+    """Size and kind of an image."""
+    with path.open("rb") as file, Image.open(file) as image:
+        width, height = image.size
+        size = path.stat().st_size
+        if width * height > min(_LARGEST, max(_PLAUSIBLE, _RATIO * size)):
+            raise ValueError(f"{width} x {height} pixels are too many for {size:,} bytes")
+        if _orientation(image) >= 5:  # width and height swap when it is turned upright
+            width, height = height, width
+        return Header(width, height, image.mode in _GREY)
 
 
-def _header(path: Path) -> Header | str:
-    """Size and kind of an image, or the reason why it cannot be read."""
-    try:
-        with path.open("rb") as file, Image.open(file) as image:
-            width, height = image.size
-            size = path.stat().st_size
-            if width * height > min(_LARGEST, max(_PLAUSIBLE, _RATIO * size)):
-                return f"{width} x {height} pixels are too many for {size:,} bytes"
-            if _orientation(image) >= 5:  # width and height swap when it is turned upright
-                width, height = height, width
-            return Header(width, height, image.mode in _GREY)
-    except _DAMAGE as error:
-        return _reason(error)
-
-
-def decode(path: Path, wanted: ImageFormat) -> NDArray[np.uint8] | str:
-    """Pixels ``[channels, height, width]`` of one file, or the reason why it cannot be read."""
-    try:
-        with path.open("rb") as file, Image.open(file) as image:
-            # A JPEG may be decoded at a half or a quarter of its size, where that is enough.
-            image.draft(None, (wanted.width, wanted.height))
-            if _orientation(image) != 1:
-                image = ImageOps.exif_transpose(image)
-            image = _with_channels(image, wanted.channels)
-        if image.size != (wanted.width, wanted.height):
-            image = ImageOps.fit(
-                image, (wanted.width, wanted.height), method=Image.Resampling.BICUBIC
-            )
-        array = np.asarray(image, dtype=np.uint8)
-    except _DAMAGE as error:
-        return _reason(error)
+def _decode(path: Path, wanted: ImageFormat) -> NDArray[np.uint8]:
+    """Pixels ``[channels, height, width]`` of one file."""
+    size = wanted.width, wanted.height
+    with path.open("rb") as file, Image.open(file) as image:
+        # A JPEG may be decoded at a half or a quarter of its size, where that is enough.
+        image.draft(None, size)
+        if _orientation(image) != 1:
+            image = ImageOps.exif_transpose(image)
+        image = _with_channels(image, wanted.channels)
+    if image.size != size:
+        image = ImageOps.fit(image, size, method=Image.Resampling.BICUBIC)
+    array = np.asarray(image, dtype=np.uint8)
     return array[None] if wanted.channels == 1 else array.transpose(2, 0, 1)
 
 

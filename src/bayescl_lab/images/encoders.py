@@ -8,9 +8,12 @@ import torch
 import torchvision
 from torch import nn
 from torchvision.models.resnet import ResNet
+from torchvision.ops import Conv2dNormActivation
 
 from bayescl.axes import Float, Tensor
-from bayescl.checks import check_count
+
+Views = Float[Tensor, "images channels height width"]
+"""Images with values around [0, 1], or normalised."""
 
 SMALL_IMAGE = 64
 """Pixels along the shorter side up to which a ResNet gets the stem for small images."""
@@ -30,42 +33,25 @@ class SmallConvEncoder(nn.Module):
         channels: channels of the images.
         width: channels of the first block; the later ones have twice and four times as many.
         stride: stride of the first convolution; 2 costs a quarter, for images of 16 pixels or more.
-
-    Attributes:
-        feature_dim: length of a feature, ``4 * width``.
     """
 
     def __init__(self, channels: int = 1, width: int = 32, stride: int = 1) -> None:
         super().__init__()
-        check_count("channels", channels, 1)
-        check_count("width", width, 1)
-        check_count("stride", stride, 1)
         self.layers = nn.Sequential(
-            *_block(channels, width, stride),
+            *Conv2dNormActivation(channels, width, stride=stride, inplace=False),
             nn.MaxPool2d(2, ceil_mode=True),
-            *_block(width, 2 * width),
+            *Conv2dNormActivation(width, 2 * width, inplace=False),
             nn.MaxPool2d(2, ceil_mode=True),
-            *_block(2 * width, 4 * width),
+            *Conv2dNormActivation(2 * width, 4 * width, inplace=False),
             nn.AdaptiveAvgPool2d(1),
             nn.Flatten(),
         )
         self.feature_dim = 4 * width
 
-    def forward(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch features"]:
+    def forward(self, images: Views) -> Float[Tensor, "batch features"]:
         """Features of normalised images, each at least 0."""
         features: Tensor = self.layers(images)
         return features
-
-
-def _block(inputs: int, outputs: int, stride: int = 1) -> tuple[nn.Module, ...]:
-    """A 3 x 3 convolution that keeps the size or divides it, normalised and rectified."""
-    return (
-        nn.Conv2d(inputs, outputs, kernel_size=3, stride=stride, padding=1, bias=False),
-        nn.BatchNorm2d(outputs),
-        nn.ReLU(),
-    )
 
 
 class TorchvisionEncoder(nn.Module):
@@ -84,12 +70,6 @@ class TorchvisionEncoder(nn.Module):
         channels: channels of the images.
         image_size: pixels along the shorter side of the training images; decides the stem.
 
-    Attributes:
-        feature_dim: length of a feature.
-
-    Raises:
-        ValueError: if there is no such network, or it has no linear classifier.
-
     Example:
         >>> TorchvisionEncoder("resnet18", channels=3, image_size=32).feature_dim
         512
@@ -97,10 +77,7 @@ class TorchvisionEncoder(nn.Module):
 
     def __init__(self, name: str, *, channels: int = 3, image_size: int = 32) -> None:
         super().__init__()
-        check_count("channels", channels, 1)
-        check_count("image_size", image_size, 1)
-        known = torchvision.models.list_models(module=torchvision.models)
-        if name not in known:
+        if name not in torchvision.models.list_models(module=torchvision.models):
             raise ValueError(
                 f"encoder must be small or a network of torchvision, such as resnet18, resnet34 "
                 f"or resnet50, got {name!r}"
@@ -108,7 +85,7 @@ class TorchvisionEncoder(nn.Module):
         network = torchvision.models.get_model(
             name, weights=None, **_WITHOUT_SIDE_OUTPUTS.get(name, {})
         )
-        self.feature_dim = _take_out_classifier(network, name)
+        _take_out_classifier(network, name)
         if isinstance(network, ResNet) and image_size <= SMALL_IMAGE:
             network.conv1 = nn.Conv2d(channels, 64, kernel_size=3, padding=1, bias=False)
             nn.init.kaiming_normal_(network.conv1.weight, mode="fan_out", nonlinearity="relu")
@@ -116,41 +93,27 @@ class TorchvisionEncoder(nn.Module):
         elif channels != 3:
             _replace_first_convolution(network, channels)
         self.network = network
-        self._check_image_size(name, channels, image_size)
-
-    def forward(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch features"]:
-        """Features of normalised images."""
-        features: Tensor = self.network(images)
-        return features
-
-    @torch.no_grad()
-    def _check_image_size(self, name: str, channels: int, image_size: int) -> None:
-        """Refuse image sizes that the network does not support, by trying one image."""
-        self.eval()
         try:
-            self(torch.zeros(1, channels, image_size, image_size))
+            self.feature_dim = feature_dim_of(network, (channels, image_size, image_size))
         except (RuntimeError, ValueError, AssertionError):
             raise ValueError(
                 f"the encoder {name} does not support images of {image_size} pixels: choose "
                 "another image_size or encoder"
             ) from None
-        finally:
-            self.train()
+
+    def forward(self, images: Views) -> Float[Tensor, "batch features"]:
+        """Features of normalised images."""
+        features: Tensor = self.network(images)
+        return features
 
 
-def _take_out_classifier(network: nn.Module, name: str) -> int:
-    """Remove the last linear layer and return the length of its input."""
-    linear = [
-        (path, module) for path, module in network.named_modules() if isinstance(module, nn.Linear)
-    ]
+def _take_out_classifier(network: nn.Module, name: str) -> None:
+    """Remove the last linear layer."""
+    linear = [path for path, module in network.named_modules() if isinstance(module, nn.Linear)]
     head = list(network.named_children())[-1][0]
-    if not linear or linear[-1][0].partition(".")[0] != head:
+    if not linear or linear[-1].partition(".")[0] != head:
         raise ValueError(f"encoder must end in a linear classifier, but {name} does not")
-    path, classifier = linear[-1]
-    network.set_submodule(path, nn.Identity())
-    return classifier.in_features
+    network.set_submodule(linear[-1], nn.Identity())
 
 
 def _replace_first_convolution(network: nn.Module, channels: int) -> None:
@@ -165,11 +128,7 @@ def _replace_first_convolution(network: nn.Module, channels: int) -> None:
 
 @torch.no_grad()
 def feature_dim_of(encoder: nn.Module, image_shape: tuple[int, int, int]) -> int:
-    """The feature length of any encoder: its ``feature_dim``, or found with two images.
-
-    Raises:
-        ValueError: if the encoder does not turn a batch of images into one row per image.
-    """
+    """The feature length of any encoder: its ``feature_dim``, or found with two images."""
     own = getattr(encoder, "feature_dim", None)
     if own is not None:
         return int(own)
@@ -177,9 +136,9 @@ def feature_dim_of(encoder: nn.Module, image_shape: tuple[int, int, int]) -> int
     parameter = next(encoder.parameters(), torch.empty(()))
     features = encoder.eval()(torch.zeros(2, *image_shape, device=parameter.device))
     encoder.train(training)
-    if not isinstance(features, torch.Tensor) or features.ndim != 2 or len(features) != 2:
-        found = list(features.shape) if isinstance(features, torch.Tensor) else type(features)
-        raise ValueError(f"encoder must turn 2 images into [2, features], got {found}")
+    if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != 2:
+        got = list(features.shape) if isinstance(features, Tensor) else type(features)
+        raise ValueError(f"encoder must turn 2 images into [2, features], got {got}")
     return features.shape[1]
 
 
@@ -188,18 +147,10 @@ class ProjectionHead(nn.Module):
 
     The loss compares its outputs. Probes and users take the encoder's features instead, since the
     head discards information that the loss does not need.
-
-    Args:
-        feature_dim: length of a feature.
-        hidden_dim: width of the hidden layer.
-        embedding_dim: length of an embedding.
     """
 
     def __init__(self, feature_dim: int, hidden_dim: int = 256, embedding_dim: int = 128) -> None:
         super().__init__()
-        check_count("feature_dim", feature_dim, 1)
-        check_count("hidden_dim", hidden_dim, 1)
-        check_count("embedding_dim", embedding_dim, 1)
         self.layers = nn.Sequential(
             nn.Linear(feature_dim, hidden_dim, bias=False),
             nn.BatchNorm1d(hidden_dim),

@@ -11,7 +11,6 @@ import torch
 from torch.nn import functional as F
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_count, check_positive
 
 TOP = 5
 """Number of guesses in the second score."""
@@ -25,15 +24,7 @@ weights: 1.7 GB."""
 
 
 class ProbeData(NamedTuple):
-    """What a probe learns from, and what it is scored on.
-
-    Attributes:
-        train_features: features of the training images.
-        train_labels: their classes.
-        features: features of the evaluation images.
-        labels: their classes.
-        num_classes: number of classes.
-    """
+    """What a probe learns from, and the evaluation images that it is scored on."""
 
     train_features: Float[Tensor, "train features"]
     train_labels: Int[Tensor, " train"]
@@ -54,13 +45,7 @@ class ProbeData(NamedTuple):
 
 
 class TopScore(NamedTuple):
-    """Accuracy of a classifier with one guess and with five.
-
-    Attributes:
-        top_1: share of images whose class is the most probable one.
-        top_5: share of images whose class is among the five most probable; None if there are at
-            most five classes.
-    """
+    """Accuracy of a classifier with one guess and with five; None if there are no more classes."""
 
     top_1: float
     top_5: float | None
@@ -82,12 +67,9 @@ def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> flo
 
     Args:
         data: features and labels.
-        k: number of neighbours; at most the mean number of training images per class, since further
-            neighbours must be of other classes.
+        k: number of neighbours, at least 1; no more than the mean number of training images per
+            class are used, since further neighbours must be of other classes.
         temperature: temperature of the vote, positive; small values favour the nearest.
-
-    Returns:
-        The share of correct predictions, in [0, 1].
 
     Example:
         >>> train = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
@@ -95,54 +77,37 @@ def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> flo
         >>> knn_probe(ProbeData(train, labels, torch.tensor([[2.0, 0.2]]), torch.tensor([0]), 2))
         1.0
     """
-    check_count("k", k, 1)
-    check_positive("temperature", temperature)
     k = max(1, min(k, len(data.train_features) // data.num_classes))
     train = F.normalize(data.train_features.float(), dim=1)
-    predictions = []
-    for rows in F.normalize(data.features.float(), dim=1).split(ROWS_AT_ONCE):
+    correct = 0
+    evaluation = F.normalize(data.features.float(), dim=1)
+    batches = evaluation.split(ROWS_AT_ONCE), data.labels.split(ROWS_AT_ONCE)
+    for rows, labels in zip(*batches, strict=True):
         similarity, neighbours = (rows @ train.T).topk(k, dim=1)
         # [rows, k]; 1 is the largest cosine, so that no weight overflows
         weight = ((similarity - 1) / temperature).exp()
         votes = weight.new_zeros(len(rows), data.num_classes)
         votes.scatter_add_(1, data.train_labels[neighbours], weight)
-        predictions.append(votes.argmax(dim=1))
-    return (torch.cat(predictions) == data.labels).double().mean().item()
+        correct += int((votes.argmax(dim=1) == labels).sum())
+    return correct / len(data.labels)
 
 
 def linear_probe(data: ProbeData) -> TopScore:
     """Accuracy of a linear classifier trained on all training labels.
 
-    A softmax regression on standardised features; nothing in it is random.
-
-    Args:
-        data: features and labels.
-
-    Returns:
-        Shares of correct predictions, in [0, 1].
-
-    See Also:
-        :func:`~bayescl_lab.images.probes.augmented_linear_probe`, the protocol of the paper;
-        :func:`few_label_probe`, which still tells losses apart when these saturate.
+    A softmax regression on standardised features; nothing in it is random. The paper's protocol is
+    :func:`~bayescl_lab.images.probes.augmented_linear_probe`.
     """
     train_features, features = data.standardised()
+    rows, labels = train_features[None], data.train_labels[None]
     weight, bias = fit_softmax_regression(
-        train_features[None],
-        data.train_labels[None],
-        num_classes=data.num_classes,
-        inverse_penalty=0.1,
+        rows, labels, num_classes=data.num_classes, inverse_penalty=0.1
     )
     return top_score(features @ weight[0] + bias[0], data.labels)
 
 
 def top_score(logits: Float[Tensor, "rows classes"], labels: Int[Tensor, " rows"]) -> TopScore:
-    """Score the logits of a classifier, which are larger for more probable classes.
-
-    Example:
-        >>> logits = torch.tensor([[3.0, 2.0, 1.0, 0.5, 0.4, 0.3]]).expand(4, -1)
-        >>> top_score(logits, torch.tensor([0, 1, 4, 5]))
-        TopScore(top_1=0.25, top_5=0.75)
-    """
+    """Score the logits of a classifier, which are larger for more probable classes."""
     top_1 = (logits.argmax(dim=1) == labels).double().mean().item()
     if logits.shape[1] <= TOP:
         return TopScore(top_1, None)
@@ -158,24 +123,9 @@ def few_label_probe(
     The labelled images are drawn ``draws`` times, and a softmax regression is fitted to each draw.
     Draws depend only on ``seed`` and the labels, so encoders are compared on the same ones.
     Features are standardised over all training images, without labels.
-
-    Args:
-        data: features and labels.
-        labels_per_class: labelled images of each class, at least 1.
-        draws: number of draws, at least 1.
-        seed: fixes the draws.
-
-    Raises:
-        ValueError: if a class has fewer training images than ``labels_per_class``.
     """
-    check_count("draws", draws, 1)
-    chosen = few_label_draws(
-        data.train_labels,
-        num_classes=data.num_classes,
-        labels_per_class=labels_per_class,
-        draws=draws,
-        seed=seed,
-    )
+    counts = {"num_classes": data.num_classes, "labels_per_class": labels_per_class}
+    chosen = few_label_draws(data.train_labels, **counts, draws=draws, seed=seed)
     train_features, features = data.standardised()
     weights = train_features.shape[1] * data.num_classes
     at_once = max(1, min(PROBLEMS_AT_ONCE, WEIGHTS_AT_ONCE // weights))
@@ -191,19 +141,9 @@ def few_label_probe(
 
 
 def few_label_draws(
-    labels: Int[Tensor, " train"],
-    *,
-    num_classes: int,
-    labels_per_class: int,
-    draws: int,
-    seed: int,
+    labels: Int[Tensor, " train"], *, num_classes: int, labels_per_class: int, draws: int, seed: int
 ) -> Int[Tensor, "draws chosen"]:
-    """Rows of ``labels_per_class`` images of every class, drawn several times without repetition.
-
-    Raises:
-        ValueError: if a class has fewer rows than ``labels_per_class``.
-    """
-    check_count("labels_per_class", labels_per_class, 1)
+    """Rows of ``labels_per_class`` images of every class, drawn anew for each of the ``draws``."""
     generator = torch.Generator().manual_seed(seed)
     columns = []
     for label in range(num_classes):
@@ -229,13 +169,8 @@ def fit_softmax_regression(
 
     Each problem minimises :math:`C \sum_r \mathrm{CE}_r + \tfrac12 \lVert W \rVert^2`, as
     scikit-learn's ``LogisticRegression`` does; the bias is not penalised. The problems are
-    independent, so L-BFGS on their sum solves them all at once.
-
-    Args:
-        features: the rows of each problem, standardised. Not differentiated.
-        labels: the class of each row, in [0, num_classes).
-        num_classes: number of classes.
-        inverse_penalty: :math:`C`, positive; larger values fit the labels more closely.
+    independent, so L-BFGS on their sum solves them all at once. Larger values of
+    :math:`C`, ``inverse_penalty``, fit the labels more closely.
 
     Returns:
         Weight and bias of each problem; ``features @ weight + bias`` are the classes' logits.
@@ -247,7 +182,6 @@ def fit_softmax_regression(
         >>> (torch.tensor([[-2.0], [2.0]]) @ weight + bias).argmax(dim=-1)
         tensor([[0, 1]])
     """
-    check_count("num_classes", num_classes, 2)
     features = features.detach().float()
     problems, rows, dim = features.shape
     weight = features.new_zeros(problems, dim, num_classes, requires_grad=True)

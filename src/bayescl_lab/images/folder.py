@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import shutil
@@ -15,10 +14,9 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl.axes import Tensor
-from bayescl.checks import check_choice
 from bayescl_lab._cores import usable_memory
 from bayescl_lab.images.decoding import SUFFIXES, common_format, decode_into, read_headers
-from bayescl_lab.images.pixel_files import Notes, cache_folder, map_pixels, write_pixels
+from bayescl_lab.images.pixel_files import Notes, cached, map_pixels, write_pixels
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.images.streaming import StreamedPixels, decoding_workers
 
@@ -28,8 +26,6 @@ TEST_FOLDERS = ("test", "val", "validation", "valid")
 
 UNLABELED_FOLDER = "unlabeled"
 """Beside class folders: the folder of images of unknown class."""
-
-LOADERS = ("auto", "memory", "stream")
 
 CACHE_FROM = 2000
 """Number of images from which decoded pixels are cached."""
@@ -41,16 +37,11 @@ of the cache folder's free space."""
 FilesByClass = dict[str, list[Path]]
 """The image files of each class folder, in order; those of unknown class are ``unlabeled``."""
 
-_VERSION = 3  # of how files become pixels
 _NAMED = 3  # files that a remark names
 
 
 def load_folder(
-    folder: Path,
-    *,
-    image_size: int | None = None,
-    loader: str = "auto",
-    workers: int | None = None,
+    folder: Path, *, image_size: int | None = None, loader: str = "auto", workers: int | None = None
 ) -> tuple[ImageStore, ImageStore | None, tuple[str, ...]]:
     """Load the images of a folder; see :func:`find_parts` for its form.
 
@@ -64,8 +55,7 @@ def load_folder(
 
     Args:
         folder: where the images are.
-        image_size: side in pixels to which all images are resized; default: see
-            :func:`~bayescl_lab.images.decoding.common_format`.
+        image_size: see :func:`~bayescl_lab.images.decoding.common_format`.
         loader: "memory" decodes all images once; "stream" decodes them on each access; "auto"
             streams if the pixels are not in the cache and would take more than half of the memory
             or of the cache folder's free space.
@@ -75,11 +65,7 @@ def load_folder(
     Returns:
         Training images, test images if the folder has a test part, and one line for each kind of
         image left out, changed, or without a label.
-
-    Raises:
-        ValueError: if there are no readable images, or the parts' classes do not match.
     """
-    check_choice("loader", loader, LOADERS)
     parts = find_parts(folder)
     files = [path for part in parts for paths in part.values() for path in paths]
     workers = decoding_workers() if workers is None else workers
@@ -91,15 +77,17 @@ def load_folder(
     begin = 0
     for part in parts:
         labels = {
-            file: label_of.get(name, UNLABELLED)
+            path.relative_to(folder).as_posix(): label_of.get(name, UNLABELLED)
             for name, paths in part.items()
-            for file in (path.relative_to(folder).as_posix() for path in paths)
-            if file not in notes["left_out"]
+            for path in paths
         }
+        for name in notes["left_out"]:
+            labels.pop(name, None)
         if not labels:
             below = next(paths[0].parent.parent for paths in part.values() if paths)
             raise ValueError(f"{folder}: no file below {below} is readable")
         own = slice(begin, begin + len(labels))
+        begin = own.stop
         store = ImageStore(
             pixels[own] if isinstance(pixels, Tensor) else replace(pixels, names=pixels.names[own]),
             torch.tensor(list(labels.values())),
@@ -108,7 +96,6 @@ def load_folder(
             ids=np.array(list(labels)),
         )
         stores.append(store)
-        begin = own.stop
     remarks = _remarks(folder, parts, notes, pixels.shape if image_size is None else None)
     return stores[0], stores[1] if len(stores) == 2 else None, tuple(remarks)
 
@@ -148,16 +135,6 @@ def find_parts(folder: Path) -> list[FilesByClass]:
     The folder holds images in one subfolder per class or without subfolders, or a folder ``train``
     and optionally ``test`` (or ``val``) of that form. A folder ``unlabeled`` beside class folders
     holds images of unknown class. Hidden files and other files are skipped.
-
-    Args:
-        folder: where the images are.
-
-    Returns:
-        The training files and, if there is a test part, its files.
-
-    Raises:
-        ValueError: if there are no images, images lie both in class folders and beside them, only
-            one part is labelled, or the test part has a class that training lacks.
     """
     train_folder = folder / TRAIN_FOLDER
     if not train_folder.is_dir():
@@ -180,44 +157,32 @@ def find_parts(folder: Path) -> list[FilesByClass]:
 
 def _files_by_class(folder: Path) -> FilesByClass:
     """The image files of one folder, with or without one subfolder per class."""
-    try:
-        entries = sorted(folder.iterdir())
-        loose = [path for path in entries if _is_image(path.name) and path.is_file()]
-        files = {
-            path.name: _images_below(path)
-            for path in entries
-            if _is_visible(path.name) and path.is_dir()
-        }
-    except OSError as error:
-        raise ValueError(f"cannot read {folder}: {error.strerror or error}") from None
+
+    def refuse(error: OSError) -> None:  # instead of treating an unreadable subfolder as empty
+        raise ValueError(f"cannot read {folder}: {error.strerror or error}")
+
+    loose: list[Path] = []
+    files: FilesByClass = {}
+    for place, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        folders[:] = filter(_is_visible, folders)
+        here = Path(place)
+        images = [
+            here / name for name in names if _is_visible(name) and name.lower().endswith(SUFFIXES)
+        ]
+        if here == folder:
+            loose, files = images, {name: [] for name in sorted(folders)}
+        else:
+            files[here.relative_to(folder).parts[0]] += images
     first = next((name for name, paths in files.items() if paths), None)
     if first is not None and loose:
         raise ValueError(
             f"{folder} holds images both in class folders ({first}, ...) "
-            f"and beside them ({loose[0].name}, ...)"
+            f"and beside them ({min(loose).name}, ...)"
         )
     if first is None and not loose:
         raise ValueError(f"{folder} holds no images ({', '.join(SUFFIXES)})")
-    return {UNLABELED_FOLDER: loose} if loose else files
-
-
-def _class_names(files: FilesByClass) -> tuple[str, ...]:
-    """The classes that have images."""
-    return tuple(name for name, paths in files.items() if paths and name != UNLABELED_FOLDER)
-
-
-def _images_below(folder: Path) -> list[Path]:
-    """The image files of a folder and its subfolders, sorted."""
-
-    def refuse(error: OSError) -> None:  # instead of treating an unreadable subfolder as empty
-        raise error
-
-    paths = []
-    for place, folders, files in os.walk(folder, onerror=refuse):
-        folders[:] = filter(_is_visible, folders)
-        here = Path(place)
-        paths += [here / name for name in files if _is_image(name)]
-    return sorted(paths, key=str)
+    files = {UNLABELED_FOLDER: loose} if loose else files
+    return {name: sorted(paths, key=str) for name, paths in files.items()}
 
 
 def _is_visible(name: str) -> bool:
@@ -225,9 +190,9 @@ def _is_visible(name: str) -> bool:
     return not name.startswith((".", "__MACOSX"))
 
 
-def _is_image(name: str) -> bool:
-    """Whether a file looks like an image by its name."""
-    return _is_visible(name) and name.lower().endswith(SUFFIXES)
+def _class_names(files: FilesByClass) -> tuple[str, ...]:
+    """The classes that have images."""
+    return tuple(name for name, paths in files.items() if paths and name != UNLABELED_FOLDER)
 
 
 def _pixels(
@@ -236,7 +201,7 @@ def _pixels(
     """The pixels of the readable files, decoded, mapped or streamed, and notes for remarks."""
     array = None
     if len(files) >= CACHE_FROM:
-        array = cache_folder() / f"{folder.resolve().name}-{_key(folder, files, image_size)}.npy"
+        array = cached(folder, files, f"{image_size or 'own'}.npy")
         if loader != "stream" and array.is_file():
             return map_pixels(array)
     headers, unreadable = read_headers(files)
@@ -276,14 +241,3 @@ def _is_too_large(size: int, array: Path | None) -> bool:
         existing = next(place for place in array.parents if place.is_dir())
         room = min(room, shutil.disk_usage(existing).free)
     return size > LARGEST_SHARE * room
-
-
-def _key(folder: Path, files: list[Path], image_size: int | None) -> str:
-    """A key that changes whenever a file is added, removed, renamed or modified."""
-    digest = hashlib.sha256(f"{_VERSION} {image_size} {folder.resolve()}".encode())
-    begin = len(str(folder))
-    for path in files:
-        status = path.stat()
-        line = f"\n{str(path)[begin:]} {status.st_size} {status.st_mtime_ns}"
-        digest.update(line.encode())
-    return digest.hexdigest()[:16]

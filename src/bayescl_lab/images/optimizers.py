@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,13 +28,6 @@ def adam(
     return torch.optim.Adam(parameters, lr=lr, weight_decay=weight_decay, fused=fused)
 
 
-def sgd(
-    parameters: Iterable[nn.Parameter], *, lr: float, weight_decay: float
-) -> torch.optim.Optimizer:
-    """Gradient descent with a momentum of 0.9."""
-    return torch.optim.SGD(parameters, lr=lr, momentum=MOMENTUM, weight_decay=weight_decay)
-
-
 class Lars(torch.optim.SGD):
     r"""Momentum SGD in which every weight moves in proportion to its own norm.
 
@@ -46,11 +40,6 @@ class Lars(torch.optim.SGD):
     so the size of a layer's gradients does not matter, and batches of thousands of images with
     large learning rates train all layers evenly. If either norm is 0, the factor is 1. Biases and
     the scales of normalisation are left to plain SGD without decay.
-
-    Args:
-        parameters: the parameters.
-        lr: learning rate.
-        weight_decay: :math:`\lambda`.
 
     Reference:
         You et al., "Large Batch Training of Convolutional Networks", 2017.
@@ -82,7 +71,11 @@ class Lars(torch.optim.SGD):
         return value
 
 
-OPTIMIZERS: Mapping[str, OptimizerFactory] = {"adam": adam, "sgd": sgd, "lars": Lars}
+OPTIMIZERS: Mapping[str, OptimizerFactory] = {
+    "adam": adam,
+    "sgd": partial(torch.optim.SGD, momentum=MOMENTUM),
+    "lars": Lars,
+}
 """Every optimizer by its name."""
 
 
@@ -91,11 +84,6 @@ def warm_up_and_cosine(step: int, *, warmup_steps: int, total_steps: int) -> flo
 
     It depends only on the step. Torch's ``SequentialLR`` multiplies rates step by step, so they
     differ in their last digits and rise again after the last step.
-
-    Args:
-        step: steps taken so far.
-        warmup_steps: number of warm-up steps; 0 starts at the peak.
-        total_steps: steps of the whole run; more than ``warmup_steps``.
 
     Example:
         >>> [warm_up_and_cosine(step, warmup_steps=2, total_steps=4) for step in range(5)]

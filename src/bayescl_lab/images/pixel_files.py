@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,18 @@ from jaxtyping import UInt8
 from numpy.typing import NDArray
 
 from bayescl.axes import Tensor
-from bayescl_lab._files import open_atomically, staged_file, write_atomically
+from bayescl_lab._files import open_atomically, write_atomically
 
 CACHE_VARIABLE = "BAYESCL_CACHE"
 """The environment variable that names the folder of decoded images."""
 
+Pixels = UInt8[Tensor, "images channels height width"]
+"""Images with values from 0 to 255."""
+
 Notes = dict[str, Any]
 """What a reader wants to know beside the pixels, as JSON has it."""
+
+_VERSION = 3  # of how files become pixels
 
 
 def cache_folder() -> Path:
@@ -32,21 +38,26 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayescl"
 
 
+def cached(folder: Path, files: Iterable[Path], what: str) -> Path:
+    """Where to keep what is made of a folder's files.
+
+    It is another place whenever a file is added, removed, renamed or modified.
+    """
+    digest = hashlib.sha256(f"{_VERSION} {folder.resolve()}".encode())
+    for path in files:
+        status = path.stat()
+        name = str(path)[len(str(folder)) :]
+        digest.update(f"\n{name} {status.st_size} {status.st_mtime_ns}".encode())
+    return cache_folder() / f"{folder.resolve().name}-{digest.hexdigest()[:16]}-{what}"
+
+
 def write_pixels(
-    path: Path,
-    shape: tuple[int, int, int, int],
-    fill: Callable[[NDArray[np.uint8]], Notes],
+    path: Path, shape: tuple[int, int, int, int], fill: Callable[[NDArray[np.uint8]], Notes]
 ) -> None:
     """Write a ``.npy`` file of pixels and a ``.json`` file of notes, completely or not at all.
 
-    Args:
-        path: the ``.npy`` file to make.
-        shape: ``[images, channels, height, width]``.
-        fill: writes the pixels and returns the notes; under ``"images"`` how many images there
-            are, which may be fewer than expected.
-
-    Raises:
-        ValueError: if the disk is full or not writable.
+    ``fill`` writes the pixels and returns the notes; under ``"images"`` how many images there are,
+    which may be fewer than expected: the rest of the file is not used.
     """
     size = math.prod(shape)
     try:
@@ -57,18 +68,16 @@ def write_pixels(
                 f"the pixels need {size} bytes, {path.parent} has {free} free; "
                 "a smaller image_size needs less, and loader stream none"
             )
-        with staged_file(path) as staged:
-            pixels = np.lib.format.open_memmap(staged, mode="w+", dtype=np.uint8, shape=shape)
+        with open_atomically(path) as file:
+            header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            begin = file.tell()
             if hasattr(os, "posix_fallocate"):
                 # Running out of space later, in mapped memory, would kill the process.
-                with staged.open("r+b") as file:
-                    os.posix_fallocate(file.fileno(), 0, staged.stat().st_size)
+                os.posix_fallocate(file.fileno(), 0, begin + size)
+            pixels = np.memmap(file, np.uint8, "r+", begin, shape)
             notes = fill(pixels)
             pixels.flush()
-            if notes["images"] < shape[0]:
-                with open_atomically(staged) as rest:
-                    np.save(rest, pixels[: notes["images"]])
-            del pixels
             # Before the pixels are moved into place, so that pixels always have notes.
             write_atomically(path.with_suffix(".json"), json.dumps(notes))
     except OSError as error:
@@ -76,21 +85,18 @@ def write_pixels(
         raise ValueError(said) from None
 
 
-def map_pixels(path: Path) -> tuple[UInt8[Tensor, "images channels height width"], Notes]:
+def map_pixels(path: Path) -> tuple[Pixels, Notes]:
     """The memory-mapped pixels of a ``.npy`` file, and the notes beside it.
 
     Writing to the pixels does not change the file.
-
-    Raises:
-        ValueError: if a file cannot be read, or the two do not belong together.
     """
     try:
         pixels = np.load(path, mmap_mode="c", allow_pickle=False)
         notes = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        if pixels.dtype != np.uint8 or pixels.ndim != 4 or len(pixels) != notes["images"]:
+        if pixels.dtype != np.uint8 or pixels.ndim != 4 or len(pixels) < notes["images"]:
             raise ValueError("its notes are of other pixels")
     except (OSError, ValueError, EOFError, LookupError, TypeError) as error:
         raise ValueError(
             f"{path} is damaged ({error}): remove it to decode the images again"
         ) from None
-    return torch.from_numpy(pixels), notes
+    return torch.from_numpy(pixels[: notes["images"]]), notes

@@ -7,7 +7,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from bayescl.axes import Float, Tensor
-from bayescl.checks import check_choice, check_count
 from bayescl.diagnostics import in_eval_mode
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.images.datasets import ImageParts
@@ -65,11 +64,7 @@ def run_probes(
     Returns:
         Accuracy by probe, in [0, 1], and under ``<probe>_spread`` the standard deviation over
         the draws of each few-label probe.
-
-    Raises:
-        ValueError: if the images have no labels.
     """
-    check_choice("linear_protocol", linear_protocol, ("fast", "paper"))
     data = _features(model, parts)
     fewest = int(data.train_labels.bincount(minlength=data.num_classes).min())
     scores = {}
@@ -90,11 +85,7 @@ def run_probes(
 
 
 def knn_score(model: SimCLR, parts: ImageParts) -> float:
-    """Evaluate an encoder with only the k-NN probe, which is fast enough to use during training.
-
-    Raises:
-        ValueError: if there are no labels.
-    """
+    """Evaluate an encoder with only the k-NN probe, which is fast enough to use during training."""
     return knn_probe(_features(model, parts))
 
 
@@ -117,23 +108,17 @@ def extract_features(
     """Features of every image, from the model in ``eval()`` mode and without augmentation.
 
     Args:
-        model: maps uint8 images to features, as :class:`~bayescl_lab.images.simclr.SimCLR` does.
-            Its mode is restored afterwards.
+        model: maps uint8 images to features; its mode is restored afterwards.
         store: the images, on the model's device.
         batch_size: images per forward call; affects the result only by rounding. Default: 1024, or
             fewer where images have more than 32 x 32 pixels: as many pixels as 1024 such images.
-
-    Returns:
-        One feature per image, in float32, on the store's device.
     """
     if batch_size is None:
         _, height, width = store.image_shape
         batch_size = min(LARGEST_BATCH, max(1, PIXELS_AT_ONCE // (height * width)))
-    check_count("batch_size", batch_size, 1)
     with in_eval_mode(model):
-        chunks = torch.arange(len(store)).split(batch_size)
-        features = [model(images).float() for images in store.in_batches(chunks, batch_size)]
-    return torch.cat(features)
+        batches = store.in_batches(torch.arange(len(store)).split(batch_size))
+        return torch.cat([model(images).float() for images in batches])
 
 
 def augmented_linear_probe(
@@ -153,17 +138,8 @@ def augmented_linear_probe(
     1e-6 and evaluated after the last epoch on plain images. The authors report the best epoch on
     the test images instead, which can only be higher.
 
-    Args:
-        model: the encoder and its augmentation; its mode is restored afterwards.
-        train: images whose labels the layer learns from, on the model's device.
-        evaluation: images to evaluate on.
-        epochs: passes over the training images.
-        batch_size: images per step; the last batch of an epoch may be smaller.
-        learning_rate: of Adam; the authors take 1e-2 for STL10.
-        seed: fixes the layer's initial weights, the order of images and their views.
-
-    Returns:
-        Shares of correct predictions, in [0, 1].
+    The learning rate is that of Adam; the authors take 1e-2 for STL10. The seed fixes the layer's
+    initial weights, the order of images and their views.
     """
     with in_eval_mode(model):
         features = extract_features(model, evaluation)
@@ -172,19 +148,17 @@ def augmented_linear_probe(
         classifier.to(train.device)
         optimizer = torch.optim.Adam(classifier.parameters(), lr=learning_rate, weight_decay=1e-6)
         for epoch in range(epochs):
-            order_seed = derived_seed(seed, Purpose.ORDER, epoch)
-            order = torch.randperm(len(train), generator=torch.Generator().manual_seed(order_seed))
-            batches = order.split(batch_size)
-            shown = train.in_batches(batches, batch_size)
-            for step, (rows, images) in enumerate(zip(batches, shown, strict=True)):
+            shuffle = torch.Generator().manual_seed(derived_seed(seed, Purpose.ORDER, epoch))
+            batches = torch.randperm(len(train), generator=shuffle).split(batch_size)
+            shown = zip(batches, train.in_batches(batches), strict=True)
+            for step, (rows, images) in enumerate(shown):
                 view_seed = derived_seed(seed, Purpose.VIEWS, epoch, step)
                 with torch.no_grad():
                     views = model.augmentation(images, seed=view_seed)
                     seen = model.encode_views(views).float()
                 with torch.enable_grad():
                     optimizer.zero_grad()
-                    labels = train.labels[rows.to(train.device)]
-                    F.cross_entropy(classifier(seen), labels).backward()
+                    F.cross_entropy(classifier(seen), train.labels[rows]).backward()
                     optimizer.step()
         with torch.no_grad():
             return top_score(classifier(features), evaluation.labels)

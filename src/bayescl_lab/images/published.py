@@ -6,7 +6,6 @@ CIFAR is read in its binary version, since the version that torchvision reads mu
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,50 +23,30 @@ from bayescl_lab.images.store import UNLABELLED, ImageStore
 
 
 class RawImages(NamedTuple):
-    """A data set as its publisher stores it, before decoding.
+    """A data set as its publisher stores it, before decoding."""
 
-    Attributes:
-        side: height and width.
-        labels: the class of each image, counted from 0, training images first; -1 where unknown.
-        train: number of training images.
-        class_names: one name per class.
-        blocks: pixels of the images, one block after the other.
-        files: the image files instead.
-    """
-
-    side: int
-    labels: list[int]
-    train: int
+    side: int  # height and width
+    labels: list[int]  # counted from 0, training images first; -1 where unknown
+    train: int  # number of training images
     class_names: list[str]
-    blocks: Sequence[NDArray[np.uint8]] = ()
-    files: Sequence[Path] = ()
+    blocks: Sequence[NDArray[np.uint8]] = ()  # pixels, one block of images after the other
+    files: Sequence[Path] = ()  # or the image files instead
 
     def fill(self, pixels: NDArray[np.uint8]) -> Notes:
         """Write the pixels of all images, and return what to keep beside them."""
-        row = 0
-        for block in self.blocks:
-            pixels[row : row + len(block)] = block
-            row += len(block)
-        wanted = ImageFormat(*pixels.shape[1:])
+        if self.blocks:
+            np.concatenate(self.blocks, out=pixels)
+        wanted = ImageFormat(3, self.side, self.side)
         for path, reason in decode_into(pixels, self.files, wanted).items():
             raise ValueError(f"{path} is damaged: {reason}")
-        notes = {"images": len(self.labels), "train": self.train, "labels": self.labels}
-        return {**notes, "class_names": self.class_names}
+        notes = {name: getattr(self, name) for name in ("train", "labels", "class_names")}
+        return {"images": len(pixels), **notes}
 
 
 def load_published(name: str) -> tuple[ImageStore, ImageStore]:
-    """Load a published data set from the data folder.
+    """Load the training and test images of a published data set from the data folder.
 
     The pixels are decoded beside the archive once, to a file that later calls map into memory.
-
-    Args:
-        name: one of :data:`READERS`.
-
-    Returns:
-        Training and test images.
-
-    Raises:
-        ValueError: if the data set is missing or damaged, or the disk is full.
     """
     path = data_folder() / name / "pixels.npy"
     if not path.is_file():
@@ -92,9 +71,6 @@ def _unpacked(name: str, raw_folder: str) -> Iterator[Path]:
     """The folder of a data set as published: its verified archive unpacked, or the user's copy.
 
     Both are searched for in the data set's own folder and beside it.
-
-    Raises:
-        ValueError: if neither exists, or the archive is not the published one.
     """
     (source,) = (source for source in catalog.SOURCES if source.name == name)
     (file,) = source.files
@@ -118,8 +94,8 @@ def _unpacked(name: str, raw_folder: str) -> Iterator[Path]:
 
 def _cifar10(folder: Path) -> RawImages:
     """Six files; a record is a label and the pixels."""
-    files = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]
-    return _cifar(folder, files, "batches.meta.txt", label_bytes=1)
+    train = [f"data_batch_{number}.bin" for number in range(1, 6)]
+    return _cifar(folder, [*train, "test_batch.bin"], "batches.meta.txt", label_bytes=1)
 
 
 def _cifar100(folder: Path) -> RawImages:
@@ -160,10 +136,9 @@ def _stl10(folder: Path) -> RawImages:
 def _tiny_imagenet(folder: Path) -> RawImages:
     """JPEGs, in a folder for each class or listed in a table; the validation part is the test."""
     classes = (folder / "wnids.txt").read_text(encoding="utf-8").split()
-    position = {name: index for index, name in enumerate(classes)}
     files: list[Path] = []
     labels: list[int] = []
-    for name, label in position.items():
+    for label, name in enumerate(classes):
         own = sorted((folder / "train" / name / "images").glob("*"))
         if not own:
             raise ValueError(f"{folder.name} is damaged: the class {name} has no training images")
@@ -172,16 +147,18 @@ def _tiny_imagenet(folder: Path) -> RawImages:
     count = len(files)
     for line in _lines(folder / "val" / "val_annotations.txt"):
         file, name = line.split("\t")[:2]
-        if name not in position:
+        if name not in classes:
             raise ValueError(f"{folder.name} is damaged: {file} is of the unknown class {name}")
         files.append(folder / "val" / "images" / file)
-        labels.append(position[name])
+        labels.append(classes.index(name))
 
     # Two classes may share their first word.
     words = dict(line.split("\t", 1) for line in _lines(folder / "words.txt") if "\t" in line)
-    first = {name: words.get(name, name).split(",")[0].strip() for name in classes}
-    often = Counter(first.values())
-    names = [word if often[word] == 1 else f"{word} ({name})" for name, word in first.items()]
+    first = [words.get(name, name).split(",")[0].strip() for name in classes]
+    names = [
+        word if first.count(word) == 1 else f"{word} ({name})"
+        for word, name in zip(first, classes, strict=True)
+    ]
     return RawImages(64, labels, count, names, files=files)
 
 

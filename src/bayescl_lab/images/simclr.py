@@ -7,18 +7,18 @@ from typing import cast
 
 import lightning.pytorch as pl
 import torch
-from jaxtyping import UInt8
 from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from bayescl.axes import Float, Tensor
-from bayescl.checks import check_count, check_non_negative, check_positive
 from bayescl.losses import cached_backward
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.batches import ImageBatch
+from bayescl_lab.images.encoders import Views
 from bayescl_lab.images.optimizers import OptimizerFactory, adam, warm_up_and_cosine
+from bayescl_lab.images.pixel_files import Pixels
 
 
 class SimCLR(pl.LightningModule):
@@ -32,7 +32,7 @@ class SimCLR(pl.LightningModule):
 
     Args:
         encoder: images to features; kept after training.
-        projection_head: features to embeddings; discarded after training.
+        projection_head: features to embeddings.
         loss: called as ``loss(view_1, view_2)`` on two ``[batch, dim]`` tensors, and with
             ``groups=labels`` if it ``needs_groups``, as the oracle does. With ``labels=`` it gets
             the labels that the batch says are known; no other loss sees a label. It is
@@ -48,8 +48,7 @@ class SimCLR(pl.LightningModule):
         cache_chunk: images per pass through the network, if a whole batch does not fit into memory
             (see :func:`bayescl.cached_backward`); batch normalisation then sees one chunk at a
             time. Default: all at once.
-        channels_last: whether to use the channels-last memory format, which suits convolutions in
-            half precision.
+        channels_last: whether to use that memory format, for convolutions in half precision.
         seed: the seed of the run.
     """
 
@@ -72,46 +71,33 @@ class SimCLR(pl.LightningModule):
         seed: int,
     ) -> None:
         super().__init__()
-        check_count("total_steps", total_steps, 1)
-        if check_count("warmup_steps", warmup_steps, 0) >= total_steps:
-            raise ValueError(
-                f"warmup_steps must be less than total_steps, got {warmup_steps} of {total_steps}"
-            )
         self.encoder = encoder
         self.projection_head = projection_head
         self.loss = loss
         self.augmentation = augmentation
         self.normalization = normalization
         self.make_optimizer = optimizer
-        self.learning_rate = check_positive("learning_rate", learning_rate)
-        self.weight_decay = check_non_negative("weight_decay", weight_decay)
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
         self.total_steps = total_steps
         self.warmup_steps = warmup_steps
         self.joint_views = joint_views
-        self.cache_chunk = (
-            None if cache_chunk is None else check_count("cache_chunk", cache_chunk, 1)
-        )
+        self.cache_chunk = cache_chunk
         self.channels_last = channels_last
-        self.seed = check_count("seed", seed, 0)
+        self.seed = seed
         # cached_backward differentiates by itself.
         self.automatic_optimization = cache_chunk is None
 
-    def forward(
-        self, images: UInt8[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch features"]:
+    def forward(self, images: Pixels) -> Float[Tensor, "batch features"]:
         """Features of images, without augmentation or head."""
         return self.encode_views(images.float() / 255)
 
-    def encode_views(
-        self, views: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch features"]:
+    def encode_views(self, views: Views) -> Float[Tensor, "batch features"]:
         """Features of images with values in [0, 1]."""
         features: Tensor = self.encoder(self.normalization(self._arranged(views)))
         return features
 
-    def draw_views(
-        self, images: UInt8[Tensor, "batch channels height width"], view: int, step: int
-    ) -> Float[Tensor, "batch channels height width"]:
+    def draw_views(self, images: Pixels, view: int, step: int) -> Views:
         """One augmented view of each image; every device draws different views."""
         place = (self.current_epoch, step, view, self.global_rank)
         # The first device draws the same as a single one.

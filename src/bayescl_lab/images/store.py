@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
 from numpy.typing import NDArray
 
 from bayescl.axes import Int, Tensor
 from bayescl.checks import check_count
-from bayescl_lab.images.streaming import ImageStream, StreamedPixels
+from bayescl_lab.images.pixel_files import Pixels
+from bayescl_lab.images.streaming import ImageStream, MappedOrder, StreamedPixels
 
 UNLABELLED = -1
 """The label of an image of unknown class."""
@@ -27,41 +27,23 @@ class ImageStore:
     The tensor may be a memory-mapped file, and the store may be only some of its rows, so that a
     subset copies no pixels. Streamed images have no tensor; they are decoded on each access.
 
-    Attributes:
-        pixels: pixel values, 0 to 255, or the files to decode them from.
-        labels: the class of each image, counted from 0; -1 where it is unknown.
-        class_names: one name per class.
-        name: name of the images in tables and messages.
-        rows: the rows of ``pixels`` that are the images; None for all of them.
-        ids: id of each image in the data set: its file in a folder, or its number; None if unknown.
     """
 
-    pixels: UInt8[Tensor, "pixels channels height width"] | StreamedPixels
-    labels: Int[Tensor, " images"]
+    pixels: Pixels | StreamedPixels
+    labels: Int[Tensor, " images"]  # counted from 0; -1 where unknown
     class_names: tuple[str, ...]
-    name: str = "images"
-    rows: Int[Tensor, " images"] | None = None
-    ids: NDArray[np.str_] | None = None
+    name: str = "images"  # in tables and messages
+    rows: Int[Tensor, " images"] | None = None  # of pixels that are the images; None for all
+    ids: NDArray[np.str_] | None = None  # in the data set: files in a folder, or numbers
 
     def __post_init__(self) -> None:
-        pixels, count = self.pixels, len(self)
-        if isinstance(pixels, Tensor) and (pixels.dtype != torch.uint8 or pixels.ndim != 4):
-            raise ValueError(
-                f"{self.name}: images must be uint8 of shape [images, channels, height, width], "
-                f"got {pixels.dtype} of shape {list(pixels.shape)}"
-            )
-        if pixels.shape.numel() == 0 or count == 0:
+        count = len(self)
+        if self.pixels.shape.numel() == 0 or count == 0:
             raise ValueError(f"{self.name}: there are no images")
         if self.labels.shape != (count,):
             raise ValueError(
                 f"{self.name}: there must be one label per image, "
                 f"got {count} images and labels of shape {list(self.labels.shape)}"
-            )
-        low, high = int(self.labels.min()), int(self.labels.max())
-        if low < UNLABELLED or high >= len(self.class_names):
-            raise ValueError(
-                f"{self.name}: labels must lie in [0, {len(self.class_names) - 1}], "
-                f"got {low} to {high}"
             )
 
     def __len__(self) -> int:
@@ -69,11 +51,11 @@ class ImageStore:
         return len(self.pixels if self.rows is None else self.rows)
 
     @property
-    def images(self) -> UInt8[Tensor, "images channels height width"]:
+    def images(self) -> Pixels:
         """All images; a copy if the store is some rows of a larger tensor, or streamed."""
         if self.rows is None and isinstance(self.pixels, Tensor):
             return self.pixels
-        return self.take(torch.arange(len(self), device=self.device))
+        return self.take(torch.arange(len(self)))
 
     @property
     def is_streamed(self) -> bool:
@@ -93,8 +75,8 @@ class ImageStore:
 
     @property
     def device(self) -> torch.device:
-        """Where the images are."""
-        return self.pixels.device
+        """Where labels and batches are, and all pixels unless they are streamed."""
+        return self.labels.device
 
     @property
     def is_labelled(self) -> bool:
@@ -103,50 +85,39 @@ class ImageStore:
 
     def _own(self, rows: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
         """Rows of ``pixels`` from rows of the store."""
-        rows = rows.to(self.device)
-        return rows if self.rows is None else self.rows[rows]
+        return rows.cpu() if self.rows is None else self.rows[rows.cpu()]
 
-    def take(self, rows: Int[Tensor, " rows"]) -> UInt8[Tensor, "rows channels height width"]:
+    def take(self, rows: Int[Tensor, " rows"]) -> Pixels:
         """The images of some rows, as a new tensor."""
-        return self.pixels[self._own(rows)]
+        return self.pixels[self._own(rows)].to(self.device)
 
-    def in_batches(
-        self, order: Iterable[Int[Tensor, " batch"]], size: int
-    ) -> Iterable[UInt8[Tensor, "batch channels height width"]]:
+    def in_batches(self, order: Iterable[Int[Tensor, " batch"]]) -> Iterable[Pixels]:
         """The images of many batches of rows; streamed images are decoded ahead of time.
 
-        Args:
-            order: the rows of each batch. The result can be iterated over as often as ``order``.
-            size: largest number of rows in a batch.
+        The result can be iterated over as often as ``order``.
         """
         if isinstance(self.pixels, StreamedPixels):
-            return ImageStream(self.pixels, _Mapped(self._own, order), size)
-        return _Mapped(self.take, order)
+            rows = MappedOrder(lambda rows: self._own(rows).tolist(), order)
+            return ImageStream(self.pixels, rows, self.device)
+        return MappedOrder(self.take, order)
 
     def to(self, device: torch.device | str) -> ImageStore:
         """The same images on another device; streamed images are moved there after decoding."""
         if torch.empty(0, device=device).device == self.device:
             return self
         labels = self.labels.to(device)
-        if isinstance(self.pixels, StreamedPixels):
-            rows = None if self.rows is None else self.rows.to(device)
-            return replace(self, pixels=self.pixels.to(device), labels=labels, rows=rows)
+        if self.is_streamed:
+            return replace(self, labels=labels)
         return replace(self, pixels=self.images.to(device), labels=labels, rows=None)
 
-    def subset(self, rows: Int[Tensor, " rows"]) -> ImageStore:
-        """The images of some rows, in that order; it shares this store's pixels."""
-        rows = rows.to(self.device)
-        ids = None if self.ids is None else self.ids[rows.cpu().numpy()]
+    def subset(self, rows: Tensor) -> ImageStore:
+        """The images of some rows, in that order, or of a mask; it shares this store's pixels."""
+        rows = (rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows).cpu()
+        ids = None if self.ids is None else self.ids[rows.numpy()]
         return replace(self, labels=self.labels[rows], rows=self._own(rows), ids=ids)
 
     def resized(self, image_size: int) -> ImageStore:
-        """The images scaled to fit their shorter side, and cropped at the centre.
-
-        Args:
-            image_size: pixels along both sides of the new images, at least 1.
-
-        Returns:
-            The images in the new size; the same store if they already have it.
+        """The images scaled to fit their shorter side, and cropped to a square at the centre.
 
         Example:
             >>> images = torch.zeros(2, 3, 48, 32, dtype=torch.uint8)
@@ -159,10 +130,10 @@ class ImageStore:
         channels, height, width = self.image_shape
         if (height, width) == (image_size, image_size):
             return self
-        shape = (len(self), channels, image_size, image_size)
+        shape = len(self), channels, image_size, image_size
         pixels = torch.empty(shape, dtype=torch.uint8, device=self.device)
         at_once = max(1, _VALUES_AT_ONCE // (channels * height * width))
-        for rows in torch.arange(len(self), device=self.device).split(at_once):
+        for rows in torch.arange(len(self)).split(at_once):
             images = self.take(rows).float()
             bicubic = transforms.InterpolationMode.BICUBIC
             scaled = transforms.resize(images, [image_size], bicubic, antialias=True)
@@ -171,11 +142,7 @@ class ImageStore:
         return replace(self, pixels=pixels, rows=None)
 
     def require_labels(self, purpose: str) -> None:
-        """Raise a ``ValueError`` if the class of an image is unknown; it says what needs them all.
-
-        Args:
-            purpose: what needs the classes, for the message.
-        """
+        """Raise a ``ValueError`` if the class of an image is unknown; it names the purpose."""
         unknown = int((self.labels == UNLABELLED).sum())
         if unknown:
             raise ValueError(
@@ -185,30 +152,14 @@ class ImageStore:
 
     def labelled(self) -> ImageStore:
         """The images whose class is known; a ``ValueError`` if there are none."""
-        if self.is_labelled:
-            return self
-        rows = (self.labels != UNLABELLED).nonzero().squeeze(1)
-        if len(rows) == 0:
+        known = self.labels != UNLABELLED
+        if not known.any():
             raise ValueError(f"{self.name}: the images have no labels")
-        return self.subset(rows)
-
-
-@dataclass(frozen=True)
-class _Mapped:
-    """A function of each batch of rows, on demand, as often as the order is iterated over."""
-
-    function: Callable[[Tensor], Tensor]
-    order: Iterable[Tensor]
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return map(self.function, self.order)
+        return self if known.all() else self.subset(known)
 
 
 def store_from_arrays(
-    images: NDArray[np.generic],
-    labels: NDArray[np.generic],
-    *,
-    name: str = "arrays",
+    images: NDArray[np.generic], labels: NDArray[np.generic], *, name: str = "arrays"
 ) -> ImageStore:
     """Make an image store from arrays of images and labels, after checking them.
 
@@ -217,13 +168,6 @@ def store_from_arrays(
             numbers from 0 to 255, or floating-point numbers from 0 to 1.
         labels: one whole number per image; any values, which become the names of classes.
         name: name of the images in tables and messages.
-
-    Returns:
-        A store whose labels are counted from 0, and whose ids are the numbers of the images.
-
-    Raises:
-        ValueError: if shapes do not match, there are no images, or values are NaN, infinite or
-            out of range.
 
     Example:
         >>> import numpy as np

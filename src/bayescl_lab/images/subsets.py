@@ -8,14 +8,11 @@ from dataclasses import replace
 import torch
 
 from bayescl.axes import Int, Tensor
-from bayescl.checks import check_count, check_interval
+from bayescl.checks import check_count
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 
-SUBSET_SEED = 0
-"""Seed for limiting images; independent of a run's seed, so that every run sees the same ones."""
-
-CLASS_SEED = 0
-"""Seed for drawing classes, likewise."""
+SEED = 0
+"""For what is chosen of a data set; a run's own seed does not matter."""
 
 
 def balanced_rows(labels: Int[Tensor, " images"], count: int, *, seed: int) -> Int[Tensor, " rows"]:
@@ -58,13 +55,10 @@ def stratified_split(
         >>> labels[first].bincount().tolist(), labels[second].bincount().tolist()
         ([7, 14], [3, 6])
     """
-    check_interval("share", share, 0.0, 1.0, open_low=True, open_high=True)
-    sets: tuple[list[Tensor], list[Tensor]] = ([], [])
-    for rows in _shuffled_classes(labels.cpu(), seed).values():
-        cut = round(share * len(rows))
-        sets[0].append(rows[:cut])
-        sets[1].append(rows[cut:])
-    return torch.cat(sets[0]).sort().values, torch.cat(sets[1]).sort().values
+    classes = _shuffled_classes(labels.cpu(), seed).values()
+    halves = zip(*(rows.tensor_split([round(share * len(rows))]) for rows in classes), strict=True)
+    first, second = (torch.cat(half).sort().values for half in halves)
+    return first, second
 
 
 def _shuffled_classes(labels: Int[Tensor, " rows"], seed: int) -> dict[int, Int[Tensor, " class"]]:
@@ -78,17 +72,12 @@ def _shuffled_classes(labels: Int[Tensor, " rows"], seed: int) -> dict[int, Int[
 
 
 def chosen_classes(
-    class_names: Sequence[str], classes: int | str | Sequence[str], *, seed: int = CLASS_SEED
+    class_names: Sequence[str], classes: int | str | Sequence[str], *, seed: int = SEED
 ) -> tuple[str, ...]:
     """The classes that a user chose, in the order of ``class_names``.
 
-    Args:
-        class_names: every class.
-        classes: names of classes, as a sequence or comma-separated, or how many to draw.
-        seed: seed for drawing classes; a larger number includes the classes of a smaller one.
-
-    Raises:
-        ValueError: if a name is unknown or there are fewer than two, or more than there are.
+    These are names, as a sequence or comma-separated, or a number of classes to draw; a larger
+    number includes the classes of a smaller one.
 
     Example:
         >>> chosen_classes(("airplane", "bird", "ship"), "ship,airplane")
@@ -122,7 +111,7 @@ def only_classes(store: ImageStore, classes: Sequence[str]) -> ImageStore:
     # The last entry serves the images without a label, whose index is -1.
     table = torch.tensor([*(position.get(name, -1) for name in store.class_names), -1])
     labels = table.to(store.device)[store.labels]
-    rows = (labels >= 0).nonzero().squeeze(1)
-    if len(rows) == 0:
+    kept = labels >= 0
+    if not kept.any():
         raise ValueError(f"{store.name}: there are no images of {', '.join(classes)}")
-    return replace(store.subset(rows), labels=labels[rows], class_names=tuple(classes))
+    return replace(store.subset(kept), labels=labels[kept], class_names=tuple(classes))

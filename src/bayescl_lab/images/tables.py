@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from typing import Any
 
 from bayescl_lab._files import staged_folder
 from bayescl_lab.images.folder import TEST_FOLDERS, TRAIN_FOLDER, UNLABELED_FOLDER
-from bayescl_lab.images.pixel_files import cache_folder
+from bayescl_lab.images.pixel_files import cached
 
 _SUFFIXES = {b"\x89P": ".png", b"\xff\xd8": ".jpg", b"GI": ".gif", b"BM": ".bmp", b"RI": ".webp"}
 """By the first two bytes of an image."""
@@ -24,9 +23,6 @@ def unpacked_tables(folder: Path) -> Path | None:
     ``save_to_disk`` writes them, with a column ``image`` or ``img`` of encoded images, and perhaps
     ``label`` or ``fine_label``. Parts are told by the names ``train`` and ``test`` (or
     ``validation``) of files or folders. The files are written to the cache folder once.
-
-    Raises:
-        ValueError: if a table cannot be read or has no images.
     """
     patterns = ("*.parquet", "*/*.parquet", "*.arrow", "*/*.arrow")
     tables = sorted(table for pattern in patterns for table in folder.glob(pattern))
@@ -36,10 +32,7 @@ def unpacked_tables(folder: Path) -> Path | None:
     parts = [(part, table) for part, table in parts if part in (TRAIN_FOLDER, held_out)]
     if not parts:
         return None
-    digest = hashlib.sha256(str(folder.resolve()).encode())
-    for _, table in parts:
-        digest.update(f"\n{table} {table.stat().st_size} {table.stat().st_mtime_ns}".encode())
-    target = cache_folder() / f"{folder.resolve().name}-files-{digest.hexdigest()[:16]}"
+    target = cached(folder, [table for _, table in parts], "files")
     if not target.is_dir():
         with staged_folder(target) as staged:
             for number, (part, table) in enumerate(parts):
@@ -72,13 +65,10 @@ def _images(table: Path) -> Iterator[tuple[str, bytes]]:
     if content.null_count():
         raise ValueError(f"{table} has paths of images instead of their content")
     column = next((name for name in ("label", "fine_label") if name in frame.columns), None)
-    if column is None:
-        return ((UNLABELED_FOLDER, image) for image in content)
-    names = _class_names(table, column)
-    return (
-        (_class_name(label, names), image)
-        for label, image in zip(frame[column], content, strict=True)
-    )
+    labels = frame[column] if column else [None] * len(frame)
+    names = _class_names(table, column) if column else []
+    pairs = zip(labels, content, strict=True)
+    return ((_class_name(label, names), image) for label, image in pairs)
 
 
 def _class_name(label: Any, names: list[str]) -> str:

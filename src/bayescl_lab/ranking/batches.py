@@ -28,15 +28,7 @@ class PairOrder:
     """A sampler that yields the indices of whole batches of pairs, in the current epoch's order.
 
     Every pair is seen once per epoch. Batch sizes differ by at most one, so no small remainder is
-    left over.
-
-    Args:
-        size: number of pairs.
-        batch_size: largest number of pairs in a batch.
-        seed: the seed of the run.
-
-    Raises:
-        ValueError: if there are fewer than 2 pairs, or a batch could not hold 2.
+    left over. There must be at least 2 pairs, and a ``batch_size`` of at least 2.
 
     Example:
         >>> [len(rows) for rows in PairOrder(size=10, batch_size=4, seed=0)]
@@ -79,8 +71,7 @@ class PairBatches:
         num_ranks: number of processes.
 
     Raises:
-        ValueError: if there are fewer than 2 pairs, or a batch could not hold 2, or some batch
-            has fewer pairs than there are processes.
+        ValueError: as :class:`PairOrder`, or if a batch has fewer pairs than there are processes.
     """
 
     def __init__(
@@ -101,10 +92,8 @@ class PairBatches:
                 f"{num_ranks} devices"
             )
         self.rank, self.num_ranks = rank, num_ranks
-        users, items = train.pairs()
         # Both columns are in one table, so that a batch is one gather.
-        self.pairs = torch.stack([torch.from_numpy(users), torch.from_numpy(items)], dim=1)
-        self.pairs = self.pairs.to(device)
+        self.pairs = torch.stack([*map(torch.from_numpy, train.pairs())], dim=1).to(device)
 
     def __len__(self) -> int:
         """Batches per epoch."""

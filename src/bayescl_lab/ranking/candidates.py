@@ -12,9 +12,6 @@ source                   candidates of a pair                  score matrix
 ``AllItems``             every item                            one matrix product with all items
 =======================  ====================================  ===================================
 
-A source can also draw extra positives, further items that the pair's user is known to like, for
-:class:`~bayescl_lab.ranking.losses.ExtraPositivesDebiasedLoss`.
-
 If several processes train together, each gets the whole batch and the rows that it trains. Draws
 are made for the whole batch, so they do not depend on the number of processes.
 """
@@ -26,18 +23,109 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_count
 from bayescl.losses import ContrastiveLoss
-from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.batches import PairBatch
 from bayescl_lab.ranking.encoder import Encoder
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.known_items import KnownItems
 
 Chosen = tuple[Int[Tensor, "*own count"], Bool[Tensor, "own count"]]
 """Candidates, of own pairs or shared by the batch, and True where one counts."""
+
+
+class KnownItems(nn.Module):
+    """Items that users are known to like, as tensors that move with a module but are not saved.
+
+    Nothing here takes memory for users times items, and nothing loops over users.
+    """
+
+    items: Tensor
+    starts: Tensor
+    fans: Tensor
+    fan_starts: Tensor
+    keys: Tensor
+
+    def __init__(self, interactions: Interactions) -> None:
+        super().__init__()
+        self.num_users = interactions.num_users
+        self.num_items = interactions.num_items
+        users, items = (torch.from_numpy(column) for column in interactions.pairs())
+        by_item = interactions.matrix.tocsc()
+        above = self.num_users * self.num_items
+        tables = {
+            # the items of user 0, of user 1, and so on, and where each user's begin and end
+            "items": items,
+            "starts": torch.from_numpy(interactions.matrix.indptr),
+            # the same of items
+            "fans": torch.from_numpy(by_item.indices),
+            "fan_starts": torch.from_numpy(by_item.indptr),
+            # user * num_items + item, ascending
+            "keys": F.pad(users * self.num_items + items, (0, 1), value=above),
+        }
+        for name, table in tables.items():
+            self.register_buffer(name, table.to(torch.int64), persistent=False)
+
+    def contains(
+        self, users: Int[Tensor, "*shape"], items: Int[Tensor, "*shape"]
+    ) -> Bool[Tensor, "*shape"]:
+        """True where a user is known to like an item, pair by pair."""
+        wanted = users * self.num_items + items
+        return self.keys[torch.searchsorted(self.keys, wanted)] == wanted
+
+    def among(
+        self, users: Int[Tensor, " batch"], items: Int[Tensor, " candidates"]
+    ) -> Bool[Tensor, "batch candidates"]:
+        """True where a user is known to like an item, for items that all users share.
+
+        The cost grows with the known items of the users, or the users of the items if these are
+        fewer, plus the size of the result.
+
+        Example:
+            >>> pairs = Interactions.from_pairs([0, 1, 1], [2, 0, 1], user_ids=2, item_ids=3)
+            >>> KnownItems(pairs).among(torch.tensor([1, 0]), torch.tensor([2, 0, 2]))
+            tensor([[False,  True, False],
+                    [ True, False,  True]])
+        """
+        users, user_of = users.unique(return_inverse=True)
+        place, item_of = _places(items, self.num_items), None
+        if not torch.equal(place[items], torch.arange(len(items), device=items.device)):
+            items, item_of = items.unique(return_inverse=True)
+            place = _places(items, self.num_items)
+        fans = self.fan_starts[items + 1] - self.fan_starts[items]
+        likes = self.starts[users + 1] - self.starts[users]
+        if int(fans.sum()) < int(likes.sum()):
+            column, user = _rows_of(items, self.fan_starts, self.fans)
+            row = _places(users, self.num_users)[user]
+            asked = row >= 0
+        else:
+            row, item = _rows_of(users, self.starts, self.items)
+            column = place[item]
+            asked = column >= 0
+        answer = torch.zeros(len(users), len(items), dtype=torch.bool, device=users.device)
+        answer.view(-1)[(row * len(items) + column)[asked]] = True
+        if item_of is not None:
+            answer = answer.gather(1, item_of.expand(len(users), -1))
+        return answer[user_of]
+
+
+def _rows_of(rows: Tensor, starts: Tensor, entries: Tensor) -> tuple[Tensor, Tensor]:
+    """The entries of some rows, one after the other, and the place in ``rows`` of each."""
+    first = starts[rows]
+    counts = starts[rows + 1] - first
+    place = torch.arange(len(rows), device=rows.device).repeat_interleave(counts)
+    # The n-th entry of all stands at n, less the entries of earlier rows, from its row's start.
+    shift = first - (counts.cumsum(0) - counts)
+    return place, entries[torch.arange(len(place), device=rows.device) + shift[place]]
+
+
+def _places(values: Tensor, size: int) -> Tensor:
+    """The place of each number below ``size`` among distinct ``values``, or -1."""
+    places = values.new_full((size,), -1)
+    places[values] = torch.arange(len(values), device=values.device)
+    return places
 
 
 class CandidateSource(nn.Module, ABC):
@@ -47,18 +135,12 @@ class CandidateSource(nn.Module, ABC):
         train: the training interactions.
         mask_known: whether to mask the items that a pair's user has in ``train``, including the
             pair's own; if False, only the pair's own item is masked.
-        extra_positives: number of items drawn for each pair, with replacement, from those that its
-            user has in ``train``, and passed to ``loss.sampled`` as ``extra_positives``; 0 passes
-            none.
     """
 
-    def __init__(
-        self, train: Interactions, *, mask_known: bool = True, extra_positives: int = 0
-    ) -> None:
+    def __init__(self, train: Interactions, *, mask_known: bool = True) -> None:
         super().__init__()
         self.known = KnownItems(train)
         self.mask_known = mask_known
-        self.extra_positives = check_count("extra_positives", extra_positives, 0)
 
     @abstractmethod
     def choose(self, batch: PairBatch, *, seed: int) -> Chosen:
@@ -67,7 +149,7 @@ class CandidateSource(nn.Module, ABC):
     def forward(
         self, loss: Any, encoder: Encoder, batch: PairBatch, *, seed: int
     ) -> Float[Tensor, ""]:
-        """Compute the loss of a batch of pairs.
+        """Compute ``loss.sampled`` for the process's own pairs of a batch.
 
         Args:
             loss: any loss of :mod:`bayescl.losses`, or one with the method that the source calls.
@@ -75,9 +157,6 @@ class CandidateSource(nn.Module, ABC):
             encoder: gives the embeddings, in one call.
             batch: the pairs, and which of them this process trains.
             seed: seed of the draws; the same on every process.
-
-        Returns:
-            The result of ``loss.sampled`` for the process's own pairs.
         """
         users, items = batch.users[batch.own], batch.items[batch.own]
         chosen, valid = self.choose(batch, seed=seed)
@@ -86,13 +165,7 @@ class CandidateSource(nn.Module, ABC):
             options = {"log_q": log_q, "positive_log_q": self.log_q(items, len(batch.items))}
         if isinstance(loss, ContrastiveLoss) and loss.gather:
             options["gather_candidates"] = False  # all processes have the same candidates
-        rows = [items, chosen]
-        if self.extra_positives:
-            rows.append(self.draw_positives(batch.users, seed=seed)[batch.own])
-        anchors, positives, candidates, *extra = encoder.embed(users, *rows)
-        if extra:
-            [options["extra_positives"]] = extra
-        value: Tensor = loss.sampled(anchors, positives, candidates, valid=valid, **options)
+        value: Tensor = loss.sampled(*encoder.embed(users, items, chosen), valid=valid, **options)
         return value
 
     def log_q(self, items: Int[Tensor, " some"], batch: int) -> Float[Tensor, " some"] | None:
@@ -105,16 +178,6 @@ class CandidateSource(nn.Module, ABC):
         if self.mask_known:
             return ~self.known.among(batch.users[batch.own], shared)
         return batch.items[batch.own, None] != shared
-
-    def draw_positives(
-        self, users: Int[Tensor, " batch"], *, seed: int
-    ) -> Int[Tensor, "batch extra_positives"]:
-        """Return the extra positives of every pair; users must have an item in ``train``."""
-        generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.CANDIDATES, 1))
-        share = torch.rand(len(users), self.extra_positives, generator=generator).to(users.device)
-        counts = self.known.counts(users)[:, None]
-        place = (share * counts).long().minimum(counts - 1)  # rounding may reach the count
-        return self.known.items[self.known.starts[users][:, None] + place]
 
 
 class InBatchCandidates(CandidateSource):
@@ -189,11 +252,8 @@ class SharedCandidates(CandidateSource):
 
     Args:
         train: the training interactions.
-        count: candidates per batch; all items if there are fewer.
+        count: candidates per batch, at least 1; all items if there are fewer.
         **options: of :class:`CandidateSource`.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=6)
@@ -222,15 +282,11 @@ class PerPairCandidates(CandidateSource):
 
     Args:
         train: the training interactions.
-        count: candidates per pair.
+        count: candidates per pair, at least 1.
         **options: of :class:`CandidateSource`.
-
-    Raises:
-        ValueError: if an argument is out of range.
     """
 
     redraws = 8
-    """How often draws that must not count are replaced."""
 
     def __init__(self, train: Interactions, count: int, **options: Any) -> None:
         super().__init__(train, **options)

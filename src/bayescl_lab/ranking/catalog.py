@@ -25,36 +25,24 @@ _GROUPLENS = "https://files.grouplens.org/datasets/movielens"
 _LIGHTGCN = "https://github.com/gusye1234/LightGCN-PyTorch"
 
 
-def _lightgcn(name: str, title: str, terms: str, homepage: str) -> DataSource:
-    """One of the three data sets that LightGCN's authors split."""
-    return DataSource(
-        name=name,
-        kind="interactions",
-        title=title,
-        files=(),
-        terms=terms,
-        homepage=homepage,
-        instructions=(
-            f"put train.txt and test.txt from data/{name} of {_LIGHTGCN} into the folder {name} "
-            "of your data folder, or give --data the path of any folder with the two"
-        ),
-    )
-
-
-def _movielens(
-    name: str, title: str, size: int, checksum: str, files: str, homepage: str
+def _by_hand(
+    name: str, title: str, terms: str, homepage: str, instructions: str = ""
 ) -> DataSource:
+    """Interactions that people fetch; by default as LightGCN's authors split them."""
+    instructions = instructions or (
+        f"put train.txt and test.txt from data/{name} of {_LIGHTGCN} into the folder {name} "
+        "of your data folder, or give --data the path of any folder with the two"
+    )
+    return DataSource(name, "interactions", title, (), terms, homepage, instructions)
+
+
+def _movielens(name: str, title: str, size: int, checksum: str, files: str) -> DataSource:
     """One of GroupLens' archives."""
     archive = RemoteFile(f"{_GROUPLENS}/{name}.zip", f"{name}.zip", size, f"sha256:{checksum}")
-    return DataSource(
-        name=name,
-        kind="interactions",
-        title=title,
-        files=(archive,),
-        terms="research only, cite Harper and Konstan 2015, no redistribution, not commercial",
-        homepage=homepage,
-        instructions=f"or put {files} into the folder {name}",
-    )
+    terms = "research only, cite Harper and Konstan 2015, no redistribution, not commercial"
+    homepage = f"https://grouplens.org/datasets/movielens/{name.removeprefix('ml-')}/"
+    instructions = f"or put {files} into the folder {name}"
+    return DataSource(name, "interactions", title, (archive,), terms, homepage, instructions)
 
 
 SOURCES: tuple[DataSource, ...] = (
@@ -64,7 +52,6 @@ SOURCES: tuple[DataSource, ...] = (
         4_924_029,
         "50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
         "u.data (and u.item, for titles)",
-        "https://grouplens.org/datasets/movielens/100k/",
     ),
     _movielens(
         "ml-1m",
@@ -72,33 +59,28 @@ SOURCES: tuple[DataSource, ...] = (
         5_917_549,
         "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
         "ratings.dat (and movies.dat, for titles)",
-        "https://grouplens.org/datasets/movielens/1m/",
     ),
-    DataSource(
-        name="yahoo-r3",
-        kind="interactions",
-        title="Yahoo!R3: ratings of 1,000 songs by 5,400 people, songs chosen and songs drawn",
-        files=(),
-        terms="non-commercial research after an agreement with Yahoo, no redistribution",
-        homepage="https://webscope.sandbox.yahoo.com/catalog.php?datatype=r",
-        instructions=(
-            "ask Yahoo Webscope for R3 and put ydata-ymusic-rating-study-v1_0-train.txt and "
-            "-test.txt into the folder yahoo-r3 of your data folder"
-        ),
+    _by_hand(
+        "yahoo-r3",
+        "Yahoo!R3: ratings of 1,000 songs by 5,400 people, songs chosen and songs drawn",
+        "non-commercial research after an agreement with Yahoo, no redistribution",
+        "https://webscope.sandbox.yahoo.com/catalog.php?datatype=r",
+        "ask Yahoo Webscope for R3 and put ydata-ymusic-rating-study-v1_0-train.txt and "
+        "-test.txt into the folder yahoo-r3 of your data folder",
     ),
-    _lightgcn(
+    _by_hand(
         "yelp2018",
         "Yelp2018, LightGCN's split: 1,561,406 visits of 31,668 people to 38,048 businesses",
         "Yelp data set terms: academic, not commercial, no redistribution",
         "https://business.yelp.com/data/resources/open-dataset/",
     ),
-    _lightgcn(
+    _by_hand(
         "gowalla",
         "Gowalla, LightGCN's split: 1,027,370 visits of 29,858 people to 40,981 places",
         "cite Cho, Myers and Leskovec 2011",
         "https://snap.stanford.edu/data/loc-gowalla.html",
     ),
-    _lightgcn(
+    _by_hand(
         "amazon-book",
         "Amazon-Book, LightGCN's split: 2,984,108 reviews of 91,599 books by 52,643 people",
         "research, cite He and McAuley 2016",
@@ -129,11 +111,12 @@ class Published:
 _U_DATA = "sha256:06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490"
 _RATINGS_DAT = "sha256:506d64ca44484487c11dc2d9a28de5c54948213e6b96285e298afe28d6ea4e0f"
 _PARTS = ("train.txt", "test.txt")
+_YAHOO = "ydata-ymusic*"
 
 PUBLISHED: dict[str, Published] = {
     "ml-100k": Published(("u.data",), 943, 1_682, 100_000, {"u.data": _U_DATA}),
     "ml-1m": Published(("ratings.dat",), 6_040, 3_706, 1_000_209, {"ratings.dat": _RATINGS_DAT}),
-    "yahoo-r3": Published(("*train.txt", "*test.txt"), 5_400, 1_000, None),
+    "yahoo-r3": Published((f"{_YAHOO}-train.txt", f"{_YAHOO}-test.txt"), 5_400, 1_000, None),
     "yelp2018": Published(_PARTS, 31_668, 38_048, 1_561_406),
     "gowalla": Published(_PARTS, 29_858, 40_981, 1_027_370),
     "amazon-book": Published(_PARTS, 52_643, 91_599, 2_984_108),
@@ -151,11 +134,7 @@ def known_folder(name: str) -> Path | None:
 
 
 def required_folder(name: str) -> Path:
-    """The folder of a known data set's files.
-
-    Raises:
-        ValueError: if they are not there; the message says how to get them.
-    """
+    """The folder of a known data set's files; a ``ValueError`` says how to get them."""
     if folder := known_folder(name):
         return folder
     source = next(source for source in SOURCES if source.name == name)
@@ -164,11 +143,7 @@ def required_folder(name: str) -> Path:
 
 
 def fetch_interactions(source: DataSource, *, progress: Progress | None = None) -> Path:
-    """Download and unpack a data set into the data folder, unless it exists; return its folder.
-
-    Raises:
-        ValueError: if there is nothing to download, the download fails or is damaged.
-    """
+    """Download and unpack a data set into the data folder, unless it exists; return its folder."""
     if there := known_folder(source.name):
         return there
     folder = data_folder() / source.name

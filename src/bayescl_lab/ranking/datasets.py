@@ -5,43 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bayescl.checks import check_choice
 from bayescl_lab._downloads import data_folder, verify_file
 from bayescl_lab.ranking import catalog
 from bayescl_lab.ranking.catalog import PUBLISHED, known_folder, required_folder
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.filters import numbered_interactions
-from bayescl_lab.ranking.interactions import Interactions, RankingParts
-from bayescl_lab.ranking.readers.archives import INTER, PACKED, PARQUET, TEXT, table_suffix
+from bayescl_lab.ranking.interactions import RankingParts
+from bayescl_lab.ranking.readers.archives import INTER, PARQUET, TEXT, table_suffix
 from bayescl_lab.ranking.readers.columns import RawInteractions, chosen_columns
-from bayescl_lab.ranking.readers.formats import READERS, read_inter, recognised
-from bayescl_lab.ranking.readers.table import TableOptions, read_tables, table_header
-from bayescl_lab.ranking.splits import LAST, PER_USER, SPLITS, split_interactions
+from bayescl_lab.ranking.readers.formats import read_inter, recognised
+from bayescl_lab.ranking.readers.table import read_tables, table_header
+from bayescl_lab.ranking.splits import split_interactions
 
-TEST_SHARE = 0.2
-VALIDATION_SHARE = 0.1
-EVALUATION_PARTS = ("test", "validation")
-AUTHOR, GIVEN, NONE = "author", "given", "none"
-
-_PARTS = ("train", "test")
+_TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.1
 _AUTHOR_SPLIT = "author-split"
 """Folder with the split of the paper's first author, within that of MovieLens-100k."""
 _TABLE_SUFFIXES = (*TEXT, ".txt", *PARQUET, ".data", ".dat", INTER)
 """Suffixes of files that may hold interactions in a folder."""
 
 
-def load_interactions(
-    data: str,
-    *,
-    evaluate_on: str = "test",
-    split: str | None = None,
-    split_seed: int = 0,
-    min_rating: float | None = None,
-    k_core: int = 0,
-    test_data: str | None = None,
-    **table: Any,
-) -> RankingParts:
+def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -> RankingParts:
     r"""Load a data set as training and evaluation interactions.
 
     Use ``evaluate_on="validation"`` to choose settings: it evaluates on a tenth of the training
@@ -56,19 +40,8 @@ def load_interactions(
             ``.bz2``, ``.xz``, or as the only table of a ``.zip``), or a folder with the files of
             such a table.
         evaluate_on: "test" or "validation".
-        split: "per-user" (at random 4:1 from each user), "random" (4:1 from all), "last" (each
-            user's last interaction by time), "given" (by the files), "author" (ml-100k, as the
-            paper's first author split it) or "none" (everything trains, a test part of the files
-            included, and nothing is left to judge by); default: "given" where the files give a
-            test part, else "per-user". See :func:`~bayescl_lab.ranking.splits.split_interactions`
-            for users with too few interactions.
-        split_seed: seed of the split; deliberately not the seed of a run.
-        min_rating: the lowest rating that counts as an interaction; default: all count.
-        k_core: keep only users and items with at least this many interactions with each other.
-        test_data: a second table with the test part.
-        **table: how a table is read, see
-            :class:`~bayescl_lab.ranking.readers.table.TableOptions`. Ratings are read only with
-            a ``min_rating``, times only if the split is "last".
+        **options: of :class:`~bayescl_lab.ranking.data.RankingData`; how it splits is said by
+            :func:`~bayescl_lab.ranking.splits.split_interactions`.
 
     Returns:
         Training and evaluation part, with a report of what was left out or merged. All remaining
@@ -88,96 +61,64 @@ def load_interactions(
         >>> parts = load_interactions(str(file), user_column="customer", item_column="product")
         >>> parts.train.num_interactions, parts.evaluation.num_interactions
         (12, 3)
-        >>> parts.train.user_ids.tolist(), parts.train.item_ids.tolist()
-        (['a', 'b', 'c'], [0, 1, 2, 3, 4])
     """
-    check_choice("evaluate_on", evaluate_on, EVALUATION_PARTS)
-    if split is not None:
-        check_choice("split", split, (*SPLITS, GIVEN, AUTHOR, NONE))
-    options = TableOptions(ratings=min_rating is not None, times=split == LAST, **table)
-    author = split == AUTHOR
-    raw = _author_split(data) if author else read_interactions(data, options, test_data)
+    check_choice("evaluate_on", evaluate_on, ("test", "validation"))
+    settings = RankingData(data, **options)
+    split = settings.split
+    raw = _author_split(data) if split == "author" else read_interactions(settings)
     given = raw.test is not None
-    if given and split in SPLITS:
+    if given and split in ("per-user", "random", "last"):
         raise ValueError(f"{data} comes with a test part: split must be 'given', got {split!r}")
-    if split == GIVEN and not given:
+    if split == "given" and not given:
         raise ValueError(f"{data} comes without a test part: split cannot be 'given'")
-    train, test, report = numbered_interactions(raw, min_rating=min_rating, k_core=k_core)
-    if split == NONE:
+    train, test, report = numbered_interactions(
+        raw, min_rating=settings.min_rating, k_core=settings.k_core
+    )
+    if split == "none":
         if evaluate_on != "test":
             raise ValueError("split 'none' leaves no validation part: evaluate on 'test'")
         everything = train if test is None else train.joined(test)
-        nothing = everything.subset(np.empty(0, dtype=np.int64))
-        return RankingParts(everything, nothing, evaluate_on, report)
-    kind = PER_USER if given or split is None else split
+        return RankingParts(everything, everything.subset(slice(0)), evaluate_on, report)
+    kind, seed = "per-user" if given or split is None else split, settings.split_seed
     if test is None:
-        train, test = split_interactions(train, kind, share=TEST_SHARE, seed=split_seed)
-    unseen = None
-    if evaluate_on == "validation":
-        unseen = test
-        train, test = split_interactions(
-            train, kind, share=VALIDATION_SHARE, seed=split_seed, draw=1
-        )
-    return RankingParts(train, test, evaluate_on, {**report, **_unknown(train, test)}, unseen)
+        train, test = split_interactions(train, kind, share=_TEST_SHARE, seed=seed)
+    if evaluate_on == "test":
+        return RankingParts(train, test, evaluate_on, report)
+    train, held_out = split_interactions(train, kind, share=_VALIDATION_SHARE, seed=seed, draw=1)
+    return RankingParts(train, held_out, evaluate_on, report, test)
 
 
-def _unknown(train: Interactions, evaluation: Interactions) -> dict[str, int]:
-    """Number of evaluation pairs with a user or an item unknown to training."""
-    users, items = evaluation.pairs()
-    no_user = np.diff(train.matrix.indptr)[users] == 0
-    no_item = np.bincount(train.matrix.indices, minlength=train.num_items)[items] == 0
-    counts = {
-        "evaluation pairs of a user unknown to training": int(no_user.sum()),
-        "evaluation pairs with an item unknown to training": int(no_item.sum()),
-    }
-    return {phrase: count for phrase, count in counts.items() if count}
-
-
-def read_interactions(
-    data: str, options: TableOptions | None = None, test_data: str | None = None
-) -> RawInteractions:
-    """Read a known data set from the data folder, or a file or folder given by its path.
-
-    Raises:
-        ValueError: if there is no such data set, options do not apply to it, or its files are
-            damaged.
-    """
-    options, path, known = options or TableOptions(), Path(data), data in READERS
-    if not (known or path.exists()):
+def read_interactions(options: RankingData) -> RawInteractions:
+    """Read a known data set from the data folder, or a file or folder given by its path."""
+    data, known = options.data, options.data in PUBLISHED
+    path = required_folder(data) if known else Path(data)
+    if not path.exists():
         raise ValueError(
-            f"no data set is called {data!r}; known are {', '.join(READERS)}, "
+            f"no data set is called {data!r}; known are {', '.join(PUBLISHED)}, "
             "or give the path of a file or folder"
         )
-    reader = READERS[data] if known else recognised(path)
-    if reader is not None:
+    if read := recognised(path):
         options.refuse(data)
-        if test_data is not None:
-            raise ValueError(f"{data} has a fixed format: test_data is for tables")
-        if known:
-            return reader(required_folder(data), data)
-        return reader(path if path.is_dir() else path.parent, path.resolve().name)
+        name = data if known else path.resolve().name
+        return read(path if path.is_dir() else path.parent, name)
     files, test = _tables(path)
-    if test_data is not None:
+    if options.test_data is not None:
         if test is not None:
             raise ValueError(f"{path} has a test part: test_data is for single files")
-        test = Path(test_data)
+        test = Path(options.test_data)
     read_files = read_inter if files[0].suffix == INTER else read_tables
     return read_files(files, test, options, name=path.resolve().name)
 
 
-def guessed_columns(data: str, options: TableOptions) -> dict[str, str]:
+def guessed_columns(options: RankingData) -> dict[str, str]:
     """The columns that :func:`read_interactions` would guess; reads only a table's header.
 
-    Returns:
-        The guessed column names for "user", "item", "rating" and "timestamp" that differ from these
-        words; empty for data sets that are not tables.
-
-    Raises:
-        ValueError: if the table's header cannot be read or understood.
+    By "user", "item", "rating" and "timestamp", without those that have these names; empty for data
+    sets that are not tables. A header that cannot be understood is a ``ValueError``.
     """
-    path, wanted = Path(data), options.columns
+    path, wanted = Path(options.data), options.columns
     unnamed = [kind for kind, name in wanted.items() if name is None]
-    if data in READERS or not (unnamed and path.exists()) or recognised(path):
+    if options.data in PUBLISHED or not (unnamed and path.exists()) or recognised(path):
         return {}
     table = _tables(path)[0][0]
     columns = chosen_columns(table_header(table, options), wanted, table)
@@ -187,8 +128,8 @@ def guessed_columns(data: str, options: TableOptions) -> dict[str, str]:
 def source_files(data: str, test_data: str | None = None) -> tuple[Path, ...]:
     """The existing files that :func:`read_interactions` reads for a name or path."""
     path = Path(data)
-    files = [Path(name) for name in (data, test_data) if name and name not in READERS]
-    if data in READERS:
+    files = [Path(name) for name in (data, test_data) if name and name not in PUBLISHED]
+    if data in PUBLISHED:
         if folder := known_folder(data):
             files += [file for mark in PUBLISHED[data].patterns for file in folder.glob(mark)]
         files += (data_folder() / data / _AUTHOR_SPLIT).glob("*.csv")
@@ -202,31 +143,29 @@ def _author_split(data: str) -> RawInteractions:
     """The files of the paper's first author: user, item and rating, a header above them."""
     if data != "ml-100k":
         raise ValueError(f"split 'author' exists only for ml-100k, got {data}")
-    train, test = (data_folder() / data / _AUTHOR_SPLIT / f"{part}.csv" for part in _PARTS)
+    train, test = (
+        data_folder() / data / _AUTHOR_SPLIT / f"{part}.csv" for part in ("train", "test")
+    )
     if not (train.is_file() and test.is_file()):
         raise ValueError(
             f"split 'author' needs {train} and test.csv beside it, with columns user, item and "
             "rating, as in the repositories of the paper's first author (github.com/liubin06)"
         )
-    options = TableOptions(user_column="user", item_column="item", rating_column="rating")
-    return read_tables([train], test, options, name="ml-100k, author split")
+    columns = RankingData(data, user_column="user", item_column="item", rating_column="rating")
+    return read_tables([train], test, columns, name="ml-100k, author split")
 
 
 def _tables(path: Path) -> tuple[list[Path], Path | None]:
-    """The files of the table at a path, and of its test part if they come with one.
-
-    Raises:
-        ValueError: if a folder holds no table, or text and Parquet.
-    """
+    """The files of the table at a path, and of its test part if they come with one."""
     if not path.is_dir():
         return [path], None
-    for suffix in (*TEXT, *PARQUET):
-        for packing in ("", *PACKED):
-            train, test = (path / f"{part}{suffix}{packing}" for part in _PARTS)
-            if train.is_file() and test.is_file():
-                return [train], test
+    parts = _parts(path)
+    for train in parts:
+        test = train.with_name(train.name.replace("train", "test", 1))
+        if train.parent == path and train.name.startswith("train.") and test in parts:
+            return [train], test
     inter = list(path.glob(f"*{INTER}"))
-    parts = inter if len(inter) == 1 else _parts(path)
+    parts = inter if len(inter) == 1 else parts
     if not parts:
         raise ValueError(
             f"{path} has no interactions: it must hold train.txt and test.txt, train.csv and "
@@ -254,14 +193,8 @@ def verify_interactions(name: str) -> list[str]:
     """Compare a known data set in the data folder with the published one.
 
     Archives and files must match their published checksums, if any; everything must be readable;
-    and the numbers of users, items and interactions must be as published.
-
-    Returns:
-        One line per finding: the counts, the files whose checksum matches, and what reading left
-        out or merged.
-
-    Raises:
-        ValueError: if the data set is missing, damaged or a different one.
+    and the numbers of users, items and interactions must be as published; else, or if the data set
+    is missing, that is a ``ValueError``. Returns a line per finding.
     """
     source = next(source for source in catalog.SOURCES if source.name == name)
     published, folder = PUBLISHED[name], required_folder(name)
@@ -270,7 +203,7 @@ def verify_interactions(name: str) -> list[str]:
     there = [path for path in checksums if path.is_file()]
     for path in there:
         verify_file(path, checksums[path])
-    train, test, report = numbered_interactions(read_interactions(name))
+    train, test, report = numbered_interactions(read_interactions(RankingData(name)))
     parts = [part.num_interactions for part in (train, test) if part is not None]
     counts = {"users": train.num_users, "items": train.num_items, "interactions": sum(parts)}
     for what, count in counts.items():

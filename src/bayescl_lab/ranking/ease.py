@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -18,11 +18,8 @@ from bayescl_lab.ranking.interactions import Interactions
 Precision = Literal["float64", "float32"]
 """Floating-point type of the matrix that is inverted."""
 
-_BLOCK_ENTRIES = 2**22
-"""Entries of the Gram matrix computed at a time."""
-
-_PIVOT_ROWS = 1024
-"""Rows that the inversion eliminates at a time."""
+_BLOCK_ENTRIES = 2**22  # of the Gram matrix, computed at a time
+_PIVOT_ROWS = 1024  # that the inversion eliminates at a time
 
 
 class EASE:
@@ -77,8 +74,8 @@ class EASE:
                 f"in {self.precision}"
             ) from None
         diagonal = np.diag(matrix).copy()
-        in_place = self.precision == "float32"
-        self.weights = matrix if in_place else np.empty(matrix.shape, dtype=np.float32)
+        # In float32 the weights take the place of the inverse.
+        self.weights = matrix if matrix.dtype == np.float32 else np.empty(matrix.shape, np.float32)
         for rows in _blocks(items, _PIVOT_ROWS):
             np.divide(matrix[rows], -diagonal, out=self.weights[rows], casting="same_kind")
         np.fill_diagonal(self.weights, 0)
@@ -95,24 +92,15 @@ class EASE:
 def ease_memory(items: int, precision: Precision = "float64") -> int:
     """Bytes that a fit needs: the Gram matrix, inverted in place, and the weights in float32.
 
-    In float32 the weights take the place of the inverse. Blocks of rows beside them take some
-    kilobytes per item.
-
-    Example:
-        >>> ease_memory(10), ease_memory(10, "float32")
-        (1200, 400)
+    In float32 the weights take the place of the inverse.
     """
     return (4 if precision == "float32" else 8 + 4) * items**2
 
 
 def ease_precision(items: int) -> Precision:
-    """The precision in which a fit inverts its matrix: the highest that fits into memory.
-
-    Raises:
-        ValueError: if no precision fits.
-    """
+    """The highest precision in which a fit fits into memory; a ``ValueError`` if none does."""
     allowed = usable_memory() / 2
-    precisions: tuple[Precision, ...] = ("float64", "float32")
+    precisions: tuple[Precision, ...] = get_args(Precision)
     for precision in precisions:
         if ease_memory(items, precision) <= allowed:
             return precision

@@ -65,26 +65,16 @@ class Encoder(nn.Module, ABC):
     ) -> tuple[Float[Tensor, "*shape dim"], ...]:
         """Return the embeddings for one step: of its users, and of each set of items.
 
-        Args:
-            users: rows of users.
-            *items: rows of items, in tensors of any shape.
-
-        Returns:
-            One tensor per argument, with ``dim`` as an additional last axis. Differentiable.
+        There is one tensor per argument, with ``dim`` as an additional last axis. Differentiable.
         """
         all_users, all_items = self.users_and_items()
         return (all_users[users], *(all_items[rows] for rows in items))
 
     @torch.no_grad()
     def scorer(self, *, item_norm_exponent: float = 0.0) -> EmbeddingScorer:
-        """Return a scorer of the current embeddings.
-
-        Args:
-            item_norm_exponent: see :class:`~bayescl_lab.ranking.scorers.EmbeddingScorer`.
-        """
-        return EmbeddingScorer(
-            *self.users_and_items(), self.score, item_norm_exponent=item_norm_exponent
-        )
+        """Return a scorer of the current embeddings."""
+        tables = self.users_and_items()
+        return EmbeddingScorer(*tables, self.score, item_norm_exponent=item_norm_exponent)
 
     def extra_repr(self) -> str:
         """Show the sizes and the score."""
@@ -115,7 +105,5 @@ class MatrixFactorization(Encoder):
         self, users: Int[Tensor, " batch"], *items: Int[Tensor, "*shape"]
     ) -> tuple[Float[Tensor, "*shape dim"], ...]:
         """Return the rows of the tables for one step."""
-        return (
-            F.embedding(users, self.user_table),
-            *(F.embedding(rows, self.item_table) for rows in items),
-        )
+        item_rows = (F.embedding(rows, self.item_table) for rows in items)
+        return F.embedding(users, self.user_table), *item_rows

@@ -10,9 +10,6 @@ from bayescl_lab.ranking.encoder import Encoder, MatrixFactorization
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.light_gcn import LightGCN
 
-SHARED = ("dim", "score", "initial_scale")
-"""Settings that every encoder takes."""
-
 ENCODERS: Mapping[str, type[Encoder]] = {"mf": MatrixFactorization, "lightgcn": LightGCN}
 """Every encoder by its name, in the order of the paper's tables."""
 
@@ -20,11 +17,8 @@ ENCODERS: Mapping[str, type[Encoder]] = {"mf": MatrixFactorization, "lightgcn": 
 def build_encoder(name: str, train: Interactions, settings: Mapping[str, object]) -> Encoder:
     """Build an encoder by its name, with weights from torch's global generator.
 
-    Args:
-        name: one of :data:`ENCODERS`.
-        train: the interactions to train on.
-        settings: values by name: all of :data:`SHARED` and the encoder's own. Settings of other
-            encoders are ignored.
+    Of the settings, every encoder takes ``dim``, ``score`` and ``initial_scale``, and some take
+    further ones; settings of other encoders are ignored.
 
     Raises:
         ValueError: if there is no such encoder, or a setting is out of range.
@@ -34,10 +28,9 @@ def build_encoder(name: str, train: Interactions, settings: Mapping[str, object]
         >>> settings = {"dim": 4, "layers": 2, "score": "cosine", "initial_scale": 0.1}
         >>> build_encoder("lightgcn", train, settings)
         LightGCN(2 users, 3 items, dim=4, 'cosine', layers=2)
-        >>> build_encoder("mf", train, settings)
-        MatrixFactorization(2 users, 3 items, dim=4, 'cosine')
     """
     check_choice("encoder", name, tuple(ENCODERS))
     kind = ENCODERS[name]
-    options: Any = {name: settings[name] for name in (*SHARED, *kind.own_settings)}
+    names = ("dim", "score", "initial_scale", *kind.own_settings)
+    options: Any = {name: settings[name] for name in names}
     return kind(train, **options)

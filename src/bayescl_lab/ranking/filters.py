@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from bayescl.checks import check_count, check_finite_number
+from bayescl.checks import check_count
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.readers.columns import RawInteractions, common_ids, looked_up
 
@@ -34,29 +34,22 @@ def numbered_interactions(
         ValueError: if there are no ratings to compare, a k-core would change a given test part,
             or nothing is left.
     """
-    check_count("k_core", k_core, 0)
     if k_core and raw.test is not None:
         raise ValueError(f"k_core would change the given test part of {raw.name}")
-    report = dict(raw.report)
-
-    def count(phrase: str, number: int) -> None:
-        if number:
-            report[phrase] = number
-
+    counts: dict[str, int] = {}
     frames = [raw.train] if raw.test is None else [raw.train, raw.test]
     if min_rating is not None:
-        check_finite_number("min_rating", min_rating)
         if any("rating" not in frame.columns for frame in frames):
             raise ValueError(f"min_rating needs ratings, but {raw.name} has none")
         rated, frames = frames, [frame.filter(pl.col("rating") >= min_rating) for frame in frames]
         lost = sum(map(len, rated)) - sum(map(len, frames))
-        count(f"ratings below {min_rating:g} left out", lost)
+        counts[f"ratings below {min_rating:g} left out"] = lost
         for what in ("user", "item"):
             before, after = (
                 pl.concat(common_ids([frame[what] for frame in part])).n_unique()
                 for part in (rated, frames)
             )
-            count(f"{what}s without a rating of {min_rating:g} left out", before - after)
+            counts[f"{what}s without a rating of {min_rating:g} left out"] = before - after
     user_ids, rows = _numbered([frame["user"] for frame in frames])
     item_ids, columns = _numbered([frame["item"] for frame in frames])
     timed = all("timestamp" in frame.columns for frame in frames)
@@ -75,38 +68,31 @@ def numbered_interactions(
     if any(part.num_interactions == 0 for part in (train, *given)):
         raise ValueError(f"{raw.name}: no interactions are left")
     distinct = sum(part.num_interactions for part in (train, *given))
-    count("duplicate pairs merged", sum(map(len, rows)) - distinct)
-    if not given:
-        whole = core(train, k_core)
-        count(f"users outside the {k_core}-core", train.num_users - whole.num_users)
-        count(f"items outside the {k_core}-core", train.num_items - whole.num_items)
-        return whole, None, report
-    [test] = given
-    # A full ranking leaves out what training has. Keys of pairs are ascending.
-    in_training, in_test = (
-        users * train.num_items + items for users, items in (train.pairs(), test.pairs())
-    )
-    nearest = np.searchsorted(in_training, in_test)
-    known = in_training[np.minimum(nearest, len(in_training) - 1)] == in_test
-    count("test pairs that are also in training left out", int(known.sum()))
-    if known.all():
-        raise ValueError(f"{test.name}: the training part has every pair of the test part")
-    return train, test.subset(~known), report
+    counts["duplicate pairs merged"] = sum(map(len, rows)) - distinct
+    test = None
+    if given:
+        known = train.contains(*given[0].pairs())  # a full ranking leaves out what training has
+        counts["test pairs that are also in training left out"] = int(known.sum())
+        if known.all():
+            raise ValueError(f"{raw.name}: the training part has every pair of the test part")
+        test = given[0].subset(~known)
+    whole = core(train, k_core)
+    counts[f"users outside the {k_core}-core"] = train.num_users - whole.num_users
+    counts[f"items outside the {k_core}-core"] = train.num_items - whole.num_items
+    left_out = {phrase: count for phrase, count in counts.items() if count}
+    return whole, test, {**raw.report, **left_out}
 
 
 def core(interactions: Interactions, k: int) -> Interactions:
     """The largest set of interactions in which every user and every item has at least ``k``.
 
-    Rows and columns of the others are removed; 0 removes none, not even those without any.
-
-    Raises:
-        ValueError: if nothing is left.
+    Rows and columns of the others are removed; 0 removes none, not even those without any. If
+    nothing is left, that is a ``ValueError``.
 
     Example:
-        >>> triangle = Interactions.from_pairs([0, 0, 1, 1, 2], [0, 1, 0, 1, 1], user_ids=3,
-        ...     item_ids=2)
-        >>> core(triangle, 2).matrix.toarray().tolist()
-        [[1.0, 1.0], [1.0, 1.0]]
+        >>> pairs = [0, 0, 1, 1, 2], [0, 1, 0, 1, 1]
+        >>> core(Interactions.from_pairs(*pairs, user_ids=3, item_ids=2), 2).matrix.shape
+        (2, 2)
     """
     check_count("k_core", k, 0)
     if k == 0:

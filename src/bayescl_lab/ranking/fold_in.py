@@ -27,16 +27,11 @@ from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 
 _SHRINKAGE = 0.01
-"""The penalty of the map, relative to the mean square of a coordinate; a factor of ten changes
-little."""
+"""Penalty relative to the mean square of a coordinate; a factor of ten changes little."""
 
 
 class NewcomerScorer:
-    """Embeddings and scores of users who were not in training.
-
-    Args:
-        scorer: the embeddings of the users and items in training.
-        train: the interactions that training saw.
+    """Embeddings and scores of users who were not in training, from what training saw and made.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1, 1], [0, 1, 2, 3], user_ids=2, item_ids=4)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_count
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.known_items import KnownItems
 from bayescl_lab.ranking.scorers import Scorer
 
-_BLOCK_SCORES = 2**22
-"""Scores held at a time: 16 MB, which fit into the caches of most machines."""
-
-_CHUNK = 64
-"""Items that share a maximum in the first pass."""
+_BLOCK_SCORES = 2**22  # held at a time: 16 MB, which fit into the caches of most machines
+_CHUNK = 64  # items that share a maximum in the first pass
 
 
 @dataclass(frozen=True)
@@ -51,13 +48,10 @@ def full_ranking(
 
     Args:
         scorer: scores all items for some users.
-        k: length of the lists, at most the number of items.
+        k: length of the lists, at least 1; at most the number of items are listed.
         seen: interactions to leave out of the lists, usually those of training.
-        users: users to rank for; default: all.
+        users: users to rank for, in the order of the lists; default: all.
         block_size: users at a time; default: chosen automatically.
-
-    Returns:
-        The lists, in the order of ``users``.
 
     Raises:
         ValueError: if ``k`` or ``block_size`` is below 1, ``seen`` has other users or items, or a
@@ -80,15 +74,16 @@ def full_ranking(
             f"seen must have the scorer's users and items, {list(shape)}, "
             f"got {list(seen.matrix.shape)}"
         )
-    known = None if seen is None else KnownItems(seen)
     users = torch.arange(scorer.num_users) if users is None else users.cpu()
     items = torch.empty(len(users), k, dtype=torch.int64)
     scores = torch.empty(len(users), k)
     for start in range(0, len(users), block_size):
         rows = slice(start, start + block_size)
         block = scorer.scores(users[rows])
-        if known is not None:
-            block[known.of(users[rows])] = -torch.inf
+        if seen is not None:
+            known = seen.matrix[users[rows].numpy()]
+            row_of = np.repeat(np.arange(len(block)), np.diff(known.indptr))
+            block[torch.from_numpy(row_of), torch.from_numpy(known.indices)] = -torch.inf
         values, columns = top_columns(block, k)
         scores[rows], items[rows] = values, columns.masked_fill(values == -torch.inf, -1)
     return TopItems(users, items, scores)
@@ -104,15 +99,7 @@ def top_columns(
     on the CPU, so rows are first reduced to the maxima of chunks: the ``k`` chunks with the largest
     maxima hold the ``k`` largest values.
 
-    Args:
-        scores: any numbers but NaN.
-        k: entries per row, at most the number of columns.
-
-    Returns:
-        Values and columns.
-
-    Raises:
-        ValueError: if there is a NaN.
+    Returns values and columns; a NaN is a ``ValueError``. There must be ``k`` columns.
 
     Example:
         >>> top_columns(torch.tensor([[1.0, 3.0, 2.0, 3.0, 2.0]]), k=3)

@@ -6,6 +6,8 @@ frequency (``frequency_exponent``), which Rendle et al. name among what makes iA
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from scipy.sparse import csr_array
@@ -16,11 +18,8 @@ from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 
-_INITIAL_LENGTH = 0.1
-"""Expected length of a user's random initial embedding, about."""
-
-_BLOCK_ENTRIES = 2**22
-"""Entries of the embeddings, or of the matrices, of one block of rows."""
+_INITIAL_LENGTH = 0.1  # of a user's random initial embedding, about
+_BLOCK_ENTRIES = 2**22  # of the embeddings, or of the matrices, of one block of rows
 
 
 class IALS(EmbeddingScorer):
@@ -35,9 +34,8 @@ class IALS(EmbeddingScorer):
         + \sum_i (n_i + \alpha_0 |U|)^\nu \|h_i\|^2 \Big) .
 
     Given the users, each item is the solution of a linear system of size ``dim``, and vice versa.
-    An epoch solves for all items and then for all users. Rows are solved in blocks of similar
-    counts, so memory grows with the embeddings and the interactions only. The same seed gives the
-    same embeddings.
+    An epoch solves for all items and then for all users. Memory grows with the embeddings and the
+    interactions only. The same seed gives the same embeddings.
 
     Args:
         train: the interactions to learn from.
@@ -79,69 +77,67 @@ class IALS(EmbeddingScorer):
     ) -> None:
         check_count("dim", dim, 1)
         check_count("epochs", epochs, 1)
-        step = IALSStep(regularization, unobserved_weight, frequency_exponent)
+        self.penalty = {
+            "regularization": check_positive("regularization", regularization),
+            "unobserved_weight": check_positive("unobserved_weight", unobserved_weight),
+            "frequency_exponent": check_non_negative("frequency_exponent", frequency_exponent),
+        }
         generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.WEIGHTS))
         users = torch.randn(train.num_users, dim, generator=generator) * _INITIAL_LENGTH / dim**0.5
         by_item = train.matrix.T.tocsr()
         for _ in range(epochs):
-            items = step(by_item, users)
-            users = step(train.matrix, items)
+            items = _solved(by_item, users, **self.penalty)
+            users = _solved(train.matrix, items, **self.penalty)
         super().__init__(users, items, "inner")
-        self.step = step
 
     def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
         """Return the scores of all items for somebody with some items."""
-        return self.step.scores_from(self.items, items)
+        return newcomer_scores(self.items, items, self.penalty)
 
 
-class IALSStep:
-    """Half an epoch of iALS: the embeddings of one side, given those of the other.
+def newcomer_scores(
+    items: Float[Tensor, "items dim"], chosen: Int[Tensor, " chosen"], penalty: Mapping[str, float]
+) -> Float[Tensor, " items"]:
+    """The scores of all items for somebody with some items, as training would give.
 
-    Its settings are those of :class:`IALS`.
+    The penalty holds the weights of :class:`IALS` by name.
     """
+    ones = np.ones(len(chosen), dtype=np.float32)
+    row = csr_array((ones, chosen.numpy(), np.array([0, len(chosen)])), shape=(1, len(items)))
+    return items @ _solved(row, items, **penalty)[0]
 
-    def __init__(
-        self, regularization: float, unobserved_weight: float, frequency_exponent: float
-    ) -> None:
-        self.regularization = check_positive("regularization", regularization)
-        self.unobserved_weight = check_positive("unobserved_weight", unobserved_weight)
-        self.frequency_exponent = check_non_negative("frequency_exponent", frequency_exponent)
 
-    @torch.no_grad()
-    def __call__(
-        self, interactions: csr_array, others: Float[Tensor, "others dim"]
-    ) -> Float[Tensor, "rows dim"]:
-        """Return the embeddings of all rows of a matrix, given those of its columns."""
-        counts = np.diff(interactions.indptr)
-        penalties = (counts + self.unobserved_weight * len(others)) ** self.frequency_exponent
-        penalties = torch.from_numpy(self.regularization * penalties).to(others)
-        everywhere = self.unobserved_weight * others.T @ others
-        padded = torch.cat([others, others.new_zeros(1, others.shape[1])])
-        solved = others.new_empty(len(counts), others.shape[1])
-        # Rows with the most interactions first, in blocks of similar counts and bounded memory.
-        order, start = np.argsort(-counts, kind="stable"), 0
-        while start < len(order):
-            most, dim = int(counts[order[start]]), others.shape[1]
-            rows = order[start : start + max(1, _BLOCK_ENTRIES // (max(most, dim) * dim))]
-            start += len(rows)
-            columns = np.full((len(rows), most), len(others), dtype=np.int64)  # padding
-            columns[np.arange(most) < counts[rows, None]] = interactions[rows].indices
-            observed = padded[torch.from_numpy(columns)]
-            systems = observed.mT @ observed + everywhere
-            systems.diagonal(dim1=1, dim2=2).add_(penalties[rows, None])
-            factors, failed = torch.linalg.cholesky_ex(systems)
-            if bool(failed.any()):
-                raise ValueError(
-                    f"regularization {self.regularization:g} is too small for float32: "
-                    "a linear system is singular"
-                )
-            solved[rows] = torch.cholesky_solve(observed.sum(dim=1)[..., None], factors)[..., 0]
-        return solved
-
-    def scores_from(
-        self, items: Float[Tensor, "items dim"], chosen: Int[Tensor, " chosen"]
-    ) -> Float[Tensor, " items"]:
-        """Return the scores of all items for somebody with some items, as training would give."""
-        ones = np.ones(len(chosen), dtype=np.float32)
-        row = csr_array((ones, chosen.numpy(), np.array([0, len(chosen)])), shape=(1, len(items)))
-        return items @ self(row, items)[0]
+@torch.no_grad()
+def _solved(
+    interactions: csr_array,
+    others: Float[Tensor, "others dim"],
+    *,
+    regularization: float,
+    unobserved_weight: float,
+    frequency_exponent: float,
+) -> Float[Tensor, "rows dim"]:
+    """The embeddings of all rows of a matrix, given those of its columns."""
+    counts = np.diff(interactions.indptr)
+    penalties = regularization * (counts + unobserved_weight * len(others)) ** frequency_exponent
+    everywhere = unobserved_weight * others.T @ others
+    padded = torch.cat([others, others.new_zeros(1, others.shape[1])])
+    solved = others.new_empty(len(counts), others.shape[1])
+    # Rows with the most interactions first, in blocks of similar counts and bounded memory.
+    order, start = np.argsort(-counts, kind="stable"), 0
+    while start < len(order):
+        most, dim = int(counts[order[start]]), others.shape[1]
+        rows = order[start : start + max(1, _BLOCK_ENTRIES // (max(most, dim) * dim))]
+        start += len(rows)
+        columns = np.full((len(rows), most), len(others), dtype=np.int64)  # padding
+        columns[np.arange(most) < counts[rows, None]] = interactions[rows].indices
+        observed = padded[torch.from_numpy(columns)]
+        systems = observed.mT @ observed + everywhere
+        systems.diagonal(dim1=1, dim2=2).add_(torch.from_numpy(penalties[rows, None]).to(others))
+        factors, failed = torch.linalg.cholesky_ex(systems)
+        if bool(failed.any()):
+            raise ValueError(
+                f"regularization {regularization:g} is too small for float32: "
+                "a linear system is singular"
+            )
+        solved[rows] = torch.cholesky_solve(observed.sum(dim=1)[..., None], factors)[..., 0]
+    return solved

@@ -68,8 +68,8 @@ class Interactions:
                 their ids.
             item_ids: likewise for the columns.
             timestamps: when each pair happened, or None.
-            item_titles: a readable name of each column, or None.
-            name: name of the interactions in tables and messages.
+            item_titles: as for the class.
+            name: as for the class.
 
         Raises:
             ValueError: if a row or column is out of range, or lengths disagree.
@@ -135,29 +135,13 @@ class Interactions:
         return self.num_interactions / (self.num_users * self.num_items)
 
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The row and the column of every stored entry, in the matrix's own order.
-
-        Example:
-            >>> chosen = Interactions.from_pairs([1, 0, 0], [2, 1, 0], user_ids=2, item_ids=3)
-            >>> chosen.pairs()
-            (array([0, 0, 1]), array([0, 1, 2]))
-        """
+        """The row and the column of every stored entry, in the matrix's own order."""
         per_user = np.diff(self.matrix.indptr)
         users = np.repeat(np.arange(self.num_users, dtype=np.int64), per_user)
         return users, self.matrix.indices.astype(np.int64)
 
-    def subset(self, entries: NDArray[np.bool_] | NDArray[np.int64]) -> Interactions:
-        """Some stored entries, with the same users and items.
-
-        Args:
-            entries: a mask over the stored entries, or their numbers in the matrix's order; the
-                order of the numbers does not matter.
-
-        Example:
-            >>> chosen = Interactions.from_pairs([1, 0, 0], [2, 1, 0], user_ids=2, item_ids=3)
-            >>> chosen.subset(np.array([2, 1])).matrix.toarray().tolist()
-            [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-        """
+    def subset(self, entries: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Interactions:
+        """Stored entries, by a mask or by their numbers in any order; same users and items."""
         mask = np.zeros(self.num_interactions, dtype=bool)
         mask[entries] = True
         whole = self.matrix
@@ -167,15 +151,19 @@ class Interactions:
         times = None if self.timestamps is None else self.timestamps[mask]
         return replace(self, matrix=matrix, timestamps=times)
 
-    def joined(self, *others: Interactions) -> Interactions:
-        """These interactions and others of the same users and items; times are dropped.
+    def contains(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.bool_]:
+        """True where a pair of a row and a column, in arrays of one shape, is stored.
 
-        Example:
-            >>> first = Interactions.from_pairs([0], [1], user_ids=2, item_ids=3)
-            >>> second = Interactions.from_pairs([1, 0], [2, 1], user_ids=2, item_ids=3)
-            >>> first.joined(second).pairs()
-            (array([0, 1]), array([1, 2]))
+        Item -1 stands for no item.
         """
+        stored_users, stored_items = self.pairs()
+        stored = np.append(stored_users * self.num_items + stored_items, np.iinfo(np.int64).max)
+        wanted = users * self.num_items + items
+        is_stored: NDArray[np.bool_] = stored[np.searchsorted(stored, wanted)] == wanted
+        return is_stored & (items >= 0)
+
+    def joined(self, *others: Interactions) -> Interactions:
+        """These interactions and others of the same users and items; times are dropped."""
         matrix = csr_array(sum((other.matrix for other in others), self.matrix))
         matrix.data[:] = 1
         return replace(self, matrix=matrix, timestamps=None)
@@ -189,7 +177,7 @@ class RankingParts:
         train: the training interactions; full rankings leave these items out.
         evaluation: the interactions that a ranking should find.
         evaluated_on: which part ``evaluation`` is, "test" or "validation".
-        report: what was left out or merged, as phrase and count, such as
+        reading: what reading left out or merged, as phrase and count, such as
             ``{"duplicate pairs merged": 3}``; empty if the files were used unchanged.
         unseen: the test part if ``evaluation`` is the validation part, else None.
     """
@@ -197,7 +185,7 @@ class RankingParts:
     train: Interactions
     evaluation: Interactions
     evaluated_on: str
-    report: Mapping[str, int] = field(default_factory=dict)
+    reading: Mapping[str, int] = field(default_factory=dict)
     unseen: Interactions | None = None
 
     def __post_init__(self) -> None:
@@ -206,3 +194,15 @@ class RankingParts:
                 "train and evaluation must have the same users and items, "
                 f"got {list(self.train.matrix.shape)} and {list(self.evaluation.matrix.shape)}"
             )
+
+    @property
+    def report(self) -> dict[str, int]:
+        """What reading left out or merged, and what is to be found but unknown to training."""
+        users, items = self.evaluation.pairs()
+        no_user = np.diff(self.train.matrix.indptr)[users] == 0
+        no_item = np.bincount(self.train.matrix.indices, minlength=self.train.num_items)[items] == 0
+        unknown = {
+            "evaluation pairs of a user unknown to training": int(no_user.sum()),
+            "evaluation pairs with an item unknown to training": int(no_item.sum()),
+        }
+        return {**self.reading, **{phrase: count for phrase, count in unknown.items() if count}}

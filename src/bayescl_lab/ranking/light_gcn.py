@@ -38,9 +38,6 @@ class LightGCN(Encoder):
         layers: the number of layers K; 0 is matrix factorisation.
         **options: of every :class:`~bayescl_lab.ranking.encoder.Encoder`.
 
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=3)
         >>> users, items = LightGCN(train, dim=4, layers=2).users_and_items()
@@ -125,8 +122,7 @@ def normalized_graph(train: Interactions) -> Float[Tensor, "nodes nodes"]:
 class _MeanOverLayers(torch.autograd.Function):
     """The mean of a table and its propagations, for all nodes or for some (``[nodes]``).
 
-    For some, the last propagation computes no other row. The graph is symmetric, so that gradients
-    propagate in the same way.
+    The graph is symmetric, so that gradients propagate in the same way.
     """
 
     @staticmethod

@@ -28,7 +28,6 @@ from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_count
 from bayescl_lab.ranking.full_ranking import TopItems, full_ranking
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
-from bayescl_lab.ranking.known_items import KnownItems
 from bayescl_lab.ranking.scorers import Scorer
 
 METRICS = ("precision", "recall", "ndcg", "hit_rate", "mrr", "map")
@@ -38,13 +37,7 @@ METRICS = ("precision", "recall", "ndcg", "hit_rate", "mrr", "map")
 def evaluate_ranking(
     scorer: Scorer, parts: RankingParts, ks: Sequence[int] = (5, 10, 20)
 ) -> dict[str, float]:
-    """Rank all items that a user has not seen in training, and evaluate the top ``k``.
-
-    Args:
-        scorer: scores all items for some users: ``encoder.scorer()``, a baseline, or an
-            :class:`~bayescl_lab.ranking.scorers.EmbeddingScorer`.
-        parts: the interactions seen in training, and those that should be found.
-        ks: lengths of lists.
+    """Rank all items that a user has not seen in training, and evaluate lists of several lengths.
 
     Returns:
         ``{"precision@5": ..., "recall@5": ..., ...}``, every metric at every k; and ``users`` and
@@ -69,7 +62,7 @@ def ranking_metrics(
     Args:
         top: lists at least as long as each k, unless there are fewer items.
         wanted: the items that should be found.
-        ks: lengths of lists.
+        ks: lengths of lists to evaluate.
 
     Returns:
         As :func:`evaluate_ranking`. Users without a list are not counted.
@@ -85,14 +78,12 @@ def ranking_metrics(
         >>> figures["precision@2"], figures["mrr@2"], round(figures["ndcg@2"], 4)
         (0.5, 0.5, 0.3869)
     """
-    known = KnownItems(wanted)
-    counts = known.counts(top.users)
+    counts = torch.from_numpy(np.diff(wanted.matrix.indptr))[top.users]
     judged = counts > 0
     if not bool(judged.any()):
         raise ValueError(f"{wanted.name} holds no item of any user who has a list")
-    items = top.items[judged]
-    users = top.users[judged][:, None].expand_as(items)
-    hits = known.contains(users, items)
+    items = top.items[judged].numpy()
+    hits = torch.from_numpy(wanted.contains(top.users[judged].numpy()[:, None], items))
     figures: dict[str, float] = {}
     for k in ks:
         if check_count("k", k, 1) > hits.shape[1] and hits.shape[1] < wanted.num_items:

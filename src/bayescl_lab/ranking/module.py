@@ -7,6 +7,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from torch.optim.lr_scheduler import LambdaLR
 
 from bayescl.axes import Float, Tensor
 from bayescl.checks import check_count, check_non_negative, check_positive
@@ -25,12 +26,11 @@ class RankingModule(pl.LightningModule):
     Args:
         encoder: embeddings of users and items.
         loss: any loss of :mod:`bayescl.losses` or, with drawn candidates,
-            :mod:`bayescl_lab.ranking.losses`. It is a part of the module, so its state is in every
-            checkpoint. Needs ``gather=True`` if several processes share batches.
+            :mod:`bayescl_lab.ranking.losses`. Its state is in every checkpoint. Needs
+            ``gather=True`` if several processes share batches.
         candidates: the source of each pair's candidates, which also calls the loss.
         learning_rate: learning rate of Adam; the initial one with ``total_steps``.
-        weight_decay: weight decay of Adam, an L2 penalty on all embeddings at every step, including
-            those that the step does not use.
+        weight_decay: weight decay of Adam, of all embeddings at every step.
         total_steps: steps of the whole run, over which the learning rate follows half a cosine down
             to 0; None keeps it constant.
         item_norm_exponent: exponent of the item norm in ranking; training does not depend on it.
@@ -55,15 +55,13 @@ class RankingModule(pl.LightningModule):
         seed: int,
     ) -> None:
         super().__init__()
-        normalize = getattr(loss, "normalize", None)
-        if normalize is not None and normalize != (encoder.score == "cosine"):
+        cosine = encoder.score == "cosine"
+        if (normalize := getattr(loss, "normalize", cosine)) != cosine:
             raise ValueError(
                 f"the loss must score like the encoder, by {encoder.score}: "
                 f"got normalize={normalize}"
             )
-        self.encoder = encoder
-        self.loss = loss
-        self.candidates = candidates
+        self.encoder, self.loss, self.candidates = encoder, loss, candidates
         self.learning_rate = check_positive("learning_rate", learning_rate)
         self.weight_decay = check_non_negative("weight_decay", weight_decay)
         if total_steps is not None:
@@ -90,14 +88,11 @@ class RankingModule(pl.LightningModule):
         optimizer = torch.optim.Adam(
             self.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay, fused=True
         )
-        if self.total_steps is None:
+        if (steps := self.total_steps) is None:
             return optimizer
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self._cosine)
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
-        }
 
-    def _cosine(self, step: int) -> float:
-        """The remaining share of the learning rate at a step."""
-        return 0.5 * (1 + math.cos(math.pi * min(step / (self.total_steps or 1), 1.0)))
+        def share(step: int) -> float:
+            return 0.5 * (1 + math.cos(math.pi * min(step / steps, 1.0)))
+
+        schedule = {"scheduler": LambdaLR(optimizer, share), "interval": "step"}
+        return {"optimizer": optimizer, "lr_scheduler": schedule}

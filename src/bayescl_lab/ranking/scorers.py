@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from bayescl_lab.ranking.interactions import Interactions
 Score = Literal["cosine", "inner"]
 """Score of two embeddings: by their angle, or by their inner product."""
 
-SCORES: tuple[Score, ...] = ("cosine", "inner")
+SCORES: tuple[Score, ...] = get_args(Score)
 
 
 class Scorer(Protocol):
@@ -25,10 +25,7 @@ class Scorer(Protocol):
     num_items: int
 
     def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
-        """Return the score of every item for each of some users.
-
-        The caller may overwrite what it receives.
-        """
+        """Return scores, which the caller may overwrite."""
         ...
 
 
@@ -63,8 +60,8 @@ class EmbeddingScorer:
     ) -> None:
         check_choice("score", score, SCORES)
         check_item_norm_exponent(item_norm_exponent, score)
-        for name, rows in (("users", users), ("items", items)):
-            check_floating(name, rows)
+        check_floating("users", users)
+        check_floating("items", items)
         check_shape("users", users, ("users", "dim"))
         check_shape("items", items, ("items", users.shape[1]))
         users, items = users.detach(), items.detach()
@@ -73,11 +70,8 @@ class EmbeddingScorer:
             users, items = unit_vectors(users), unit_vectors(items)
             if item_norm_exponent > 0:
                 items = items * lengths**item_norm_exponent
-        self.score = score
-        self.users = users
-        self.items = items
-        self.num_users = len(users)
-        self.num_items = len(items)
+        self.score, self.users, self.items = score, users, items
+        self.num_users, self.num_items = len(users), len(items)
 
     @torch.no_grad()
     def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
@@ -88,9 +82,6 @@ class EmbeddingScorer:
 class Popularity:
     """Score every item by how many users chose it in training.
 
-    Args:
-        train: the interactions to count.
-
     Example:
         >>> train = Interactions.from_pairs([0, 1, 1], [2, 0, 2], user_ids=2, item_ids=3)
         >>> Popularity(train).scores(torch.tensor([0]))
@@ -98,8 +89,7 @@ class Popularity:
     """
 
     def __init__(self, train: Interactions) -> None:
-        self.num_users = train.num_users
-        self.num_items = train.num_items
+        self.num_users, self.num_items = train.num_users, train.num_items
         counts = np.bincount(train.matrix.indices, minlength=train.num_items)
         self.counts = torch.from_numpy(counts).float()
 
@@ -114,11 +104,7 @@ class Popularity:
 
 
 def check_item_norm_exponent(value: float, score: Score | str) -> float:
-    """Return the exponent.
-
-    Raises:
-        ValueError: if it is negative, or not 0 with inner products.
-    """
+    """Return the exponent; a ``ValueError`` if it is negative, or not 0 with inner products."""
     check_non_negative("item_norm_exponent", value)
     if value > 0 and score != "cosine":
         raise ValueError(f"item_norm_exponent must be 0 if the score is {score}, got {value:g}")

@@ -9,11 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bayescl.checks import check_choice, check_count, check_interval
+from bayescl.checks import check_choice, check_interval
 from bayescl_lab.ranking.interactions import Interactions
-
-PER_USER, RANDOM, LAST = "per-user", "random", "last"
-SPLITS = (PER_USER, RANDOM, LAST)
 
 
 def split_interactions(
@@ -36,7 +33,7 @@ def split_interactions(
         kind: "per-user", "random" or "last".
         share: the part to hold out, in (0, 1).
         seed: seed of the draw.
-        draw: number of the draw, to make independent draws with one seed.
+        draw: number of the draw; draws of one seed are independent.
 
     Returns:
         The training part and the held-out part; every interaction is in exactly one.
@@ -52,15 +49,15 @@ def split_interactions(
         >>> train.matrix.sum(axis=1).tolist(), test.matrix.sum(axis=1).tolist()
         ([8.0, 8.0, 8.0], [2.0, 2.0, 2.0])
     """
-    check_choice("split", kind, SPLITS)
+    check_choice("split", kind, ("per-user", "random", "last"))
     check_interval("share", share, 0.0, 1.0, open_low=True, open_high=True)
-    check_count("split_seed", seed, 0)
-    if kind == LAST:
+    if kind == "last":
         held_out = _last(interactions)
     else:
         generator = np.random.default_rng([seed, draw])
         order = generator.permutation(interactions.num_interactions)
-        held_out = (_first_of_users if kind == PER_USER else _first)(interactions, order, share)
+        in_all = order < np.floor(share * len(order) + 0.5)
+        held_out = in_all if kind == "random" else _first_of_users(interactions, order, share)
     if not held_out.any() or held_out.all():
         raise ValueError(
             f"{interactions.name}: {interactions.num_interactions} interactions of "
@@ -80,12 +77,6 @@ def _first_of_users(
     position = np.arange(len(users)) - np.repeat(interactions.matrix.indptr[:-1], per_user)
     held_out = np.zeros(len(users), dtype=bool)
     held_out[by_user_then_order] = position < np.repeat(sizes, per_user)
-    return held_out
-
-
-def _first(interactions: Interactions, order: NDArray[np.int64], share: float) -> NDArray[np.bool_]:
-    """The entries that come first in an order of all entries."""
-    held_out: NDArray[np.bool_] = order < np.floor(share * interactions.num_interactions + 0.5)
     return held_out
 
 

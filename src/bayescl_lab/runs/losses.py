@@ -29,7 +29,7 @@ from bayescl.losses import (
     OracleContrastiveLoss,
 )
 from bayescl_lab._docstrings import descriptions
-from bayescl_lab.ranking.losses import BPRLoss, ExtraPositivesDebiasedLoss
+from bayescl_lab.ranking.losses import BPRLoss
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class LossRow:
 
 LOSSES: dict[str, LossRow] = {
     "info_nce": LossRow("InfoNCE", NEUTRAL, InfoNCELoss, InfoNCELoss),
-    "debiased": LossRow("debiased", "#2a7fb8", DebiasedContrastiveLoss, ExtraPositivesDebiasedLoss),
+    "debiased": LossRow("debiased", "#2a7fb8", DebiasedContrastiveLoss, DebiasedContrastiveLoss),
     "hard": LossRow("hard", "#b8722a", HardContrastiveLoss, HardContrastiveLoss),
     "bayesian": LossRow("Bayesian", "#c0392b", BayesianContrastiveLoss, BayesianContrastiveLoss),
     "latent": LossRow(

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from tests.ranking.readers.tables import parquet, read_table, zipped
 
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.readers import archives, table
 from bayescl_lab.ranking.readers.archives import unpacked
-from bayescl_lab.ranking.readers.table import TableOptions, table_header
+from bayescl_lab.ranking.readers.table import table_header
 
 gzipped = partial(gzip.compress, mtime=0)  # the same bytes in every test process
 
@@ -38,13 +39,11 @@ def temporary(tmp_path, monkeypatch) -> Path:
     [
         ("a.csv.gz", gzipped(TEXT)),
         ("a.CSV.GZ", gzipped(TEXT)),
-        ("a.tsv.gz", gzipped(TEXT.replace(b",", b"\t"))),
         ("a.gz", gzipped(TEXT)),
         ("a.csv.bz2", bz2.compress(TEXT)),
         ("a.csv.xz", lzma.compress(TEXT)),
         ("a.zip", zipped({"in/a.csv": TEXT, "in/": b"", "__MACOSX/._a.csv": b"", "b.md": b"#"})),
         ("a.zip", zipped({"a.csv": TEXT, "README.txt": b"about"})),
-        ("a.zip", zipped({"a.txt": TEXT})),
         ("a.zip", zipped({"a.parquet": PARQUET})),
         ("a.parquet.gz", gzipped(PARQUET)),
     ],
@@ -52,7 +51,7 @@ def temporary(tmp_path, monkeypatch) -> Path:
 def test_a_compressed_table_is_read_like_a_plain_one(write, temporary, name, content):
     path = write(name, content)
     assert read_table(path).rows() == ROWS
-    assert table_header(path, TableOptions()) == ["user_id", "item_id"]
+    assert table_header(path, RankingData()) == ["user_id", "item_id"]
     assert list(temporary.iterdir()) == []
 
 
@@ -61,16 +60,13 @@ def test_a_compressed_table_is_read_like_a_plain_one(write, temporary, name, con
     [
         ("a.csv.gz", TEXT, "cannot unpack {path}: Not a gzipped file"),
         ("a.csv.gz", gzipped(TEXT * 99)[:-20], "cannot unpack {path}: "),
-        ("a.csv.gz", b"", "{path} is empty"),
         ("a.csv.gz", gzipped(b""), "{path} is empty"),
         ("a.csv.gz", gzipped(b"user,item\na\n"), "{path}, line 2: there must be 2 values"),
         ("a.csv.gz", gzipped(b"\xff\xfeuser"), "{path}, line 1: this is not UTF-8 text"),
-        ("a.csv.gz", gzipped(b"a,b\n1,2\n"), "{path} has no column that looks like users"),
         ("a.csv.bz2", b"BZh9nonsense", "cannot unpack {path}: "),
         ("a.csv.xz", b"nonsense", "cannot unpack {path}: "),
         ("a.tar.gz", gzipped(TEXT), "{path} is an archive: unpack it"),
         ("a.zip", b"PK\x03\x04nonsense", "cannot unpack {path}: "),
-        ("a.zip", zipped({}), "{path} holds no table"),
         ("a.zip", zipped({"b.md": b"#"}), "{path} holds no table"),
         ("a.zip", zipped({"a.csv": TEXT, "b.csv": TEXT}), "{path} holds 2 tables (a.csv, b.csv)"),
         ("a.zip", zipped({"../../a.csv": b"user,item\n"}), "{path} holds no table"),
@@ -127,7 +123,7 @@ def test_a_header_needs_only_the_beginning(write):
     path = write("a.csv.gz", gzipped(TEXT + b"eve,z\n" * 1_000_000))
     with unpacked(path, first=1 << 20) as plain:
         assert plain.stat().st_size == 1 << 20
-    assert table_header(path, TableOptions()) == ["user_id", "item_id"]
+    assert table_header(path, RankingData()) == ["user_id", "item_id"]
 
 
 def test_text_in_another_encoding_is_converted_and_leaves_nothing(write, temporary):

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.readers.formats import (
     read_inter,
     read_lightgcn,
@@ -13,7 +14,6 @@ from bayescl_lab.ranking.readers.formats import (
     read_ml_100k,
     read_yahoo_r3,
 )
-from bayescl_lab.ranking.readers.table import TableOptions
 
 ML_100K = "196\t242\t3\t881250949\n186\t302\t3\t891717742\r\n\n196\t377\t1\t878887116"
 ML_1M = "1::1193::5::978300760\n2::661::3::978302109\n"
@@ -27,59 +27,36 @@ def complaint(path, message: str) -> str:
     return re.escape(f"{path}{message}")
 
 
-def test_ml_100k_gives_ratings_times_and_titles(write):
-    path = write("u.data", ML_100K)
-    write(
-        "u.item",
-        "242|Kolya (1996)|24-Jan-1997\n302|L.A. Confidential|x\n377|Café|".encode("latin-1"),
-    )
-    raw = read_ml_100k(path.parent, "ml-100k")
-    assert raw.train.rows() == [
-        (196, 242, 3.0, 881250949.0),
-        (186, 302, 3.0, 891717742.0),
-        (196, 377, 1.0, 878887116.0),
-    ]
-    assert raw.titles.rows()[2] == ("377", "Café")
-    assert raw.test is None
-
-
-def test_ml_1m_is_separated_by_two_colons_in_titles_too(write):
-    path = write("ratings.dat", ML_1M)
-    write(
-        "movies.dat",
-        "1193::Star Wars: Episode IV (1977)::Action|Sci-Fi\n661::Amélie::Drama\n".encode("latin-1"),
-    )
-    raw = read_ml_1m(path.parent, "ml-1m")
+def test_movielens_gives_ratings_times_and_titles_which_may_be_absent_but_not_damaged(write):
+    folder = write("u.data", ML_100K).parent
+    write("ratings.dat", ML_1M)
+    assert read_ml_100k(folder, "x").titles is None
+    write("u.item", "242|Kolya (1996)|24-Jan-1997\n377|Café|".encode("latin-1"))
+    write("movies.dat", "1193::Star Wars: IV::Action|Sci-Fi\n661::Amélie\n".encode("latin-1"))
+    raw = read_ml_100k(folder, "x")
+    assert raw.train.rows()[1:] == [(186, 302, 3.0, 891717742.0), (196, 377, 1.0, 878887116.0)]
+    assert raw.titles.rows() == [("242", "Kolya (1996)"), ("377", "Café")]
+    raw = read_ml_1m(folder, "x")
     assert raw.train.rows() == [(1, 1193, 5.0, 978300760.0), (2, 661, 3.0, 978302109.0)]
-    assert raw.titles.rows() == [("1193", "Star Wars: Episode IV (1977)"), ("661", "Amélie")]
-
-
-def test_titles_may_be_absent_but_not_damaged(write):
-    path = write("u.data", ML_100K)
-    assert read_ml_100k(path.parent, "x").titles is None
+    assert raw.titles.rows() == [("1193", "Star Wars: IV"), ("661", "Amélie")]
     items = write("u.item", "242|Kolya\n\n302\n")
     with pytest.raises(ValueError, match=complaint(items, ", line 3: a line must hold an item")):
-        read_ml_100k(path.parent, "x")
+        read_ml_100k(folder, "x")
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("", " is empty"),
-        ("\n\n", " is empty"),
-        ("1\t2\t3\t4\n1\t2\t3\n", ", line 2: there must be 4 values, got 3"),
         ("1\t2\t3\n", ", line 1: there must be 4 values, got 3"),
         ("1\t2\t3\t4\n\n1\t2\t3\t4\t5\n", ", line 3: there must be 4 values, got 5"),
         ("1\t2\t3\t4\n1\ttwo\t3\t4\n", ", line 2: item must be a whole number, got 'two'"),
         ("1.5\t2\t3\t4\n", ", line 1: user must be a whole number, got '1.5'"),
         ("1\t2\t3\t4\n\t2\t3\t4\n", ", line 2: there is no user"),
         ("1\t2\tgood\t4\n", ", line 1: rating must be a finite number, got 'good'"),
-        ("1\t2\tnan\t4\n", ", line 1: rating must be a finite number, got 'nan'"),
         ("1\t2\t3\tlater\n", ", line 1: timestamp must be a number or a date, got 'later'"),
-        (b"1\t2\t3\t4\n1\t\xff\t3\t4\n", ", line 2: this is not UTF-8 text"),
         ("1::2::3::4\n1::2:3::4\n", ", line 2: there must be 4 values, got 3"),
         ("1::2::3::4\n1::2::3:5::4\n", ", line 2: rating must be a finite number, got '3:5'"),
-        ("1::2\n", ", line 1: there must be 4 values, got 2"),
     ],
 )
 def test_damage_in_movielens_is_named_with_its_line(write, content, message):
@@ -139,12 +116,12 @@ def test_files_that_are_missing_or_damaged_are_named(write):
 
 def inter(path, **options):
     """A RecBole file whose columns are guessed."""
-    return read_inter([path], None, TableOptions(**options), name="x")
+    return read_inter([path], None, RankingData(**options), name="x")
 
 
 def test_recbole_finds_fields_by_their_typed_names(write):
     path = write("x.inter", INTER)
-    raw = inter(path, times=True)
+    raw = inter(path, split="last")
     assert raw.train.columns == ["user", "item", "timestamp"]
     assert raw.train.rows() == [("u1", "i1", 10.0), ("u2", "i1", 2.0)]
     assert inter(path, rating_column="rating").train["rating"].to_list() == [4.5, 1.0]
@@ -170,10 +147,7 @@ def test_titles_of_recbole_are_in_the_file_of_items(write):
     [
         (INTER.replace(":token", ""), ": its header must give each field a type"),
         (INTER.replace("user_id", "who"), " has no column that looks like users; it has who"),
-        (INTER + "u3\n", ", line 4: there must be 4 values, got 1"),
         (INTER + "u3\t\t1\t2\n", ", line 4: there is no item; --skip-bad-rows leaves"),
-        (INTER.partition("\n")[0], " has no interactions"),
-        ("", " is empty"),
     ],
 )
 def test_damage_in_recbole_is_named(write, content, message):

@@ -20,8 +20,8 @@ import pytest
 from tests.ranking.readers.tables import parquet, zipped
 
 from bayescl_lab.cli._app import _complain
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.datasets import guessed_columns, load_interactions
-from bayescl_lab.ranking.readers.table import TableOptions
 
 TRIES = int(os.environ.get("BAYESCL_HOSTILE", "40"))
 PAIRS = [(user, item) for user in range(12) for item in range(9) if (user * item + user) % 3]
@@ -87,12 +87,6 @@ def filled(content: bytes, dice: random.Random) -> bytes:
     return content[:place] + dice.choice(fillings) + content[place:]
 
 
-def repeated(content: bytes, dice: random.Random) -> bytes:
-    lines = content.splitlines(keepends=True)
-    place = dice.randint(0, len(lines))
-    return b"".join([*lines[:place], *(lines[place : place + 1] * dice.randint(0, 50)), *lines])
-
-
 def enlarged(content: bytes, dice: random.Random) -> bytes:
     words = content.split(b"\n")
     place = dice.randrange(len(words))
@@ -107,7 +101,7 @@ def recoded(content: bytes, dice: random.Random) -> bytes:
     return text.replace("u", "ü").encode(dice.choice(("latin-1", "utf-16", "utf-8-sig", "utf-32")))
 
 
-DAMAGE = (flipped, cut, filled, repeated, enlarged, recoded)
+DAMAGE = (flipped, cut, filled, enlarged, recoded)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -131,7 +125,7 @@ def test_a_damaged_file_gives_one_line_or_clean_interactions(name, tmp_path, cap
         skips = name.endswith(".csv") and dice.random() < 0.3
         options = {"skip_bad_rows": True} if skips else {}
         try:
-            guessed_columns(data, TableOptions(**options))
+            guessed_columns(RankingData(data, **options))
             train = load_interactions(data, **wanted, **options).train
         except ValueError as error:
             _complain(str(error))
@@ -146,16 +140,3 @@ def test_a_damaged_file_gives_one_line_or_clean_interactions(name, tmp_path, cap
         assert train.timestamps is None or np.isfinite(train.timestamps).all()
     unit = 1 if sys.platform == "darwin" else 2**10
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit < 2**30
-
-
-def test_repeated_lines_change_nothing(tmp_path):
-    def pairs(content: bytes) -> set[tuple[str, str]]:
-        (tmp_path / "a.csv").write_bytes(content)
-        train = load_interactions(str(tmp_path / "a.csv"), split="none").train
-        users, items = train.pairs()
-        return set(zip(train.user_ids[users], train.item_ids[items], strict=True))
-
-    content = PLAIN["a.csv"]
-    header, rest = content.split(b"\n", 1)
-    again = repeated(rest, random.Random(0))
-    assert pairs(header + b"\n" + again) == pairs(content) == {row[:2] for row in ROWS}

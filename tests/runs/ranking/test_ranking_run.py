@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 import torch
 from ranking_data import write_groups
-from runs.same_run import PowerCut, cut_power_at, final_state
+from runs.same_run import final_state
 
-from bayescl_lab.ranking.candidates import SharedCandidates
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import RankingLoss, ranking_losses
-from bayescl_lab.runs.ranking.baselines import fit_baseline
-from bayescl_lab.runs.ranking.data import RankingData
-from bayescl_lab.runs.ranking.evaluation import evaluate_run
+from bayescl_lab.runs.ranking.baselines import evaluate_run, fit_baseline
 from bayescl_lab.runs.ranking.inspection import inspect_ranking
 from bayescl_lab.runs.ranking.run import (
     PAPER_NOTE,
@@ -51,24 +49,6 @@ def test_every_loss_finds_the_groups(settings, tmp_path, loss, encoder):
     result = train_ranking(settings, tmp_path / "run")
     assert result["metrics"]["recall@10"] > 0.9
     assert result["density"] == RankingRun(settings).interactions.density
-
-
-@pytest.mark.parametrize("candidates", ["shared", "per-pair", "all"])
-def test_extra_positives_change_what_the_debiased_loss_learns_and_survive_a_resume(
-    settings, tmp_path, monkeypatch, candidates
-):
-    plain = replace(settings, loss=RankingLoss("debiased", {"tau_plus": 0.2}))
-    settings = replace(plain, candidates=candidates, epochs=2, extra_positives=4)
-    result = train_ranking(settings, tmp_path / "extra")
-    without = train_ranking(replace(settings, extra_positives=0), tmp_path / "plain")
-    assert result["settings"]["extra_positives"] == 4
-    assert result["loss"] != without["loss"]
-    if candidates == "shared":
-        with monkeypatch.context() as patch:
-            cut_power_at(patch, 5, SharedCandidates, "choose")
-            with pytest.raises(PowerCut):
-                train_ranking(settings, tmp_path / "broken")
-        assert train_ranking(settings, tmp_path / "broken", resume=True)["loss"] == result["loss"]
 
 
 def test_the_exponent_of_lengths_changes_the_ranking_and_nothing_else(settings, tmp_path):
@@ -120,14 +100,6 @@ def test_tau_plus_is_the_density_of_training_unless_given(settings):
             "item_norm_exponent must be 0 if the score is inner, got 0.5",
         ),
         ({"item_norm_exponent": -1.0}, "item_norm_exponent must be at least 0, got -1.0"),
-        (
-            {"loss": RankingLoss("hard"), "extra_positives": 3},
-            "extra_positives must be 0 for every loss but debiased, got 3 for hard",
-        ),
-        (
-            {"loss": RankingLoss("debiased"), "extra_positives": 3, "candidates": "in-batch"},
-            "extra_positives need drawn candidates, or all, got 'in-batch'",
-        ),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings, change, message):

@@ -17,46 +17,29 @@ from typing import Any
 import numpy as np
 import torch
 
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import RankingLoss
-from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import RankingSettings
 
+LATENT = {"encoder": "lightgcn", "loss": RankingLoss("latent", {"tau_plus": 0.3}), "epochs": 12}
 CASES: dict[str, dict[str, Any]] = {
     "mf, shared, bayesian": {"weight_decay": 0.01, "schedule": "cosine"},
-    "mf, shared, debiased with extra positives": {
-        "loss": RankingLoss("debiased"),
-        "extra_positives": 2,
-        "mask_known": False,
-    },
     "mf, per-pair, bpr, inner": {
         "loss": RankingLoss("bpr"),
         "candidates": "per-pair",
         "count": 2,
         "score": "inner",
     },
-    "mf, per-pair, bayesian": {"candidates": "per-pair"},
     "mf, in-batch, hard": {"loss": RankingLoss("hard"), "candidates": "in-batch"},
     "mf, in-batch, info_nce, known items count": {
         "loss": RankingLoss("info_nce"),
         "candidates": "in-batch",
         "mask_known": False,
     },
-    "mf, all, info_nce": {"loss": RankingLoss("info_nce"), "candidates": "all"},
-    "lightgcn, all, latent": {
-        "encoder": "lightgcn",
-        "loss": RankingLoss("latent", {"tau_plus": 0.3}),
-        "candidates": "all",
-        "epochs": 12,
-    },
-    "lightgcn, shared, bpr": {"encoder": "lightgcn", "loss": RankingLoss("bpr")},
-    "lightgcn, in-batch, latent": {
-        "encoder": "lightgcn",
-        "loss": RankingLoss("latent", {"tau_plus": 0.3}),
-        "candidates": "in-batch",
-        "epochs": 12,
-    },
+    "lightgcn, all, latent": {**LATENT, "candidates": "all"},
+    "lightgcn, in-batch, latent": {**LATENT, "candidates": "in-batch"},
     "best epoch, early stop": {"lr": 0.2, "watch_every": 1, "patience": 1, "epochs": 30},
 }
 RESUMED = "resumed after two epochs of four"

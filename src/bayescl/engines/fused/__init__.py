@@ -23,7 +23,7 @@ from bayescl.functional.similarity import pair_logits
 
 __all__ = ["fused_loss", "fused_unavailable_reason", "fused_unsupported_reason"]
 
-_OLDEST_TRITON = (3, 8)  # earlier ones compare every element of a histogram with every bin
+_OLDEST_TRITON = (3, 4)
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 

@@ -149,12 +149,14 @@ def histogram_kernel(
     num_anchors, num_candidates, share,
     num_keys: tl.constexpr, dim: tl.constexpr, bins: tl.constexpr, block_rows: tl.constexpr,
     block_columns: tl.constexpr, block_dim: tl.constexpr, precision: tl.constexpr,
+    shared_counts: tl.constexpr,
 ):  # fmt: skip
-    """Add each row's number of similarities in each bin, counted in shared memory."""
+    """Add each row's number of similarities in each bin; counted in shared memory if asked."""
     local_rows = tl.arange(0, block_rows)
     rows = tl.program_id(0) * block_rows + local_rows
     held = load_block(anchors, rows, num_anchors, 0, dim, block_dim)
-    total = tl.zeros([block_rows * bins], tl.int32)
+    if shared_counts:
+        total = tl.zeros([block_rows * bins], tl.int32)
     begin = tl.program_id(1) * share
     for start in range(begin, tl.minimum(begin + share, num_candidates), block_columns):
         columns = start + tl.arange(0, block_columns)
@@ -165,15 +167,20 @@ def histogram_kernel(
             num_keys, dim, block_dim, precision,
         )  # fmt: skip
         index = bin_tile(similarity, rows, tops, inverse_widths, num_anchors, bins)
-        # One histogram of block_rows * bins cells serves all rows of the tile.
-        flat = tl.reshape(local_rows[:, None] * bins + index, [block_rows * block_columns])
-        mask = tl.reshape(counted, [block_rows * block_columns])
-        total += tl.histogram(flat, block_rows * bins, mask=mask)
-    cell = tl.arange(0, block_rows * bins)
-    first = tl.program_id(0).to(tl.int64) * (block_rows * bins)
-    inside = tl.program_id(0) * block_rows + cell // bins < num_anchors
-    # Sums of integers: the order in which programs add them does not matter.
-    tl.atomic_add(counts + first + cell, total, mask=inside & (total > 0), sem="relaxed")
+        if shared_counts:
+            # One histogram of block_rows * bins cells serves all rows of the tile.
+            flat = tl.reshape(local_rows[:, None] * bins + index, [block_rows * block_columns])
+            mask = tl.reshape(counted, [block_rows * block_columns])
+            total += tl.histogram(flat, block_rows * bins, mask=mask)
+        else:
+            pointers = counts + rows[:, None].to(tl.int64) * bins + index
+            tl.atomic_add(pointers, 1, mask=counted, sem="relaxed")
+    if shared_counts:
+        cell = tl.arange(0, block_rows * bins)
+        first = tl.program_id(0).to(tl.int64) * (block_rows * bins)
+        inside = tl.program_id(0) * block_rows + cell // bins < num_anchors
+        # Sums of integers: the order in which programs add them does not matter.
+        tl.atomic_add(counts + first + cell, total, mask=inside & (total > 0), sem="relaxed")
 
 
 @triton.jit

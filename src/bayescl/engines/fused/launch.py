@@ -156,9 +156,8 @@ def weights_in_bins(problem: Problem, weighting: LogSumObjective, bins: int) -> 
     top = torch.where(top == -torch.inf, 0.0, top)  # rows without candidates: nothing to place
     blocks, shares, _, arguments = problem.grid("histogram", bins)
     counts = problem.empty(len(top), bins, dtype=torch.int32).zero_()
-    kernels.histogram_kernel[blocks, shares](
-        *problem.inputs, top, inverse, counts, bins=bins, **arguments
-    )
+    arguments |= {"bins": bins, "shared_counts": counts_in_shared_memory()}
+    kernels.histogram_kernel[blocks, shares](*problem.inputs, top, inverse, counts, **arguments)
     upper = weighting.ranks == "upper"
     weights = bin_means(counts, inverse, weighting.weights_of_cdf, upper=upper)
     return Binned(bins, top, inverse, weights.log2_())
@@ -208,6 +207,16 @@ def gradients(
     )
     total = partial[0] if shares == 1 else partial.sum(0)
     return total.mul_(2.0 ** -float(kernels.SHIFT.value))
+
+
+def counts_in_shared_memory() -> bool:
+    """Whether a tile's histogram is counted in shared memory before it is added to memory.
+
+    Before 3.8, Triton's histogram compares every element with every bin, which for 16,384 of them
+    is slower than atomics on memory.
+    """
+    major, minor = triton.__version__.split(".")[:2]
+    return (int(major), int(minor)) >= (3, 8)
 
 
 def _by_key(rule: CandidateRule) -> tuple[Tensor | None, Tensor | None]:

@@ -85,5 +85,6 @@ def tile_for(
     tile = tile._replace(dim=min(tile.dim, padded), out=min(tile.out, padded))
     if kernel == "histogram":
         return tile._replace(rows=min(tile.rows, _COUNTERS // bins))
-    # The look-up of weights depends on the tile's own products: it cannot be fetched ahead.
+    # The look-up of weights depends on the tile's own products: it cannot be fetched ahead, and
+    # Triton 3.6 fails when asked to.
     return tile._replace(stages=1) if bins > 0 else tile

@@ -17,21 +17,13 @@ _COPIES = 4
 
 @dataclass(frozen=True)
 class RunCost:
-    """What one run takes.
-
-    Attributes:
-        data: name of the data set.
-        epochs: passes over the training images.
-        steps: steps of the optimizer.
-        views: trained views, as many as have the same pixels at 32 x 32.
-        disk: bytes of its checkpoint and weights.
-    """
+    """What one run takes."""
 
     data: str
     epochs: int
-    steps: int
-    views: float
-    disk: int
+    steps: int  # of the optimizer
+    views: float  # trained ones, as many as have the same pixels at 32 x 32
+    disk: int  # bytes of its checkpoint and weights
 
 
 def costs_of(runs: Iterable[ImageSettings]) -> list[RunCost]:

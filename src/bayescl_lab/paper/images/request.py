@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Annotated, Any
 
@@ -52,23 +52,25 @@ class TableRequest(StoredSettings):
         if self.size == "paper" and self.device == "auto" and not torch.cuda.is_available():
             raise ValueError("size paper takes weeks without a GPU: say --device cpu to try it")
 
-    @property
-    def _wanted(self) -> dict[str, tuple[str, ...]]:
-        """The named data sets and losses; no names stand for all."""
-        return {"datasets": self.datasets, "losses": self.losses}
-
-    def cells(self, table: PaperTable) -> list[Cell]:
-        """The requested cells, with their settings.
+    def part_of(self, tables: Sequence[PaperTable]) -> list[PaperTable]:
+        """The tables that have a requested cell.
 
         Raises:
-            ValueError: if there is no such data set or loss in the table.
+            ValueError: if none of them has a requested data set or loss.
         """
-        offered = table.offered(self.size)
-        if self.losses and not offered["losses"]:
-            raise ValueError(
-                f"the table {table.name} has no losses to choose from, got {', '.join(self.losses)}"
-            )
-        _check_known(self._wanted, offered, " in this table")
+        cells = [cell for table in tables for cell in table.cells(self.size)]
+        for what, names, known in (
+            ("datasets", self.datasets, [cell.settings.data for cell in cells]),
+            ("losses", self.losses, [cell.settings.loss.loss for cell in cells]),
+        ):
+            for name in names:
+                if name not in known:
+                    choices = ", ".join(dict.fromkeys(known))
+                    raise ValueError(f"{what} must be some of {choices}, got {name!r}")
+        return [table for table in tables if self.cells(table)]
+
+    def cells(self, table: PaperTable) -> list[Cell]:
+        """The requested cells of a table, with their settings."""
         changes: dict[str, Any] = {"device": self.device}
         if self.epochs is not None:
             changes["epochs"] = self.epochs
@@ -83,53 +85,24 @@ class TableRequest(StoredSettings):
             if not self.losses or cell.settings.loss.loss in self.losses
         ]
 
-    def within(self, tables: Iterable[PaperTable]) -> dict[str, TableRequest]:
-        """The request for each of several tables, by name, without tables that have no part in it.
-
-        Raises:
-            ValueError: if none of the tables has a requested data set or loss.
-        """
-        offers = {table.name: table.offered(self.size) for table in tables}
-        known = {
-            what: [name for offer in offers.values() for name in offer[what]]
-            for what in self._wanted
-        }
-        _check_known(self._wanted, known)
-        requests = {}
-        for table, offer in offers.items():
-            parts: dict[str, Any] = {
-                what: tuple(name for name in names if name in offer[what])
-                for what, names in self._wanted.items()
-            }
-            if all(parts[what] or not names for what, names in self._wanted.items()):
-                requests[table] = replace(self, **parts)
-        return requests
-
     def runs(self, table: PaperTable) -> dict[str, ImageSettings]:
         """The settings of every run by name, seed by seed, so that cells take turns."""
-        cells = self.cells(table)
         return {
             f"{cell.name}-seed{seed}": replace(cell.settings, seed=seed)
-            for seed in range(self.seeds or table.seeds(self.size))
-            for cell in cells
+            for seed in self.seeds_of(table)
+            for cell in self.cells(table)
         }
+
+    def seeds_of(self, table: PaperTable) -> range:
+        """The seeds of every cell."""
+        return range(self.seeds or table.seeds(self.size))
 
     def as_config(self) -> dict[str, Any]:
         """The request as options of the command."""
-        return asdict(self) | {what: ",".join(names) for what, names in self._wanted.items()}
+        names = {"datasets": ",".join(self.datasets), "losses": ",".join(self.losses)}
+        return asdict(self) | names
 
     def is_comparable(self, table: PaperTable) -> bool:
         """Whether the paper's values can be compared with ours."""
         as_long = self.epochs in (None, table.cells(self.size)[0].settings.epochs)
         return self.size == "paper" and as_long and self.max_train_images is None
-
-
-def _check_known(
-    wanted: Mapping[str, Iterable[str]], known: Mapping[str, Iterable[str]], where: str = ""
-) -> None:
-    """Refuse names that are not known."""
-    for what, names in wanted.items():
-        for name in names:
-            if name not in known[what]:
-                choices = ", ".join(dict.fromkeys(known[what]))
-                raise ValueError(f"{what} must be some of {choices}{where}, got {name!r}")

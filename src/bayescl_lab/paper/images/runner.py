@@ -8,11 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bayescl.checks import check_count
 from bayescl_lab.compare.summary import SPREAD, mean_and_spread
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.paper.images.request import TableRequest
-from bayescl_lab.paper.images.sizes import PROTOCOL, UNSTATED
+from bayescl_lab.paper.images.sizes import DATA
 from bayescl_lab.paper.images.tables import SECONDS, PaperTable
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.run import KIND, ImageRun, train_images
@@ -35,7 +34,7 @@ def reproduce_table(
     progress: Progress | None = None,
     elsewhere: Mapping[str, Path] | None = None,
 ) -> Result:
-    """Train every cell over every seed, and write ``result.json``.
+    """Train every requested cell over every seed, and write ``result.json``.
 
     Args:
         table: the table.
@@ -52,7 +51,8 @@ def reproduce_table(
     Raises:
         ValueError: if a data set cannot be used, or ``out`` cannot hold the table or holds another.
     """
-    check_count("workers", workers, 1)
+    elsewhere = elsewhere or {}
+    request.part_of([table])  # refuses what the table lacks
     runs = request.runs(table)
     start = RunStart(out, f"reproduce {table.name}", request, resume=resume, what="table")
     if start.result is not None:
@@ -64,11 +64,10 @@ def reproduce_table(
         load_images(data)
     with start.work() as folder:
         results = {
-            name: RunFolder.open(path, KIND).read_result()
-            for name, path in (elsewhere or {}).items()
+            name: RunFolder.open(path, KIND).read_result() for name, path in elsewhere.items()
         }
         results |= train_runs(
-            {name: settings for name, settings in runs.items() if name not in results},
+            {name: settings for name, settings in runs.items() if name not in elsewhere},
             folder.path / "runs",
             train=train_images,
             workers=1 if table.is_timed else workers,
@@ -93,11 +92,7 @@ def reproduce_tables(
     progress counts the epochs of all, and ``finished`` is called with each table's result and
     folder.
     """
-    check_count("workers", workers, 1)
-    by_name = {table.name: table for table in tables}
-    requests = request.within(tables)
-    plan = runs_of_tables(by_name, requests)
-
+    plan = runs_of_tables(tables, request)
     start = RunStart(out, f"reproduce {ALL}", request, resume=resume, what="set of tables")
     if start.result is not None:
         return start.result
@@ -111,39 +106,36 @@ def reproduce_tables(
             progress(f"{name}/{run}", epoch, before + done)
 
     with start.work() as folder:
-        for name, own in requests.items():
-            path = folder.path / name
+        for table in request.part_of(tables):
+            name, path = table.name, folder.path / table.name
+            runs = request.runs(table)
+            places |= {_identity(plan[name][run]): path / "runs" / run for run in plan[name]}
             result = reproduce_table(
-                by_name[name],
-                own,
+                table,
+                request,
                 path,
                 resume=path.is_dir(),
                 workers=workers,
                 progress=report,
-                elsewhere={
-                    run: places[_identity(settings)]
-                    for run, settings in own.runs(by_name[name]).items()
-                    if run not in plan[name]
-                },
+                elsewhere={run: places[_identity(runs[run])] for run in runs.keys() - plan[name]},
             )
-            places |= {_identity(plan[name][run]): path / "runs" / run for run in plan[name]}
             before += sum(settings.epochs for settings in plan[name].values())
             finished(result, path)
-    return start.finish({"tables": list(requests)})
+    return start.finish({"tables": list(plan)})
 
 
 def runs_of_tables(
-    tables: Mapping[str, PaperTable], requests: Mapping[str, TableRequest]
+    tables: Sequence[PaperTable], request: TableRequest
 ) -> dict[str, dict[str, ImageSettings]]:
     """The runs to train for each table: those that no table before it has, and all timed ones."""
     known: set[str] = set()
     plan = {}
-    for name, request in requests.items():
-        runs = request.runs(tables[name])
-        plan[name] = {
+    for table in request.part_of(tables):
+        runs = request.runs(table)
+        plan[table.name] = {
             run: settings
             for run, settings in runs.items()
-            if tables[name].is_timed or _identity(settings) not in known
+            if table.is_timed or _identity(settings) not in known
         }
         known |= set(map(_identity, runs.values()))
     return plan
@@ -158,7 +150,7 @@ def summary_of(
     table: PaperTable, request: TableRequest, results: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
     """A finished table as plain values, from every run's ``result.json``."""
-    seeds = range(request.seeds or table.seeds(request.size))
+    seeds = request.seeds_of(table)
     comparable = request.is_comparable(table)
     rows = []
     seconds: dict[str, dict[str, list[float]]] = {}
@@ -177,7 +169,7 @@ def summary_of(
         rows.append(
             {"keys": dict(cell.keys), "measures": measures, "paper": paper, "settings": settings}
         )
-    remarks = [*table.remarks, *(UNSTATED if request.size == "paper" else ())]
+    remarks = [*table.remarks, *(DATA["unstated"] if request.size == "paper" else ())]
     if request.size == "paper" and not comparable:
         said = [] if request.epochs is None else [f"{request.epochs} epochs"]
         if request.max_train_images is not None:
@@ -188,7 +180,7 @@ def summary_of(
         "title": table.title,
         "in_paper": table.label,
         "size": request.size,
-        "protocol": PROTOCOL[request.size],
+        "protocol": DATA["protocol"][request.size],
         "is_comparable": comparable,
         "seeds": list(seeds),
         "spread": SPREAD,

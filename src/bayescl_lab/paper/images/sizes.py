@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any, Literal, get_args
+
+import yaml
 
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings, takes
@@ -58,34 +61,8 @@ _SHAPES: Mapping[str, Mapping[str, Any]] = {
 _TWO_CLASSES = {"smoke": "3,8", "rehearsal": "2", "paper": "2"}
 """Names of classes, or how many a fixed seed draws; among digits "2" would be a name."""
 
-PROTOCOL = {
-    "smoke": (
-        "Smoke size: scikit-learn's digits, a small encoder and two epochs. It shows that every "
-        "part works and nothing else; no figure may be held against the paper's."
-    ),
-    "rehearsal": (
-        "Rehearsal: the paper's images, a small encoder and one epoch. It shows that the data can "
-        "be read and that every step works; no figure may be held against the paper's."
-    ),
-    "paper": (
-        "The paper's size: ResNet-50 with the stem for small images, projection head 512 and 128, "
-        "Adam with learning rate 1e-3 and weight decay 1e-6, temperature 0.5, 400 epochs, each "
-        "view in a call of its own; linear probe on the frozen encoder with augmented training "
-        "images, Adam, 100 epochs."
-    ),
-}
-"""The protocol of each size."""
-
-UNSTATED = (
-    "Not stated in the paper and chosen here: the hard loss's concentration (1); alpha for two "
-    "classes (0.9); the size of tinyImageNet's views (their own 64 pixels); tau_plus of the "
-    "debiased and hard losses (1/C, as for the Bayesian loss).",
-    "Different from the paper: weights without the authors' 1e-3 in two denominators; ranks at "
-    "their middle; the learning rate falls along a cosine; bfloat16 under autocast; the linear "
-    "probe is judged after its last epoch, not at its best on the test images, and takes a "
-    "learning rate of 1e-3 on STL10 too, not 1e-2.",
-)
-"""Known and possible differences between a run at the paper's size and the authors'."""
+DATA = yaml.safe_load(files(__package__).joinpath("tables.yaml").read_text(encoding="utf-8"))
+"""The tables, the protocol of each size, and how it differs from the authors'."""
 
 
 def cell_settings(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from bayescl_lab.images.probes import probe_title
-from bayescl_lab.paper.images.sizes import DATASETS, NUM_CLASSES, TITLES, cell_settings
+from bayescl_lab.paper.images.sizes import DATA, DATASETS, NUM_CLASSES, TITLES, cell_settings
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.losses import BASELINE, LOSSES, SUBJECT
+from bayescl_lab.runs.losses import LOSSES
 
 SECONDS = "seconds_per_epoch"
 """The measure of tables of time."""
@@ -20,13 +20,7 @@ MEASURES = {"linear": "top-1, %", "linear_top5": "top-5, %", SECONDS: "seconds p
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure as printed in the paper.
-
-    Attributes:
-        value: the figure, accuracies in percent.
-        spread: the paper's figure after "±", if any.
-        note: what is wrong with the figure, if anything.
-    """
+    """A figure as printed in the paper, in percent; what stands after "±", and what is wrong."""
 
     value: float
     spread: float | None = None
@@ -35,17 +29,11 @@ class PaperFigure:
 
 @dataclass(frozen=True)
 class Cell:
-    """One row of a table in long form: the varied settings, and the run.
+    """One row of a table in long form: the varied settings, and the run."""
 
-    Attributes:
-        keys: values that identify the cell, by column title; the first is the data set.
-        settings: settings of its runs; the runner sets the seed.
-        paper: the paper's figures by measure; empty if the paper has no such cell.
-    """
-
-    keys: Mapping[str, str]
-    settings: ImageSettings
-    paper: Mapping[str, PaperFigure] = field(default_factory=dict)
+    keys: Mapping[str, str]  # identify the cell, by column title; the first is the data set
+    settings: ImageSettings  # but for the seed
+    paper: Mapping[str, PaperFigure] = field(default_factory=dict)  # by measure, if any
 
     @property
     def name(self) -> str:
@@ -59,33 +47,19 @@ Variation = tuple[dict[str, str], dict[str, Any]]
 
 @dataclass(frozen=True)
 class PaperTable:
-    """One table of the paper: every loss on every data set, with every variation.
+    """One table of the paper: every loss on every data set, with every variation."""
 
-    Attributes:
-        name: as in ``bayescl reproduce NAME``.
-        title: what the table shows.
-        label: the table's label in the paper's source.
-        printed: the paper's figures; see :func:`figures_of`.
-        datasets: the paper's data sets. The size ``smoke`` has scikit-learn's digits instead.
-        losses: the losses; a key of the cells if there are several.
-        variations: for a size and a data set, the values of what else the table varies.
-        measures: measures of a run; see :func:`measure_title`.
-        smoke_seeds: number of seeds at the size ``smoke``; a rehearsal has 1, the paper's size 3.
-        remarks: what a reader must know before comparing the figures.
-        is_timed: whether it measures time, so that runs must not be parallel.
-    """
-
-    name: str
+    name: str  # as in "bayescl reproduce NAME"
     title: str
-    label: str
-    printed: Mapping[frozenset[str], PaperFigure] = field(default_factory=dict)
-    datasets: tuple[str, ...] = DATASETS
-    losses: tuple[str, ...] = ("info_nce", "debiased", "hard", "bayesian")
-    variations: Callable[[str, str], Sequence[Variation]] = lambda _size, _data: [({}, {})]
-    measures: tuple[str, ...] = ("linear", "few_label_1")
+    label: str  # in the paper's source
+    printed: str = ""  # the paper's figures; see figures_of
+    note: str = ""  # what is wrong with one of them
+    datasets: Sequence[str] = DATASETS  # the size "smoke" has scikit-learn's digits instead
+    losses: Sequence[str] = ("info_nce", "debiased", "hard", "bayesian")
+    measures: Sequence[str] = ("linear", "few_label_1")
     smoke_seeds: int = 2
-    remarks: tuple[str, ...] = ()
-    is_timed: bool = False
+    remarks: Sequence[str] = ()  # what a reader must know before comparing the figures
+    is_timed: bool = False  # then runs must not be parallel
 
     def seeds(self, size: str) -> int:
         """The number of seeds at a size."""
@@ -97,8 +71,25 @@ class PaperTable:
             self._cell(size, data, loss, *variation)
             for data in (("digits",) if size == "smoke" else self.datasets)
             for loss in self.losses
-            for variation in self.variations(size, data)
+            for variation in self._variations(size, data)
         ]
+
+    def _variations(self, size: str, data: str) -> list[Variation]:
+        """What else the table varies on a data set."""
+        if self.name == "binary":  # two of the digits come to 250 training images
+            return _batches(64 if size == "smoke" else 256, two_classes=True)
+        if self.name == "negatives":
+            return _batches(16, 32, 64, 128, 256)
+        if self.name == "hardness":
+            betas = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+            return [({"beta": f"{beta:.1f}"}, {"beta": beta}) for beta in betas]
+        if self.name == "prior":  # multiples of one over the number of classes
+            priors = [round(share / NUM_CLASSES[data], 6) for share in (0.2, 1.0, 2.0)]
+            return [({"tau_plus": f"{prior:g}"}, {"tau_plus": prior}) for prior in priors]
+        if self.name == "runtime":  # the median leaves out the first epoch, which warms up
+            epochs = 2 if size == "rehearsal" else 5
+            return [({}, {"epochs": epochs, "linear_protocol": "fast"})]
+        return [({}, {})]
 
     def _cell(
         self, size: str, data: str, loss: str, varied: dict[str, str], changes: dict[str, Any]
@@ -111,18 +102,16 @@ class PaperTable:
             settings=cell_settings(size, data, loss, **changes),
             paper={
                 measure: figure
-                for place, figure in self.printed.items()
+                for place, figure in figures_of(self.printed, self.note).items()
                 for measure in self.measures
                 if size == "paper" and place <= {*words, measure}
             },
         )
 
-    def offered(self, size: str) -> dict[str, tuple[str, ...]]:
-        """The data sets and losses to choose from at a size; no losses if it does not vary them."""
-        return {
-            "datasets": tuple(dict.fromkeys(cell.settings.data for cell in self.cells(size))),
-            "losses": self.losses if len(self.losses) > 1 else (),
-        }
+
+def _batches(*sizes: int, **changes: Any) -> list[Variation]:
+    """Batches of these sizes; B images give every anchor N = 2 B - 2 negatives."""
+    return [({"N": str(2 * size - 2)}, {"batch_size": size, **changes}) for size in sizes]
 
 
 def measure_title(measure: str) -> str:
@@ -146,7 +135,7 @@ def figures_of(table: str, note: str = "") -> dict[frozenset[str], PaperFigure]:
         >>> figures[frozenset(("cifar10", "bayesian", "linear"))]
         PaperFigure(value=99.3, spread=0.22, note='')
     """
-    header, *rows = (line.split() for line in table.strip().splitlines())
+    header, *rows = (line.split() for line in table.splitlines() or [""])
     noted, _, what = note.partition(": ")
     figures = {}
     for row in rows:
@@ -161,153 +150,5 @@ def figures_of(table: str, note: str = "") -> dict[frozenset[str], PaperFigure]:
     return figures
 
 
-def _two_classes(size: str, _: str) -> list[Variation]:
-    """Two classes of every data set; two of the digits come to 250 training images."""
-    batch_size = 64 if size == "smoke" else 256
-    return [({"N": str(2 * batch_size - 2)}, {"batch_size": batch_size, "two_classes": True})]
-
-
-def _batches(*_: str) -> list[Variation]:
-    """Every N; a batch of B images gives N = 2 B - 2."""
-    return [({"N": str(2 * size - 2)}, {"batch_size": size}) for size in (16, 32, 64, 128, 256)]
-
-
-def _hardness(*_: str) -> list[Variation]:
-    """Every beta; the other hyper-parameters are the authors'."""
-    return [({"beta": f"{beta:.1f}"}, {"beta": beta}) for beta in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)]
-
-
-def _priors(_: str, data: str) -> list[Variation]:
-    """Every prior, as a multiple of one over the number of classes."""
-    priors = [round(share / NUM_CLASSES[data], 6) for share in (0.2, 1.0, 2.0)]
-    return [({"tau_plus": f"{prior:g}"}, {"tau_plus": prior}) for prior in priors]
-
-
-def _short(size: str, _: str) -> list[Variation]:
-    """The probe that costs least and few epochs.
-
-    Those suffice: the median leaves out the first epoch, which warms up.
-    """
-    return [({}, {"epochs": 2 if size == "rehearsal" else 5, "linear_protocol": "fast"})]
-
-
-TABLES: dict[str, PaperTable] = {
-    table.name: table
-    for table in (
-        PaperTable(
-            "binary",
-            "Two classes of each data set, tau_plus = 0.5",
-            "Exp:result2",
-            figures_of(
-                """
-                              info_nce debiased hard bayesian
-                cifar10       99.1     98.1     98.4 99.3±0.22
-                stl10         91.7     91.2     91.1 92.7±0.34
-                cifar100      97.5     86.9     96.5 98.8±0.28
-                tiny-imagenet 97.0     96.0     94.0 99.0±0.26
-                """
-            ),
-            variations=_two_classes,
-            remarks=(
-                "The paper does not say which two classes it drew. Here a fixed seed draws them, "
-                "the same for every loss and run.",
-            ),
-        ),
-        PaperTable(
-            "multiclass",
-            "All classes of each data set, N = 510, tau_plus = 1/C",
-            "Exp:result1",
-            figures_of(
-                """
-                              info_nce debiased hard bayesian
-                cifar10       91.1     92.1     91.9 92.5±0.15
-                stl10         80.2     84.3     87.4 87.7±0.12
-                cifar100      66.4     67.7     69.5 69.7±0.10
-                tiny-imagenet 53.4     53.7     57.0 57.3±0.09
-                """,
-                "stl10 bayesian: the paper's tables of N and of beta give 87.65 and 86.51 for the "
-                "same setting",
-            ),
-            remarks=(
-                "The paper's text speaks of gains over SimCLR of 7.7 points on STL10 and 2.9 on "
-                "tinyImageNet; its table says 7.5 and 3.9.",
-            ),
-        ),
-        PaperTable(
-            "negatives",
-            "The number N of negatives, by way of the batch size",
-            "Exp:N",
-            figures_of(
-                """
-                                 30    62    126   254   510
-                cifar10 info_nce 80.21 84.82 87.58 89.87 91.12
-                cifar10 bayesian 83.61 88.56 90.83 92.07 92.58
-                stl10   info_nce 61.20 71.69 74.36 77.33 80.20
-                stl10   bayesian 67.45 73.36 80.23 84.68 87.65
-                """,
-                "stl10 bayesian 510: the paper's main table and its table of beta give 87.7 and "
-                "86.51 for the same setting",
-            ),
-            DATASETS[:2],
-            (BASELINE, SUBJECT),
-            _batches,
-            remarks=(
-                "With the batch also the number of steps changes, and the noise of each: not all "
-                "of a difference is due to N.",
-            ),
-        ),
-        PaperTable(
-            "hardness",
-            "The Bayesian loss's hardness beta, N = 510",
-            "Exp:beta",
-            figures_of(
-                """
-                        0.5   0.6   0.7   0.8   0.9   1.0
-                cifar10 91.39 91.41 91.89 92.02 92.58 92.12
-                stl10   80.32 81.79 83.58 83.83 84.85 86.51
-                """,
-                "stl10 1.0: the paper's main table and its table of N give 87.7 and 87.65 for the "
-                "same setting",
-            ),
-            DATASETS[:2],
-            (SUBJECT,),
-            _hardness,
-        ),
-        PaperTable(
-            "prior",
-            "The prior tau_plus that the Bayesian loss assumes, N = 510",
-            "6Table:prior",
-            figures_of(
-                """
-                      linear linear_top5
-                0.001 57.10  80.54
-                0.005 57.32  80.87
-                0.01  56.34  80.24
-                """
-            ),
-            ("tiny-imagenet",),
-            (SUBJECT,),
-            _priors,
-            measures=("linear", "linear_top5", "few_label_1"),
-        ),
-        PaperTable(
-            "runtime",
-            "Seconds per epoch, N = 510",
-            "Exp:N",
-            # The paper prints the same for both losses.
-            figures_of(f"{SECONDS} \n cifar10 82 \n stl10 169"),
-            DATASETS[:2],
-            (BASELINE, SUBJECT),
-            _short,
-            measures=(SECONDS,),
-            smoke_seeds=3,
-            remarks=(
-                "The paper does not name its hardware: ratios of losses can be compared, seconds "
-                "cannot.",
-                "Of a run the median epoch counts; runs of the losses take turns, one at a time.",
-            ),
-            is_timed=True,
-        ),
-    )
-}
+TABLES = {name: PaperTable(name, **row) for name, row in DATA["tables"].items()}
 """Every table by its name, as in ``bayescl reproduce NAME``."""

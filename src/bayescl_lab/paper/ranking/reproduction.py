@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bayescl.checks import check_count
 from bayescl_lab._files import write_atomically
 from bayescl_lab.compare.ranking import tune_cell, tuned_baselines
 from bayescl_lab.compare.ranking_plans import RankingCell
@@ -59,22 +58,16 @@ def reproduce_cell(
     Raises:
         ValueError: if the data cannot be used, or the folder holds runs with other settings.
     """
-    check_count("workers", workers, 1)
     origin = provenance()
     plan = cell.plan
     folder.mkdir(parents=True, exist_ok=True)
     tuning = tune_cell(plan, cell.losses, folder / "tuning", workers=workers, progress=progress)
-    finals: dict[str, RankingSettings] = {
-        f"{loss}-seed{seed}": plan.final(
-            loss,
-            tuning["losses"][loss]["choice"],
-            epochs=tuning["losses"][loss]["epochs"],
-            seed=seed,
-            item_norm_exponent=tuning["losses"][loss]["item_norm_exponent"],
-        )
-        for seed in range(cell.seeds)
-        for loss in cell.losses
-    }
+    finals: dict[str, RankingSettings] = {}
+    for seed in range(cell.seeds):
+        for loss in cell.losses:
+            tuned = tuning["losses"][loss]
+            kept = {name: tuned[name] for name in ("epochs", "item_norm_exponent")}
+            finals[f"{loss}-seed{seed}"] = plan.final(loss, tuned["choice"], seed=seed, **kept)
     results = train_runs(
         finals, folder / "final", train=train_ranking, workers=workers, progress=progress
     )
@@ -85,11 +78,11 @@ def reproduce_cell(
     except ValueError as error:
         remarks.append(f"EASE is left out: {error}")
         plan = replace(plan, regularizations=())
-    beside = folder / "baselines" if baselines is None else baselines
-    tuned = tuned_baselines(plan, beside / "tuning")
+    baselines = baselines or folder / "baselines"
+    chosen = tuned_baselines(plan, baselines / "tuning")
     fitted = train_runs(
-        {name: settings for name, (settings, _) in tuned.items()},
-        beside / "final",
+        {name: settings for name, (settings, _) in chosen.items()},
+        baselines / "final",
         train=fit_baseline,
     )
     record = {
@@ -105,7 +98,7 @@ def reproduce_cell(
         },
         "baselines": {
             name: {**baseline_summary(fitted[name]), "tuning": tried}
-            for name, (_, tried) in tuned.items()
+            for name, (_, tried) in chosen.items()
         },
         "remarks": remarks,
         "workers": workers,

@@ -19,11 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 ZIP = ".zip"
-_OPENERS: dict[str, Callable[..., Any]] = {
-    ".gz": gzip.open,
-    ".bz2": bz2.open,
-    ".xz": lzma.open,
-}
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 PACKED = (*_OPENERS, ZIP)
 """Suffixes of compressed tables."""
 PARQUET = (".parquet", ".pq")
@@ -43,12 +39,7 @@ _DAMAGE = (EOFError, OSError, RuntimeError, lzma.LZMAError, zipfile.BadZipFile, 
 
 
 def table_suffix(path: Path) -> str:
-    """The suffix of a table's name, without that of the compression.
-
-    Example:
-        >>> table_suffix(Path("a.csv.gz")), table_suffix(Path("a.tsv"))
-        ('.csv', '.tsv')
-    """
+    """The suffix of a table's name, without that of the compression: .csv of a.csv.gz."""
     plain = path.with_suffix("") if path.suffix.lower() in PACKED else path
     return plain.suffix.lower()
 

@@ -25,13 +25,9 @@ from numpy.typing import NDArray
 class RawInteractions:
     """The result of every reader: interactions with the ids of their file.
 
-    Attributes:
-        train: columns ``user`` and ``item`` (whole numbers or text, never empty) and, if requested,
-            ``rating`` and ``timestamp`` (finite numbers).
-        test: the same for the test part, or None if the files have none.
-        titles: columns ``item`` and ``title``, or None.
-        name: name of the data set in tables and messages.
-        report: what the reader left out, as phrase and count.
+    ``train`` and ``test`` have columns ``user`` and ``item`` (whole numbers or text, never empty)
+    and, if requested, ``rating`` and ``timestamp`` (finite numbers); ``titles`` has ``item`` and
+    ``title``. The report holds what the reader left out, as phrase and count.
     """
 
     train: pl.DataFrame
@@ -86,9 +82,7 @@ def chosen_columns(
 ) -> dict[str, str]:
     """The names of the wanted columns in a header; those that are None are guessed.
 
-    Raises:
-        ValueError: if a name is not in the header, occurs twice or was given twice; or if no name,
-            or more than one, fits.
+    A name that is missing, occurs or is given twice, or cannot be guessed, is a ``ValueError``.
 
     Example:
         >>> chosen_columns(["userId", "movieId", "rating"], {"user": None, "item": None}, "a.csv")
@@ -122,7 +116,7 @@ def chosen_columns(
 
 
 def _guessed(kind: str, header: Sequence[str]) -> list[str]:
-    """The columns that look most like something."""
+    """The columns that look most like the wanted kind."""
     plain = {name: re.sub(r"[\W_]+", "", name.casefold()) for name in header}
     matches = ([name for name in header if plain[name] in names] for names in _GUESSES[kind])
     return next(filter(None, matches), [])
@@ -150,8 +144,7 @@ def interaction_columns(
             a ``BadRowError``.
 
     Returns:
-        The columns ``user`` and ``item``, as Int64 or Categorical, and those beside them; and the
-        number of rows left out.
+        The checked columns, with ids as Int64 or Categorical; and the number of rows left out.
     """
     types = dict(frame.collect_schema())
     del types["row"]
@@ -238,8 +231,6 @@ def common_ids(columns: list[pl.Series]) -> list[pl.Series]:
     """The same ids in columns that are all Int64, or else all Categorical.
 
     Example:
-        >>> [ids.to_list() for ids in common_ids([pl.Series(["7", "12"]), pl.Series([3])])]
-        [[7, 12], [3]]
         >>> [ids.to_list() for ids in common_ids([pl.Series(["007", "12"]), pl.Series([3])])]
         [['007', '12'], ['3']]
     """

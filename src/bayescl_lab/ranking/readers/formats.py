@@ -28,10 +28,10 @@ from pathlib import Path
 
 import polars as pl
 
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.readers.archives import INTER
 from bayescl_lab.ranking.readers.columns import RawInteractions, chosen_columns
 from bayescl_lab.ranking.readers.table import (
-    TableOptions,
     first_values,
     read_tables,
     read_text,
@@ -50,11 +50,9 @@ Reader = Callable[[Path, str], RawInteractions]
 
 def read_lightgcn(folder: Path, name: str) -> RawInteractions:
     """Read the training and test part in a folder."""
-    (train, alone), (test, alone_there) = (
-        _read_lists(folder / file) for file in ("train.txt", "test.txt")
-    )
-    empty = alone + alone_there
-    report = {"lines with a user but no item": empty} if empty else {}
+    train, alone = _read_lists(folder / "train.txt")
+    test, more = _read_lists(folder / "test.txt")
+    report = {"lines with a user but no item": alone + more} if alone + more else {}
     return RawInteractions(train, test, name=name, report=report)
 
 
@@ -115,16 +113,6 @@ def read_yahoo_r3(folder: Path, name: str) -> RawInteractions:
     return RawInteractions(pl.concat([kept, drawn]), name=name, report=report if left_out else {})
 
 
-READERS: dict[str, Reader] = {
-    "ml-100k": read_ml_100k,
-    "ml-1m": read_ml_1m,
-    "yahoo-r3": read_yahoo_r3,
-    "yelp2018": read_lightgcn,
-    "gowalla": read_lightgcn,
-    "amazon-book": read_lightgcn,
-}
-"""The reader of each published data set."""
-
 _BY_FILES: dict[tuple[str, ...], Reader] = {
     ("ydata-ymusic*-train.txt", "ydata-ymusic*-test.txt"): read_yahoo_r3,
     ("train.txt", "test.txt"): read_lightgcn,
@@ -144,7 +132,7 @@ def recognised(path: Path) -> Reader | None:
 
 
 def read_inter(
-    train: Sequence[Path], test: Path | None, options: TableOptions, *, name: str
+    train: Sequence[Path], test: Path | None, options: RankingData, *, name: str
 ) -> RawInteractions:
     """Read a file of RecBole's, and optionally a second one as its test part."""
     options.refuse(f"{INTER} text", ("separator", "encoding", "no_header"))

@@ -20,19 +20,17 @@ pass with the standard library's reader finds the line to name.
 from __future__ import annotations
 
 import csv
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import polars as pl
-from typing_extensions import Self
 
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.readers.archives import INTER, PARQUET, table_suffix, unpacked
 from bayescl_lab.ranking.readers.columns import (
     BadRowError,
@@ -51,69 +49,8 @@ _LONGEST = 1 << 24
 """Characters of the longest line, so that a file without line ends is not held in memory."""
 
 
-@dataclass(frozen=True)
-class TableOptions:
-    """How a table is read; None for automatic detection.
-
-    Attributes:
-        user_column: the column of users; else guessed from its name.
-        item_column: the column of items; else guessed.
-        rating_column: the column of ratings; else guessed, and read only if ratings count.
-        timestamp_column: the column of times; else guessed, and read only if times count.
-        separator: one character, or "tab", "comma" or "semicolon"; else detected.
-        encoding: how text is encoded; else UTF-8.
-        no_header: whether the first line is an interaction; the columns are then called 1, 2 and so
-            on, and are by default user, item, rating and timestamp in this order.
-        skip_bad_rows: whether rows with missing or unparsable values are left out and counted.
-        ratings: whether ratings are needed.
-        times: whether timestamps are needed.
-    """
-
-    user_column: str | None = None
-    item_column: str | None = None
-    rating_column: str | None = None
-    timestamp_column: str | None = None
-    separator: str | None = None
-    encoding: str | None = None
-    no_header: bool = False
-    skip_bad_rows: bool = False
-    ratings: bool = False
-    times: bool = False
-
-    @classmethod
-    def among(cls, values: Mapping[str, Any]) -> Self:
-        """The options among other named values.
-
-        Example:
-            >>> TableOptions.among({"separator": ";", "k_core": 5}).separator
-            ';'
-        """
-        names = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in values.items() if name in names})
-
-    @property
-    def columns(self) -> dict[str, str | None]:
-        """The columns to read, with their names if given."""
-        names = {"user": self.user_column, "item": self.item_column}
-        if self.ratings or self.rating_column is not None:
-            names["rating"] = self.rating_column
-        if self.times or self.timestamp_column is not None:
-            names["timestamp"] = self.timestamp_column
-        if self.no_header:
-            usual = {"user": "1", "item": "2", "rating": "3", "timestamp": "4"}
-            return {kind: name or usual[kind] for kind, name in names.items()}
-        return names
-
-    def refuse(self, what: str, names: Sequence[str] = ()) -> None:
-        """Refuse options, by default all, for a format that does not need them."""
-        given = [name for name, value in vars(self).items() if value not in (None, False)]
-        refused = set(names or vars(self)) - {"ratings", "times"}
-        if wrong := [name for name in given if name in refused]:
-            raise ValueError(f"{what} has a fixed format: {wrong[0]} is for tables")
-
-
 def read_tables(
-    train: Sequence[Path], test: Path | None, options: TableOptions, *, name: str
+    train: Sequence[Path], test: Path | None, options: RankingData, *, name: str
 ) -> RawInteractions:
     """Read the files of a table, and optionally a second one as its test part.
 
@@ -133,20 +70,15 @@ def read_tables(
     return RawInteractions(pl.concat(parts), given, name=name, report=report)
 
 
-def table_header(path: Path, options: TableOptions) -> list[str]:
-    """The names of a table's columns.
-
-    Raises:
-        ValueError: if the file cannot be read as a table.
-    """
+def table_header(path: Path, options: RankingData) -> list[str]:
+    """The names of a table's columns; a ``ValueError`` if the file cannot be read as a table."""
     first = None if table_suffix(path) in PARQUET else _HEADER
     with unpacked(path, encoding=options.encoding, first=first) as plain, _advice(plain):
         return _header(plain, options)
 
 
-def _read_table(path: Path, options: TableOptions) -> tuple[pl.DataFrame, int]:
+def _read_table(path: Path, options: RankingData) -> tuple[pl.DataFrame, int]:
     """The wanted columns of a table, and the number of rows left out."""
-    skip = options.skip_bad_rows
     with unpacked(path, encoding=options.encoding) as plain, _advice(plain):
         header = _header(plain, options)
         columns = chosen_columns(header, options.columns, plain)
@@ -154,9 +86,10 @@ def _read_table(path: Path, options: TableOptions) -> tuple[pl.DataFrame, int]:
             rows = pl.scan_parquet(plain, glob=False, hive_partitioning=False).select(
                 pl.col(name).alias(kind) for kind, name in columns.items()
             )
-            rows = rows.with_row_index("row", offset=1)
             table, left_out = interaction_columns(
-                rows, lambda row: f"{plain}, row {row}", skip_bad_rows=skip
+                rows.with_row_index("row", offset=1),
+                lambda row: f"{plain}, row {row}",
+                skip_bad_rows=options.skip_bad_rows,
             )
         else:
             table, left_out = read_text(
@@ -165,7 +98,7 @@ def _read_table(path: Path, options: TableOptions) -> tuple[pl.DataFrame, int]:
                 separator=_separator(plain, options),
                 header=not options.no_header,
                 quotes=plain.suffix != INTER,
-                skip_bad_rows=skip,
+                skip_bad_rows=options.skip_bad_rows,
             )
         if table.height == 0:
             why = f": all {left_out} rows lack a value or have an unparsable one" * bool(left_out)
@@ -186,7 +119,7 @@ def _advice(plain: Path) -> Iterator[None]:
         raise ValueError(f"{error}; --skip-bad-rows leaves such rows out") from None
 
 
-def _header(plain: Path, options: TableOptions) -> list[str]:
+def _header(plain: Path, options: RankingData) -> list[str]:
     """The names of the columns of a plain table."""
     if plain.is_file() and plain.suffix.lower() in PARQUET:
         return list(pl.read_parquet_schema(plain))
@@ -198,7 +131,7 @@ def _header(plain: Path, options: TableOptions) -> list[str]:
     return [str(number + 1) for number in range(len(values))] if options.no_header else values
 
 
-def _separator(plain: Path, options: TableOptions) -> str:
+def _separator(plain: Path, options: RankingData) -> str:
     """The character between values."""
     separator = "tab" if plain.suffix == INTER else options.separator
     if separator is None:
@@ -229,12 +162,11 @@ def read_text(
         separator: one character.
         header: whether the first line names the columns.
         quotes: whether values may be quoted.
-        whole_ids: whether ids must be whole numbers.
-        skip_bad_rows: whether rows are left out that lack a value, have more values than the first
-            line, or text instead of a number; else the first is a ``BadRowError``.
+        whole_ids: as for :func:`interaction_columns`.
+        skip_bad_rows: likewise; a row with more values than the first line is bad, too.
 
     Returns:
-        The columns, under these names, without blank lines; and the number of rows left out.
+        As :func:`interaction_columns`; blank lines do not count.
     """
     fewest = max(columns.values()) + 1
     width = max(len(first_values(path, separator, quotes=quotes)), fewest)
@@ -255,24 +187,23 @@ def read_text(
         "row", *(pl.col(f"column_{1 + place}").alias(name) for name, place in places.items())
     )
 
+    def wrong_count(line: int, values: list[str]) -> BadRowError:
+        return BadRowError(f"{path}, line {line}: there must be {width} values, got {len(values)}")
+
     def place(row: int) -> str:
         line, values = next(islice(_rows(path, separator, quotes), row, None), (0, []))
         if not line:  # what Polars puts up with and the other reader does not
             raise ValueError(f"{path}: the quotes before row {row} are broken")
-        check_count(line, values, fewest)
+        if len(values) < fewest:
+            raise wrong_count(line, values)
         return f"{path}, line {line}"
-
-    def check_count(line: int, values: list[str], low: int, high: float = math.inf) -> None:
-        if not low <= len(values) <= high:
-            raise BadRowError(
-                f"{path}, line {line}: there must be {width} values, got {len(values)}"
-            )
 
     try:
         return interaction_columns(rows, place, whole_ids=whole_ids, skip_bad_rows=skip_bad_rows)
     except pl.exceptions.PolarsError as error:
         for line, values in _rows(path, separator, quotes):
-            check_count(line, values, 0, width)
+            if len(values) > width:
+                raise wrong_count(line, values) from None
         raise _unreadable(path, error) from None
 
 

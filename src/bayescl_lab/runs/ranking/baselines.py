@@ -11,7 +11,9 @@ from bayescl_lab.ranking.ease import ease_memory
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Scorer
+from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
+from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
     EASE_NAME,
@@ -20,7 +22,7 @@ from bayescl_lab.runs.ranking.settings import (
     POPULARITY,
     BaselineSettings,
 )
-from bayescl_lab.runs.run import Result, RunStart
+from bayescl_lab.runs.run import Result, RunStart, write_evaluation
 
 TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE", IALS_NAME: "iALS"}
 """Titles of baselines for readers."""
@@ -43,20 +45,8 @@ def fit_baseline(
     """Fit a baseline, evaluate it by full ranking and write the metrics to a run folder.
 
     The folder has no checkpoint. Recommending fits the baseline again; only the embeddings of iALS
-    are stored, like those of a trained recommender.
-
-    Args:
-        settings: the settings of the baseline.
-        out: the run folder.
-        resume: read the result if there is one; otherwise start again.
-        baselines: whether to evaluate other baselines too; see :func:`evaluate_baselines`.
-        **watching: ignored, since nothing trains.
-
-    Returns:
-        The content of ``result.json``: settings, metrics, seconds, and provenance.
-
-    Raises:
-        ValueError: if the data cannot be used, or ``out`` is not writable or holds another run.
+    are stored, like those of a trained recommender. Arguments, result and errors are those of
+    :func:`~bayescl_lab.runs.ranking.run.train_ranking`, but a run that did not finish starts again.
     """
     del watching
     start = RunStart(out, KIND, settings, resume=resume)
@@ -64,20 +54,16 @@ def fit_baseline(
         return start.result
     record = RankingRecord.of(settings.data, settings.evaluate_on, watches=False)
     parts = record.parts(settings.evaluate_on)
-    started = time.perf_counter()
-    scorer = settings.fitted(parts.train)
-    done = time.perf_counter()
+    scorer, figures = _fitted(settings, parts, LIST_LENGTHS)
     with start.work() as folder:
-        record.write(folder, settings.data)
+        record.write(folder)
         if isinstance(scorer, EmbeddingScorer):
             write_embeddings(folder, scorer, settings.epochs)
         result = {
             "settings": settings.as_config(),
             "protocol": "standard",
-            **ranking_figures(scorer, parts),
+            **figures,
             **data_figures(parts.train, parts),
-            "fit_seconds": done - started,
-            "evaluation_seconds": time.perf_counter() - done,
         }
         if baselines:
             result["baselines"] = evaluate_baselines(parts, without=settings.encoder)
@@ -87,15 +73,10 @@ def fit_baseline(
 def evaluate_baselines(
     parts: RankingParts, ks: Sequence[int] = LIST_LENGTHS, *, without: str | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Results of the baselines on the data that a recommender is evaluated on.
+    """Results of the baselines, all but one, on the data that a recommender is evaluated on.
 
     EASE is left out if its matrix of items times items would take more than a gigabyte; inverting
     such a matrix would also take minutes.
-
-    Args:
-        parts: training and evaluation interactions.
-        ks: lengths of lists.
-        without: a baseline to skip.
 
     Returns:
         By name: ``metrics``, ``settings``, ``fit_seconds`` and ``evaluation_seconds``, or
@@ -113,16 +94,52 @@ def evaluate_baselines(
             }
             continue
         settings = BaselineSettings(name)
-        started = time.perf_counter()
-        scorer = settings.fitted(parts.train)
-        done = time.perf_counter()
+        _, figures = _fitted(settings, parts, ks)
         results[name] = {
-            "metrics": ranking_figures(scorer, parts, ks)["metrics"],
-            "fit_seconds": done - started,
-            "evaluation_seconds": time.perf_counter() - done,
+            **{key: figures[key] for key in ("metrics", "fit_seconds", "evaluation_seconds")},
             "settings": {"regularization": settings.regularization} if name == EASE_NAME else {},
         }
     return results
+
+
+def _fitted(
+    settings: BaselineSettings, parts: RankingParts, ks: Sequence[int]
+) -> tuple[Scorer, dict[str, Any]]:
+    """A fitted baseline, its figures and seconds."""
+    started = time.perf_counter()
+    scorer = settings.fitted(parts.train)
+    done = time.perf_counter()
+    figures = ranking_figures(scorer, parts, ks)
+    seconds = {"fit_seconds": done - started, "evaluation_seconds": time.perf_counter() - done}
+    return scorer, {**figures, **seconds}
+
+
+def evaluate_run(
+    path: Path, ks: Sequence[int] = LIST_LENGTHS, *, data: str | None = None
+) -> dict[str, Any]:
+    """Evaluate a run, finished or not, by full ranking; write and return ``evaluation.json``.
+
+    With ``data``, it is evaluated on other interactions, without those that it was trained on.
+    """
+    folder = RunFolder.open(path, KIND)
+    config = folder.config()
+    recommender = load_recommender(path)
+    scorer, epochs = recommender.trained
+    parts = recommender.parts
+    if data is None:
+        recommender.record.refuse_changes()
+    else:
+        parts = recommender.record.on(data, config).parts(parts.evaluated_on)
+    evaluation = {
+        "epochs": epochs,
+        "of_epochs": None if epochs is None else config["epochs"],
+        "evaluated_on": parts.evaluated_on if data is None else data,
+        **ranking_figures(scorer, parts, ks),
+        "baselines": evaluate_baselines(parts, ks, without=config["encoder"]),
+        "report": parts.report,
+        "settings": config,
+    }
+    return write_evaluation(folder, evaluation)
 
 
 def ranking_figures(
@@ -149,5 +166,5 @@ def data_figures(train: Interactions, parts: RankingParts) -> dict[str, Any]:
             parts.evaluated_on: parts.evaluation.num_interactions,
         },
         "density": train.density,
-        "report": dict(parts.report),
+        "report": parts.report,
     }

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bayescl.axes import Bool, Int, Tensor
+from bayescl.axes import Int, Tensor
 from bayescl.diagnostics import ScoredCandidates, score_candidates
 from bayescl.losses import ContrastiveLoss
 from bayescl_lab._randomness import Purpose, derived_seed
@@ -21,13 +21,11 @@ from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.inspection import Inspection, extreme_rows, write_inspection
 from bayescl_lab.runs.losses import LOSSES
-from bayescl_lab.runs.ranking.run import KIND, RankingRun
-from bayescl_lab.runs.ranking.settings import RankingSettings, baseline_of
+from bayescl_lab.runs.ranking.run import RankingRun
+from bayescl_lab.runs.ranking.settings import KIND, RankingSettings, baseline_of
 
-MOST_PAIRS = 4_000_000
-"""Default number of pairs of user and item to inspect."""
-CHUNK = 128
-"""Users scored at a time."""
+MOST_PAIRS = 4_000_000  # of user and item to inspect, if nobody says how many users
+CHUNK = 128  # users scored at a time
 
 
 def inspect_ranking(
@@ -53,9 +51,6 @@ def inspect_ranking(
         seed: seed for drawing users.
         data: other interactions to take held-out items from; default: the run's own.
 
-    Returns:
-        Figures and files.
-
     Raises:
         ValueError: if the folder does not hold a recommender with a checkpoint, its loss does not
             weight candidates, nobody has held-out items, or a number is out of range.
@@ -71,8 +66,8 @@ def inspect_ranking(
             f"the loss {loss.loss} does not weight candidates: there is nothing to inspect"
         )
     folder, run, epochs = RankingRun.reopen(path, data=data)
-    known, held_out = run.parts.train, run.parts.evaluation
-    rows = _drawn_users(known, held_out, users, seed)
+    known = run.parts.train
+    rows = _drawn_users(known, run.parts.evaluation, users, seed)
     batches = [_scored(run, chunk) for chunk in rows.split(CHUNK)]
     titles = known.item_ids if known.item_titles is None else known.item_titles
     user_ids = known.user_ids[rows[: min(anchors, CHUNK)].numpy()]
@@ -111,27 +106,21 @@ def _drawn_users(
 def _scored(run: RankingRun, rows: Int[Tensor, " users"]) -> ScoredCandidates:
     """Some users' scores of all items that they do not have; the positive is one that they have."""
     users, items = run.model.encoder.users_and_items()
-    known = _chosen(run.parts.train, rows)
-    held_out = _chosen(run.parts.evaluation, rows)
-    # A known item of each user, always the same one.
-    generator = torch.Generator().manual_seed(
-        derived_seed(run.settings.seed, Purpose.ESTIMATES, 0, 8)
+    known, held_out = (
+        torch.from_numpy(part.matrix[rows.numpy()].toarray() > 0)
+        for part in (run.parts.train, run.parts.evaluation)
     )
-    luck = torch.rand(known.shape[1], generator=generator)
+    # A known item of each user, always the same one.
+    seed = derived_seed(run.settings.seed, Purpose.ESTIMATES, 0, 8)
+    luck = torch.rand(known.shape[1], generator=torch.Generator().manual_seed(seed))
     positives = (luck * known).argmax(dim=1)
-    device = users.device
     loss: Any = run.model.loss
     return score_candidates(
         loss,
-        users[rows.to(device)],
-        items[positives.to(device)],
+        users[rows.to(users.device)],
+        items[positives.to(users.device)],
         items,
         layout="sampled",
-        valid=~known.to(device),
-        false_negative=held_out.to(device),
+        valid=~known.to(users.device),
+        false_negative=held_out.to(users.device),
     )
-
-
-def _chosen(interactions: Interactions, rows: Int[Tensor, " users"]) -> Bool[Tensor, "users items"]:
-    """True where a user has an item."""
-    return torch.from_numpy(interactions.matrix[rows.numpy()].toarray() > 0)

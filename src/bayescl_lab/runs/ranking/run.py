@@ -21,7 +21,7 @@ from bayescl_lab.ranking.candidates import (
     SharedCandidates,
 )
 from bayescl_lab.ranking.encoders import build_encoder
-from bayescl_lab.ranking.interactions import Interactions, RankingParts
+from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.loop import AtomicCheckpointIO, Journal
@@ -30,8 +30,6 @@ from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
 from bayescl_lab.runs.ranking.settings import KIND, PAPER, RankingSettings
 from bayescl_lab.runs.run import Result, Rows, TrainedRun
 from bayescl_lab.runs.weights import read_weights
-
-__all__ = ["KIND", "PAPER_NOTE", "RankingRun", "train_ranking"]
 
 PAPER_NOTE = "best epoch on the test part, for each metric separately, as the paper does: inflated"
 """Note on results of the paper's protocol."""
@@ -49,7 +47,6 @@ class RankingRun(TrainedRun[RankingSettings]):
         baselines: whether to evaluate popularity and EASE too.
 
     Attributes:
-        record: the interactions by part, and their files.
         parts: the interactions to evaluate on; lists leave out those in its ``train``.
         watched: the interactions that choose the epoch, or None.
         interactions: the training interactions.
@@ -69,15 +66,15 @@ class RankingRun(TrainedRun[RankingSettings]):
     ) -> None:
         super().__init__(settings)
         self.baselines = baselines
-        own = settings.watch_every > 0 and settings.protocol != PAPER
+        holds_out = settings.watch_every > 0 and settings.protocol != PAPER
         if record is None:
-            record = RankingRecord.of(settings.data, settings.evaluate_on, watches=own)
+            record = RankingRecord.of(settings.data, settings.evaluate_on, watches=holds_out)
         self.record = record
-        self.parts: RankingParts = record.parts(settings.evaluate_on)
-        self.watched: RankingParts | None = None
-        if settings.watch_every:
-            self.watched = record.parts("validation") if own else self.parts
-        self.interactions: Interactions = (self.watched or self.parts).train
+        self.parts = record.parts(settings.evaluate_on)
+        self.watched = record.parts("validation") if holds_out else None
+        if settings.watch_every and not holds_out:
+            self.watched = self.parts
+        self.interactions = (self.watched or self.parts).train
         self.batches = PairBatches(
             self.interactions,
             settings.batch_size,
@@ -106,28 +103,25 @@ class RankingRun(TrainedRun[RankingSettings]):
     @classmethod
     def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
         """The interactions recorded in the folder, or others to evaluate on."""
-        if data is None and not folder.data_file.is_file():
+        if data is not None:
+            return {"record": RankingRecord.read(folder).on(data, folder.config())}
+        if not folder.data_file.is_file():
             return {}
         record = RankingRecord.read(folder)
-        if data is not None:
-            return {"record": record.on(data, folder.config())}
         record.refuse_changes()
         return {"record": record}
 
     def write_record(self, folder: RunFolder) -> None:
         """Record the interactions in the run's folder."""
-        self.record.write(folder, self.settings.data)
+        self.record.write(folder)
 
     def start_from(self, path: Path) -> None:
         """Load another run's embeddings of the users and items that both runs know."""
         folder = RunFolder.open(path, KIND)
-        record = RankingRecord.read(folder)
         state = read_weights(folder)
-        encoder = self.model.encoder
-        tables = {"user_table": encoder.user_table, "item_table": encoder.item_table}
-        rows_by_table = record.rows_of(self.interactions)
-        for (name, table), rows in zip(tables.items(), rows_by_table, strict=True):
-            source = state[f"encoder.{name}"]
+        users, items = RankingRecord.read(folder).rows_of(self.interactions)
+        for name, rows in (("user_table", users), ("item_table", items)):
+            table, source = getattr(self.model.encoder, name), state[f"encoder.{name}"]
             if source.shape[1] != table.shape[1]:
                 raise ValueError(
                     f"dim must be {source.shape[1]} as in {path} to start from its embeddings, "
@@ -148,8 +142,7 @@ class RankingRun(TrainedRun[RankingSettings]):
         """Metrics every few epochs and after the last; they choose the epoch and stop early.
 
         The only state is the rows of ``metrics.csv``, so a resumed run decides like an
-        uninterrupted one, even if it was killed between a row and its checkpoint. Lightning's
-        ``EarlyStopping`` keeps its state in checkpoints.
+        uninterrupted one, even if it was killed between a row and its checkpoint.
         """
         settings, epoch = self.settings, trainer.current_epoch + 1
         if self.watched is None or (epoch % settings.watch_every and epoch < settings.epochs):
@@ -234,8 +227,7 @@ def train_ranking(
         out: the run folder.
         resume: continue the run in ``out`` from its last checkpoint, or from the start if there is
             none. A finished run is not changed. If False, ``out`` must not exist or be empty.
-        baselines: whether to evaluate popularity and EASE too; see
-            :func:`~bayescl_lab.runs.ranking.baselines.evaluate_baselines`.
+        baselines: whether to evaluate popularity and EASE too.
         **watching: ``progress``, ``pulse``, ``loggers`` and when to save; see
             :class:`~bayescl_lab.runs.loop.Journal`.
 
@@ -267,10 +259,8 @@ def _at_best_epochs(metrics: Mapping[str, float], rows: Rows) -> dict[str, Any]:
 
 def _candidates(settings: RankingSettings, train: Interactions) -> CandidateSource:
     """The source of candidates."""
-    masked, extra = settings.mask_known, settings.extra_positives
-    if settings.candidates == "in-batch":
-        return InBatchCandidates(train, mask_known=masked)
-    if settings.candidates == "all":
-        return AllItems(train, mask_known=masked, extra_positives=extra)
+    if settings.candidates in ("in-batch", "all"):
+        every = InBatchCandidates if settings.candidates == "in-batch" else AllItems
+        return every(train, mask_known=settings.mask_known)
     drawn = SharedCandidates if settings.candidates == "shared" else PerPairCandidates
-    return drawn(train, settings.count, mask_known=masked, extra_positives=extra)
+    return drawn(train, settings.count, mask_known=settings.mask_known)

@@ -30,11 +30,8 @@ if TYPE_CHECKING:
     from bayescl_lab.ranking.scorers import Scorer
     from bayescl_lab.runs.ranking.record import RankingRecord
 
-PARTS = ("train", "validation", "test")
 _LEAST_MAPPED = 1 << 16
 """Bytes of an array from which on it is mapped."""
-Lists = tuple[NDArray[np.int64], NDArray[np.float32]]
-"""Items from best to worst and their scores, ``[users, k]``; -1 pads lists that are shorter."""
 
 
 class Recommender:
@@ -50,15 +47,13 @@ class Recommender:
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         self._config = folder.config()
+        self._evaluate_on = self._config.get("evaluate_on", "test")
+        # So many of the parts (train, validation, test) were trained on or chose the epoch.
+        self._training = 1 if self._evaluate_on == "validation" else 2
         self._arrays = _mapped(folder.path / "interactions.npz")
         matrices = folder.path / "embeddings.npz"
         is_final = folder.is_finished and matrices.is_file()
         self._matrices = _mapped(matrices) if is_final else None
-        self._parts = [part for part in PARTS if f"{part}_starts" in self._arrays]
-        validates = self._config.get("evaluate_on") == "validation"
-        self._training = (
-            ["train"] if validates else [part for part in self._parts if part != "test"]
-        )
 
     def recommend(
         self,
@@ -73,13 +68,10 @@ class Recommender:
 
         A user's items in any part of the data are left out: the run was trained on one part and
         evaluated on another, but the user has them all. Users without interactions in training, and
-        a single user who is not in the data, get the most popular items; see
-        :meth:`popular_lists`.
-
-        A new user with some items gets a list based on them: with embeddings by
-        :mod:`bayescl_lab.ranking.fold_in`, with EASE and iALS by their own formulas. Items without
-        interactions in training are ignored; if there are no others, the list is that of popular
-        items.
+        a single user who is not in the data, get the most popular items. A new user with some items
+        gets a list based on them: with embeddings by :mod:`bayescl_lab.ranking.fold_in`, with EASE
+        and iALS by their own formulas. Items without interactions in training are ignored; if there
+        are no others, the list is that of popular items.
 
         Args:
             user_id: the user's id in the data set, or several; default: all users.
@@ -102,21 +94,20 @@ class Recommender:
         if items is not None:
             if user_id is not None:
                 raise ValueError("give either a user or the items of a new user, not both")
-            chosen = np.unique(self._places("item", items))
-            if len(chosen) == 0:
+            own = np.unique(self._places("item", items))
+            if len(own) == 0:
                 raise ValueError("items must name at least one item, got none")
-            out = without if allow_known else np.concatenate([without, chosen])
-            return self._frame(_best(self._newcomer_scores(chosen), out, k))
-        if isinstance(user_id, (int, str)):
-            row = self._row(user_id)
-            if row < 0:
-                return self._frame(_best(self._popularity, without, k), pl.Series([user_id]))
-            scores = self._scores_of(row) if self._trained_users[row] else self._popularity
-            out = without if allow_known else np.concatenate([without, *self._items_of(row)])
-            return self._frame(_best(scores, out, k), self._ids("user", [row]))
-        rows = None if user_id is None else self._places("user", user_id)
-        lists = self._lists(rows, k, without, allow_known=allow_known)
-        return self._frame(lists, self._ids("user", rows))
+            users, scores = None, self._newcomer_scores(own)
+        elif isinstance(user_id, (int, str)):
+            row, own, is_trained = self._user(user_id)
+            users = self._arrays["user_ids"][[row]] if row >= 0 else [user_id]
+            scores = self._scores_of(row) if is_trained else self._popularity
+        else:
+            rows = None if user_id is None else self._places("user", user_id)
+            known = None if allow_known else self.known
+            return self._many_lists(rows, k, without, known)
+        left_out = without if allow_known else np.concatenate([without, own])
+        return self._frame(*_best(scores, left_out, k), users)
 
     def popular_lists(
         self,
@@ -126,47 +117,31 @@ class Recommender:
     ) -> int:
         """How many lists of :meth:`recommend` hold popular items, since training saw nothing."""
         if items is not None:
-            return int(not self._trained_items[self._places("item", items)].any())
+            return int(len(self._trained(self._places("item", items))) == 0)
         if isinstance(user_id, (int, str)):
-            row = self._row(user_id)
-            return int(row < 0 or not self._trained_users[row])
+            return int(not self._user(user_id)[2])
         rows = slice(None) if user_id is None else self._places("user", user_id)
         return int((~self._trained_users[rows]).sum())
 
     def similar_items(self, item_id: int | str, k: int = 10) -> pl.DataFrame:
-        """The items with the most similar embeddings, by cosine.
+        """The up to ``k`` items with the most similar embeddings, by cosine.
 
-        Args:
-            item_id: the item's id in the data set.
-            k: largest number of items.
-
-        Returns:
-            ``rank`` from 1, ``item``, ``title`` if the data set has titles, and ``similarity``,
-            the cosine.
-
-        Raises:
-            ValueError: if the item is unknown, ``k`` is below 1, or the recommender has no
-                embeddings.
+        Columns are ``rank`` from 1, ``item``, ``title`` if the data set has titles, and
+        ``similarity``. An unknown item, a ``k`` below 1, or a recommender without embeddings is a
+        ``ValueError``.
         """
         check_count("k", k, 1)
         items = self._embeddings("items")
         column = self._places("item", [item_id])
         lengths = np.maximum(np.linalg.norm(items, axis=1), np.finfo(items.dtype).tiny)
         similarity = items @ (items[column[0]] / lengths[column[0]]) / lengths
-        lists = _best(similarity, column, min(k, len(items)))
-        return self._frame(lists).rename({"score": "similarity"})
+        best = _best(similarity, column, min(k, len(items)))
+        return self._frame(*best).rename({"score": "similarity"})
 
     def embeddings(self, of: str) -> pl.DataFrame:
-        """The embeddings of all users or all items.
+        """The embeddings of all "users" or all "items": ``id`` and ``embedding``, in data order.
 
-        Args:
-            of: "users" or "items".
-
-        Returns:
-            ``id`` and ``embedding``, in the order of the data's rows or columns.
-
-        Raises:
-            ValueError: if the recommender has no embeddings.
+        A recommender without embeddings is a ``ValueError``.
         """
         ids = self._arrays["user_ids" if of == "users" else "item_ids"]
         return pl.DataFrame({"id": ids, "embedding": self._embeddings(of)})
@@ -183,26 +158,21 @@ class Recommender:
     @cached_property
     def parts(self) -> RankingParts:
         """The interactions that the run is evaluated on."""
-        return self.record.parts(self._config.get("evaluate_on", "test"))
+        return self.record.parts(self._evaluate_on)
 
-    @cached_property
+    @property
     def known(self) -> Interactions:
         """Every interaction of every part, which lists leave out."""
-        return self.record.known()
+        return self.record.known
 
     @property
     def scorer(self) -> Scorer:
         """What scores all items for some users."""
-        return self._trained_scorer[0]
-
-    @property
-    def epochs(self) -> int | None:
-        """Number of epochs that the weights saw; None for a baseline."""
-        return self._trained_scorer[1]
+        return self.trained[0]
 
     @cached_property
-    def _trained_scorer(self) -> tuple[Scorer, int | None]:
-        """The scorer with its best weights, and their epochs; a baseline is fitted again."""
+    def trained(self) -> tuple[Scorer, int | None]:
+        """The scorer with its best weights, and the epochs they saw; a baseline is fitted again."""
         from bayescl_lab.runs.ranking.record import read_embeddings
         from bayescl_lab.runs.ranking.settings import baseline_of
 
@@ -218,14 +188,13 @@ class Recommender:
         epochs = run.load(self._folder.kept_checkpoint())
         return run.model.scorer(), epochs
 
-    def _lists(
+    def _many_lists(
         self,
         rows: NDArray[np.int64] | None,
         k: int,
         without: NDArray[np.int64],
-        *,
-        allow_known: bool,
-    ) -> Lists:
+        known: Interactions | None,
+    ) -> pl.DataFrame:
         """The lists of many users, scored in blocks; popular items for those not in training."""
         import torch
 
@@ -240,41 +209,57 @@ class Recommender:
             scores[:, without] = -math.inf
             return scores
 
-        scorer: Any = SimpleNamespace(
-            scores=scores, num_users=own.num_users, num_items=own.num_items
-        )
+        shape = {"num_users": own.num_users, "num_items": own.num_items}
+        scorer: Any = SimpleNamespace(scores=scores, **shape)
         users = None if rows is None else torch.from_numpy(rows)
-        top = full_ranking(scorer, k, seen=None if allow_known else self.known, users=users)
-        return top.items.numpy(), top.scores.numpy()
+        top = full_ranking(scorer, k, seen=known, users=users)
+        ids = self._arrays["user_ids"] if rows is None else self._arrays["user_ids"][rows]
+        return self._frame(top.items.numpy(), top.scores.numpy(), ids)
+
+    @property
+    def _trained_users(self) -> NDArray[np.bool_]:
+        """True for users with interactions in training."""
+        has_any: NDArray[np.bool_] = np.diff(self.parts.train.matrix.indptr) > 0
+        return has_any
 
     @cached_property
     def _scores_from(self) -> Callable[[Tensor], Tensor]:
         """Scores of all items for users who are not in the data, from their items."""
         from bayescl_lab.ranking.fold_in import NewcomerScorer
-        from bayescl_lab.ranking.ials import IALSStep
-        from bayescl_lab.ranking.scorers import EmbeddingScorer
+        from bayescl_lab.ranking.ials import newcomer_scores
         from bayescl_lab.runs.ranking.settings import IALS_NAME, baseline_of
 
         scorer: Any = self.scorer
-        settings = baseline_of(self._config)
-        if settings is not None and settings.encoder == IALS_NAME:
-            return partial(IALSStep(**settings.penalty).scores_from, scorer.items)
-        if isinstance(scorer, EmbeddingScorer):
+        baseline = baseline_of(self._config)
+        if baseline is None:
             return NewcomerScorer(scorer, self.parts.train).scores_from
-        from_items: Callable[[Tensor], Tensor] = scorer.scores_from
-        return from_items
+        if baseline.encoder == IALS_NAME:
+            return partial(newcomer_scores, scorer.items, penalty=baseline.penalty)
+        scores_from: Callable[[Tensor], Tensor] = scorer.scores_from
+        return scores_from
 
     def _newcomer_scores(self, items: NDArray[np.int64]) -> NDArray[np.float32]:
         """The scores of all items for a user who has some items."""
-        telling = items[self._trained_items[items]]
-        if len(telling) == 0:
+        trained = self._trained(items)
+        if len(trained) == 0:
             return self._popularity
         import torch
 
-        scores: NDArray[np.float32] = self._scores_from(torch.from_numpy(telling)).numpy()
-        return scores
+        return np.asarray(self._scores_from(torch.from_numpy(trained)))
 
     # What needs a few rows of the files.
+
+    def _user(self, user_id: int | str) -> tuple[int, NDArray[Any], bool]:
+        """A user's row, or -1, and items in all parts, and whether training saw any of them."""
+        [row] = places([str(user_id).strip()], self._arrays["user_ids"])
+        entries = slice(*self._arrays["starts"][row : row + 2]) if row >= 0 else slice(0)
+        is_trained = (self._arrays["parts"][entries] < self._training).any()
+        return int(row), self._arrays["items"][entries], bool(is_trained)
+
+    def _trained(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of some items that have interactions in training."""
+        trained = self._arrays["items"][self._arrays["parts"] < self._training]
+        return items[np.isin(items, trained)]
 
     def _scores_of(self, row: int) -> NDArray[np.float32]:
         """The scores of all items for one user."""
@@ -289,51 +274,22 @@ class Recommender:
         """The matrix of users or items."""
         if self._matrices:
             return np.asarray(self._matrices[of])
-        from bayescl_lab.ranking.scorers import EmbeddingScorer
-
-        if isinstance(self.scorer, EmbeddingScorer):
-            rows: NDArray[np.float32] = getattr(self.scorer, of).cpu().numpy()
-            return rows
-        raise ValueError("popularity and ease have no embeddings: train with mf, lightgcn or ials")
-
-    def _items_of(self, row: int) -> list[NDArray[np.int32]]:
-        """A user's items in each part."""
-        return [
-            self._arrays[f"{part}_items"][slice(*self._arrays[f"{part}_starts"][row : row + 2])]
-            for part in self._parts
-        ]
-
-    def _counts(self, parts: Sequence[str]) -> NDArray[np.int64]:
-        """The number of users of each item in some parts."""
-        size = len(self._arrays["item_ids"])
-        counts = [np.bincount(self._arrays[f"{part}_items"], minlength=size) for part in parts]
-        total: NDArray[np.int64] = np.sum(counts, axis=0)
-        return total
+        rows = getattr(self.scorer, of, None)
+        if rows is None:
+            raise ValueError(
+                "popularity and ease have no embeddings: train with mf, lightgcn or ials"
+            )
+        return np.asarray(rows.cpu())
 
     @cached_property
     def _popularity(self) -> NDArray[np.float32]:
         """The number of users of each item in all parts."""
-        return self._counts(self._parts).astype(np.float32)
-
-    @cached_property
-    def _trained_users(self) -> NDArray[np.bool_]:
-        """True for users with interactions in training."""
-        starts = np.sum([self._arrays[f"{part}_starts"] for part in self._training], axis=0)
-        has_any: NDArray[np.bool_] = np.diff(starts) > 0
-        return has_any
-
-    @cached_property
-    def _trained_items(self) -> NDArray[np.bool_]:
-        """True for items with interactions in training."""
-        return self._counts(self._training) > 0
-
-    def _row(self, user_id: int | str) -> int:
-        """The row of a user; -1 if the user is not in the data."""
-        return int(places([str(user_id).strip()], self._arrays["user_ids"])[0])
+        counts = np.bincount(self._arrays["items"], minlength=len(self._arrays["item_ids"]))
+        return counts.astype(np.float32)
 
     def _places(self, kind: str, ids: Sequence[int | str]) -> NDArray[np.int64]:
         """The rows of some users or the columns of some items; refuses unknown ones."""
-        wanted = [str(one).strip() for one in ids]
+        wanted = [str(value).strip() for value in ids]
         rows = places(wanted, self._arrays[f"{kind}_ids"])
         unknown = list(dict.fromkeys(wanted[place] for place in np.flatnonzero(rows < 0)))
         if unknown:
@@ -343,34 +299,27 @@ class Recommender:
             )
         return rows
 
-    def _ids(self, kind: str, rows: Any) -> pl.Series:
-        """The ids of some rows, by default of all."""
-        ids = self._arrays[f"{kind}_ids"]
-        return pl.Series(ids if rows is None else ids[rows])
-
-    def _frame(self, lists: Lists, users: pl.Series | None = None) -> pl.DataFrame:
-        """Lists as rows, with the ids of their users if there are any."""
-        items, scores = np.atleast_2d(lists[0]), np.atleast_2d(lists[1])
+    def _frame(self, items: NDArray[Any], scores: NDArray[Any], users: Any = None) -> pl.DataFrame:
+        """Lists as rows, with the ids of their users if there are any; -1 is no item."""
+        items, scores = np.atleast_2d(items), np.atleast_2d(scores)
         rows, ranks = np.nonzero(items >= 0)
         chosen = items[rows, ranks]
-        columns: dict[str, Any] = {} if users is None else {"user": users.gather(rows)}
-        columns |= {"rank": ranks + 1, "item": self._ids("item", None).gather(chosen)}
+        columns: dict[str, Any] = {} if users is None else {"user": pl.Series(users).gather(rows)}
+        columns |= {"rank": ranks + 1, "item": pl.Series(self._arrays["item_ids"]).gather(chosen)}
         if "item_titles" in self._arrays:
             columns["title"] = pl.Series(self._arrays["item_titles"]).gather(chosen)
         return pl.DataFrame({**columns, "score": scores[rows, ranks]})
 
 
 def load_recommender(path: Path) -> Recommender:
-    """Open a run's folder, which may still train, with its best weights or else the last.
-
-    Raises:
-        ValueError: if the folder does not hold a recommender with a record of its data.
-    """
+    """Open a run's folder, which may still train, with its best weights or else the last."""
     return Recommender(RunFolder.open(path, "train ranking"))
 
 
-def _best(scores: NDArray[np.float32], without: NDArray[np.int64], k: int) -> Lists:
-    """The ``k`` best items of one list, equal ones by column."""
+def _best(
+    scores: NDArray[np.float32], without: NDArray[np.int64], k: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The ``k`` best items of one list and their scores, equal ones by column; -1 is no item."""
     if np.isnan(scores).any():
         raise ValueError("scores must not be NaN")
     kept = scores.copy()
@@ -380,11 +329,7 @@ def _best(scores: NDArray[np.float32], without: NDArray[np.int64], k: int) -> Li
 
 
 def _mapped(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of an uncompressed ``.npz`` file, large ones to be read from disk when used.
-
-    Raises:
-        ValueError: if the file is missing or damaged.
-    """
+    """The arrays of an uncompressed ``.npz`` file, large ones to be read from disk when used."""
     arrays: dict[str, NDArray[Any]] = {}
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:

@@ -10,23 +10,21 @@ from pydantic.dataclasses import dataclass
 
 from bayescl.checks import check_choice
 from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, at_least
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.ease import EASE
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import Popularity, Score, Scorer, check_item_norm_exponent
 from bayescl_lab.runs.losses import RankingLoss
-from bayescl_lab.runs.ranking.data import RankingData
 from bayescl_lab.runs.settings import Device, StoredSettings, TrainedSettings
 
 KIND = "train ranking"
 """The kind of run: the command that makes it."""
 
-
 POPULARITY: Literal["popularity"] = "popularity"
 EASE_NAME: Literal["ease"] = "ease"
 IALS_NAME: Literal["ials"] = "ials"
-"""Name of the baseline with embeddings."""
 BASELINES = (POPULARITY, EASE_NAME)
 """Names of the baselines that others are compared with."""
 PAPER: Literal["paper"] = "paper"
@@ -46,8 +44,6 @@ class RankingOptions(TrainedSettings):
         candidates: shared (drawn once per batch), per-pair, in-batch or all.
         count: number of candidates drawn, per batch or per pair.
         mask_known: whether a user's known items are left out of the user's candidates.
-        extra_positives: further items of a pair's user, drawn anew at every step, for the debiased
-            loss's correction.
         batch_size: pairs per step, over all devices.
         lr: learning rate of Adam.
         weight_decay: weight decay of Adam.
@@ -80,7 +76,6 @@ class RankingOptions(TrainedSettings):
     candidates: Literal["shared", "per-pair", "in-batch", "all"] = "shared"
     count: Count = 256
     mask_known: bool = True
-    extra_positives: CountOr0 = 0
     batch_size: Annotated[int, at_least(2)] = 1024
     lr: Positive = 5e-3
     weight_decay: NonNegative = 1e-6
@@ -113,12 +108,7 @@ class RankingOptions(TrainedSettings):
 
 @dataclass(frozen=True)
 class RankingSettings(RankingOptions):
-    """All settings that affect one trained recommender; :class:`RankingOptions` has the others.
-
-    Attributes:
-        loss: the loss and its hyper-parameters.
-        data: the data set and how to read it.
-        encoder: model of the embeddings of users and items.
+    """All settings that affect one trained recommender: options, loss, data and encoder.
 
     Raises:
         ValueError: if a value is out of range, or values contradict each other.
@@ -141,26 +131,17 @@ class RankingSettings(RankingOptions):
             raise ValueError(
                 f"the loss {self.loss.loss} needs drawn candidates, or all, got 'in-batch'"
             )
-        if self.extra_positives and not self.loss.offers("sampled", "extra_positives"):
-            raise ValueError(
-                "extra_positives must be 0 for every loss but debiased, "
-                f"got {self.extra_positives} for {self.loss.loss}"
-            )
-        if self.extra_positives and self.candidates == "in-batch":
-            raise ValueError("extra_positives need drawn candidates, or all, got 'in-batch'")
 
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values, with every hyper-parameter of the loss."""
         return {**super().as_config(), **self.loss.resolved(score=self.score)}
 
 
+_PENALTY = ("regularization", "unobserved_weight", "frequency_exponent")
 _OWN = {
     POPULARITY: (),
     EASE_NAME: ("regularization",),
-    IALS_NAME: (
-        *("dim", "regularization", "unobserved_weight", "frequency_exponent"),
-        *("epochs", "seed"),
-    ),
+    IALS_NAME: ("dim", *_PENALTY, "epochs", "seed"),
 }
 """Settings of each baseline, besides the data and the part to evaluate on."""
 _REGULARIZATION = {POPULARITY: 1.0, EASE_NAME: 300.0, IALS_NAME: 0.03}
@@ -180,9 +161,6 @@ class BaselineSettings(StoredSettings):
         frequency_exponent: how the penalty of ials grows with the weight of a row's pairs.
         epochs: number of times that ials solves for all items and all users; 1 for the others.
         seed: seed of the initial embeddings of ials.
-
-    Raises:
-        ValueError: if a value is out of range.
     """
 
     encoder: Literal["popularity", "ease", "ials"]
@@ -205,20 +183,16 @@ class BaselineSettings(StoredSettings):
     @property
     def penalty(self) -> dict[str, float]:
         """The weights of the terms of the objective of ials."""
-        names = ("regularization", "unobserved_weight", "frequency_exponent")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in _PENALTY}
 
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values, without those of other baselines."""
-        others = {name for own in _OWN.values() for name in own} - {*_OWN[self.encoder]}
-        return {name: it for name, it in super().as_config().items() if name not in others}
+        others = {*_OWN[IALS_NAME]} - {*_OWN[self.encoder]}
+        config = super().as_config()
+        return {name: value for name, value in config.items() if name not in others}
 
     def fitted(self, train: Interactions) -> Scorer:
-        """The baseline, fitted to interactions.
-
-        Raises:
-            ValueError: if it needs more memory than is available.
-        """
+        """The baseline, fitted to interactions; a ``ValueError`` if memory does not suffice."""
         if self.encoder == POPULARITY:
             return Popularity(train)
         if self.encoder == EASE_NAME:
@@ -227,9 +201,5 @@ class BaselineSettings(StoredSettings):
 
 
 def baseline_of(config: Mapping[str, Any]) -> BaselineSettings | None:
-    """The settings of a run's baseline from its plain values; None if the run has an encoder.
-
-    Raises:
-        ValueError: if they are damaged.
-    """
+    """The settings of a run's baseline from its plain values; None if the run has an encoder."""
     return BaselineSettings.from_config(config) if config.get("encoder") in _OWN else None

@@ -1,4 +1,4 @@
-"""The data of a run on interactions, and how its files are read."""
+"""A data set of interactions by name or path, and how its files are read."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 Split = Literal["per-user", "random", "last", "given", "author", "none"]
 """Ways to choose the test part."""
+
+_OF_TABLES = (
+    *("user_column", "item_column", "rating_column", "timestamp_column"),
+    *("separator", "encoding", "no_header", "skip_bad_rows", "test_data"),
+)
+"""Options that files of a fixed format do not need."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class RankingData:
 
     data: str = "ml-100k"
     split: Split | None = None
-    split_seed: int = 0
+    split_seed: CountOr0 = 0
     user_column: str | None = None
     item_column: str | None = None
     rating_column: str | None = None
@@ -73,10 +79,26 @@ class RankingData:
         Only the table's header is read. Columns with exactly these names are left out.
         """
         from bayescl_lab.ranking.datasets import guessed_columns
-        from bayescl_lab.ranking.readers.table import TableOptions
 
-        needed = {"ratings": self.min_rating is not None, "times": self.split == "last"}
-        return guessed_columns(self.data, TableOptions.among({**asdict(self), **needed}))
+        return guessed_columns(self)
+
+    @property
+    def columns(self) -> dict[str, str | None]:
+        """The columns of a table to read, with their names if given."""
+        names = {"user": self.user_column, "item": self.item_column}
+        if self.min_rating is not None or self.rating_column is not None:
+            names["rating"] = self.rating_column
+        if self.split == "last" or self.timestamp_column is not None:
+            names["timestamp"] = self.timestamp_column
+        if self.no_header:
+            usual = {"user": "1", "item": "2", "rating": "3", "timestamp": "4"}
+            return {kind: name or usual[kind] for kind, name in names.items()}
+        return names
+
+    def refuse(self, what: str, names: tuple[str, ...] = _OF_TABLES) -> None:
+        """Refuse options, by default all of tables, for a format that does not need them."""
+        if wrong := [name for name in names if getattr(self, name) not in (None, False)]:
+            raise ValueError(f"{what} has a fixed format: {wrong[0]} is for tables")
 
     @property
     def title(self) -> str:
