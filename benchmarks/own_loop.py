@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from itertools import product
 from operator import itemgetter
@@ -24,12 +25,13 @@ import torch
 from harness import RESULTS, Journal, write_json
 
 from bayescl_lab.compare.summary import mean_and_spread, paired_difference
-from bayescl_lab.ranking.batches import PairOrder
+from bayescl_lab.ranking.batches import PairBatches
 from bayescl_lab.ranking.data import RankingData
+from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.ranking.interactions import RankingParts
+from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity
 from bayescl_lab.runs.losses import RankingLoss
-from bayescl_lab.runs.ranking.baselines import ranking_figures
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import RankingSettings
 
@@ -56,20 +58,20 @@ def own_loop(
     train, shape = parts.train, parts.train.matrix.shape
     users, items = (torch.nn.Embedding(n, 64, _weight=0.1 * torch.randn(n, 64)) for n in shape)
     objective: Any = RankingLoss(loss).build(score="cosine", density=train.density)
-    user_of, item_of = map(torch.from_numpy, train.pairs())
-    log_share = torch.log(torch.bincount(item_of, minlength=train.num_items) / len(item_of))
+    batches = PairBatches(train, batch, seed)
+    chosen = torch.bincount(batches.pairs[:, 1], minlength=train.num_items)
+    log_share = torch.log(chosen / train.num_interactions)
     optimizer = torch.optim.Adam([*users.parameters(), *items.parameters()], lr=5e-3)
-    order = PairOrder(len(item_of), batch, seed)
     for epoch in range(20):
-        order.set_epoch(epoch)
-        for rows in order:
-            ids = item_of[rows]
+        batches.set_epoch(epoch)
+        for pairs in batches:
+            ids = pairs.items
             log_q = log_share[ids] if corrects else None
-            value = objective.in_batch(users(user_of[rows]), items(ids), groups=ids, log_q=log_q)
+            value = objective.in_batch(users(pairs.users), items(ids), groups=ids, log_q=log_q)
             optimizer.zero_grad()
             value.backward()
             optimizer.step()
-    return dict(ranking_figures(EmbeddingScorer(users.weight, items.weight), parts)["metrics"])
+    return dict(evaluate_ranking(EmbeddingScorer(users.weight, items.weight), parts)["metrics"])
 
 
 def command(data: RankingData, loss: RankingLoss, seed: int) -> dict[str, float]:
@@ -81,8 +83,8 @@ def command(data: RankingData, loss: RankingLoss, seed: int) -> dict[str, float]
 
 def methods(data: RankingData) -> dict[str, Callable[[int], dict[str, float]]]:
     """What is measured on a data set, by name; each is called with a seed."""
-    parts = data.load("test")
-    popular = ranking_figures(Popularity(parts.train), parts)["metrics"]
+    parts = load_interactions(**asdict(data))
+    popular = evaluate_ranking(Popularity(parts.train), parts)["metrics"]
     names = ("info_nce", "bayesian", "debiased", "hard", "latent", "bpr")
     density = {"tau_plus": parts.train.density}
     losses = {name: RankingLoss(name) for name in names} | {

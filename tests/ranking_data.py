@@ -6,6 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+COLUMNS = "--data bought.csv --user-column customer --item-column product"
+OPTIONS = f"{COLUMNS} --dim 8 --count 8 --batch-size 64 --lr 0.03 --epochs 8 --device cpu"
+"""Options of a recommender of the table below that trains within a second."""
+
 
 def write_groups(folder: Path, *, users: int = 48, items: int = 24, groups: int = 3) -> Path:
     """A table in which user ``u-3`` chose most items of the group ``3 % groups``."""

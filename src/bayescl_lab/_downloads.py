@@ -198,8 +198,6 @@ def extract_archive(archive: Path, into: Path) -> Path:
         ValueError: if the archive is missing or damaged, a tar archive holds a device or leads
             out of the folder, or the disk refuses.
     """
-    if not archive.is_file():
-        raise ValueError(f"there is no file {archive}")
     if into.exists() and (not into.is_dir() or any(into.iterdir())):
         raise ValueError(f"cannot unpack {archive}: {into} exists already")
     try:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from PIL import Image
+from ranking_data import OPTIONS, write_groups
 
 from bayescl_lab.cli import main
 
@@ -16,13 +18,20 @@ class Outcome(NamedTuple):
     """What a command line came to."""
 
     status: int
-    out: str
+    printed: str
     err: str
 
     @property
+    def out(self) -> str:
+        """What a command that succeeded printed."""
+        assert self.status == 0, self.err
+        return self.printed
+
+    @property
     def complaint(self) -> str:
-        """The one line on standard error, once it is certain that there is one."""
+        """The one line on standard error about bad input, once it is certain that there is one."""
         lines = self.err.splitlines()
+        assert self.status == 2
         assert len(lines) == 1, self.err
         assert lines[0].startswith("bayescl: ")
         return lines[0].removeprefix("bayescl: ")
@@ -34,11 +43,10 @@ def bayescl(
 ) -> Callable[..., Outcome]:
     """Run a command line in an empty folder of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("BAYESCL_DEBUG", raising=False)
 
     def run(line: str) -> Outcome:
         capsys.readouterr()
-        status = main(line.split())
+        status = main(shlex.split(line))
         captured = capsys.readouterr()
         return Outcome(status, captured.out, captured.err)
 
@@ -93,15 +101,42 @@ def pictures() -> Callable[..., None]:
 @pytest.fixture(scope="session")
 def trained_once(tmp_path_factory) -> Path:
     """Where the first test that needs a trained run leaves it for the others."""
-    return tmp_path_factory.mktemp("trained") / "run"
+    return tmp_path_factory.mktemp("trained")
 
 
 @pytest.fixture
-def image_run(bayescl, bars, trained_once) -> str:
-    """A finished run on bars, trained once and copied into the test's own folder."""
-    if not trained_once.exists():
-        assert bayescl(f"train images {bars} --out run").status == 0
-        shutil.copytree("run", trained_once)
-    else:
-        shutil.copytree(trained_once, "run")
-    return "run"
+def trained(bayescl, trained_once, tmp_path) -> Callable[[str, str], str]:
+    """Trains a run once, and copies it into the test's own folder."""
+
+    def train(name: str, line: str) -> str:
+        kept, place = trained_once / name, trained_once / f"{name}.txt"
+        if kept.exists():
+            shutil.copytree(kept, "run")
+            # Folders remember where their data are, so a copy is told where its own are.
+            record = Path("run/data.json")
+            record.write_text(record.read_text().replace(place.read_text(), str(tmp_path)))
+        else:
+            assert bayescl(f"{line} --out run").status == 0
+            shutil.copytree("run", kept)
+            place.write_text(str(tmp_path))
+        return "run"
+
+    return train
+
+
+@pytest.fixture
+def image_run(trained, bars) -> str:
+    """A finished run on bars."""
+    return trained("bars", f"train images {bars}")
+
+
+@pytest.fixture
+def bought(bayescl, tmp_path) -> Path:
+    """A table of purchases, whose items come in three groups as users do."""
+    return write_groups(tmp_path)
+
+
+@pytest.fixture
+def recommender(trained, bought) -> str:
+    """A trained recommender, in the folder of its table."""
+    return trained("bought", f"train ranking {OPTIONS}")

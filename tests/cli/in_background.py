@@ -1,45 +1,25 @@
-"""Commands that run in a process of their own, to be interrupted or killed."""
+"""``bayescl`` in a folder and in a process group of its own, to be interrupted or killed.
+
+python in_background.py FOLDER OPTIONS...
+"""
 
 from __future__ import annotations
 
 import os
-import subprocess
+import signal
 import sys
-import time
-from pathlib import Path
 
 from bayescl_lab.cli import main
 
-SECONDS = 300
 
-# A suite that a shell runs in its background ignores the signal, and children inherit that.
-_PROGRAM = """
-import runpy, signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-runpy.run_module('bayescl_lab.cli', run_name='__main__', alter_sys=True)
-"""
-
-
-def start(line: str, folder: Path, **options) -> subprocess.Popen[str]:
-    """Start a command line in a folder."""
-    return subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, *line.split()],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
-    )
-
-
-def wait_for(process: subprocess.Popen[str], file: Path) -> None:
-    """Wait until a command has written a file, or has ended."""
-    deadline = time.monotonic() + SECONDS
-    while process.poll() is None and not file.is_file() and time.monotonic() < deadline:
-        time.sleep(0.01)
-
-
-def command(line: str, folder: Path) -> None:
+def command(folder: str, *words: str) -> int:
     """Run a command line in a folder, in a process that has nothing else to do."""
     os.chdir(folder)
-    main(line.split())
+    return main(list(words))
+
+
+if __name__ == "__main__":
+    os.setsid()
+    # A suite that a shell runs in its background ignores the signal, and children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.exit(command(*sys.argv[1:]))

@@ -16,7 +16,7 @@ from pydantic.dataclasses import dataclass
 from bayescl.losses import InfoNCELoss
 from bayescl_lab._fields import Count, Numbers, Words, at_least, between
 from bayescl_lab.cli._app import COMMANDS, application
-from bayescl_lab.cli._losses import given, hyperparameters
+from bayescl_lab.cli._losses import hyperparameters
 from bayescl_lab.cli._options import FLAT, ByLoss, Typed
 from bayescl_lab.runs.losses import LOSSES, LossRow, image_losses, ranking_losses
 
@@ -75,7 +75,7 @@ called: list[dict[str, Any]] = []
 def parsed(bayescl, monkeypatch) -> Callable[[str], dict[str, Any]]:
     """The values that the command above gets for some words."""
     monkeypatch.setitem(COMMANDS, "test", "Do nothing.")
-    monkeypatch.setitem(sys.modules, "bayescl_lab.cli.test", SimpleNamespace(command=command))
+    monkeypatch.setitem(sys.modules, "bayescl_lab.cli.test", SimpleNamespace(test=command))
 
     def parse(words: str) -> dict[str, Any]:
         outcome = bayescl(f"test {words}")
@@ -99,19 +99,16 @@ def test_options_of_every_kind_get_their_values(parsed):
     assert parsed("folder --k 3 --k 5")["k"] == 5  # the last one counts
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
+def test_a_switch_needs_no_value(parsed):
+    for words, expected in (
         ("--compiled", True),
         ("--compiled=true", True),
         ("--compiled=false", False),
         ("--no-compiled", False),
         ("", False),
-    ],
-)
-def test_a_switch_needs_no_value(parsed, words, expected):
-    assert parsed(f"folder {words}")["compiled"] is expected
-    assert parsed(f"{words} --seeds 3 folder")["compiled"] is expected
+    ):
+        assert parsed(f"folder {words}")["compiled"] is expected
+        assert parsed(f"{words} --seeds 3 folder")["compiled"] is expected
 
 
 @pytest.mark.parametrize(
@@ -140,15 +137,9 @@ def test_a_configuration_file_gives_values_that_are_not_typed(parsed, config, na
 def test_words_that_make_no_sense_are_named(parsed, refused):
     cases = [
         ("", "--run requires an argument"),
-        ("folder other", "unrecognized arguments: other"),
-        ("folder --epoch 3", "Unknown option: --epoch. Did you mean --epochs?"),
-        ("folder --seeds", "--seeds requires an argument"),
         ("folder --seeds --compiled", "--seeds requires an argument"),
         ("folder -k -3", "k must be at least 1, got -3"),
         ("folder --epochs 1", "epochs must be at least 2, got 1"),
-        ("folder --epochs 1.5", "epochs must be a valid integer, got 1.5"),
-        ("folder --strength nan", "strength must be a finite number, got nan"),
-        ("folder --strength much", "strength must be a valid number, got much"),
         ("folder --optimizer lars", "optimizer must be 'adam' or 'sgd', got lars"),
         ("folder --numbers 1,x", "numbers must be a valid integer, got x"),
         ("folder --by-loss 3", "by_loss must be a valid dictionary, got 3"),
@@ -184,12 +175,12 @@ def test_a_printed_configuration_is_one_to_come_back_with(parsed, bayescl):
     assert values == expected
 
 
-def test_the_overview_says_what_the_commands_say_of_themselves():
+def test_the_overview_says_what_the_commands_say_of_themselves(bayescl):
+    assert bayescl("").out == bayescl("--help").out
+    assert "Usage: bayescl train" in bayescl("train").out
     app = application()
     for name, summary in COMMANDS.items():
-        first, _, rest = name.partition(" ")
-        command = app[first][rest] if rest else app[first]
-        assert command.help.splitlines()[0] == summary
+        assert app[name].help.splitlines()[0] == summary
 
 
 class SharpLoss(InfoNCELoss):
@@ -210,7 +201,7 @@ class SharpLoss(InfoNCELoss):
 def test_a_hyperparameter_of_a_new_loss_is_an_option(bayescl, monkeypatch, losses):
     monkeypatch.setitem(LOSSES, "sharp", LossRow("sharp", "#000000", SharpLoss, SharpLoss))
     made = hyperparameters(losses())
-    assert given(made(sharpness=5)) == {"sharpness": 5}
+    assert made(sharpness=5).sharpness == 5
 
     def own(*, options: Annotated[made, FLAT] = made()) -> int:
         """Do nothing."""
@@ -218,7 +209,7 @@ def test_a_hyperparameter_of_a_new_loss_is_an_option(bayescl, monkeypatch, losse
 
     own.__annotations__["options"] = Annotated[made, FLAT]
     monkeypatch.setitem(COMMANDS, "test", "Do nothing.")
-    monkeypatch.setitem(sys.modules, "bayescl_lab.cli.test", SimpleNamespace(command=own))
+    monkeypatch.setitem(sys.modules, "bayescl_lab.cli.test", SimpleNamespace(test=own))
     shown = " ".join(bayescl("test --help").out.replace("│", "").split())
     assert "--sharpness how sharp the loss is (sharp)." in shown
     assert "sharpness must be a valid integer, got 1.5" in bayescl("test --sharpness 1.5").err

@@ -4,47 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 import yaml
-from ranking_data import write_groups
+from ranking_data import COLUMNS, OPTIONS
 
 import bayescl_lab as library
 
-COLUMNS = "--data bought.csv --user-column customer --item-column product"
-QUICK = f"{COLUMNS} --dim 8 --count 8 --batch-size 64 --lr 0.03 --epochs 8 --device cpu"
-
-
-@pytest.fixture
-def bought(bayescl, tmp_path) -> Path:
-    """A table of purchases in the folder where commands run."""
-    return write_groups(tmp_path)
-
-
-@pytest.fixture(scope="session")
-def recommender_once(tmp_path_factory) -> Path:
-    """Where the first test that needs a trained recommender leaves it for the others."""
-    return tmp_path_factory.mktemp("recommender") / "run"
-
-
-@pytest.fixture
-def run(bayescl, bought, recommender_once) -> str:
-    """A trained recommender, trained once and copied into the test's own folder."""
-    if not recommender_once.exists():
-        assert bayescl(f"train ranking {QUICK} --out run").status == 0
-        shutil.copytree("run", recommender_once)
-    else:
-        shutil.copytree(recommender_once, "run")
-    return "run"
-
 
 def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, bought):
-    outcome = bayescl(f"train ranking {QUICK} --out run")
-    assert outcome.status == 0
+    outcome = bayescl(f"train ranking {OPTIONS} --out run")
     for text in ("recall", "ndcg", "@20", "48 users judged", "seconds per epoch"):
         assert text in outcome.out
     beside = ["beside it, popularity: R@20 ", "beside it, EASE (regularization 300): R@20 "]
@@ -56,7 +28,6 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
     assert found == trained | remembered
 
     outcome = bayescl("evaluate run")
-    assert outcome.status == 0
     assert "after 8 of 8 epochs, test part" in outcome.out
     assert all(text in outcome.out for text in beside)
     results = [
@@ -65,7 +36,6 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
     assert results[0]["metrics"] == results[1]["metrics"]
 
     outcome = bayescl("recommend run --user u-4 -k 3")
-    assert outcome.status == 0
     assert outcome.out.count("film ") == 3
 
     assert bayescl("recommend run --all -k 2 --out lists.csv").status == 0
@@ -90,9 +60,8 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
 
 
 def test_options_of_a_table_are_followed(bayescl, bought):
-    options = f"{QUICK} --rating-column stars --min-rating 4 --k-core 2 --split random --seed 3"
+    options = f"{OPTIONS} --rating-column stars --min-rating 4 --k-core 2 --split random --seed 3"
     outcome = bayescl(f"train ranking {options} --epochs 1 --loss info_nce --out run")
-    assert outcome.status == 0
     assert "ratings below 4 left out" in outcome.out
     settings = yaml.safe_load(Path("run/config.yaml").read_text())
     assert (settings["min_rating"], settings["k_core"], settings["split"]) == (4, 2, "random")
@@ -101,7 +70,6 @@ def test_options_of_a_table_are_followed(bayescl, bought):
 def test_columns_that_nobody_named_are_guessed_and_said(bayescl, bought):
     quick = "--dim 4 --epochs 1 --device cpu --min-rating 3"
     outcome = bayescl(f"train ranking --data bought.csv {quick} --user-column customer --out run")
-    assert outcome.status == 0
     line = "columns guessed: items from 'product', ratings from 'stars' "
     assert f"{line}(--item-column, --rating-column to change)" in outcome.out
     guessed = json.loads(Path("run/data.json").read_text())["columns"]
@@ -130,7 +98,7 @@ def test_a_part_that_came_later_is_noticed(bayescl, bought):
     assert "june/part.csv: the run was not trained on this file" in complaint
 
 
-def test_the_configuration_of_a_run_repeats_it(bayescl, run):
+def test_the_configuration_of_a_run_repeats_it(bayescl, recommender):
     assert bayescl("train ranking --config run/config.yaml --out again").status == 0
     assert Path("run/config.yaml").read_text() == Path("again/config.yaml").read_text()
     first, second = (json.loads(Path(name, "result.json").read_text()) for name in ("run", "again"))
@@ -138,8 +106,7 @@ def test_the_configuration_of_a_run_repeats_it(bayescl, run):
 
 
 def test_early_stopping_says_which_epoch_was_best(bayescl, bought):
-    outcome = bayescl(f"train ranking {QUICK} --watch-every 1 --patience 2 --out run")
-    assert outcome.status == 0
+    outcome = bayescl(f"train ranking {OPTIONS} --watch-every 1 --patience 2 --out run")
     assert "best epoch" in outcome.out
     assert Path("run/checkpoints/best.ckpt").is_file()
     assert bayescl("evaluate run").status == 0
@@ -147,9 +114,8 @@ def test_early_stopping_says_which_epoch_was_best(bayescl, bought):
 
 def test_the_papers_protocol_is_marked(bayescl, bought):
     outcome = bayescl(
-        f"train ranking {QUICK} --protocol paper --watch-every 1 --epochs 2 --out run"
+        f"train ranking {OPTIONS} --protocol paper --watch-every 1 --epochs 2 --out run"
     )
-    assert outcome.status == 0
     assert "inflated" in outcome.out
 
 
@@ -160,9 +126,7 @@ def test_baselines_go_through_the_same_commands(bayescl, bought, baseline):
     assert bayescl("train ranking --out base --resume").status == 0
     Path("bought.csv").unlink()  # what a run remembers is enough to serve
     assert bayescl("recommend base --user u-4 -k 3").out.count("film ") == 3
-    outcome = bayescl("embed base --out e.npy")
-    assert outcome.status == 2
-    assert "popularity and ease have no embeddings" in outcome.complaint
+    assert "popularity and ease have no embeddings" in bayescl("embed base --out e.npy").complaint
 
 
 def test_ials_is_trained_and_served_without_a_loss(bayescl, bought):
@@ -189,12 +153,10 @@ def test_ials_is_trained_and_served_without_a_loss(bayescl, bought):
         ("inspect ials", "ials holds the baseline ials, which has no loss"),
         ("train ranking --out ials --resume --epochs 9", "holds a run with other settings"),
     ):
-        outcome = bayescl(words)
-        assert outcome.status == 2
-        assert message in outcome.complaint
+        assert message in bayescl(words).complaint
 
 
-def test_embeddings_are_written_with_and_without_ids(bayescl, run):
+def test_embeddings_are_written_with_and_without_ids(bayescl, recommender):
     assert bayescl("embed run --out items.npy").status == 0
     items = np.load("items.npy")
     assert items.shape == (24, 8)
@@ -218,9 +180,10 @@ def test_images_are_embedded_by_the_same_command(bayescl, image_run):
     assert test.columns == ["id", "image", "label", "class", "embedding"]
     assert bayescl("embed run --of train --out train.npy").status == 0
     assert len(np.load("train.npy")) + len(test) == 90
-    outcome = bayescl("embed run --of users --out x.npy")
-    assert outcome.status == 2
-    assert "of must be one of evaluation, train, got 'users'" in outcome.complaint
+    assert (
+        "of must be one of evaluation, train, got 'users'"
+        in bayescl("embed run --of users --out x.npy").complaint
+    )
 
 
 def test_the_table_is_made_resumed_and_collected(bayescl, bought):
@@ -230,7 +193,6 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought):
     table.filter(pl.int_range(pl.len()) % 5 == 0).write_csv("shop/test.csv")
     line = "reproduce ranking --data shop --encoders mf --losses info_nce,bayesian --size smoke"
     outcome = bayescl(f"{line} --seeds 2 --out table")
-    assert outcome.status == 0
     for words in ("InfoNCE", "Bayesian", "popularity", "EASE", "iALS", "paired by seed"):
         assert words in outcome.out
     text = Path("table/table.md").read_text()
@@ -248,105 +210,45 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought):
     assert Path("table/table.md").read_text() == text
 
 
-SENSELESS = [
-    ("train ranking --data shopp", "no data set is called 'shopp'; known are ml-100k"),
-    (
-        "train ranking --data bought.csv --item-column film",
-        "bought.csv has no column 'film' for the items; it has customer, product, stars: "
-        "name the right one with --item-column",
-    ),
-    (
-        "train ranking --data bought.csv --split last",
-        "bought.csv has no column that looks like timestamps; it has customer, product, "
-        "stars: name the right one with --timestamp-column",
-    ),
-    (f"train ranking {COLUMNS} --encoder gcn", 'for --encoder. Choose from: "mf", "lightgcn"'),
-    (f"train ranking {COLUMNS} --loss oracle", 'for --loss. Choose from: "info_nce"'),
-    (f"train ranking {COLUMNS} --loss bpr --alpha 0.9", "bpr does not take alpha; it takes"),
-    (f"train ranking {COLUMNS} --alpha 0.3", "alpha must lie in [0.5, 1], got 0.3"),
-    (f"train ranking {COLUMNS} --epochs 0", "epochs must be at least 1"),
-    (f"train ranking {COLUMNS} --patience 1", "patience must be 0 if watch_every is 0"),
-    (f"train ranking {COLUMNS} --protocol paper", "protocol 'paper' needs"),
-    (f"train ranking {COLUMNS} --split given", "split cannot be 'given'"),
-    (f"train ranking {COLUMNS} --encoder ease --regularization 0", "regularization must be"),
-    ("train ranking --resume --out nowhere", "nowhere is not a run folder"),
-    ("recommend nowhere --user 1", "there is no run folder nowhere"),
-    ("recommend nowhere", "give one of --user ID, --items A,B,..., --users"),
-    ("recommend nowhere --user 1 --all", "give one of --user ID, --items A,B,..., --users"),
-    ("recommend nowhere --user 1 --items a", "give one of --user ID, --items A,B,..., --users"),
-    ("recommend nowhere --items ,", "give one of --user ID, --items A,B,..., --users"),
-    ("recommend nowhere --items a", "there is no run folder nowhere"),
-    ("recommend nowhere --all", "--all and --users need --out"),
-    ("recommend nowhere --all --out l.txt", "out must end in .csv or .parquet, got 'l.txt'"),
-    ("recommend nowhere --all --out no/l.csv", "there is no folder no"),
-    ("embed nowhere --out e.npy", "there is no run folder nowhere"),
-    ("embed nowhere --out e.csv", "out must end in .npy or .parquet, got 'e.csv'"),
-    ("reproduce ranking --data , ", "data must name each once, got none"),
-    ("reproduce ranking --encoders gcn", "encoder must be one of mf, lightgcn"),
-    ("reproduce ranking --losses oracle", "loss must be one of info_nce"),
-    ("reproduce ranking --size huge", "size must be 'full' or 'smoke'"),
-    ("reproduce ranking --seeds 0", "seeds must be at least 1"),
-    ("reproduce ranking --data nowhere --encoders mf", "no data set is called 'nowhere'"),
-]
-
-
-def test_what_makes_no_sense_is_answered_in_one_line_and_leaves_nothing(refused, bought):
-    refused(SENSELESS)
-
-
-def test_an_unknown_user_gets_popular_items_said_as_such_and_a_length_is_named(bayescl, run):
+def test_an_unknown_user_gets_popular_items_said_as_such_and_a_length_is_named(
+    bayescl, recommender
+):
     outcome = bayescl("recommend run --user somebody")
-    assert outcome.status == 0
     assert "training saw nothing of user somebody; these are the most popular items" in outcome.out
     outcome = bayescl("recommend run --user [/x]\x1b[31m")
-    assert outcome.status == 0
     assert "user [/x]?[31m" in outcome.out
     assert "\x1b" not in outcome.out
     assert "k must be at least 1, got 0" in (bayescl("recommend run --user u-4 -k 0").complaint)
 
 
 @pytest.mark.parametrize("encoder", ["", "--encoder ease --regularization 5"])
-def test_somebody_new_gets_a_list_by_items_or_is_told_which_are_unknown(bayescl, run, encoder):
+def test_somebody_new_gets_a_list_by_items_or_is_told_which_are_unknown(
+    bayescl, recommender, encoder
+):
     if encoder:
         assert bayescl(f"train ranking {COLUMNS} {encoder} --out ease").status == 0
-    name = "ease" if encoder else run
+    name = "ease" if encoder else "run"
     group = [f"film {number}" for number in (1, 4, 7)]
-    recommender = library.load(name).recommender
-    lists = recommender.recommend(items=group, k=4)
+    loaded = library.load(name).recommender
+    lists = loaded.recommend(items=group, k=4)
     assert lists.columns == ["rank", "item", "score"]
     assert not set(lists["item"]) & set(group)
     # Users of the table choose films whose numbers leave the same remainder.
     assert [int(item.removeprefix("film ")) % 3 for item in lists["item"]] == [1] * 4
-    assert set(recommender.recommend(items=group, k=24, allow_known=True)["item"]) >= set(group)
-    left = recommender.recommend(items=group, k=24, exclude=["film 10"])
+    assert set(loaded.recommend(items=group, k=24, allow_known=True)["item"]) >= set(group)
+    left = loaded.recommend(items=group, k=24, exclude=["film 10"])
     assert "film 10" not in set(left["item"])
     assert len(left) == 24 - len(group) - 1
     assert library.load(name).recommend(items=group * 2, k=4).equals(lists)
     with pytest.raises(ValueError, match=r"bought\.csv has no items film 99, x"):
-        recommender.recommend(items=["film 99", "film 1", "x", "x"])
+        loaded.recommend(items=["film 99", "film 1", "x", "x"])
     with pytest.raises(ValueError, match="items must name at least one item"):
-        recommender.recommend(items=[])
+        loaded.recommend(items=[])
     with pytest.raises(ValueError, match="give either a user or the items of a new user"):
-        recommender.recommend("u-1", items=group)
+        loaded.recommend("u-1", items=group)
     assert "has no item q" in bayescl(f"recommend {name} --items q").complaint
-
-
-def test_the_list_of_somebody_new_is_shown_and_written(bayescl, run):
-    pl.read_csv("bought.csv").with_columns(
-        product=pl.col("product").str.replace("film ", "f")
-    ).write_csv("short.csv")
-    line = "--data short.csv --dim 8 --epochs 2 --device cpu --out short"
-    assert bayescl(f"train ranking {line}").status == 0
-    outcome = bayescl("recommend short --items f1,f4 -k 3")
-    assert outcome.status == 0
+    outcome = bayescl(f"recommend {name} --items 'film 1,film 4' -k 3")
     assert "for somebody new" in outcome.out
-    outcome = bayescl("recommend short --items f1,f4 -k 3 --out one.csv")
+    outcome = bayescl(f"recommend {name} --items 'film 1,film 4' -k 3 --out one.csv")
     assert "1 lists: one.csv" in outcome.out
     assert pl.read_csv("one.csv").columns == ["rank", "item", "score"]
-
-
-def test_runs_of_other_kinds_are_told_apart(bayescl, run, bars):
-    assert bayescl(f"train images {bars} --out images").status == 0
-    outcome = bayescl("recommend images --user 1")
-    assert outcome.status == 2
-    assert "images holds a run of 'train images', not of 'train ranking'" in outcome.complaint

@@ -125,23 +125,7 @@ def test_losses_have_one_temperature_unless_another_is_given_or_recorded(kind, n
     assert typed == dict.fromkeys(names, 0.7)
 
 
-@pytest.mark.parametrize(
-    ("losses", "given", "message"),
-    [
-        (("info_nce", "foo"), {}, "loss must be one of info_nce"),
-        (("info_nce", "oracle"), {"alpha": 0.9}, "none of the losses info_nce, oracle takes alpha"),
-        (("bayesian",), {"alpha": 0.3}, r"alpha must lie in \[0.5, 1\], got 0.3"),
-    ],
-)
-def test_losses_that_cannot_be_compared_are_refused(losses, given, message):
-    with pytest.raises(ValueError, match=message):
-        settle_losses(LossSettings, losses, given=given)
-
-
-def test_a_loss_named_twice_is_refused_and_alphas_schedule_is_for_those_that_have_one(settings):
-    for losses in ((LossSettings("hard"), LossSettings("hard")), ()):
-        with pytest.raises(ValueError, match="every loss once"):
-            ImageComparison(losses, 1, settings)
+def test_the_schedule_of_alpha_is_for_the_losses_that_have_one(settings):
     losses = (LossSettings("info_nce"), LossSettings("bayesian"))
     runs = ImageComparison(losses, 1, replace(settings, alpha_schedule="ramp")).runs()
     assert runs["bayesian-seed0"].alpha_schedule == "ramp"

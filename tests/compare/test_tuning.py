@@ -11,13 +11,7 @@ from ranking_data import write_groups
 
 from bayescl_lab.cli import main
 from bayescl_lab.compare.comparison import compare, settle_losses
-from bayescl_lab.compare.images import (
-    DIGITS,
-    PLANS,
-    ImageComparison,
-    recorded_hyperparameters,
-    tune_images,
-)
+from bayescl_lab.compare.images import PLANS, ImageComparison, recorded_hyperparameters, tune_images
 from bayescl_lab.compare.ranking import RankingComparison
 from bayescl_lab.compare.tuning import Plan, best, other_values, settings_of, temperatures
 from bayescl_lab.ranking.data import RankingData
@@ -32,22 +26,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def record_of(plan: Plan) -> dict:
-    file = ROOT / "results" / plan.name / "settings.json"
-    if not file.is_file():
-        pytest.skip(f"{plan.name} has not been tuned yet")
-    return json.loads(file.read_text())
+    return json.loads((ROOT / "results" / plan.name / "settings.json").read_text())
 
 
 def chosen(entry: dict) -> dict[str, float]:
     """The values with the best score."""
     return entry["scores"][best(entry["scores"])]["values"]
-
-
-@pytest.fixture
-def defaults(capsys) -> dict[str, object]:
-    """What a comparison is asked for where nothing is typed."""
-    main(["compare", "images", "--print-config"])
-    return yaml.safe_load(capsys.readouterr().out)
 
 
 @pytest.fixture
@@ -99,17 +83,9 @@ def test_a_plan_that_favours_a_loss_is_refused(plan):
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_a_plan_tries_as_much_for_every_loss_with_seeds_of_its_own(plan):
-    assert tuple(plan.loss_grids) == tuple(
-        loss for loss in image_losses() if loss in plan.loss_grids
-    )
-    assert len({len(settings_of(grid)) for grid in plan.loss_grids.values()}) == 1
-    first = ImageSettings(loss=LossSettings("info_nce")).seed
-    assert not set(range(first, first + 100)) & set(plan.seeds)
-
-
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_the_recorded_choice_is_the_one_that_was_measured(plan):
+    assert [*plan.loss_grids] == [loss for loss in image_losses() if loss in plan.loss_grids]
+    assert min(plan.seeds) > 100
     record = record_of(plan)
     for loss, grid in plan.loss_grids.items():
         scores = record["losses"][loss]["scores"]
@@ -120,16 +96,14 @@ def test_the_recorded_choice_is_the_one_that_was_measured(plan):
     assert record["choice"]["shared"] == chosen(record["shared"])
 
 
-def test_the_defaults_of_a_comparison_are_those_recorded_for_the_digits(defaults):
-    shared = record_of(DIGITS)["choice"]["shared"]
-    assert {**defaults, "strength": AFFINE_STRENGTH}.items() >= shared.items()
-    assert defaults["strength"] is None
-
-
-def test_every_setting_of_a_run_is_an_option_of_a_comparison(defaults):
+def test_the_defaults_of_a_comparison_are_those_of_a_run_and_those_recorded_for_digits(capsys):
+    main(["compare", "images", "--print-config"])
+    defaults = yaml.safe_load(capsys.readouterr().out)
     for setting in fields(ImageSettings):
         if setting.name != "loss":
             assert defaults[setting.name] == setting.default, setting.name
+    shared = record_of(PLANS["digits"])["choice"]["shared"]
+    assert {**defaults, "strength": AFFINE_STRENGTH}.items() >= shared.items()
 
 
 def test_a_folder_is_known_by_its_name_and_a_name_by_itself():

@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import pytest
 
-from bayescl_lab.cli._app import COMMANDS
+from bayescl_lab.cli._app import COMMANDS, SECOND_WORDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -120,7 +120,10 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
 def test_every_command_that_a_page_shows_exists(page: Path) -> None:
     command = re.compile(r"^bayescl ([a-z ]+?)(?= -| [A-Z.]| \S*/| results|$)", re.MULTILINE)
     for words in command.findall("\n".join(blocks(page, "sh"))):
-        assert any(words.startswith(name) for name in COMMANDS), words
+        first, *rest = words.split()
+        assert first in COMMANDS, words
+        if first in ("compare", "data", "train"):
+            assert rest[0] in SECOND_WORDS[first], words
 
 
 def test_every_link_of_a_page_leads_somewhere() -> None:

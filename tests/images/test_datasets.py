@@ -70,10 +70,7 @@ def test_an_npz_file_that_cannot_train_is_refused(tmp_path, arrays, message):
         load_images(str(tmp_path / "a.npz"))
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and no more", b"not an archive", None])
-def test_a_damaged_npz_file_is_refused_and_never_unpickled(tmp_path, content):
+def test_an_npz_file_is_never_unpickled(tmp_path):  # of other damage see the hostile files
     np.savez(tmp_path / "a.npz", images=np.array([{}], dtype=object), labels=[0])
-    if content is not None:
-        (tmp_path / "a.npz").write_bytes(content)
-    with pytest.raises(ValueError, match="cannot read"):
+    with pytest.raises(ValueError, match="it holds Python objects"):
         load_images(str(tmp_path / "a.npz"))

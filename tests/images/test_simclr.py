@@ -39,24 +39,11 @@ def test_views_pass_through_the_network_in_calls_of_their_own_or_together(joint,
     value = model.training_step(BATCH, 5)
     assert seen == sizes
     model = simclr(InfoNCELoss())
-    views = [model.draw_views(BATCH.images, view, 5) for view in (1, 2)]
+    seeds = [derived_seed(3, Purpose.VIEWS, 0, 5, view) for view in (1, 2)]
+    views = [model.augmentation(BATCH.images, seed=seed) for seed in seeds]
     passed = [torch.cat(views)] if joint else views
     both = torch.cat([model.projection_head(model.encode_views(view)) for view in passed])
     torch.testing.assert_close(value, InfoNCELoss()(*both.chunk(2)))
-
-
-def test_the_loss_is_that_of_the_two_views_drawn_for_this_step():
-    model = simclr(InfoNCELoss(temperature=0.3))
-    value = model.training_step(BATCH, 5)
-    embeddings = []
-    for view in (1, 2):
-        seed = derived_seed(3, Purpose.VIEWS, 0, 5, view)
-        views = model.augmentation(BATCH.images, seed=seed)
-        embeddings.append(model.projection_head(model.encoder(model.normalization(views))))
-    rows = torch.nn.functional.normalize(torch.cat(embeddings), dim=1)
-    logits = (rows @ rows.T / 0.3).fill_diagonal_(-torch.inf)
-    expected = torch.nn.functional.cross_entropy(logits, torch.arange(48).roll(24))
-    torch.testing.assert_close(value, expected)
 
 
 @pytest.mark.parametrize("kind", [InfoNCELoss, OracleContrastiveLoss])

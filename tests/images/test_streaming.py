@@ -177,11 +177,6 @@ def test_only_folders_are_streamed(shapes):
             load_images(data, loader="stream")
 
 
-def test_a_number_of_workers_below_0_is_refused(photos):
-    with pytest.raises(ValueError, match="workers must be a whole number of at least 0, got -1"):
-        load_folder(photos, loader="stream", workers=-1)
-
-
 def test_by_default_processes_share_the_cores_and_one_is_left_over(monkeypatch):
     monkeypatch.setattr(streaming, "usable_cores", lambda: 8)
     assert [decoding_workers(count) for count in (1, 2, 4, 8)] == [7, 3, 1, 1]

@@ -103,7 +103,7 @@ def test_cornacs_figures_are_ours(split) -> None:
     experiment.run()
     popular, trained = (result.metric_avg_results for result in experiment.result)
     train, test = interactions(split.train_set, split), interactions(split.test_set, split)
-    figures = evaluate_ranking(scorer(model), RankingParts(train, test, "test"), ks=[5])
+    figures = evaluate_ranking(scorer(model), RankingParts(train, test, "test"), ks=[5])["metrics"]
     for name in ("Precision@5", "Recall@5", "NDCG@5"):
         assert trained[name] == pytest.approx(figures[name.lower()], abs=1e-6)
     assert trained["Recall@5"] > popular["Recall@5"]

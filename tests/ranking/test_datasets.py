@@ -102,6 +102,8 @@ def test_recbole_is_known_by_its_suffix_in_a_folder_too(write):
         parts = load_interactions(str(data))
         assert parts.train.num_interactions + parts.evaluation.num_interactions == 15
         assert parts.train.item_ids.tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="text has a fixed format: separator is for tables"):
+        load_interactions(str(path), separator=",")
 
 
 @pytest.mark.parametrize("name", ["ml-100k", "ml-1m", "yahoo-r3", "gowalla", "yelp2018"])

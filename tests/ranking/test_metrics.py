@@ -54,7 +54,7 @@ def test_figures_equal_the_slow_reference(case):
             by_user.append(figures(ranked_list(scores[user].tolist(), seen, k), wanted, k))
         for name in METRICS:
             expected = np.mean([of_user[name] for of_user in by_user])
-            assert ours[f"{name}@{k}"] == pytest.approx(expected, abs=1e-12), (name, k)
+            assert ours["metrics"][f"{name}@{k}"] == pytest.approx(expected, abs=1e-12), (name, k)
     assert ours["users"] == len(judged)
     assert ours["users_left_out"] == USERS - len(judged)
 
@@ -74,7 +74,9 @@ def test_figures_equal_torchmetrics_where_definitions_agree(name, function):
     generator = np.random.default_rng(0)
     scores = generator.random((USERS, ITEMS), dtype=np.float32)
     test = generator.random((USERS, ITEMS)) < 0.1
-    ours = ranking_metrics(full_ranking(scorer_of(scores), 10), interactions(test), (5, 10))
+    users = torch.from_numpy(np.flatnonzero(test.any(axis=1)))
+    lists = full_ranking(scorer_of(scores), 10, users=users)
+    ours = ranking_metrics(lists, interactions(test), (5, 10))
     for k in (5, 10):
         theirs = [
             float(function(torch.from_numpy(row), torch.from_numpy(wanted), top_k=k))
@@ -92,9 +94,11 @@ def test_places_without_an_item_are_no_hits():
     assert ranking_metrics(lists, interactions(wanted), (3,))["hit_rate@3"] == 0
 
 
-def test_lists_that_are_too_short_and_nobody_to_judge_are_refused():
+def test_lists_that_are_too_short_are_refused_and_nothing_to_find_gives_no_metrics():
     lists = TopItems(torch.tensor([0]), torch.tensor([[1, 2]]), torch.zeros(1, 2))
     with pytest.raises(ValueError, match="k must be at most the lists' length 2, got 3"):
         ranking_metrics(lists, interactions(np.ones((1, 9))), (3,))
-    with pytest.raises(ValueError, match="holds no item of any user"):
-        ranking_metrics(lists, interactions(np.zeros((1, 9))), (2,))
+    nothing = interactions(np.zeros((USERS, ITEMS)))
+    scorer = scorer_of(np.zeros((USERS, ITEMS), dtype=np.float32))
+    figures = evaluate_ranking(scorer, RankingParts(nothing, nothing, "test"))
+    assert figures == {"metrics": {}, "users": 0, "users_left_out": USERS}

@@ -7,7 +7,7 @@ from ranking.checkerboard import checkerboard
 
 from bayescl.losses import InfoNCELoss
 from bayescl_lab._randomness import Purpose, derived_seed
-from bayescl_lab.ranking.batches import PairBatches, PairOrder
+from bayescl_lab.ranking.batches import PairBatches
 from bayescl_lab.ranking.candidates import SharedCandidates
 from bayescl_lab.ranking.encoder import MatrixFactorization
 from bayescl_lab.ranking.interactions import Interactions
@@ -92,9 +92,9 @@ def test_an_epoch_shows_every_pair_once_and_processes_share_every_batch_in_its_o
 
 def test_the_order_depends_on_seed_and_epoch_and_on_nothing_else():
     def order(epoch, seed=0):
-        sampler = PairOrder(50, 8, seed)
-        sampler.set_epoch(epoch)
-        return torch.cat(list(sampler))
+        batches = PairBatches(TRAIN, 8, seed)
+        batches.set_epoch(epoch)
+        return torch.cat([batch.items for batch in batches])
 
     torch.manual_seed(1)
     first = order(3)
@@ -166,8 +166,8 @@ def test_rows_without_an_edge_keep_their_share_of_the_table():
     [
         (lambda: module(loss=BPRLoss()), "score like the encoder, by cosine: got normalize=Fal"),
         (lambda: module(learning_rate=0.0), "learning_rate must be positive"),
-        (lambda: PairOrder(10, 1, 0), "batch_size must be a whole number of at least 2"),
-        (lambda: PairOrder(1, 2, 0), "size must be a whole number of at least 2"),
+        (lambda: PairBatches(TRAIN, 1, 0), "batch_size must be a whole number of at least 2"),
+        (lambda: PairBatches(TRAIN.subset(slice(1)), 2, 0), "number of pairs must be a whole nu"),
         (
             lambda: PairBatches(TRAIN, 2, 0, num_ranks=3),
             "every batch must hold a pair for each device, got batches of 2 for 3 devices",

@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from ranking_data import write_groups
 from runs.killed_run import train
+
+from bayescl_lab.ranking.data import RankingData
+from bayescl_lab.runs.ranking.settings import RankingSettings
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +40,22 @@ def copied(trained, tmp_path) -> Callable[[Any], Path]:
         return Path(shutil.copytree(trained(settings), tmp_path / "copied"))
 
     return copy
+
+
+@pytest.fixture
+def ranking_settings(tmp_path) -> RankingSettings:
+    """A small recommender of items in three groups, with a validation part."""
+    file = str(write_groups(tmp_path))
+    return RankingSettings(
+        data=RankingData(file, user_column="customer", item_column="product"),
+        dim=8,
+        count=8,
+        batch_size=64,
+        lr=0.03,
+        epochs=3,
+        watch_every=2,
+        device="cpu",
+    )
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A training script on several processes, started as a launcher would start them."""
+"""Scripts in processes forked from a server that has loaded what they need."""
 
 from __future__ import annotations
 
@@ -7,9 +7,21 @@ import os
 import runpy
 import socket
 import sys
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 SECONDS = 240
+
+
+def begin(script: Path, *words: object, log: Path, **environment: object) -> BaseProcess:
+    """Start a script with the words of a command line; what it prints goes to a file."""
+    methods = multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+    argv = [str(script), *map(str, words)]
+    named = {name: str(value) for name, value in environment.items()}
+    process = context.Process(target=_run, args=(argv, log, named))
+    process.start()
+    return process
 
 
 def run_on_ranks(script: Path, folder: Path, ranks: int) -> None:
@@ -18,27 +30,26 @@ def run_on_ranks(script: Path, folder: Path, ranks: int) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-    methods = multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    given = [(script, folder, rank, ranks, port) for rank in range(ranks)]
-    processes = [context.Process(target=_run, args=place) for place in given]
-    for process in processes:
-        process.start()
+    place = {"WORLD_SIZE": ranks, "NODE_RANK": 0, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    logs = [folder / f"{rank}.log" for rank in range(ranks)]
+    processes = [
+        begin(script, folder, ranks, log=log, LOCAL_RANK=rank, **place)
+        for rank, log in enumerate(logs)
+    ]
     try:
-        for rank, process in enumerate(processes):
+        for process, log in zip(processes, logs, strict=True):
             process.join(SECONDS)
-            assert process.exitcode == 0, (folder / f"{rank}.log").read_text()
+            assert process.exitcode == 0, log.read_text()
     finally:
         for process in processes:
             process.kill()
 
 
-def _run(script: Path, folder: Path, rank: int, ranks: int, port: int) -> None:
-    places = {"WORLD_SIZE": ranks, "LOCAL_RANK": rank, "NODE_RANK": 0}
-    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    os.environ.update({name: str(value) for name, value in {**places, **address}.items()})
-    sys.argv = [str(script), str(folder), str(ranks)]
-    with (folder / f"{rank}.log").open("w") as log:
+def _run(argv: list[str], log: Path, environment: dict[str, str]) -> None:
+    os.environ.update(environment)
+    sys.argv = argv
+    sys.modules["__main__"].__spec__ = None  # as that of a script, which is started by its path
+    with log.open("w") as file:
         for stream in (1, 2):
-            os.dup2(log.fileno(), stream)
-    runpy.run_path(str(script), run_name="__main__")
+            os.dup2(file.fileno(), stream)
+    runpy.run_path(argv[0], run_name="__main__")

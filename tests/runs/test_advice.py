@@ -121,6 +121,10 @@ SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...]
         lambda: Situation(*(np.repeat(view(CLEAR, seed), 2, axis=0) for seed in (1, 2))),
         *(LATENT, ("groups",), TWICE),
     ),
+    "labels of all and copies": (
+        lambda: Situation(np.repeat(CLEAR, 2, axis=0), labels=np.repeat(CLASSES, 2)),
+        *(ORACLE, ("groups",), TWICE),
+    ),
     "labels of very many classes": (
         lambda: views(CLOUD, labels=np.arange(1000) // 2),
         *(PLAIN, (), FEW),

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from ranking_data import write_groups
 from runs.same_run import PowerCut
 from typing_extensions import Unpack
 
@@ -17,7 +16,6 @@ from bayescl.losses.base import SharedOptions
 from bayescl.losses.hyperparameters import Hyperparameter
 from bayescl_lab.compare.comparison import compare
 from bayescl_lab.compare.images import ImageComparison
-from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.report.figures import comparison_figure
 from bayescl_lab.report.images import accuracy_table
 from bayescl_lab.runs import losses
@@ -35,7 +33,6 @@ from bayescl_lab.runs.losses import (
 )
 from bayescl_lab.runs.ranking.inspection import inspect_ranking
 from bayescl_lab.runs.ranking.run import train_ranking
-from bayescl_lab.runs.ranking.settings import RankingSettings
 
 
 class PowerLoss(ContrastiveLoss):
@@ -118,17 +115,8 @@ def test_what_a_loss_measures_and_remembers_survives_a_resume(toy, settings, tmp
     assert columns[0] == sorted(set(columns[0]))
 
 
-def test_a_new_row_trains_recommenders_and_is_inspected(toy, tmp_path):
-    file = write_groups(tmp_path)
-    settings = RankingSettings(
-        loss=RankingLoss(toy, {"power": 4}),
-        data=RankingData(str(file), user_column="customer", item_column="product"),
-        dim=8,
-        count=8,
-        batch_size=64,
-        epochs=2,
-        device="cpu",
-    )
+def test_a_new_row_trains_recommenders_and_is_inspected(toy, ranking_settings, tmp_path):
+    settings = replace(ranking_settings, loss=RankingLoss(toy, {"power": 4}), epochs=2)
     result = train_ranking(settings, tmp_path / "run")
     assert result["settings"]["power"] == 4
     assert "calls" in RunFolder.find(tmp_path / "run").read_metrics()[0]

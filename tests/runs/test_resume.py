@@ -11,16 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from ranking_data import write_groups
 from runs.killed_run import run_until_killed, train
 from runs.same_run import assert_same_run, final_state
 
 from bayescl_lab import load
-from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.run import ImageRun, evaluate_images, train_images
 from bayescl_lab.runs.ranking.run import train_ranking
-from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.weights import read_checkpoint
 
 EPOCHS, STEPS = 3, 18
@@ -115,22 +112,6 @@ def test_a_full_disk_leaves_what_was_there_before_and_says_so(
     assert ImageRun(run_settings).load(out / "checkpoints" / "last.ckpt") == 1
     train_images(run_settings, out, resume=True)
     assert_same_run(out, trained(run_settings))
-
-
-@pytest.fixture
-def ranking_settings(tmp_path):
-    return RankingSettings(
-        data=RankingData(
-            str(write_groups(tmp_path)), user_column="customer", item_column="product"
-        ),
-        dim=8,
-        count=8,
-        batch_size=64,
-        lr=0.03,
-        epochs=EPOCHS,
-        watch_every=2,
-        device="cpu",
-    )
 
 
 @pytest.mark.parametrize("point", ["step 10", "checkpoint 2", "row 2", "metrics 3"])

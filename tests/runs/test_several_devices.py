@@ -15,22 +15,19 @@ from bayescl_lab.runs.settings import process_rank
 SCRIPT = Path(__file__).with_name("train_on_ranks.py")
 
 
-def train_on_ranks(folder: Path, ranks: int) -> list[dict]:
-    """What every rank found."""
-    run_on_ranks(SCRIPT, folder, ranks)
-    return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(ranks)]
-
-
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def results(tmp_path_factory):
+    """What one process came to, and each of two, by case."""
     folder = tmp_path_factory.mktemp("ranks")
-    return train_all(folder / "one", 1), train_on_ranks(folder / "two", 2)
+    run_on_ranks(SCRIPT, folder / "two", 2)
+    ranks = [torch.load(folder / f"two/rank{rank}.pt", weights_only=True) for rank in range(2)]
+    return train_all(folder / "one", 1), ranks
 
 
 @pytest.mark.distributed
 @pytest.mark.parametrize("case", list(CASES))
-def test_two_ranks_end_with_the_weights_of_one_process_and_the_first_writes_the_loss(case, found):
-    one, (first, second) = found[0][case], (rank[case] for rank in found[1])
+def test_two_ranks_end_with_the_weights_of_one_process_and_the_first_writes_the_loss(case, results):
+    one, (first, second) = results[0][case], (rank[case] for rank in results[1])
     for rank in (first, second):
         for name, value in one["weights"].items():
             torch.testing.assert_close(rank["weights"][name], value, atol=2e-5, rtol=1e-4)
@@ -40,8 +37,8 @@ def test_two_ranks_end_with_the_weights_of_one_process_and_the_first_writes_the_
 
 
 @pytest.mark.distributed
-def test_without_batch_normalisation_a_gradient_cache_changes_nothing(found):
-    whole, cached = (found[0][case]["weights"] for case in ("bayesian", "gradient cache"))
+def test_without_batch_normalisation_a_gradient_cache_changes_nothing(results):
+    whole, cached = (results[0][case]["weights"] for case in ("bayesian", "gradient cache"))
     for name, value in whole.items():
         torch.testing.assert_close(cached[name], value, atol=2e-5, rtol=1e-4)
 

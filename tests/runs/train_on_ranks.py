@@ -25,10 +25,10 @@ from bayescl_lab.runs.settings import process_rank
 
 BATCH, EPOCHS, IMAGES = 16, 2, 50
 CASES = {
-    "bayesian": {"loss": BayesianContrastiveLoss, "seen": {}},
-    "oracle, joint views": {"loss": OracleContrastiveLoss, "seen": {"joint_views": True}},
-    "gradient cache": {"loss": BayesianContrastiveLoss, "seen": {"cache_chunk": 3}},
-    "lars": {"loss": InfoNCELoss, "seen": {"optimizer": Lars}, "lr": 1.0},
+    "bayesian": (BayesianContrastiveLoss, {}),
+    "oracle, joint views": (OracleContrastiveLoss, {"joint_views": True}),
+    "gradient cache": (BayesianContrastiveLoss, {"cache_chunk": 3}),
+    "lars": (InfoNCELoss, {"optimizer": Lars, "learning_rate": 1.0}),
 }
 
 
@@ -42,7 +42,7 @@ class Shifted(nn.Module):
 
 def train(case: str, folder: Path, devices: int) -> dict[str, object]:
     """Train one case and return its weights and the loss of every epoch."""
-    chosen = CASES[case]
+    loss, options = CASES[case]
     generator = torch.Generator().manual_seed(1)
     images = torch.randint(0, 256, (IMAGES, 1, 5, 5), generator=generator).to(torch.uint8)
     store = ImageStore(images, torch.arange(IMAGES) % 3, ("a", "b", "c"))
@@ -52,11 +52,10 @@ def train(case: str, folder: Path, devices: int) -> dict[str, object]:
     model = SimCLR(
         encoder=nn.Sequential(nn.Conv2d(1, 4, 3), nn.Tanh(), nn.Flatten()),
         projection_head=nn.Sequential(nn.Linear(36, 8), nn.Tanh(), nn.Linear(8, 6)),
-        loss=chosen["loss"](gather=devices > 1),
+        loss=loss(gather=devices > 1),
         augmentation=Shifted(),
         normalization=nn.Identity(),
-        **{"optimizer": adam, **chosen["seen"]},
-        learning_rate=chosen.get("lr", 0.01),
+        **{"optimizer": adam, "learning_rate": 0.01, **options},
         total_steps=EPOCHS * len(order),
         seed=0,
     )
@@ -74,12 +73,12 @@ def train(case: str, folder: Path, devices: int) -> dict[str, object]:
 
 def train_all(parent: Path, devices: int) -> dict[str, dict[str, object]]:
     """Train every case, each in a folder of its own."""
-    found = {}
+    results = {}
     for number, name in enumerate(CASES):
         own = parent / str(number)
         own.mkdir(parents=True, exist_ok=True)
-        found[name] = train(name, own, devices)
-    return found
+        results[name] = train(name, own, devices)
+    return results
 
 
 if __name__ == "__main__":

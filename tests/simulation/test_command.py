@@ -54,7 +54,7 @@ def test_named_experiments_leave_their_files_and_a_page_and_say_what_they_found(
             "proposal must be 'slide', 'script' or 'normal', got beta",
         ),
         (["--names", "mess"], "unknown experiment 'mess'; known are densities"),
-        (["--out", f"{__file__}/folder"], f"cannot write to the folder {__file__}"),
+        (["--out", f"{__file__}/folder"], f"cannot write to {__file__}"),
     ],
 )
 def test_bad_input_gets_one_line_and_leaves_nothing(

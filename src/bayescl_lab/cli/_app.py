@@ -2,58 +2,52 @@
 
 from __future__ import annotations
 
-import inspect
-import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 from cyclopts.argument import ArgumentCollection
 
 from bayescl import __version__
-from bayescl_lab._docstrings import without_markup
 
-SUCCESS, BAD_INPUT, INTERRUPTED = 0, 2, 130
-
-DEBUG_VARIABLE = "BAYESCL_DEBUG"
-"""If set, errors show their traceback instead of one line."""
-
-GROUPS = {
-    "compare": "Compare losses over several seeds: of encoders of images, or of recommenders.",
-    "data": "List, fetch and verify data sets.",
-    "train": "Train an encoder on images, or a recommender on interactions.",
-}
-"""Commands that only have commands below them, with a summary."""
+BAD_INPUT, INTERRUPTED = 2, 130
 
 COMMANDS = {
-    "compare images": "Train several losses over several seeds and compare their encoders.",
-    "compare ranking": "Train several losses over several seeds and compare their recommenders.",
+    "compare": "Compare losses over several seeds: of encoders of images, or of recommenders.",
     "completion": "Print a shell script that completes commands, options and choices.",
-    "data fetch": "Download a data set into the data folder, or explain how to get it.",
-    "data list": "List the data sets that commands know by name, with size and terms of use.",
-    "data verify": "Check that a data set can be read and matches known checksums.",
+    "data": "List, fetch and verify data sets.",
     "embed": "Write the embeddings of a run's users, items or images to a file.",
     "evaluate": "Evaluate a run: images by every probe, recommenders by full ranking.",
     "export": "Write a run's model in a form that works without this library.",
     "inspect": "Show how many false negatives there are, and how a loss weights its candidates.",
     "recommend": "Show the best new items for a user, or write lists for many users.",
-    "report": "Make an HTML page of runs and comparisons, or update the results quoted in pages.",
+    "report": "Make an HTML page of runs and comparisons.",
     "reproduce": "Make the paper's tables on images, one or all.",
-    "reproduce ranking": "Make the paper's ranking table: choose settings, then judge on test.",
     "simulate": "Run the numerical experiments and write a data file and a figure for each.",
-    "train images": "Train an encoder on images with one loss, and evaluate it with every probe.",
-    "train ranking": "Train a recommender on interactions, and evaluate it by full ranking.",
+    "train": "Train an encoder on images, or a recommender on interactions.",
 }
-"""Every command with its docstring's first line, so that an overview need not import them.
+"""Every first word with a summary, so that an overview need not import the commands.
 
-``train images`` is the function ``images`` in ``train.py``, ``embed`` is ``command`` in
-``embed.py``.
+A command is a function of that name in the module of that name or in that of :data:`_MODULES`.
 """
+
+_MODULES = {
+    **dict.fromkeys(("embed", "evaluate", "export", "recommend"), "finished"),
+    "completion": "_app",
+}
+
+SECOND_WORDS = {
+    "compare": ("images", "ranking"),
+    "data": ("fetch", "list", "verify"),
+    "reproduce": ("ranking",),
+    "train": ("images", "ranking"),
+}
+"""Commands of two words: the second is the function in the module of the first."""
 
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
 """Torch's messages for sizes beyond memory; on the CPU it has no exception for them."""
@@ -68,15 +62,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0 on success, 2 on bad input, with one line on standard error, and 130 on Ctrl-C.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
     # Options may be spelled with _ or -.
     words = [re.sub(r"^--[^=]+", lambda name: name[0].replace("_", "-"), word) for word in words]
     try:
-        return int(
-            application(words).meta(
-                words, exit_on_error=False, print_error=False, result_action="return_value"
-            )
-            or SUCCESS
+        application(words).meta(
+            words, exit_on_error=False, print_error=False, result_action="return_none"
         )
     except KeyboardInterrupt as interrupt:
         # A second Ctrl-C while Python shuts down would only add a traceback.
@@ -85,13 +76,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except Exception as error:
         complaint = _complaint(error)
-        if complaint is None or os.environ.get(DEBUG_VARIABLE):
+        if complaint is None:
             raise
         _complain(complaint)
         return BAD_INPUT
+    return 0
 
 
-def application(words: Sequence[str] | None = None) -> App:
+def application(words: list[str] | None = None) -> App:
     """The commands, of which only those that a command line begins with are imported.
 
     Args:
@@ -99,27 +91,26 @@ def application(words: Sequence[str] | None = None) -> App:
     """
     app = Command("bayescl", version=__version__, help_format="plaintext")
     app.default_parameter = Parameter(negative_iterable=(), allow_repeating=True)
-    known: dict[str, App] = {"": app}
-    for name, summary in sorted({**GROUPS, **COMMANDS}.items()):
-        group, _, last = name.rpartition(" ")
-        known[name] = Command(last)
-        parts = name.split()
-        if name in COMMANDS and (words is None or list(words[: len(parts)]) == parts):
-            from pydantic import validate_call
+    for word, summary in COMMANDS.items():
+        command = Command(word, help=summary)
+        app.command(command)
+        if words is not None and words[:1] != [word]:
+            continue
+        from pydantic import validate_call
 
-            module, function_name = [*parts, "command"][:2]
-            function = getattr(import_module(f"bayescl_lab.cli.{module}"), function_name)
-            known[name].default(validate_call(function))
-            known[name].help = _paragraphs(function)
-        else:
-            known[name].help = summary
-        known[group].command(known[name])
+        command.help_format = "markdown"  # of docstrings; the overview is quicker without
+        module: Any = import_module(f"bayescl_lab.cli.{_MODULES.get(word, word)}")
+        if hasattr(module, word):
+            command.help = None  # that of the function
+            command.default(validate_call(getattr(module, word)))
+        for name in SECOND_WORDS.get(word, ()):
+            command.command(validate_call(getattr(module, name)), name=name)
 
     def launch(
         *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
         config: Path | None = None,
         print_config: Annotated[bool, Parameter(negative=())] = False,
-    ) -> int:
+    ) -> None:
         """Contrastive losses that are not fooled by false negatives, and runs with them.
 
         Args:
@@ -127,9 +118,9 @@ def application(words: Sequence[str] | None = None) -> App:
             config: a YAML file with options, as in config.yaml.
             print_config: print the options in that form and exit.
         """
-        from bayescl_lab.cli._options import call
+        from bayescl_lab.cli._config import call
 
-        return call(app, words, config=config, print_config=print_config)
+        call(app, words, config=config, print_config=print_config)
 
     app.meta.default(launch)
     app.meta.suppress_keyboard_interrupt = False
@@ -143,17 +134,10 @@ class Command(App):
         """The options, with their ranges in their help."""
         arguments = super().assemble_argument_collection(**options)
         for argument in arguments:
-            words = _range_words(argument.field_info.annotation)
-            text = f"{argument.parameter.help or ''} {f'({words})' if words else ''}"
-            shown = Parameter(help=without_markup(text))
-            argument.parameter = Parameter.combine(argument.parameter, shown)
+            if words := _range_words(argument.field_info.annotation):
+                shown = Parameter(help=f"{argument.parameter.help or ''} ({words})")
+                argument.parameter = Parameter.combine(argument.parameter, shown)
         return arguments
-
-
-def _paragraphs(function: Callable[..., Any]) -> str:
-    """A docstring's text above its arguments, a line a paragraph."""
-    text = (inspect.getdoc(function) or "").partition("\n\nArgs:")[0]
-    return "\n\n".join(map(without_markup, text.split("\n\n")))
 
 
 def _range_words(hint: Any) -> str:
@@ -161,6 +145,19 @@ def _range_words(hint: Any) -> str:
     parts = [*getattr(hint, "__metadata__", ()), *get_args(hint)]
     words = (getattr(part, "description", None) or _range_words(part) for part in parts)
     return next(filter(None, words), "")
+
+
+def completion(shell: Literal["bash", "zsh", "fish"] = "bash") -> None:
+    """Print a shell script that completes commands, options and choices.
+
+    For bash: bayescl completion bash > ~/.local/share/bash-completion/completions/bayescl. For
+    zsh: bayescl completion zsh > _bayescl, in a folder of $fpath. For fish: bayescl completion
+    fish > ~/.config/fish/completions/bayescl.fish. Then open a new shell.
+
+    Args:
+        shell: the shell.
+    """
+    sys.stdout.write(application().generate_completion(shell=shell))
 
 
 def _complaint(error: Exception) -> str | None:
@@ -191,11 +188,7 @@ def _complaint(error: Exception) -> str | None:
     return None
 
 
-_LONGEST = 2000
-"""Characters of a message; a damaged file may have a value of megabytes."""
-
-
 def _complain(message: str) -> None:
-    """Write a message to standard error as one line."""
+    """Write a message to standard error as one line, which may come from a damaged file."""
     line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(message.split()))
-    sys.stderr.write(f"bayescl: {line if len(line) <= _LONGEST else line[:_LONGEST] + ' ...'}\n")
+    sys.stderr.write(f"bayescl: {line if len(line) <= 2000 else line[:2000] + ' ...'}\n")

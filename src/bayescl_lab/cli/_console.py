@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -21,6 +21,7 @@ from rich.table import Table
 from typing_extensions import Self
 
 if TYPE_CHECKING:
+    from bayescl_lab.ranking.data import RankingData
     from bayescl_lab.report.tables import Table as Content
 
 MINIMUM_WIDTH = 120
@@ -41,9 +42,11 @@ def say(*lines: object, stderr: bool = False) -> None:
         console(stderr=stderr).print(str(line), soft_wrap=True, markup=False)
 
 
-def print_guesses(guessed: Mapping[str, str]) -> None:
+def print_guesses(data: RankingData) -> None:
     """Print one line on which of a table's columns were guessed, if any."""
-    if guessed:
+    from bayescl_lab.ranking.datasets import guessed_columns
+
+    if guessed := guessed_columns(data):
         columns = ", ".join(f"{kind}s from {name!r}" for kind, name in guessed.items())
         options = ", ".join(f"--{kind}-column" for kind in guessed)
         say(f"columns guessed: {columns} ({options} to change)")
@@ -81,35 +84,29 @@ def _literal(text: object) -> str:
     return escape(printable(text))
 
 
-class Bar:
+class Bar(Progress):
     """A progress bar on standard error, if that is a terminal.
 
-    It appears at the first :meth:`update`, so that errors in the input come without one.
+    It appears at the first :meth:`tell`, so that errors in the input come without one.
     """
 
     def __init__(self, total: int, *columns: ProgressColumn) -> None:
         screen = console(stderr=True)
-        hidden = not screen.is_terminal
-        self._progress = Progress(*columns, console=screen, transient=True, disable=hidden)
-        self._task = self._progress.add_task("", total=total)
+        super().__init__(*columns, console=screen, transient=True, disable=not screen.is_terminal)
+        self._only = self.add_task("", total=total)
 
-    def update(self, description: str, done: float) -> None:
+    def tell(self, description: str, done: float) -> None:
         """Show what is happening and how much is done."""
-        self._progress.start()
-        self._progress.update(self._task, completed=done, description=description)
+        self.start()
+        self.update(self._only, completed=done, description=description)
 
     def say(self, line: str) -> None:
         """Print a line above the bar."""
-        self._progress.console.print(line, markup=False, soft_wrap=True)
+        self.console.print(line, markup=False, soft_wrap=True)
 
     def __enter__(self) -> Self:
         """Nothing is shown yet."""
         return self
-
-    def __exit__(self, *_: object) -> None:
-        """Remove the bar."""
-        if not self._progress.disable:
-            self._progress.stop()
 
 
 class EpochBar(Bar):
@@ -126,27 +123,27 @@ class EpochBar(Bar):
         self._loss = ""
         self._said = time.monotonic()
 
-    def update(self, description: str, done: float) -> None:
+    def tell(self, description: str, done: float) -> None:
         """Show progress; in a line now and then if there is no terminal."""
-        super().update(description, done)
-        if self._progress.disable and time.monotonic() - self._said > self.SILENCE:
+        super().tell(description, done)
+        if self.disable and time.monotonic() - self._said > self.SILENCE:
             self._said = time.monotonic()
             self.say(f"{description}: {done:.4g} of {self._total} epochs")
 
     def epoch_done(self, epochs: int, mean_loss: float) -> None:
         """Show the loss of a finished epoch; on its own line if there is no terminal."""
         self._loss = f"loss {mean_loss:.3f}"
-        if self._progress.disable:
+        if self.disable:
             self.say(f"epoch {epochs} of {self._total}: {self._loss}")
             self._said = time.monotonic()
         else:
-            self.update(self._loss, epochs)
+            self.tell(self._loss, epochs)
 
     def steps_of(self, per_step: int, what: str) -> Callable[[int, int, int, float], None]:
         """A function that shows the progress of an epoch, with its speed in steps per second."""
 
         def step_done(epochs: int, step: int, steps: int, speed: float) -> None:
             shown = f"{self._loss}  {per_step * speed:,.0f} {what}/s"
-            self.update(shown.strip(), epochs + step / steps)
+            self.tell(shown.strip(), epochs + step / steps)
 
         return step_done

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,8 @@ from bayescl_lab._arrays import array_names, read_array, unreadable
 
 Array = NDArray[Any]
 
+_SUFFIXES = (".npy", ".npz", ".parquet", ".safetensors")
+
 _NAMES = {
     "embeddings": ("embeddings", "embedding", "view_1", "queries"),
     "second_view": ("second_view", "view_2", "documents"),
@@ -24,18 +27,17 @@ _NAMES = {
 
 
 class EmbeddingArrays(NamedTuple):
-    """Result of :func:`read_embeddings`."""
+    """Result of :func:`read_embeddings`; ``are_pairs`` if the file has queries and documents."""
 
     embeddings: Array
     second_view: Array | None
     labels: Array | None
     are_pairs: bool
-    """Whether the file calls them queries and documents."""
 
 
 def is_embedding_file(path: Path) -> bool:
     """Whether a path is a file of embeddings, or has the name of one."""
-    return path.is_file() or (path.suffix in _READERS and not path.is_dir())
+    return path.is_file() or (path.suffix in _SUFFIXES and not path.is_dir())
 
 
 def read_embeddings(
@@ -61,42 +63,39 @@ def read_embeddings(
     """
     if second_view is not None and documents is not None:
         raise ValueError("give documents or second_view, not both")
-    names, required = dict(_NAMES), ["embeddings"]
-    for role, name in (("embeddings", queries), ("second_view", documents)):
-        if name is not None:
-            names[role] = (name,)
-            required.append(role)
-    arrays, chosen = _read(path, names, required)
+    named = {"embeddings": queries, "second_view": documents}
+    own = {role: (name,) for role, name in named.items() if name is not None}
+    arrays, chosen = _read(path, {**_NAMES, **own}, {"embeddings", *own})
     for role, file in (("second_view", second_view), ("labels", labels)):
         if file is not None:
             known = (*_NAMES[role], *_NAMES["embeddings"])
-            arrays[role] = _read(file, {role: known}, [role])[0][role]
+            arrays[role] = _read(file, {role: known}, {role})[0][role]
     view, codes = arrays.get("second_view"), arrays.get("labels")
     return EmbeddingArrays(
         _numbers(path, "embeddings", arrays["embeddings"]),
         None if view is None else _numbers(second_view or path, "second_view", view),
         None if codes is None else _codes(labels or path, codes),
-        len(required) > 1 or chosen["embeddings"] == "queries",
+        bool(own) or chosen["embeddings"] == "queries",
     )
 
 
 def _read(
-    path: Path, roles: Mapping[str, Sequence[str]], required: Sequence[str]
+    path: Path, roles: Mapping[str, Sequence[str]], required: set[str]
 ) -> tuple[dict[str, Array], dict[str, str]]:
     """The arrays of a file by their roles, and their names; a single array plays the first."""
-    if path.suffix not in _READERS:
-        raise ValueError(f"{path} must end in {', '.join(_READERS)}")
+    if path.suffix not in _SUFFIXES:
+        raise ValueError(f"{path} must end in {', '.join(_SUFFIXES)}")
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     try:
-        names, read = _READERS[path.suffix](path)
+        names, read = _open(path)
         usual = {role: [name for name in known if name in names] for role, known in roles.items()}
         chosen = {role: known[0] for role, known in usual.items() if known}
         first = next(iter(roles))
         if first not in chosen and len(names) == 1:
             chosen = {first: names[0]}
-        for role in required:
-            if role not in chosen:
+        for role in roles:
+            if role in required and role not in chosen:
                 shown = ", ".join(names[:8]) or "no array"
                 raise ValueError(f"it needs an array called {roles[role][0]}, but has {shown}")
         return {role: read(name) for role, name in chosen.items()}, chosen
@@ -108,54 +107,33 @@ def _read(
         raise unreadable(path, error) from None
 
 
-Opened = tuple[list[str], Callable[[str], Array]]
-"""The names of a file's arrays, and a function that reads one."""
-
-
-def _npy(path: Path) -> Opened:
-    return ["embeddings"], lambda _: read_array(path, dimensions=(1, 2))
-
-
-def _npz(path: Path) -> Opened:
-    return array_names(path), lambda name: read_array(path, name, dimensions=(1, 2))
-
-
-def _safetensors(path: Path) -> Opened:
-    def read(name: str) -> Array:
-        with safe_open(path, framework="pt") as file:
-            tensor = file.get_tensor(name)
-        array: Array = (tensor if tensor.dtype.itemsize > 2 else tensor.float()).numpy()
-        return array
-
+def _open(path: Path) -> tuple[list[str], Callable[[str], Array]]:
+    """The names of a file's arrays, and a function that reads one."""
+    if path.suffix == ".npy":
+        return ["embeddings"], lambda _: read_array(path, dimensions=(1, 2))
+    if path.suffix == ".npz":
+        return array_names(path), lambda name: read_array(path, name, dimensions=(1, 2))
+    if path.suffix == ".parquet":
+        return list(pl.read_parquet_schema(path)), partial(_column, path)
     with safe_open(path, framework="pt") as file:
-        return list(file.keys()), read
+        return list(file.keys()), partial(_tensor, path)
 
 
-def _parquet(path: Path) -> Opened:
-    words = (pl.String, pl.Categorical, pl.Enum)
-
-    def read(name: str) -> Array:
-        column = pl.read_parquet(path, columns=[name])[name]
-        if column.dtype in words:
-            return np.array(column.cast(pl.String).fill_null("").to_list(), dtype=str)
-        if column.null_count() and not column.dtype.is_numeric():
-            raise ValueError(f"{name} has {column.null_count()} empty rows")
-        if isinstance(column.dtype, pl.List):
-            widths = column.list.len().unique()
-            if len(widths) != 1:
-                raise ValueError(f"{name} has rows of {len(widths)} different lengths")
-            column = column.cast(pl.Array(column.dtype.inner, int(widths[0])))
-        return column.to_numpy()
-
-    return list(pl.read_parquet_schema(path)), read
+def _column(path: Path, name: str) -> Array:
+    column = pl.read_parquet(path, columns=[name])[name]
+    if column.dtype in (pl.String, pl.Categorical, pl.Enum):
+        return np.array(column.cast(pl.String).fill_null("").to_list(), dtype=str)
+    if isinstance(column.dtype, pl.List):
+        longest: Any = column.list.len().max()
+        column = column.list.to_array(longest or 1)  # refuses rows of other lengths
+    return column.to_numpy()
 
 
-_READERS: Mapping[str, Callable[[Path], Opened]] = {
-    ".npy": _npy,
-    ".npz": _npz,
-    ".parquet": _parquet,
-    ".safetensors": _safetensors,
-}
+def _tensor(path: Path, name: str) -> Array:
+    with safe_open(path, framework="pt") as file:
+        tensor = file.get_tensor(name)
+    array: Array = (tensor if tensor.dtype.itemsize > 2 else tensor.float()).numpy()
+    return array
 
 
 def _numbers(path: Path, role: str, array: Array) -> Array:

@@ -1,15 +1,14 @@
-"""Losses and their hyper-parameters as options, from the table of losses."""
+"""Hyper-parameters of losses as options, from the table of losses, which needs torch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field, make_dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from pydantic.dataclasses import dataclass
 
-from bayescl_lab.cli._options import FLAT
 from bayescl_lab.runs.losses import LOSSES, image_losses, ranking_losses, takers
 
 
@@ -31,21 +30,5 @@ def hyperparameters(losses: Iterable[str]) -> Any:
     return dataclass(made, frozen=True)
 
 
-def given(options: Any) -> dict[str, float]:
-    """The hyper-parameters that are given."""
-    return {name: value for name, value in vars(options).items() if value is not None}
-
-
-NO_IMAGE_HYPERPARAMETERS = hyperparameters(image_losses())()
-NO_RANKING_HYPERPARAMETERS = hyperparameters(ranking_losses())()
-
-if TYPE_CHECKING:
-    ImageLoss = str
-    RankingLossName = str
-    ImageHyperparameters = object
-    RankingHyperparameters = object
-else:
-    ImageLoss = Literal[image_losses()]
-    RankingLossName = Literal[ranking_losses()]
-    ImageHyperparameters = Annotated[type(NO_IMAGE_HYPERPARAMETERS), FLAT]
-    RankingHyperparameters = Annotated[type(NO_RANKING_HYPERPARAMETERS), FLAT]
+IMAGE_HYPERPARAMETERS = hyperparameters(image_losses())
+RANKING_HYPERPARAMETERS = hyperparameters(ranking_losses())

@@ -1,33 +1,40 @@
-"""Options that come from dataclasses, configuration files and resumed runs.
-
-Cyclopts makes options of a command's signature and docstring; a dataclass marked with :data:`FLAT`
-gives an option for every field, which Pydantic checks. This module adds ``--config``,
-``--print-config`` and ``--resume``.
-"""
+"""What several commands share: marks of options, their dataclasses, and checks of files."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import is_dataclass
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import yaml
-from cyclopts import App, Group, Parameter
-from cyclopts.argument import Argument, ArgumentCollection
-from cyclopts.config import Dict
+from cyclopts import Group, Parameter
 from pydantic import BeforeValidator
+from pydantic.dataclasses import dataclass
 
-from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab._fields import Count
+from bayescl_lab._files import open_atomically
+
+if TYPE_CHECKING:
+    import polars as pl
+    import torch
+    from torch import nn
 
 FLAT = Parameter(name="*")
 """Marks a dataclass with an option for every field."""
 
-_CIRCUMSTANCES = Group("Where and how", help="A resumed run may change these.")
-CIRCUMSTANCES = Parameter(name="*", group=_CIRCUMSTANCES)
-"""As :data:`FLAT`, for options that say where and how a run happens, not what it is."""
+CIRCUMSTANCE = Parameter(group=Group("Where and how", help="A resumed run may change these."))
+"""Marks an option that says where and how a run happens, not what it is."""
+
+CIRCUMSTANCES = Parameter(name="*", group=CIRCUMSTANCE.group)
+"""The same of a dataclass."""
+
+Typed = Annotated[frozenset[str], Parameter(parse=False, show=False)]
+"""The names of the options that were typed, as opposed to those from a file or a run's folder."""
 
 
 def _mapping(value: Any) -> Any:
@@ -45,107 +52,73 @@ ByLoss = Annotated[
 ]
 """Values by loss and name, written as YAML."""
 
-Typed = Annotated[frozenset[str], Parameter(parse=False, show=False)]
-"""The names of the options that were typed, as opposed to those from a file or a run's folder."""
 
+@dataclass(frozen=True)
+class Place:
+    """The folder of a run.
 
-def call(app: App, words: Sequence[str], *, config: Path | None, print_config: bool) -> int:
-    """Call a command, or print its options, and return the exit status.
-
-    Values come from the command line, then from a file, then, with ``--resume``, from the
-    configuration in the run's folder, then from the defaults.
-
-    Raises:
-        ValueError: if an option is bad, or differs from that of the run to resume.
+    Attributes:
+        out: the folder; default: a new one under runs/.
+        resume: continue the run in the folder, with its settings.
     """
-    given: dict[str, Argument] = {}
-    stored: dict[str, Any] = {}
 
-    def fill_in(app: App, command: tuple[str, ...], arguments: ArgumentCollection) -> None:
-        if config is not None:
-            _fill_in(read_config(config), config, app, arguments)
-        given.update({_name(one): one for one in arguments if one.tokens})
-        if "resume" in given and given["resume"].convert():
-            out = given["out"].convert() if "out" in given else None
-            if out is None:
-                raise ValueError("--resume needs --out, the folder of the run to resume")
-            if not (Path(out) / "config.yaml").is_file():
-                raise ValueError(f"{out} is not a run folder: it has no config.yaml")
-            bare = [one.tokens[0].value for one in given.values() if one.index is not None]
-            folder = RunFolder.open(Path(out), " ".join([*command, *bare]))
-            stored.update(folder.config())
-            _fill_in(stored, folder.config_file, app, arguments)
+    out: str | None = None
+    resume: bool = False
 
-    app.config = (fill_in,)
-    function, bound, hidden = app.parse_args(words, exit_on_error=False, print_error=False)
-    bound.apply_defaults()
-    values: dict[str, Any] = {}
-    free: set[str] = set()
-    for name, value in bound.arguments.items():
-        values |= vars(value) if is_dataclass(value) else {name: value}
-        # Of a single run the settings judge what may change; runs side by side all keep theirs.
-        if words[0] == "train":
-            free |= getattr(value, "may_change", set())
-    for name, argument in given.items() if stored else ():
-        is_free = name in free or argument.parameter.group == (_CIRCUMSTANCES,)
-        is_free |= argument.index is not None  # a bare word belongs to the command's name
-        kept = _kept(stored, name)
-        if not is_free and _plain(values[name]) != _plain(kept):
-            raise ValueError(
-                f"the run in {values['out']} has {name} = {kept}, "
-                f"got {values[name]}: a resumed run keeps its settings"
-            )
-    if print_config:
-        sys.stdout.write(yaml.safe_dump(values, sort_keys=False))
-        return 0
-    if "typed" in hidden:
-        typed = {name for name, one in given.items() if one.tokens[0].source == "cli"}
-        bound.arguments["typed"] = frozenset(typed)
-    return int(function(*bound.args, **bound.kwargs) or 0)
+    def folder(self, name: str) -> Path:
+        """The given folder, or a new one such as ``runs/hard-digits-20240506-070809``."""
+        if self.out is not None:
+            return Path(self.out)
+        plain = re.sub(r"[^\w.]+", "-", name).strip("-.")
+        return Path("runs") / f"{plain}-{datetime.now():%Y%m%d-%H%M%S}"
+
+    @contextmanager
+    def interruptible(self, command: str, folder: Path) -> Iterator[None]:
+        """On Ctrl-C within the block, print the command that continues the run in the folder."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not (folder / "config.yaml").is_file():
+                raise
+            words = shlex.quote(str(folder))
+            raise KeyboardInterrupt(
+                f"bayescl {command} --out {words} --resume continues from the last checkpoint"
+            ) from None
 
 
-def read_config(file: Path) -> dict[str, Any]:
-    """The settings in a YAML file; a ``ValueError`` if there are none."""
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"there is no configuration file {file}") from None
-    except (
-        OSError,
-        ValueError,
-        RecursionError,
-        yaml.YAMLError,
-    ):  # an impossible date is a ValueError
-        raise ValueError(f"cannot read the configuration file {file}") from None
-    if isinstance(content, dict):
-        return content
-    raise ValueError(f"{file} must hold settings of the form 'name: value'")
+Workers = Annotated[Count | None, CIRCUMSTANCE]
+"""Parallel runs, one thread each; None for :func:`usual_workers`."""
 
 
-def _fill_in(
-    values: Mapping[str, Any], source: Path, app: App, arguments: ArgumentCollection
-) -> None:
-    """Give arguments without a value those of a file."""
-    plain = {str(name): _plain(value) for name, value in values.items()}
-    Dict(plain, source=str(source))(app, (), arguments)
+def usual_workers(device: torch.device, runs: int) -> int:
+    """One worker per core; one on a GPU, where runs would only wait for one another."""
+    from bayescl_lab._cores import usable_cores
+
+    return min(usable_cores(), runs) if device.type == "cpu" else 1
 
 
-def _kept(stored: Mapping[str, Any], name: str) -> Any:
-    """The stored value of an option; of a hyper-parameter, by loss if losses differ."""
-    by_loss = stored.get("hyperparameters")
-    if name in stored or not isinstance(by_loss, dict):
-        return stored.get(name)
-    values = {loss: own[name] for loss, own in by_loss.items() if name in own}
-    return next(iter(values.values())) if len({*values.values()}) == 1 else values or None
+def named_encoder(name: str | None) -> nn.Module | None:
+    """The user's own encoder that an option names; None without one."""
+    if name is None:
+        return None
+    from bayescl_lab.runs.images.encoder import own_encoder
+
+    return own_encoder(name)
 
 
-def _plain(value: Any) -> Any:
-    """A value as an option takes it: words with commas, or YAML for a mapping."""
-    if isinstance(value, (list, tuple)):
-        return ",".join(map(str, value))
-    return json.dumps(value, default=str) if isinstance(value, dict) else value
+def check_output(file: Path, *suffixes: str) -> Path:
+    """Refuse a file that could not be written, before anything is computed."""
+    if file.suffix not in suffixes:
+        raise ValueError(f"out must end in {' or '.join(suffixes)}, got {str(file)!r}")
+    if not file.parent.is_dir():
+        raise ValueError(f"there is no folder {file.parent}")
+    if file.is_dir() or not os.access(file.parent, os.W_OK | os.X_OK):
+        raise ValueError(f"cannot write to {file}")
+    return file
 
 
-def _name(argument: Argument) -> str:
-    """An option's name in a configuration file."""
-    return argument.name.lstrip("-").replace("-", "_").lower()
+def write_table(frame: pl.DataFrame, file: Path) -> None:
+    """Write a table in the format of its file's suffix, completely or not at all."""
+    write = frame.write_csv if file.suffix == ".csv" else frame.write_parquet
+    with open_atomically(file) as opened:
+        write(opened)

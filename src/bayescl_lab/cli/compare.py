@@ -12,20 +12,13 @@ from pydantic.dataclasses import dataclass
 from bayescl_lab._fields import Count, Tries, Words
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
-from bayescl_lab.cli._folders import Place, Workers
-from bayescl_lab.cli._losses import (
-    NO_IMAGE_HYPERPARAMETERS,
-    NO_RANKING_HYPERPARAMETERS,
-    ImageHyperparameters,
-    RankingHyperparameters,
-    given,
-)
-from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, ByLoss
+from bayescl_lab.cli._losses import IMAGE_HYPERPARAMETERS, RANKING_HYPERPARAMETERS
+from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, ByLoss, Place, Workers, usual_workers
 from bayescl_lab.compare.summary import SPREAD
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
-from bayescl_lab.runs.losses import LossSettings, RankingLoss
+from bayescl_lab.runs.losses import LossSettings, RankingLoss, image_losses
 from bayescl_lab.runs.ranking.settings import RankingOptions, RankingSettings
 
 if TYPE_CHECKING:
@@ -33,10 +26,6 @@ if TYPE_CHECKING:
 
     from bayescl_lab.compare.comparison import Comparison
     from bayescl_lab.report.tables import Table
-
-    _Encoder = str
-else:
-    _Encoder = Literal[tuple(ENCODERS)]
 
 
 @dataclass(frozen=True)
@@ -58,22 +47,14 @@ class Trials:
 
 def images(
     *,
-    losses: Words = (
-        "info_nce",
-        "debiased",
-        "hard",
-        "bayesian",
-        "latent",
-        "oracle",
-        "attracting_oracle",
-    ),
+    losses: Words = image_losses(),
     trials: Annotated[Trials, FLAT] = Trials(),
-    shared: ImageHyperparameters = NO_IMAGE_HYPERPARAMETERS,
+    shared: Annotated[IMAGE_HYPERPARAMETERS, FLAT] = IMAGE_HYPERPARAMETERS(),
     num_classes: int | None = None,
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
-    workers: Annotated[Workers, CIRCUMSTANCES] = Workers(),
+    workers: Workers = None,
     place: Annotated[Place, CIRCUMSTANCES] = Place(),
-) -> int:
+) -> None:
     """Train several losses over several seeds and compare their encoders.
 
     All runs differ only in the loss and the seed. Runs with the same seed start from the same
@@ -84,6 +65,7 @@ def images(
             defaults are those recorded for the data set, or else the loss's own. All losses have
             InfoNCE's temperature if none is given or recorded.
         num_classes: sets tau_plus to 1/C unless it is set explicitly.
+        workers: parallel runs, one thread each; default: one per core, or one on a GPU.
     """
     from bayescl_lab.compare.comparison import settle_losses, with_alpha
     from bayescl_lab.compare.images import ImageComparison, recorded_hyperparameters
@@ -96,7 +78,7 @@ def images(
     settled = settle_losses(
         LossSettings,
         losses,
-        given=given(shared),
+        given=vars(shared),
         num_classes=num_classes,
         hyperparameters=trials.hyperparameters,
         recorded=lambda loss: recorded_hyperparameters(data, loss),
@@ -119,20 +101,19 @@ def images(
     caption = f"{data_title(data)}, {judged}, accuracy in percent:"
     text = f"{caption}\n\n{shown.markdown()}\n"
     _finish(folder, text, comparison_figure(result))
-    return 0
 
 
 def ranking(
     *,
     data: Annotated[RankingData, FLAT] = RankingData(),
-    encoder: _Encoder = "mf",
+    encoder: Literal[tuple(ENCODERS)] = "mf",  # type: ignore[valid-type]
     losses: Words = ("info_nce", "debiased", "hard", "bayesian", "bpr"),
     trials: Annotated[Trials, FLAT] = Trials(),
-    shared: RankingHyperparameters = NO_RANKING_HYPERPARAMETERS,
+    shared: Annotated[RANKING_HYPERPARAMETERS, FLAT] = RANKING_HYPERPARAMETERS(),
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
-    workers: Annotated[Workers, CIRCUMSTANCES] = Workers(),
+    workers: Workers = None,
     place: Annotated[Place, CIRCUMSTANCES] = Place(),
-) -> int:
+) -> None:
     """Train several losses over several seeds and compare their recommenders.
 
     All runs differ only in the loss and the seed. Runs with the same seed start from the same
@@ -142,6 +123,7 @@ def ranking(
     Args:
         encoder: the model of the embeddings.
         losses: comma-separated names. Hyper-parameters apply to every loss that takes them.
+        workers: parallel runs, one thread each; default: one per core, or one on a GPU.
     """
     from bayescl_lab.compare.comparison import settle_losses
     from bayescl_lab.compare.ranking import RankingComparison
@@ -149,7 +131,7 @@ def ranking(
     from bayescl_lab.report.ranking import tables_markdown
 
     settled = settle_losses(
-        RankingLoss, losses, given=given(shared), hyperparameters=trials.hyperparameters
+        RankingLoss, losses, given=vars(shared), hyperparameters=trials.hyperparameters
     )
     first = RankingSettings(**vars(settings), loss=settled[0], data=data, encoder=encoder)
     comparison = RankingComparison(
@@ -157,11 +139,10 @@ def ranking(
     )
     folder = place.folder(f"compare-{encoder}-{data.data}")
     if not place.resume:
-        print_guesses(data.guessed_columns())
+        print_guesses(data)
     result = _compare(comparison, folder, place, workers)
     print_cell(result)
     _finish(folder, tables_markdown([result]), cells_figure([result]))
-    return 0
 
 
 def print_cell(cell: Mapping[str, Any]) -> None:
@@ -181,18 +162,19 @@ def print_differences(differences: Table) -> None:
 
 
 def _compare(
-    comparison: Comparison[Any], folder: Path, place: Place, workers: Workers
+    comparison: Comparison[Any], folder: Path, place: Place, workers: int | None
 ) -> dict[str, Any]:
     """Make or resume a comparison under a progress bar, and return its result."""
     from bayescl_lab.compare.comparison import compare
 
+    usual = usual_workers(comparison.shared.torch_device(), len(comparison.runs()))
     with EpochBar(comparison.epochs) as bar, place.interruptible(comparison.kind, folder):
         return compare(
             comparison,
             folder,
             resume=place.resume,
-            workers=workers.number(comparison.shared.torch_device(), len(comparison.runs())),
-            progress=lambda name, _, done: bar.update(name, done),
+            workers=workers or usual,
+            progress=lambda name, _, done: bar.tell(name, done),
         )
 
 

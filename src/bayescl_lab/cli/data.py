@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -24,7 +24,7 @@ from bayescl_lab.ranking.catalog import SOURCES as INTERACTIONS
 from bayescl_lab.ranking.catalog import fetch_interactions, known_folder
 
 
-def list() -> int:
+def list() -> None:
     """List the data sets that commands know by name, with size and terms of use."""
     rows = [(DIGITS.name, DIGITS.title, "always", "with scikit-learn", DIGITS.terms)]
     for source in (*IMAGES, *INTERACTIONS):
@@ -42,10 +42,9 @@ def list() -> int:
         f"The data folder is {DATA_VARIABLE}, or ./data if it is not set. bayescl data fetch NAME "
         "downloads a data set or explains how to get it; bayescl data verify NAME checks a copy."
     )
-    return 0
 
 
-def fetch(name: str) -> int:
+def fetch(name: str) -> None:
     """Download a data set into the data folder, or explain how to get it.
 
     The checksum of a download is verified; one that breaks off leaves nothing.
@@ -54,20 +53,31 @@ def fetch(name: str) -> int:
         name: a name from "bayescl data list".
     """
     download(_source(name), console())
-    return 0
 
 
-def verify(name: str) -> int:
+def verify(name: str) -> None:
     """Check that a data set can be read and matches known checksums.
 
     Args:
         name: a name from "bayescl data list".
     """
+    from bayescl_lab.images.datasets import load_images
     from bayescl_lab.ranking.datasets import verify_interactions
 
     source = _source(name)
-    say(*(_verified_images(source) if source.kind == "images" else verify_interactions(name)))
-    return 0
+    if source.kind == "interactions":
+        say(*verify_interactions(name))
+    elif archives := _archives(source):
+        for path, file in archives.items():
+            verify_file(path, file.checksum)
+            say(f"{path} is the published file (its checksum matches)")
+    else:
+        parts = load_images(name)
+        test = 0 if parts.evaluation is None else len(parts.evaluation)
+        say(
+            f"{name} can be read: {len(parts.train):,} training images, {test:,} test images; "
+            "there is no checksum without an archive"
+        )
 
 
 def download_missing(names: set[str]) -> None:
@@ -89,7 +99,7 @@ def download(source: DataSource, screen: Console) -> None:
     get: Callable[..., object] = fetch_interactions if of_interactions else fetch_source
     speeds = DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
     with Bar(source.size, BarColumn(), *speeds) as bar:
-        get(source, progress=lambda done, _: bar.update("", done))
+        get(source, progress=lambda done, _: bar.tell("", done))
     screen.print("fetched and verified")
 
 
@@ -97,10 +107,9 @@ def is_there(source: DataSource) -> bool:
     """Whether the data folder has a data set, whatever its state."""
     if source.kind == "interactions":
         return known_folder(source.name) is not None
-    folder = data_folder() / source.name
-    begun = ".part"  # of a download
-    unpacked = folder.is_dir() and any(file.suffix != begun for file in folder.iterdir())
-    return unpacked or bool(_archives(source))
+    files = (data_folder() / source.name).glob("*")
+    # A download that has only begun is a .part.
+    return any(file.suffix != ".part" for file in files) or bool(_archives(source))
 
 
 def _archives(source: DataSource) -> dict[Path, RemoteFile]:
@@ -118,21 +127,3 @@ def _source(name: str) -> DataSource:
     if name not in sources:
         raise ValueError(f"no data set is called {name!r}; known are {', '.join(sources)}")
     return sources[name]
-
-
-def _verified_images(source: DataSource) -> Sequence[str]:
-    """Check the archives of an image data set, or read it if there are none; a line per finding."""
-    archives = _archives(source)
-    for path, file in archives.items():
-        verify_file(path, file.checksum)
-    if archives:
-        return [f"{path} is the published file (its checksum matches)" for path in archives]
-
-    from bayescl_lab.images.datasets import load_images
-
-    parts = load_images(source.name)
-    test = 0 if parts.evaluation is None else len(parts.evaluation)
-    return [
-        f"{source.name} can be read: {len(parts.train):,} training images, {test:,} test images; "
-        "there is no checksum without an archive"
-    ]

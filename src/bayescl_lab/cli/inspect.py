@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,9 +13,8 @@ from pydantic.dataclasses import dataclass
 from bayescl_lab._fields import Count, CountOr0, Numbers, Positive, at_least
 from bayescl_lab._files import write_atomically
 from bayescl_lab.cli._console import console, say, show, table
-from bayescl_lab.cli._files import check_table_file
-from bayescl_lab.cli._folders import named_encoder
-from bayescl_lab.cli._options import FLAT
+from bayescl_lab.cli._embeddings import is_embedding_file, read_embeddings
+from bayescl_lab.cli._options import FLAT, check_output, named_encoder
 from bayescl_lab.runs.folder import as_json
 
 if TYPE_CHECKING:
@@ -75,24 +73,24 @@ class OfFile:
 
     queries: str | None = None
     documents: str | None = None
-    second_view: str | None = None
-    labels: str | None = None
+    second_view: Path | None = None
+    labels: Path | None = None
     num_classes: Annotated[int, at_least(2)] | None = None
     tau_plus: FiniteFloat | None = None
     temperature: Positive = 0.5
     layout: Literal["two_views", "in_batch"] | None = None
     batch_size: Annotated[int, at_least(2)] = 256
     items: Annotated[int, at_least(2)] = 1024
-    out: str | None = None
+    out: Path | None = None
 
 
-def command(
-    run_or_file: str,
+def inspect(
+    run_or_file: Path,
     *,
     of_run: Annotated[OfRun, FLAT] = OfRun(),
     of_file: Annotated[OfFile, FLAT] = OfFile(),
     seed: CountOr0 = 0,
-) -> int:
+) -> None:
     """Show how many false negatives there are, and how a loss weights its candidates.
 
     For a run, figures are also written to its folder: inspection.json, and pictures of the
@@ -108,54 +106,37 @@ def command(
         run_or_file: a run folder, or a file of embeddings.
         seed: seed for drawing images, users or items, and for the images' views.
     """
-    from bayescl_lab.cli._embeddings import is_embedding_file
-
-    path = Path(run_or_file)
-    is_file = is_embedding_file(path)
-    other: OfRun | OfFile = of_run if is_file else of_file
-    why = f"a run folder, but {path} is a file"
+    is_file = is_embedding_file(run_or_file)
+    options, others = (of_file, of_run) if is_file else (of_run, of_file)
+    why = f"a run folder, but {run_or_file} is a file"
     if not is_file:
-        why = f"a file of embeddings, but {path} is a folder"
-    for option in fields(other):
-        if getattr(other, option.name) != option.default:
+        why = f"a file of embeddings, but {run_or_file} is a folder"
+    for option in fields(others):
+        if getattr(others, option.name) != option.default:
             raise ValueError(f"--{option.name.replace('_', '-')} is for {why}")
-    if is_file:
-        _inspect_file(path, of_file, seed)
-    else:
-        _inspect_run(path, of_run, seed)
-    return 0
+    (_inspect_file if is_file else _inspect_run)(run_or_file, {**vars(options), "seed": seed})
 
 
-def _inspect_run(path: Path, wanted: OfRun, seed: int) -> None:
+def _inspect_run(path: Path, options: dict[str, Any]) -> None:
     """Figures of a run on images or of a recommender."""
     from bayescl_lab.runs.folder import RunFolder
 
-    options: dict[str, Any] = {
-        "anchors": wanted.anchors,
-        "shown": wanted.shown,
-        "seed": seed,
-        "data": wanted.data,
-    }
+    users, own = options.pop("users"), named_encoder(options.pop("encoder"))
+    of_images = {name: options.pop(name) for name in ("part", "images", "anchor_images")}
     if RunFolder.find(path).kind == "train ranking":
         from bayescl_lab.runs.ranking.inspection import inspect_ranking
 
-        inspection = inspect_ranking(path, users=wanted.users, **options)
-        held_out = inspection.report["held_out"]
-        inspected = f"{inspection.report['users']} users, held-out items of the {held_out} part"
+        inspection = inspect_ranking(path, users=users, **options)
+        report = inspection.report
+        inspected = f"{report['users']} users, held-out items of the {report['held_out']} part"
     else:
         from bayescl_lab.runs.images.inspection import inspect_images
 
-        inspection = inspect_images(
-            path,
-            part=wanted.part,
-            images=wanted.images,
-            anchor_images=wanted.anchor_images,
-            encoder=named_encoder(wanted.encoder),
-            **options,
-        )
-        inspected = f"{inspection.report['images']} images, {wanted.part} part"
+        inspection = inspect_images(path, encoder=own, **of_images, **options)
+        report = inspection.report
+        inspected = f"{report['images']} images, {of_images['part']} part"
 
-    diagnosis, report, screen = inspection.diagnosis, inspection.report, console()
+    diagnosis, screen = inspection.diagnosis, console()
     title = f"{path} after {report['epochs']} of {report['of_epochs']} epochs: {inspected}"
     head = ("figure", "value", "for comparison")
     screen.print(table(title, head, _figures(diagnosis), words=3))
@@ -172,42 +153,20 @@ def _inspect_run(path: Path, wanted: OfRun, seed: int) -> None:
     say(*report.get("advice", {}).get("sentences", ()), *inspection.files)
 
 
-def _inspect_file(path: Path, wanted: OfFile, seed: int) -> None:
+def _inspect_file(path: Path, options: dict[str, Any]) -> None:
     """Figures and a page of a file of embeddings."""
-    from bayescl_lab.cli._embeddings import read_embeddings
-
-    page = _new_page(path) if wanted.out is None else Path(wanted.out)
-    check_table_file(page, (".html",))
-    arrays = read_embeddings(
-        path,
-        queries=wanted.queries,
-        documents=wanted.documents,
-        second_view=None if wanted.second_view is None else Path(wanted.second_view),
-        labels=None if wanted.labels is None else Path(wanted.labels),
-    )
+    page = check_output(options.pop("out") or _new_page(path), ".html")
+    names = ("queries", "documents", "second_view", "labels")
+    arrays = read_embeddings(path, **{name: options.pop(name) for name in names})
 
     from bayescl.diagnostics import diagnose_embeddings
-    from bayescl_lab.report.embeddings import (
-        batch_table,
-        embeddings_page,
-        losses_table,
-        sentences,
-    )
+    from bayescl_lab.report.embeddings import batch_table, embeddings_page, losses_table, sentences
     from bayescl_lab.runs.advice import advise
 
-    found = diagnose_embeddings(
-        arrays.embeddings,
-        arrays.second_view,
-        labels=arrays.labels,
-        num_classes=wanted.num_classes,
-        tau_plus=wanted.tau_plus,
-        temperature=wanted.temperature,
-        layout=wanted.layout or ("in_batch" if arrays.are_pairs else "two_views"),
-        batch_size=wanted.batch_size,
-        items=wanted.items,
-        seed=seed,
-    )
-    advice = advise(found, arrays.embeddings, arrays.second_view)
+    options["layout"] = options["layout"] or ("in_batch" if arrays.are_pairs else "two_views")
+    views = arrays.embeddings, arrays.second_view
+    found = diagnose_embeddings(*views, labels=arrays.labels, **options)
+    advice = advise(found, *views)
     write_atomically(page, embeddings_page(found, advice, name=path.name))
     figures = page.with_suffix(".json")
     write_atomically(figures, as_json({**found.figures(), "advice": advice.figures()}))
@@ -218,9 +177,11 @@ def _inspect_file(path: Path, wanted: OfFile, seed: int) -> None:
 
 def _new_page(path: Path) -> Path:
     """A page beside a file that takes the place of no other one."""
-    endings = chain([""], (f"-{number}" for number in count(2)))
-    pages = (path.with_name(f"{path.stem}-inspection{ending}.html") for ending in endings)
-    return next(page for page in pages if not page.exists())
+    page, number = path.with_name(f"{path.stem}-inspection.html"), 1
+    while page.exists():
+        number += 1
+        page = path.with_name(f"{path.stem}-inspection-{number}.html")
+    return page
 
 
 def _figures(found: Diagnosis) -> list[tuple[str, str, str]]:
@@ -236,33 +197,35 @@ def _figures(found: Diagnosis) -> list[tuple[str, str, str]]:
     rows.append(("tau_plus measured", found.measured_tau_plus, ""))
     weight, logit = found.by_weight, found.by_logit
     if weight is not None and logit is not None:
+        name = "false negatives by low weight, "
         words = f"by similarity {logit.roc_auc:.3f}, by chance 0.5"
-        rows.append(("false negatives by low weight, ROC-AUC", weight.roc_auc, words))
+        rows.append((f"{name}ROC-AUC", weight.roc_auc, words))
         words = f"by similarity {logit.average_precision:.3f}, by chance {logit.share:.3f}"
-        name = "false negatives by low weight, average precision"
-        rows.append((name, weight.average_precision, words))
-    false, true = found.mean_weight_false, found.mean_weight_true
-    rows.append(("mean weight of true negatives", true, "InfoNCE: 1"))
-    rows.append(("mean weight of false negatives", false, "InfoNCE: 1; the oracle: 0"))
-    shown = [(name, f"{value:.3f}", words) for name, value, words in rows if value is not None]
+        rows.append((f"{name}average precision", weight.average_precision, words))
+    rows.append(("mean weight of true negatives", found.mean_weight_true, "InfoNCE: 1"))
+    words = "InfoNCE: 1; the oracle: 0"
+    rows.append(("mean weight of false negatives", found.mean_weight_false, words))
     effective = found.effective
-    words = f"of {effective.candidates:.0f}"
-    shown.append(("effective negatives by weight", f"{effective.weighted:.1f}", words))
     words = f"InfoNCE on the same embeddings: {effective.in_gradient_unweighted:.1f}"
-    shown.append(("effective negatives in the gradient", f"{effective.in_gradient:.1f}", words))
-    return shown
+    return [
+        *((name, f"{value:.3f}", words) for name, value, words in rows if value is not None),
+        (
+            "effective negatives by weight",
+            f"{effective.weighted:.1f}",
+            f"of {effective.candidates:.0f}",
+        ),
+        ("effective negatives in the gradient", f"{effective.in_gradient:.1f}", words),
+    ]
 
 
 def _latent_classes(latent: Mapping[str, Any], found: Diagnosis) -> list[Sequence[str]]:
     """The latent classes that a loss has found, and how far they hold."""
     from bayescl_lab.report.embeddings import pair_rows
 
-    rows: list[Sequence[str]] = []
+    kept = f"{latent['remembered']:,} of {latent['memory_size']:,} items remembered"
+    rows: list[Sequence[str]] = [("classes", "none yet", f"{kept}; until then the loss is InfoNCE")]
     if latent["fitted"]:
-        rows.append(("trust", f"{latent['trust']:.3f}", "0: the loss is InfoNCE"))
-    else:
-        kept = f"{latent['remembered']:,} of {latent['memory_size']:,} items remembered"
-        rows.append(("classes", "none yet", f"{kept}; until then the loss is InfoNCE"))
+        rows = [("trust", f"{latent['trust']:.3f}", "0: the loss is InfoNCE")]
     for mixture in latent["mixtures"]:
         agreement = mixture["agreement"]
         words = "" if agreement is None else f"views agree by {agreement:.3f}"

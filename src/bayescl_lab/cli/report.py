@@ -7,10 +7,10 @@ from pathlib import Path
 from bayescl_lab._fields import Words
 from bayescl_lab._files import write_atomically
 from bayescl_lab.cli._console import say
-from bayescl_lab.cli._files import check_table_file
+from bayescl_lab.cli._options import check_output
 
 
-def command(names: Words = (), *, out: str | None = None) -> int:
+def report(names: Words = (), *, out: Path | None = None) -> None:
     """Make an HTML page of runs and comparisons.
 
     The page holds settings, tables, figures, sample pictures and provenance. It is a single
@@ -26,8 +26,7 @@ def command(names: Words = (), *, out: str | None = None) -> int:
         raise ValueError("give at least one run folder")
     from bayescl_lab.report.html import report_page
 
-    file = Path(out) if out else (paths[0] if len(paths) == 1 else Path()) / "report.html"
+    file = out or (paths[0] if len(paths) == 1 else Path()) / "report.html"
     text = report_page(paths)
-    write_atomically(check_table_file(file, (".html",)), text)
+    write_atomically(check_output(file, ".html"), text)
     say(f"report: {file}")
-    return 0

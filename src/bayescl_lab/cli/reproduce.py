@@ -5,15 +5,22 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic.dataclasses import dataclass
 from rich.filesize import decimal
 
 from bayescl_lab.cli._console import Bar, EpochBar, console, print_guesses, say, show, table
-from bayescl_lab.cli._folders import Place, Workers
-from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT
+from bayescl_lab.cli._options import (
+    CIRCUMSTANCE,
+    CIRCUMSTANCES,
+    FLAT,
+    Place,
+    Workers,
+    usual_workers,
+)
 from bayescl_lab.compare.ranking_plans import RankingRequest
 from bayescl_lab.paper.images.request import TableRequest
 
@@ -25,25 +32,14 @@ TELLING = 0.02
 """Share of the pixels from which on the time left is estimated; runs on few images mislead."""
 
 
-@dataclass(frozen=True)
-class Download:
-    """Whether to get data sets from their publishers.
-
-    Attributes:
-        fetch: first download the data sets that are not in the data folder.
-    """
-
-    fetch: bool = False
-
-
-def command(
+def reproduce(
     table: Literal["all", "binary", "multiclass", "negatives", "hardness", "prior", "runtime"],
     *,
     request: Annotated[TableRequest, FLAT] = TableRequest(),
-    download: Annotated[Download, CIRCUMSTANCES] = Download(),
-    workers: Annotated[Workers, CIRCUMSTANCES] = Workers(),
+    fetch: Annotated[bool, CIRCUMSTANCE] = False,
+    workers: Workers = None,
     place: Annotated[Place, CIRCUMSTANCES] = Place(),
-) -> int:
+) -> None:
     """Make the paper's tables on images, one or all.
 
     At the paper's size, a table shows the paper's values beside ours.
@@ -52,6 +48,8 @@ def command(
         table: four losses on four data sets, of two classes (binary) or of all (multiclass); the
             number of negatives; the hardness beta; the class prior tau_plus; or seconds per epoch
             with InfoNCE and with the Bayesian loss (runtime).
+        fetch: first download the data sets that are not in the data folder.
+        workers: parallel runs, one thread each; default: one per core, or one on a GPU.
     """
     from bayescl_lab.cli.data import download_missing
     from bayescl_lab.paper.images.cost import costs_of
@@ -76,36 +74,39 @@ def command(
                 left[name] = settings
     if not place.resume:
         check_vacant(folder)
-    if download.fetch:
+    if fetch:
         download_missing({settings.data for settings in left.values()})
     costs = dict(zip(left, costs_of(left.values()), strict=True))
     _print_plan(costs, folder, f"bayescl reproduce {table} --resume --out {folder}")
     epochs = {name: settings.epochs for name, settings in runs.items()}
+    device = next(iter(runs.values())).torch_device()
     with EpochBar(sum(epochs.values())) as bar, place.interruptible(f"reproduce {table}", folder):
         options: dict[str, Any] = {
             "resume": place.resume,
-            "workers": workers.number(next(iter(runs.values())).torch_device(), len(runs)),
+            "workers": workers or usual_workers(device, len(runs)),
             "progress": run_lines(bar, costs, epochs),
         }
         if table == ALL:
             reproduce_tables(tables, request, folder, finished=_show, **options)
         else:
             _show(reproduce_table(tables[0], request, folder, **options), folder)
-    return 0
 
 
 def ranking(
     *,
     request: Annotated[RankingRequest, FLAT] = RankingRequest(),
-    workers: Annotated[Workers, CIRCUMSTANCES] = Workers(),
+    workers: Workers = None,
     place: Annotated[Place, CIRCUMSTANCES] = Place(),
-) -> int:
+) -> None:
     """Make the paper's ranking table: choose settings, then judge on test.
 
     For every data set and encoder, the same number of settings is tried for each loss on a
     validation part held out of training. Each loss is then trained on the whole training part with
     the chosen settings, once per seed, and evaluated on the test part. The table also has
     popularity, EASE and iALS, chosen in the same way, and the paper's figures.
+
+    Args:
+        workers: parallel runs, one thread each; default: 1.
     """
     from bayescl_lab.cli.compare import print_cell
     from bayescl_lab.paper.ranking.reproduction import KIND, check_cell, reproduce_cell
@@ -118,27 +119,26 @@ def ranking(
         folder = RunFolder.open(path, KIND)
     else:
         for cell in cells:
-            print_guesses(cell.plan.fixed.data.guessed_columns())
+            print_guesses(cell.plan.fixed.data)
             check_cell(cell)
-        folder = RunFolder.create(path, KIND, request.as_config())
+        folder = RunFolder.create(path, KIND, asdict(request))
     collected = folder.path if request.results is None else Path(request.results)
     for number, cell in enumerate(cells, start=1):
         with EpochBar(cell.most_epochs()) as bar:
 
             def show(run: str, _: int, done: float, bar: Bar = bar, number: int = number) -> None:
-                bar.update(f"{number} of {len(cells)}: {run}", done)
+                bar.tell(f"{number} of {len(cells)}: {run}", done)
 
             made = reproduce_cell(
                 cell,
                 folder.path / cell.name,
                 baselines=folder.path / cell.baselines_name,
-                workers=workers.workers or 1,
+                workers=workers or 1,
                 progress=show,
             )
         collect(collected, cell.name, made)
         print_cell(made)
     say(f"table: {collected / 'table.md'}")
-    return 0
 
 
 def _print_plan(costs: Mapping[str, RunCost], folder: Path, command: str) -> None:
@@ -162,49 +162,27 @@ def _print_plan(costs: Mapping[str, RunCost], folder: Path, command: str) -> Non
 
 
 def run_lines(
-    bar: Bar,
-    costs: Mapping[str, RunCost],
-    epochs: Mapping[str, int],
-    clock: Callable[[], float] = time.monotonic,
+    bar: Bar, costs: Mapping[str, RunCost], epochs: Mapping[str, int]
 ) -> Callable[[str, int, int], None]:
     """A function that shows progress on a bar, with a line and the time left after every run.
 
-    Args:
-        bar: where to show it.
-        costs: of the runs that are to be trained.
-        epochs: of every run.
-        clock: tells seconds.
+    ``costs`` are those of the runs to train, ``epochs`` of every run.
     """
-    start, count = clock(), len(costs)
-    left = {name: cost.views for name, cost in costs.items()}
+    start, left = time.monotonic(), {name: cost.views for name, cost in costs.items()}
     whole = max(1.0, sum(left.values()))
 
     def show(run: str, epoch: int, done: int) -> None:
-        bar.update(run, done)
+        bar.tell(run, done)
         if run not in left or epoch < epochs[run]:
             return
         del left[run]
         done_share, rest = 1 - sum(left.values()) / whole, ""
         if left and done_share > TELLING:
-            seconds = (clock() - start) * (1 / done_share - 1)
-            rest = f"; about {_in_time(seconds)} left, by pixels"
-        bar.say(f"{count - len(left)} of {count} runs trained: {run}{rest}")
+            seconds = round((time.monotonic() - start) * (1 / done_share - 1))
+            rest = f"; about {timedelta(seconds=seconds)} h left, by pixels"
+        bar.say(f"{len(costs) - len(left)} of {len(costs)} runs trained: {run}{rest}")
 
     return show
-
-
-def _in_time(seconds: float) -> str:
-    """A time in a suitable unit.
-
-    Example:
-        >>> _in_time(8.2), _in_time(600), _in_time(5_400), _in_time(400_000)
-        ('8 s', '10 min', '1.5 h', '4.6 days')
-    """
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 3600:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
 
 
 def _show(result: Mapping[str, Any], folder: Path) -> None:

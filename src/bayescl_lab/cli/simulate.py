@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -16,14 +15,14 @@ from bayescl_lab.cli._options import FLAT
 from bayescl_lab.paper.simulation.process import Settings
 
 
-def command(
+def simulate(
     names: Words = (),
     *,
     list: bool = False,
-    out: str = "runs/simulation",
+    out: Path = Path("runs/simulation"),
     seed: CountOr0 = 0,
     settings: Annotated[Settings, FLAT] = Settings(),
-) -> int:
+) -> None:
     """Run the numerical experiments and write a data file and a figure for each.
 
     A process generates labelled scores, and estimators of the true negatives' mean are compared
@@ -39,30 +38,26 @@ def command(
     """
     from bayescl_lab.paper.simulation.experiments import EXPERIMENTS, chosen, write
     from bayescl_lab.report.html import SIMULATION, report_page
-    from bayescl_lab.runs.folder import as_json
+    from bayescl_lab.runs.folder import as_json, check_writable
 
     if list:
         rows = [(experiment.name, experiment.summary) for experiment in EXPERIMENTS]
         console().print(table("Experiments", ("name", "shows"), rows, words=2))
-        return 0
+        return
     experiments = chosen([*names]) if names else EXPERIMENTS
-    folder = Path(out)
-    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        raise ValueError(f"cannot write to the folder {folder}: {nearest} is not a writable folder")
+    check_writable(out)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Bar(len(experiments), *columns) as bar:
         for number, experiment in enumerate(experiments):
 
             def tick(share: float, name: str = experiment.name, before: int = number) -> None:
-                bar.update(name, before + share)
+                bar.tell(name, before + share)
 
             tick(0.0)
             result = experiment.run(settings, seed, tick)
-            folder.mkdir(parents=True, exist_ok=True)
-            write(experiment, result, folder)
+            out.mkdir(parents=True, exist_ok=True)
+            write(experiment, result, out)
             say(f"{experiment.name}: {experiment.finding(result) or experiment.summary}")
-    write_atomically(folder / SIMULATION, as_json({"seed": seed, **asdict(settings)}))
-    write_atomically(folder / "report.html", report_page([folder]))
-    say(f"files: {folder}", f"page: {folder / 'report.html'}")
-    return 0
+    write_atomically(out / SIMULATION, as_json({"seed": seed, **asdict(settings)}))
+    write_atomically(out / "report.html", report_page([out]))
+    say(f"files: {out}", f"page: {out / 'report.html'}")

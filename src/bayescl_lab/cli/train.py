@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic.dataclasses import dataclass
-
-from bayescl_lab._fields import Count, NonNegative, Positive
+from bayescl_lab._fields import Count, NonNegative, Positive, Words
 from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
-from bayescl_lab.cli._folders import Metrics, Place
-from bayescl_lab.cli._losses import (
-    NO_IMAGE_HYPERPARAMETERS,
-    NO_RANKING_HYPERPARAMETERS,
-    ImageHyperparameters,
-    ImageLoss,
-    RankingHyperparameters,
-    RankingLossName,
-    given,
-)
-from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, Typed
+from bayescl_lab.cli._losses import IMAGE_HYPERPARAMETERS, RANKING_HYPERPARAMETERS
+from bayescl_lab.cli._options import CIRCUMSTANCE, CIRCUMSTANCES, FLAT, Place, Typed
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
+from bayescl_lab.runs.losses import (
+    LossSettings,
+    RankingLoss,
+    choose_hyperparameters,
+    image_losses,
+    ranking_losses,
+)
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
     IALS_NAME,
@@ -32,53 +28,41 @@ from bayescl_lab.runs.ranking.settings import (
     RankingSettings,
 )
 
-if TYPE_CHECKING:
-    _Recommender = Any
-else:
-    _Recommender = Literal[tuple(ENCODERS) + BASELINES + (IALS_NAME,)]
-
-
-@dataclass(frozen=True)
-class Saving:
-    """How often a run saves checkpoints.
-
-    Attributes:
-        checkpoint_every: epochs between checkpoints.
-        checkpoint_every_steps: steps between further checkpoints within an epoch; default: none.
-    """
-
-    checkpoint_every: Count = 1
-    checkpoint_every_steps: Count | None = None
+RECOMMENDERS = (*ENCODERS, *BASELINES, IALS_NAME)
 
 
 def images(
     *,
-    loss: ImageLoss = "bayesian",
-    hyperparameters: ImageHyperparameters = NO_IMAGE_HYPERPARAMETERS,
+    loss: Literal[image_losses()] = "bayesian",  # type: ignore[valid-type]
+    hyperparameters: Annotated[IMAGE_HYPERPARAMETERS, FLAT] = IMAGE_HYPERPARAMETERS(),
     num_classes: int | None = None,
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
     typed: Typed,
-    saving: Annotated[Saving, CIRCUMSTANCES] = Saving(),
-    metrics: Annotated[Metrics, CIRCUMSTANCES] = Metrics(),
+    checkpoint_every: Annotated[Count, CIRCUMSTANCE] = 1,
+    checkpoint_every_steps: Annotated[Count | None, CIRCUMSTANCE] = None,
+    logger: Annotated[Words, CIRCUMSTANCE] = (),
     place: Annotated[Place, CIRCUMSTANCES] = Place(),
-) -> int:
+) -> None:
     """Train an encoder on images with one loss, and evaluate it with every probe.
 
     Args:
         loss: the loss to train with. Its hyper-parameters follow; their defaults are those recorded
             for the data set, if any, else the loss's own.
         num_classes: sets the default of tau_plus to 1/C.
+        checkpoint_every: epochs between checkpoints.
+        checkpoint_every_steps: steps between further checkpoints within an epoch; default: none.
+        logger: comma-separated loggers that also get the metrics: csv, tensorboard, wandb, mlflow.
     """
     from bayescl_lab.compare.images import recorded_hyperparameters
     from bayescl_lab.report.images import probe_table
     from bayescl_lab.runs.images.encoder import own_encoder
     from bayescl_lab.runs.images.run import train_images
-    from bayescl_lab.runs.losses import LossSettings, choose_hyperparameters
+    from bayescl_lab.runs.loop import made_loggers
 
     data = settings.data
     recorded = {} if place.resume else recorded_hyperparameters(data, loss)
     chosen = choose_hyperparameters(
-        LossSettings, loss, given(hyperparameters), num_classes=num_classes, start=recorded
+        LossSettings, loss, vars(hyperparameters), num_classes=num_classes, start=recorded
     )
     run = ImageSettings(**vars(settings), loss=chosen)
     own = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
@@ -89,35 +73,32 @@ def images(
             folder,
             encoder=own,
             resume=place.resume,
-            checkpoint_every=saving.checkpoint_every,
-            checkpoint_every_steps=saving.checkpoint_every_steps,
+            checkpoint_every=checkpoint_every,
+            checkpoint_every_steps=checkpoint_every_steps,
             progress=bar.epoch_done,
             pulse=bar.steps_of(run.batch_size, "images"),
-            loggers=metrics.loggers(folder),
+            loggers=made_loggers(logger, folder),
         )
-    if not result:  # the first process shows it
-        return 0
-    title = f"{loss} on {data}, {run.evaluate_on} part"
-    show(title, probe_table(result["probes"]))
-    say(*result.get("remarks", ()), *_verdict(loss, folder))
-    say(f"{result['seconds_per_epoch']:.2f} seconds per epoch; run folder: {folder}")
-    return 0
+    if result:  # the first process shows it
+        show(f"{loss} on {data}, {run.evaluate_on} part", probe_table(result["probes"]))
+        say(*result.get("remarks", ()), *_verdict(loss, folder))
+        say(f"{result['seconds_per_epoch']:.2f} seconds per epoch; run folder: {folder}")
 
 
 def ranking(
     *,
     data: Annotated[RankingData, FLAT] = RankingData(),
-    encoder: _Recommender = "mf",
-    loss: RankingLossName = "bayesian",
-    hyperparameters: RankingHyperparameters = NO_RANKING_HYPERPARAMETERS,
+    encoder: Literal[RECOMMENDERS] = "mf",  # type: ignore[valid-type]
+    loss: Literal[ranking_losses()] = "bayesian",  # type: ignore[valid-type]
+    hyperparameters: Annotated[RANKING_HYPERPARAMETERS, FLAT] = RANKING_HYPERPARAMETERS(),
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
     regularization: Positive | None = None,
     unobserved_weight: Positive = 0.1,
     frequency_exponent: NonNegative = 1.0,
     typed: Typed,
-    metrics: Annotated[Metrics, CIRCUMSTANCES] = Metrics(),
+    logger: Annotated[Words, CIRCUMSTANCE] = (),
     place: Annotated[Place, CIRCUMSTANCES] = Place(),
-) -> int:
+) -> None:
     """Train a recommender on interactions, and evaluate it by full ranking.
 
     Args:
@@ -129,40 +110,37 @@ def ranking(
         regularization: L2 penalty of ease and ials; default: 300 and 0.03.
         unobserved_weight: weight of all pairs in ials, beside the weight 1 of interactions.
         frequency_exponent: how the penalty of ials grows with the weight of a row's pairs.
+        logger: comma-separated loggers that also get the metrics: csv, tensorboard, wandb, mlflow.
     """
-    from bayescl_lab.runs.losses import RankingLoss
+    from bayescl_lab.runs.loop import made_loggers
     from bayescl_lab.runs.ranking.baselines import fit_baseline
     from bayescl_lab.runs.ranking.run import train_ranking
 
     is_first = settings.this_process().rank == 0
     if not place.resume and is_first:
-        print_guesses(data.guessed_columns())
+        print_guesses(data)
     if encoder not in ENCODERS:
         if not is_first:  # a baseline needs only one process
-            return 0
+            return
         if unused := typed & {"loss", *vars(hyperparameters)}:
             option = min(unused).replace("_", "-")
             raise ValueError(f"{encoder} is fitted without a loss: leave out --{option}")
+        shared = {
+            name: getattr(settings, name) for name in ("evaluate_on", "dim", "epochs", "seed")
+        }
         fitted = BaselineSettings(
             encoder,
             data,
             regularization,
-            settings.evaluate_on,
-            settings.dim,
-            unobserved_weight,
-            frequency_exponent,
-            settings.epochs,
-            settings.seed,
+            unobserved_weight=unobserved_weight,
+            frequency_exponent=frequency_exponent,
+            **shared,
         )
         folder = place.folder(f"{encoder}-{data.data}")
         _print_ranking(fit_baseline(fitted, folder, resume=place.resume, baselines=True), folder)
-        return 0
-    run = RankingSettings(
-        **vars(settings),
-        loss=RankingLoss(loss, given(hyperparameters)),
-        data=data,
-        encoder=encoder,
-    )
+        return
+    chosen = choose_hyperparameters(RankingLoss, loss, vars(hyperparameters))
+    run = RankingSettings(**vars(settings), loss=chosen, data=data, encoder=encoder)
     folder = place.folder(f"{encoder}-{loss}-{data.data}")
     with EpochBar(run.epochs) as bar, place.interruptible("train ranking", folder):
         result = train_ranking(
@@ -172,11 +150,10 @@ def ranking(
             baselines=True,
             progress=bar.epoch_done,
             pulse=bar.steps_of(run.batch_size, "pairs"),
-            loggers=metrics.loggers(folder),
+            loggers=made_loggers(logger, folder),
         )
     if result:  # the first process shows it
         _print_ranking(result, folder)
-    return 0
 
 
 def _print_ranking(result: Mapping[str, Any], folder: Path) -> None:
@@ -184,7 +161,7 @@ def _print_ranking(result: Mapping[str, Any], folder: Path) -> None:
     from bayescl_lab.report.ranking import baseline_sentences, metrics_table
 
     settings = result["settings"]
-    name = settings["encoder"] if "loss" not in settings else settings["loss"]
+    name = settings.get("loss", settings["encoder"])
     if result["metrics"]:
         title = f"{name} on {settings['data']}, {result['evaluated_on']} part"
         show(title, metrics_table(result["metrics"]))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic
 from typing_extensions import Self
 
 from bayescl.checks import check_choice, check_count
-from bayescl_lab.compare.tuning import TUNING_SEED, Settings, Trials, Values, later, search
+from bayescl_lab.compare.tuning import TUNING_SEED, Settings, Trials, Values, check_once, search
 from bayescl_lab.runs.losses import (
     BASELINE,
     LOSSES,
@@ -33,23 +33,19 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
     """Losses to compare, and the settings that all runs share.
 
     Runs with the same seed start from the same weights and see the same batches, views and
-    candidates, so losses can be compared seed by seed.
+    candidates, so losses can be compared seed by seed. Settings that cannot be compared are a
+    ``ValueError``.
 
     Attributes:
         losses: the losses, each once.
         seeds: number of seeds.
         shared: settings of every run; its own loss is replaced, and its seed is the first one.
         tune: number of settings tried for each loss before; see :func:`.search`; 0 for none.
-
-    Raises:
-        ValueError: if a loss is named twice, there are no losses or seeds, or a loss cannot be
-            trained with these settings.
     """
 
     kind: ClassVar[str]
     settings_type: ClassVar[type[TrainedSettings]]
     train: ClassVar[Train]
-    """Trains one run in its folder."""
     kept: ClassVar[tuple[str, ...]]
     """Fields kept of a run's result."""
 
@@ -60,9 +56,7 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
 
     def __post_init__(self) -> None:
         check_count("seeds", self.seeds, 1)
-        names = [loss.loss for loss in self.losses]
-        if not names or len(set(names)) < len(names):
-            raise ValueError(f"losses must name every loss once, got {', '.join(names) or 'none'}")
+        check_once("losses", [loss.loss for loss in self.losses], "every loss")
         if self.shared.num_processes > 1:
             raise ValueError(
                 "devices must be 1 in a comparison, which trains runs side by side, "
@@ -150,19 +144,12 @@ def compare(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> Result:
-    """Train every loss with every seed, evaluate each run and summarise.
+    """Train every loss with every seed, evaluate each run and summarise: ``result.json``.
 
-    Args:
-        comparison: the comparison.
-        out: the folder; every run has its own run folder in ``out/runs``, and every run that
-            chooses settings in ``out/tuning``.
-        resume: whether to continue the comparison in ``out``: finished runs are kept, an
-            interrupted one continues from its last checkpoint.
-        workers: processes that train at a time, each with one thread.
-        progress: called after every epoch.
-
-    Returns:
-        The content of ``result.json``: settings, every run's figures, their summary, provenance.
+    Every run has its own run folder in ``out/runs``, and every run that chooses settings in
+    ``out/tuning``. With ``resume`` finished runs are kept, and an interrupted one continues from
+    its last checkpoint. So many ``workers`` train at a time, each with one thread, and ``progress``
+    is called after every epoch.
 
     Raises:
         ValueError: if the data cannot be used with these settings, or ``out`` cannot hold
@@ -181,32 +168,27 @@ def compare(
             first = comparison.hyperparameters()
             chosen = search(first, comparison.tune, comparison.tried, trials)
             tuning = {"tuning": chosen}
-            losses = [
-                comparison.tried(loss, entry["choice"], 0).loss
-                for loss, entry in chosen["losses"].items()
-            ]
-            comparison = replace(comparison, losses=tuple(losses))
+            best = [(loss, entry["choice"]) for loss, entry in chosen["losses"].items()]
+            losses = tuple(comparison.tried(loss, values, 0).loss for loss, values in best)
+            comparison = replace(comparison, losses=losses)
         results = train_runs(
             comparison.runs(),
             folder.path / "runs",
             train=comparison.train,
             workers=workers,
-            progress=later(progress, trials.epochs),
+            progress=trials.later(),
         )
-        figures = comparison.figures(results, data)
-    return start.finish(
-        {
+        result = {
             "settings": comparison.as_config(),
             **tuning,
-            **figures,
+            **comparison.figures(results, data),
             "runs": {
-                name: {key: result[key] for key in comparison.kept}
-                for name, result in results.items()
+                name: {key: run[key] for key in comparison.kept} for name, run in results.items()
             },
             "workers": workers,
             "threads_per_run": 1,
         }
-    )
+    return start.finish(result)
 
 
 def with_alpha(losses: Sequence[Loss]) -> Loss:
@@ -225,15 +207,9 @@ def settle_losses(
 ) -> tuple[Loss, ...]:
     """Choose the hyper-parameters of every loss of a comparison.
 
-    A loss without a temperature of its own gets that of InfoNCE.
-
-    Args:
-        kind: makes the losses.
-        names: the losses.
-        given: values for every loss that takes them; None if not given.
-        num_classes: sets ``tau_plus`` for the losses that take it.
-        hyperparameters: by loss, values that replace recorded ones.
-        recorded: values recorded for a loss and these data.
+    Values ``given`` are for every loss that takes them, ``num_classes`` sets ``tau_plus``, and
+    ``hyperparameters`` has by loss values that replace those ``recorded`` for it and these data. A
+    loss without a temperature of its own gets that of InfoNCE.
 
     Raises:
         ValueError: if a name is unknown, or no loss takes a given hyper-parameter.

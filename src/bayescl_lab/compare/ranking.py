@@ -9,12 +9,7 @@ from typing import Any
 
 from bayescl_lab.compare.comparison import Comparison, Results
 from bayescl_lab.compare.ranking_plans import RankingPlan
-from bayescl_lab.compare.summary import (
-    ALIKE,
-    SPREAD,
-    baseline_summary,
-    loss_summary,
-)
+from bayescl_lab.compare.summary import ALIKE, SPREAD, baseline_summary, loss_summary
 from bayescl_lab.compare.tuning import Trials, Values, best, tune
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.runs.folder import RunFolder
@@ -29,19 +24,12 @@ from bayescl_lab.runs.ranking.settings import (
     RankingSettings,
 )
 
-KIND = "compare ranking"
-"""The kind of run: the command that makes it."""
-
 
 @dataclass(frozen=True)
 class RankingComparison(Comparison[RankingSettings]):
-    """Losses to compare on the same interactions; see :class:`.Comparison`.
+    """Losses to compare on the same interactions; see :class:`.Comparison`."""
 
-    Raises:
-        ValueError: also if nothing would be left to evaluate.
-    """
-
-    kind = KIND
+    kind = "compare ranking"
     settings_type = RankingSettings
     train = staticmethod(train_ranking)
     kept = ("metrics", "epochs", "best_epoch", "seconds_per_epoch", "loss")

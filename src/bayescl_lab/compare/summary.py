@@ -15,8 +15,6 @@ SPREAD = "standard deviation over seeds"
 ALIKE = ("protocol", "evaluated_on", "interactions", "density", "report", "users", "users_left_out")
 """Figures that all runs of a cell share."""
 
-_SECONDS = ("seconds_per_epoch", "evaluation_seconds")
-
 
 def mean_and_spread(values: Sequence[float]) -> dict[str, Any]:
     """Mean, standard deviation (None for a single value) and the values themselves.
@@ -40,15 +38,10 @@ def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> dict[st
 
 
 def summarise(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Summarise runs on images that share everything but loss and seed.
+    """Figures of runs on images that share everything but loss and seed, in any order.
 
-    Args:
-        results: the ``result.json`` of every run, each seed of each loss once, in any order.
-
-    Returns:
-        Plain values: ``losses``, by name the mean and spread of every probe, of its paired
-        difference to InfoNCE, the share of the oracle's gap closed, and seconds per epoch; and
-        what the ``spread`` is.
+    ``losses`` has by name the mean and spread of every probe, of its paired difference to InfoNCE,
+    the share of the oracle's gap closed, and seconds per epoch; ``spread`` says what that is.
     """
     from bayescl_lab.images.probes import PROBES  # recommenders do without
 
@@ -77,12 +70,12 @@ def summarise(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                 for probe in probes
             }
         if BASELINE in losses and ORACLE in losses:
-            entry["gap_closed"] = {probe: gap_closed(losses, name, probe) for probe in few}
+            entry["gap_closed"] = {probe: _gap_closed(losses, name, probe) for probe in few}
     seeds = sorted({result["seed"] for result in results})
     return {"spread": SPREAD, "seeds": seeds, "losses": losses}
 
 
-def gap_closed(losses: Mapping[str, Any], name: str, probe: str) -> float | None:
+def _gap_closed(losses: Mapping[str, Any], name: str, probe: str) -> float | None:
     """(method - InfoNCE) / (oracle - InfoNCE); None if the oracle is not above InfoNCE."""
     baseline, oracle, method = (
         losses[loss]["probes"][probe]["mean"] for loss in (BASELINE, ORACLE, name)
@@ -100,14 +93,16 @@ def exceeds_noise(difference: Mapping[str, Any], seeds: int) -> bool:
 def loss_summary(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Figures of a recommender's loss over its seeds, from the results of its runs."""
     first = results[0]
-    measured = {name: [result[name] for result in results] for name in _SECONDS}
     return {
         "metrics": {
             metric: mean_and_spread([result["metrics"][metric] for result in results])
             for metric in first["metrics"]
         },
         "epochs": first["epochs"],
-        **{name: mean_and_spread(values) for name, values in measured.items()},
+        **{
+            name: mean_and_spread([result[name] for result in results])
+            for name in ("seconds_per_epoch", "evaluation_seconds")
+        },
         "settings": {name: value for name, value in first["settings"].items() if name != "seed"},
     }
 

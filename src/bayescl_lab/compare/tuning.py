@@ -25,7 +25,6 @@ Grid = Mapping[str, Sequence[Any]]
 """Values to try, by the name of a setting; every combination is tried."""
 
 Values = Mapping[str, Any]
-"""One of them."""
 
 Settings = TypeVar("Settings", "ImageSettings", "RankingSettings")
 
@@ -47,7 +46,7 @@ _ALTERNATIVES: Grid = {
 
 @dataclass(frozen=True)
 class Plan(Generic[Settings]):
-    """What is tried with one data set.
+    """What is tried with one data set, as many settings for every loss.
 
     Attributes:
         fixed: settings of every run, apart from the loss and what is tried.
@@ -55,15 +54,12 @@ class Plan(Generic[Settings]):
         shared_grid: settings tried with InfoNCE before; the choice holds for all losses.
         seeds: of every setting; none of them is a seed of the comparison.
         name: of the data set's results and of its recorded choice.
-
-    Raises:
-        ValueError: if one loss would get more settings than another.
     """
 
     fixed: Settings
     loss_grids: Mapping[str, Grid]
     shared_grid: Grid = field(default_factory=dict)
-    seeds: tuple[int, ...] = (TUNING_SEED,)
+    seeds: Sequence[int] = (TUNING_SEED,)
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -80,14 +76,9 @@ class Plan(Generic[Settings]):
 class Trials:
     """Runs on the validation part, and the choice between their settings.
 
-    Attributes:
-        folder: of the run folders; finished runs in it are kept.
-        seeds: of every setting.
-        train: trains one run.
-        workers: processes that train at a time.
-        progress: called after every epoch.
-        results: the ``result.json`` of every run by its name.
-        epochs: number of epochs of all finished runs.
+    ``seeds`` are those of every setting, ``folder`` holds the run folders, of which finished ones
+    are kept, and the other arguments are those of :func:`.train_runs`. ``results`` has every run's
+    ``result.json`` by its name, and ``epochs`` counts those of all.
     """
 
     folder: Path
@@ -106,32 +97,43 @@ class Trials:
         Groups are such as losses; ``make`` makes a run's settings of a group, its values and a
         seed. Returns by group the ``choice`` and the ``scores`` of all that was tried.
         """
-        runs = {
-            f"{group}-{name_of(values)}-seed{seed}": make(group, values, seed)
+        named = {
+            group: {f"{group}-{name_of(values)}": values for values in settings}
             for group, settings in tried.items()
-            for values in settings
+        }
+        runs = {
+            f"{name}-seed{seed}": make(group, values, seed)
+            for group, settings in named.items()
+            for name, values in settings.items()
             for seed in self.seeds
         }
-        if runs:
-            self.results |= train_runs(
-                runs,
-                self.folder,
-                train=self.train,
-                workers=self.workers,
-                progress=later(self.progress, self.epochs),
-            )
+        self.results |= train_runs(
+            runs, self.folder, train=self.train, workers=self.workers, progress=self.later()
+        )
         self.epochs += sum(settings.epochs for settings in runs.values())
-        chosen = {}
-        for group, settings in tried.items():
-            scores = {f"{group}-{name_of(values)}": {"values": values} for values in settings}
-            for name, entry in scores.items():
-                entry |= _score([self.results[f"{name}-seed{seed}"] for seed in self.seeds])
-            chosen[group] = _with_choice(scores)
-        return chosen
+        return {
+            group: _with_choice(
+                {
+                    name: {
+                        "values": values,
+                        **_score([self.results[f"{name}-seed{seed}"] for seed in self.seeds]),
+                    }
+                    for name, values in settings.items()
+                }
+            )
+            for group, settings in named.items()
+        }
+
+    def later(self) -> Progress | None:
+        """Progress of runs that follow those so far."""
+        told, before = self.progress, self.epochs
+        if told is None:
+            return None
+        return lambda name, epoch, done: told(name, epoch, before + done)
 
     def record(self, losses: Mapping[str, Any]) -> dict[str, Any]:
         """The content of a result file: what was chosen for every loss, by which score."""
-        names = _criterion(next(iter(self.results.values()))) if self.results else ()
+        names = _criterion(next(iter(self.results.values())))
         measure = f"mean of {' and '.join(names)}" if len(names) > 1 else "".join(names)
         return {
             "criterion": f"{measure} on the validation part",
@@ -161,10 +163,7 @@ def tune(plan: Plan[Any], losses: Sequence[str], trials: Trials) -> dict[str, An
 
 
 def search(
-    first: Mapping[str, Values],
-    count: int,
-    make: Callable[[str, Values, int], Any],
-    trials: Trials,
+    first: Mapping[str, Values], count: int, make: Callable[[str, Values, int], Any], trials: Trials
 ) -> dict[str, Any]:
     """Choose the hyper-parameters of every loss of a comparison, the best of as many for each.
 
@@ -221,41 +220,25 @@ def _with_choice(scores: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     return {"choice": scores[best(scores)]["values"], "scores": dict(scores)}
 
 
-def _measures(result: Mapping[str, Any]) -> Mapping[str, float]:
-    """What a run was measured by."""
-    measures: Mapping[str, float] = result.get("probes") or result["metrics"]
-    return measures
-
-
-def _criterion(result: Mapping[str, Any]) -> tuple[str, ...]:
+def _criterion(result: Mapping[str, Any]) -> dict[str, float]:
     """The measures whose mean is a run's score."""
-    return next(names for names in _CRITERIA if set(names) <= _measures(result).keys())
+    measures = result.get("probes") or result["metrics"]
+    names = next(names for names in _CRITERIA if set(names) <= measures.keys())
+    return {name: measures[name] for name in names}
 
 
 def _score(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The score of a setting, from its runs."""
-    names = _criterion(results[0])
-    by_run = [[_measures(result)[name] for name in names] for result in results]
+    by_run = [_criterion(result) for result in results]
     return {
-        "score": mean_and_spread([sum(values) / len(values) for values in by_run]),
-        **{
-            name: mean_and_spread(list(values))
-            for name, values in zip(names, zip(*by_run, strict=True), strict=True)
-        },
+        "score": mean_and_spread([sum(run.values()) / len(run) for run in by_run]),
+        **{name: mean_and_spread([run[name] for run in by_run]) for name in by_run[0]},
         # Of training a model, or of fitting a baseline.
         "seconds": sum(
             float(run.get("fit_seconds", run.get("seconds_per_epoch", 0.0) * run.get("epochs", 1)))
             for run in results
         ),
     }
-
-
-def later(progress: Progress | None, epochs: int) -> Progress | None:
-    """Progress of runs that follow a number of epochs of other runs."""
-    if progress is None:
-        return None
-    told = progress
-    return lambda name, epoch, done: told(name, epoch, epochs + done)
 
 
 def best(scores: Mapping[str, Mapping[str, Any]]) -> str:
@@ -289,6 +272,12 @@ def name_of(values: Values) -> str:
         f"{name}{value:g}" if isinstance(value, (int, float)) else f"{name}-{value}"
         for name, value in values.items()
     )
+
+
+def check_once(name: str, values: Sequence[str], what: str = "each") -> None:
+    """Require names that differ, and at least one of them."""
+    if not values or len(set(values)) < len(values):
+        raise ValueError(f"{name} must name {what} once, got {', '.join(values) or 'none'}")
 
 
 def check_same_budget(loss_grids: Mapping[str, Grid]) -> None:

@@ -17,10 +17,8 @@ from bayescl_lab.images.encoders import Views
 from bayescl_lab.images.pixel_files import Pixels
 from bayescl_lab.images.store import ImageStore
 
-MEASURED_VALUES = 2**28
-"""Largest number of pixel values measured for mean and deviation."""
-_VALUES_AT_ONCE = 2**24
-"""Number of pixel values measured at a time; limits memory."""
+MEASURED_VALUES = 2**28  # pixel values measured for mean and deviation, at most
+_VALUES_AT_ONCE = 2**24  # pixel values measured at a time; limits memory
 
 
 class Normalization(nn.Module):

@@ -38,8 +38,7 @@ class SimCLRAugmentation(nn.Module):
     3 by 3 pixels with a deviation of 0.1 to 2 (half). Saturation and hue change only in RGB images.
 
     Args:
-        strength: how much views differ from their image, in [0, 5]; 1 is the recipe. See
-            :func:`draw_view_parameters`.
+        strength: how much views differ from their image; see :func:`draw_view_parameters`.
         size: side of the views in pixels; default: that of the images.
 
     Reference:
@@ -68,14 +67,12 @@ class SimCLRAugmentation(nn.Module):
             getattr(parameters, name).to(device, non_blocking=True)
             for name in ("boxes", "is_mirrored", "jitter", "sigma")
         )
-        changes = [adjust_brightness, adjust_contrast]
-        if has_colours:
-            changes += [adjust_saturation, adjust_hue]
+        changes = (adjust_brightness, adjust_contrast, adjust_saturation, adjust_hue)
         # bfloat16 would leave pixels 8 bits in the products, and fewer after the jitter.
         with torch.autocast(device.type, enabled=False):
             views = resized_crop(images.float() / 255, boxes, size, is_mirrored)
             for kinds in parameters.jitter_order.unbind(dim=1):
-                for number, change in enumerate(changes):
+                for number, change in enumerate(changes if has_colours else changes[:2]):
                     chosen = parameters.is_jittered & (kinds == number)
                     _change_rows(views, chosen, change, jitter[:, number])
             if has_colours:
@@ -104,8 +101,9 @@ def draw_view_parameters(
 ) -> ViewParameters:
     """Draw the parameters of one view of each of some images of the same size.
 
-    ``strength``, in [0, 5], scales the range of every jitter (hue's up to 0.5), and sets the
-    smallest crop to a share of ``0.08 ** strength`` of the area. All devices see the same draws.
+    ``strength``, in [0, 5] and 1 in the recipe, scales the range of every jitter (hue's up to 0.5),
+    and sets the smallest crop to a share of ``0.08 ** strength`` of the area. All devices see the
+    same draws.
 
     Example:
         >>> drawn = draw_view_parameters(3, 32, 32, seed=0)

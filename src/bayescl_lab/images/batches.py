@@ -66,11 +66,7 @@ class StoreBatches:
     """The batches of a store, on the store's own device.
 
     Its state is a position in an epoch; ``load_state_dict`` continues the epoch from there.
-
-    Args:
-        store: the images.
-        sampler: the rows of each batch.
-        known: for each image the label that the loss may know, -1 if it may not; default: none.
+    ``known`` has for each image the label that the loss may know, -1 if it may not.
     """
 
     def __init__(

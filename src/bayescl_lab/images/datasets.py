@@ -25,8 +25,7 @@ from bayescl_lab.images.subsets import (
 )
 from bayescl_lab.images.tables import unpacked_tables
 
-TRAIN_SHARE = 0.7
-"""Share of each class that trains where the images are split; the others are evaluated on."""
+TRAIN_SHARE = 0.7  # of each class, where images are split; the others are evaluated on
 
 
 @dataclass(frozen=True)
@@ -99,42 +98,42 @@ def load_images(
         >>> load_images("digits", classes="3,8", max_train_images=100).train.labels.bincount()
         tensor([50, 50])
     """
-    train, test, remarks = _load(data, image_size, loader, loader_workers)
+    stores, remarks = _load(data, image_size, loader, loader_workers)
     for remark in remarks:
         _announce(remark)
     if image_size is not None:
-        train = train.resized(image_size)
-        test = None if test is None else test.resized(image_size)
+        stores = [store.resized(image_size) for store in stores]
     if classes is not None:
-        if not train.class_names:
+        class_names = stores[0].class_names
+        if not class_names:
             raise ValueError(f"{data}: classes cannot be chosen because the images have no labels")
-        names = chosen_classes(train.class_names, classes)
-        train = only_classes(train, names)
-        test = None if test is None else only_classes(test, names)
+        chosen = chosen_classes(class_names, classes)
+        stores = [only_classes(store, chosen) for store in stores]
     if evaluate_on == "validation":
-        train, test = _split(train)
+        stores = _split(stores[0])
+    train, evaluation = stores[0], stores[1] if len(stores) == 2 else None
     if max_train_images is not None:
         train = train.subset(balanced_rows(train.labels, max_train_images, seed=SEED))
-        if test is not None and (train.labels == UNLABELLED).all():
+        if evaluation is not None and (train.labels == UNLABELLED).all():
             raise ValueError(
                 f"max_train_images must leave a labelled image, got {max_train_images}"
             )
-    return ImageParts(train, test, remarks)
+    return ImageParts(train, evaluation, remarks)
 
 
 def _load(
     data: str, image_size: int | None, loader: str, workers: int | None
-) -> tuple[ImageStore, ImageStore | None, tuple[str, ...]]:
+) -> tuple[Sequence[ImageStore], tuple[str, ...]]:
     """Training images, test images if there are labels, and what was left out."""
     folder = Path(data)
     if loader == "stream" and not folder.is_dir():
         raise ValueError(f"loader stream is for folders of images, got {data}")
     if data == DIGITS.name:
-        return *_digits(), ()
+        return _digits(), ()
     if data in READERS:
-        return *load_published(data), ()
+        return load_published(data), ()
     if data.endswith(".npz"):
-        return *_npz(folder), ()
+        return _npz(folder), ()
     if not folder.is_dir():
         raise ValueError(
             f"no data set is called {data!r}; known are {', '.join(known_data_sets())}, "
@@ -143,11 +142,8 @@ def _load(
     files = unpacked_tables(folder) or folder
     train, test, remarks = load_folder(files, image_size=image_size, loader=loader, workers=workers)
     if not train.class_names:
-        remarks += (f"{data}: the images have no labels: they are only trained on",)
-        return train, None, remarks
-    if test is None:
-        train, test = _split(train)
-    return train, test, remarks
+        return [train], (*remarks, f"{data}: the images have no labels: they are only trained on")
+    return _split(train) if test is None else (train, test), remarks
 
 
 @cache

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
-from bayescl.checks import check_count
 from bayescl_lab._cores import usable_cores
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -74,7 +73,7 @@ def common_format(headers: Sequence[Header], image_size: int | None = None) -> I
     channels = 1 if all(header.is_grey for header in headers) else 3
     sizes = {(header.height, header.width) for header in headers}
     if image_size is not None:
-        height = width = check_count("image_size", image_size, 1)
+        height = width = image_size
     elif len(sizes) == 1 and max(max(sizes)) <= LARGEST_KEPT:
         ((height, width),) = sizes
     else:

@@ -15,8 +15,7 @@ from bayescl.axes import Float, Tensor
 Views = Float[Tensor, "images channels height width"]
 """Images with values around [0, 1], or normalised."""
 
-SMALL_IMAGE = 64
-"""Pixels along the shorter side up to which a ResNet gets the stem for small images."""
+SMALL_IMAGE = 64  # pixels of the shorter side up to which a ResNet gets the small stem
 
 _WITHOUT_SIDE_OUTPUTS = {
     name: {"aux_logits": False, "init_weights": False} for name in ("googlenet", "inception_v3")
@@ -26,13 +25,9 @@ _WITHOUT_SIDE_OUTPUTS = {
 class SmallConvEncoder(nn.Module):
     """Three convolutions with batch normalisation, for images of 8 to 32 pixels.
 
-    A 2 x 2 max-pooling follows each of the first two blocks; the last block is averaged over
-    the image.
-
-    Args:
-        channels: channels of the images.
-        width: channels of the first block; the later ones have twice and four times as many.
-        stride: stride of the first convolution; 2 costs a quarter, for images of 16 pixels or more.
+    The blocks have ``width`` channels, twice and four times as many. A 2 x 2 max-pooling follows
+    each of the first two; the last is averaged over the image. ``stride`` is that of the first
+    convolution; 2 costs a quarter, for images of 16 pixels or more.
     """
 
     def __init__(self, channels: int = 1, width: int = 32, stride: int = 1) -> None:
@@ -65,8 +60,7 @@ class TorchvisionEncoder(nn.Module):
     pooling instead.
 
     Args:
-        name: any of ``torchvision.models.list_models(torchvision.models)`` that ends in a linear
-            layer, such as "resnet18".
+        name: of any network of torchvision that ends in a linear layer, such as "resnet18".
         channels: channels of the images.
         image_size: pixels along the shorter side of the training images; decides the stem.
 

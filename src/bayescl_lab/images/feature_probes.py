@@ -12,11 +12,8 @@ from torch.nn import functional as F
 
 from bayescl.axes import Float, Int, Tensor
 
-TOP = 5
-"""Number of guesses in the second score."""
-
-ROWS_AT_ONCE = 1024
-"""Rows whose neighbours are searched for at a time."""
+TOP = 5  # guesses in the second score
+ROWS_AT_ONCE = 1024  # rows whose neighbours are searched for at a time
 
 PROBLEMS_AT_ONCE, WEIGHTS_AT_ONCE = 50, 1 << 21
 """Largest numbers of draws and of weights fitted at a time. L-BFGS keeps up to 200 copies of the
@@ -65,11 +62,8 @@ def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> flo
     Neighbours have the highest cosine similarity, and each votes with weight
     :math:`e^{\cos / \text{temperature}}`.
 
-    Args:
-        data: features and labels.
-        k: number of neighbours, at least 1; no more than the mean number of training images per
-            class are used, since further neighbours must be of other classes.
-        temperature: temperature of the vote, positive; small values favour the nearest.
+    No more neighbours are used than the mean number of training images per class, since further
+    ones must be of other classes. Small values of ``temperature`` favour the nearest.
 
     Example:
         >>> train = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])

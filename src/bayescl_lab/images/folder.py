@@ -24,12 +24,8 @@ TRAIN_FOLDER = "train"
 TEST_FOLDERS = ("test", "val", "validation", "valid")
 """Names of the test part; the first that exists is used."""
 
-UNLABELED_FOLDER = "unlabeled"
-"""Beside class folders: the folder of images of unknown class."""
-
-CACHE_FROM = 2000
-"""Number of images from which decoded pixels are cached."""
-
+UNLABELED_FOLDER = "unlabeled"  # beside class folders: of images of unknown class
+CACHE_FROM = 2000  # number of images from which decoded pixels are cached
 LARGEST_SHARE = 0.5
 """Images are streamed by default if their pixels would take more than this share of the memory or
 of the cache folder's free space."""
@@ -68,7 +64,6 @@ def load_folder(
     """
     parts = find_parts(folder)
     files = [path for part in parts for paths in part.values() for path in paths]
-    workers = decoding_workers() if workers is None else workers
     pixels, notes = _pixels(folder, files, image_size, loader, workers)
 
     class_names = _class_names(parts[0])
@@ -196,7 +191,7 @@ def _class_names(files: FilesByClass) -> tuple[str, ...]:
 
 
 def _pixels(
-    folder: Path, files: list[Path], image_size: int | None, loader: str, workers: int
+    folder: Path, files: list[Path], image_size: int | None, loader: str, workers: int | None
 ) -> tuple[Tensor | StreamedPixels, Notes]:
     """The pixels of the readable files, decoded, mapped or streamed, and notes for remarks."""
     array = None
@@ -223,8 +218,9 @@ def _pixels(
         return notes()
 
     shape = (len(headers), *wanted)
-    if loader == "stream" or (loader == "auto" and _is_too_large(math.prod(shape), array)):
+    if loader == "stream" or (loader == "auto" and math.prod(shape) > LARGEST_SHARE * _room(array)):
         names = np.array([os.fsencode(path.relative_to(folder)) for path in headers])
+        workers = decoding_workers() if workers is None else workers
         return StreamedPixels(folder, names, wanted, workers), notes()
     if array is not None:
         write_pixels(array, shape, fill)
@@ -234,10 +230,9 @@ def _pixels(
     return torch.from_numpy(pixels[: described["images"]]), described
 
 
-def _is_too_large(size: int, array: Path | None) -> bool:
-    """Whether that many bytes exceed the default share of memory or disk space."""
-    room = usable_memory()
-    if array is not None:
-        existing = next(place for place in array.parents if place.is_dir())
-        room = min(room, shutil.disk_usage(existing).free)
-    return size > LARGEST_SHARE * room
+def _room(array: Path | None) -> float:
+    """Bytes of memory and, for pixels to be cached, of disk space."""
+    if array is None:
+        return usable_memory()
+    existing = next(place for place in array.parents if place.is_dir())
+    return min(usable_memory(), shutil.disk_usage(existing).free)

@@ -14,7 +14,6 @@ MOMENTUM = 0.9
 TRUST = 1e-3
 """Relative change of a weight in one step of LARS, at learning rate 1."""
 
-
 OptimizerFactory = Callable[..., torch.optim.Optimizer]
 """Makes the optimizer of some parameters, with ``lr`` and ``weight_decay``."""
 
@@ -82,8 +81,8 @@ OPTIMIZERS: Mapping[str, OptimizerFactory] = {
 def warm_up_and_cosine(step: int, *, warmup_steps: int, total_steps: int) -> float:
     """Share of the peak learning rate at a step: a linear warm-up, then a cosine down to 0.
 
-    It depends only on the step. Torch's ``SequentialLR`` multiplies rates step by step, so they
-    differ in their last digits and rise again after the last step.
+    Torch's ``SequentialLR`` multiplies rates step by step, so they differ in their last digits and
+    rise again after the last step.
 
     Example:
         >>> [warm_up_and_cosine(step, warmup_steps=2, total_steps=4) for step in range(5)]

@@ -21,8 +21,7 @@ from bayescl_lab.images.feature_probes import (
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import ImageStore
 
-FEW_LABELS = (1, 5)
-"""Labels per class of the few-label probes, smallest first."""
+FEW_LABELS = (1, 5)  # labels per class, smallest first
 
 PROBES = (*(f"few_label_{count}" for count in FEW_LABELS), "knn", "linear")
 """Names of the probes, in the order of tables. With more than five classes the linear probe also
@@ -58,8 +57,7 @@ def run_probes(
         model: maps uint8 images to features; the paper's protocol also uses its views.
         parts: images from whose labels the probes learn, and images to evaluate on.
         draws: draws of each few-label probe.
-        linear_protocol: "fast", :func:`~bayescl_lab.images.feature_probes.linear_probe`, or
-            "paper", :func:`augmented_linear_probe`.
+        linear_protocol: "fast", with cached features, or "paper", :func:`augmented_linear_probe`.
 
     Returns:
         Accuracy by probe, in [0, 1], and under ``<probe>_spread`` the standard deviation over
@@ -107,11 +105,9 @@ def extract_features(
 ) -> Float[Tensor, "images features"]:
     """Features of every image, from the model in ``eval()`` mode and without augmentation.
 
-    Args:
-        model: maps uint8 images to features; its mode is restored afterwards.
-        store: the images, on the model's device.
-        batch_size: images per forward call; affects the result only by rounding. Default: 1024, or
-            fewer where images have more than 32 x 32 pixels: as many pixels as 1024 such images.
+    The model maps uint8 images to features; its mode is restored afterwards. ``batch_size``, images
+    per forward call, affects the result only by rounding. Default: 1024, or fewer where images have
+    more than 32 x 32 pixels: as many pixels as 1024 such images.
     """
     if batch_size is None:
         _, height, width = store.image_shape

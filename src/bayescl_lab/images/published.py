@@ -75,21 +75,20 @@ def _unpacked(name: str, raw_folder: str) -> Iterator[Path]:
     (source,) = (source for source in catalog.SOURCES if source.name == name)
     (file,) = source.files
     places = own, data = (data_folder() / name, data_folder())
-    for archive in (place / file.filename for place in places):
-        if archive.is_file():
-            verify_file(archive, file.checksum)
-            own.mkdir(exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=own) as unpacked:
-                yield extract_archive(archive, Path(unpacked)) / raw_folder
-            return
-    for place in places:
-        if (place / raw_folder).is_dir():
-            yield place / raw_folder
-            return
-    raise ValueError(
-        f"{name} is not in {data}: get it by 'bayescl data fetch {name}' "
-        f"({file.size / 1e6:.0f} MB; {source.terms}), or put {file.filename} there"
-    )
+    archives = [path for place in places if (path := place / file.filename).is_file()]
+    copies = [path for place in places if (path := place / raw_folder).is_dir()]
+    if archives:
+        verify_file(archives[0], file.checksum)
+        own.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=own) as unpacked:
+            yield extract_archive(archives[0], Path(unpacked)) / raw_folder
+    elif copies:
+        yield copies[0]
+    else:
+        raise ValueError(
+            f"{name} is not in {data}: get it by 'bayescl data fetch {name}' "
+            f"({file.size / 1e6:.0f} MB; {source.terms}), or put {file.filename} there"
+        )
 
 
 def _cifar10(folder: Path) -> RawImages:

@@ -33,10 +33,9 @@ class SimCLR(pl.LightningModule):
     Args:
         encoder: images to features; kept after training.
         projection_head: features to embeddings.
-        loss: called as ``loss(view_1, view_2)`` on two ``[batch, dim]`` tensors, and with
-            ``groups=labels`` if it ``needs_groups``, as the oracle does. With ``labels=`` it gets
-            the labels that the batch says are known; no other loss sees a label. It is
-            a part of the module, so its state is in every checkpoint.
+        loss: called as ``loss(view_1, view_2)`` on two ``[batch, dim]`` tensors, with
+            ``groups=labels`` if it ``needs_groups``, as the oracle does, and with ``labels=`` if
+            the batch says which are known. Its state is in every checkpoint.
         augmentation: called as ``augmentation(images, seed=...)`` on uint8 images.
         normalization: applied to views and, when features are extracted, to plain images.
         optimizer: makes the optimizer; see :mod:`bayescl_lab.images.optimizers`.

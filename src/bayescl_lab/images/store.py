@@ -10,13 +10,10 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl.axes import Int, Tensor
-from bayescl.checks import check_count
 from bayescl_lab.images.pixel_files import Pixels
 from bayescl_lab.images.streaming import ImageStream, MappedOrder, StreamedPixels
 
-UNLABELLED = -1
-"""The label of an image of unknown class."""
-
+UNLABELLED = -1  # the label of an image of unknown class
 _VALUES_AT_ONCE = 1 << 24  # of pixels that are resized together
 
 
@@ -126,7 +123,6 @@ class ImageStore:
         """
         from torchvision.transforms.v2 import functional as transforms
 
-        check_count("image_size", image_size, 1)
         channels, height, width = self.image_shape
         if (height, width) == (image_size, image_size):
             return self

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,15 +16,12 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from bayescl.axes import Int, Tensor
-from bayescl.checks import check_count
 from bayescl_lab._cores import usable_cores
 from bayescl_lab.images.decoding import ImageFormat, decode_into
 from bayescl_lab.images.pixel_files import Pixels
 
 _START = "fork" if sys.platform == "linux" else None
 """How workers start. Spawned workers would each import torch first."""
-
-_Batch = TypeVar("_Batch", covariant=True)
 
 
 def decoding_workers(processes: int = 1) -> int:
@@ -47,9 +44,6 @@ class StreamedPixels:
     format: ImageFormat
     workers: int = 0  # processes that decode batches; 0 decodes in the calling process
 
-    def __post_init__(self) -> None:
-        check_count("workers", self.workers, 0)
-
     def __len__(self) -> int:
         """The number of images."""
         return len(self.names)
@@ -70,13 +64,13 @@ class StreamedPixels:
 
 
 @dataclass(frozen=True)
-class MappedOrder(Generic[_Batch]):
+class MappedOrder:
     """A function of each batch of rows, on demand, as often as the order is iterated over."""
 
-    function: Callable[[Tensor], _Batch]
+    function: Callable[[Tensor], Any]
     order: Iterable[Int[Tensor, " batch"]]
 
-    def __iter__(self) -> Iterator[_Batch]:
+    def __iter__(self) -> Iterator[Any]:
         return map(self.function, self.order)
 
 

@@ -11,8 +11,7 @@ from bayescl.axes import Int, Tensor
 from bayescl.checks import check_count
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 
-SEED = 0
-"""For what is chosen of a data set; a run's own seed does not matter."""
+SEED = 0  # for what is chosen of a data set; a run's own seed does not matter
 
 
 def balanced_rows(labels: Int[Tensor, " images"], count: int, *, seed: int) -> Int[Tensor, " rows"]:
@@ -27,7 +26,6 @@ def balanced_rows(labels: Int[Tensor, " images"], count: int, *, seed: int) -> I
         >>> labels[balanced_rows(labels, 12, seed=0)].bincount().tolist()
         [2, 5, 5]
     """
-    check_count("count", count, 1)
     labels = labels.cpu()
     if count >= len(labels):
         return torch.arange(len(labels))

@@ -162,7 +162,7 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
         parameters = [*encoder.parameters(), *loss.parameters()]
         optimizer = torch.optim.Adam(parameters, fused=True, **rates)
         for epoch in range(self.epochs):
-            batches.sampler.set_epoch(epoch)
+            batches.set_epoch(epoch)
             for step, batch in enumerate(batches):
                 seed = derived_seed(self.seed, Purpose.CANDIDATES, epoch, step)
                 value = source(loss, encoder, batch, seed=seed)

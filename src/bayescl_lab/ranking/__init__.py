@@ -4,7 +4,7 @@ Needs ``bayescl[ranking]``. Import from its modules: importing this package load
 that reading a data set does not load the training loop.
 
 =============================  ==============================================================
-``datasets``                   interactions by name or path; training and evaluation part
+``data``, ``datasets``         what to read and how; training and evaluation part
 ``readers``                    tables and fixed formats, with a message for each kind of damage
 ``filters``, ``splits``        minimum rating and k-core; which interactions judge
 ``interactions``               who chose what: one sparse matrix, original ids kept

@@ -24,54 +24,29 @@ class PairBatch(NamedTuple):
     own: slice = WHOLE
 
 
-class PairOrder:
-    """A sampler that yields the indices of whole batches of pairs, in the current epoch's order.
+class PairBatches:
+    """The batches of a data set's pairs, in the current epoch's order.
 
     Every pair is seen once per epoch. Batch sizes differ by at most one, so no small remainder is
-    left over. There must be at least 2 pairs, and a ``batch_size`` of at least 2.
-
-    Example:
-        >>> [len(rows) for rows in PairOrder(size=10, batch_size=4, seed=0)]
-        [4, 3, 3]
-    """
-
-    def __init__(self, size: int, batch_size: int, seed: int) -> None:
-        self.size = check_count("size", size, 2)
-        self.batch_size = check_count("batch_size", batch_size, 2)
-        self.seed = check_count("seed", seed, 0)
-        self.epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Switch to the order of another epoch; Lightning calls this at the start of each."""
-        self.epoch = epoch
-
-    def __len__(self) -> int:
-        """Batches per epoch."""
-        return -(-self.size // self.batch_size)
-
-    def __iter__(self) -> Iterator[Int[Tensor, " batch"]]:
-        """Yield the indices of the pairs of each batch."""
-        seed = derived_seed(self.seed, Purpose.ORDER, self.epoch)
-        rows = torch.randperm(self.size, generator=torch.Generator().manual_seed(seed))
-        yield from rows.tensor_split(len(self))
-
-
-class PairBatches:
-    """The batches of a data set's pairs; each is one indexing operation.
-
-    Several processes get the same batches, and each trains its own part of every batch. The sizes
-    of the parts differ by at most one.
+    left over. Several processes get the same batches, and each trains its own part of every batch;
+    the sizes of the parts differ by at most one.
 
     Args:
-        train: the pairs.
-        batch_size: largest number of pairs in a batch, over all processes.
+        train: the pairs, at least 2.
+        batch_size: largest number of pairs in a batch, over all processes; at least 2.
         seed: the seed of the run.
         device: device of the pairs and batches.
         rank: number of this process, below ``num_ranks``.
         num_ranks: number of processes.
 
     Raises:
-        ValueError: as :class:`PairOrder`, or if a batch has fewer pairs than there are processes.
+        ValueError: if a number is out of range, or a batch has fewer pairs than there are
+            processes.
+
+    Example:
+        >>> train = Interactions.from_pairs(range(10), range(10), user_ids=10, item_ids=10)
+        >>> [len(batch.users) for batch in PairBatches(train, 4, seed=0)]
+        [4, 3, 3]
     """
 
     def __init__(
@@ -84,24 +59,32 @@ class PairBatches:
         rank: int = 0,
         num_ranks: int = 1,
     ) -> None:
-        self.sampler = PairOrder(train.num_interactions, batch_size, seed)
-        fewest = train.num_interactions // len(self.sampler)
-        if fewest < check_count("num_ranks", num_ranks, 1):
+        size = check_count("number of pairs", train.num_interactions, 2)
+        self.batches = -(-size // check_count("batch_size", batch_size, 2))
+        if size // self.batches < check_count("num_ranks", num_ranks, 1):
             raise ValueError(
-                f"every batch must hold a pair for each device, got batches of {fewest} for "
-                f"{num_ranks} devices"
+                "every batch must hold a pair for each device, got batches of "
+                f"{size // self.batches} for {num_ranks} devices"
             )
-        self.rank, self.num_ranks = rank, num_ranks
+        self.seed, self.rank, self.num_ranks = seed, rank, num_ranks
+        self.epoch = 0
+        self.sampler = self  # where Lightning looks for what sets the epoch
         # Both columns are in one table, so that a batch is one gather.
         self.pairs = torch.stack([*map(torch.from_numpy, train.pairs())], dim=1).to(device)
 
+    def set_epoch(self, epoch: int) -> None:
+        """Switch to the order of another epoch; Lightning calls this at the start of each."""
+        self.epoch = epoch
+
     def __len__(self) -> int:
         """Batches per epoch."""
-        return len(self.sampler)
+        return self.batches
 
     def __iter__(self) -> Iterator[PairBatch]:
-        """Yield the batches of the sampler's current epoch."""
-        for rows in self.sampler:
+        """Yield the batches of the current epoch."""
+        seed = derived_seed(self.seed, Purpose.ORDER, self.epoch)
+        order = torch.randperm(len(self.pairs), generator=torch.Generator().manual_seed(seed))
+        for rows in order.tensor_split(len(self)):
             users, items = self.pairs[rows.to(self.pairs.device)].unbind(dim=1)
             ends = (len(rows) * number // self.num_ranks for number in (self.rank, self.rank + 1))
             own = WHOLE if self.num_ranks == 1 else slice(*ends)

@@ -82,12 +82,6 @@ class KnownItems(nn.Module):
 
         The cost grows with the known items of the users, or the users of the items if these are
         fewer, plus the size of the result.
-
-        Example:
-            >>> pairs = Interactions.from_pairs([0, 1, 1], [2, 0, 1], user_ids=2, item_ids=3)
-            >>> KnownItems(pairs).among(torch.tensor([1, 0]), torch.tensor([2, 0, 2]))
-            tensor([[False,  True, False],
-                    [ True, False,  True]])
         """
         users, user_of = users.unique(return_inverse=True)
         place, item_of = _places(items, self.num_items), None

@@ -14,7 +14,7 @@ from bayescl_lab.ranking.filters import numbered_interactions
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.ranking.readers.archives import INTER, PARQUET, TEXT, table_suffix
 from bayescl_lab.ranking.readers.columns import RawInteractions, chosen_columns
-from bayescl_lab.ranking.readers.formats import read_inter, recognised
+from bayescl_lab.ranking.readers.formats import recognised
 from bayescl_lab.ranking.readers.table import read_tables, table_header
 from bayescl_lab.ranking.splits import split_interactions
 
@@ -106,8 +106,9 @@ def read_interactions(options: RankingData) -> RawInteractions:
         if test is not None:
             raise ValueError(f"{path} has a test part: test_data is for single files")
         test = Path(options.test_data)
-    read_files = read_inter if files[0].suffix == INTER else read_tables
-    return read_files(files, test, options, name=path.resolve().name)
+    if files[0].suffix == INTER:
+        options.refuse(f"{INTER} text", ("separator", "encoding", "no_header"))
+    return read_tables(files, test, options, name=path.resolve().name)
 
 
 def guessed_columns(options: RankingData) -> dict[str, str]:
@@ -164,8 +165,6 @@ def _tables(path: Path) -> tuple[list[Path], Path | None]:
         test = train.with_name(train.name.replace("train", "test", 1))
         if train.parent == path and train.name.startswith("train.") and test in parts:
             return [train], test
-    inter = list(path.glob(f"*{INTER}"))
-    parts = inter if len(inter) == 1 else parts
     if not parts:
         raise ValueError(
             f"{path} has no interactions: it must hold train.txt and test.txt, train.csv and "
@@ -183,7 +182,7 @@ def _parts(folder: Path) -> list[Path]:
     return sorted(
         file
         for file in folder.rglob("*")
-        if table_suffix(file) in (*TEXT, *PARQUET)
+        if table_suffix(file) in (*TEXT, *PARQUET, INTER)
         and file.is_file()
         and not any(part[0] in "._" for part in file.relative_to(folder).parts)
     )

@@ -88,11 +88,6 @@ def core(interactions: Interactions, k: int) -> Interactions:
 
     Rows and columns of the others are removed; 0 removes none, not even those without any. If
     nothing is left, that is a ``ValueError``.
-
-    Example:
-        >>> pairs = [0, 0, 1, 1, 2], [0, 1, 0, 1, 1]
-        >>> core(Interactions.from_pairs(*pairs, user_ids=3, item_ids=2), 2).matrix.shape
-        (2, 2)
     """
     check_count("k_core", k, 0)
     if k == 0:
@@ -141,5 +136,5 @@ def _titles(titles: pl.DataFrame | None, item_ids: NDArray[Any]) -> NDArray[np.s
     """The title of each item, empty if it has none."""
     if titles is None:
         return None
-    by_id = dict(zip(titles["item"].cast(pl.String), titles["title"], strict=True))
+    by_id = dict(titles.rows())
     return np.array([by_id.get(str(item), "") for item in item_ids], dtype=np.str_)

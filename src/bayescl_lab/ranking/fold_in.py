@@ -54,11 +54,7 @@ class NewcomerScorer:
         self.map: Tensor = torch.linalg.solve(gram, means.T @ users).float()
         self.length = float(users.norm(dim=1).mean())
 
-    def embedding(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " dim"]:
-        """Return the predicted vector of somebody with at least one item."""
-        predicted = unit_vectors(self.items[items].mean(dim=0) @ self.map)
-        return predicted * self.length
-
     def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
         """Return the scores of all items for somebody with at least one item."""
-        return self.items @ self.embedding(items)
+        predicted = unit_vectors(self.items[items].mean(dim=0) @ self.map)
+        return self.items @ (predicted * self.length)

@@ -100,10 +100,6 @@ def top_columns(
     maxima hold the ``k`` largest values.
 
     Returns values and columns; a NaN is a ``ValueError``. There must be ``k`` columns.
-
-    Example:
-        >>> top_columns(torch.tensor([[1.0, 3.0, 2.0, 3.0, 2.0]]), k=3)
-        (tensor([[3., 3., 2.]]), tensor([[1, 3, 2]]))
     """
     rows, width = scores.shape
     chunks = width // _CHUNK

@@ -93,13 +93,6 @@ def normalized_graph(train: Interactions) -> Float[Tensor, "nodes nodes"]:
     """The adjacency matrix of users and items, normalised by the degrees of both ends.
 
     It is sparse (CSR), symmetric and in float32, with users first.
-
-    Example:
-        >>> train = Interactions.from_pairs([0, 0], [0, 1], user_ids=1, item_ids=2)
-        >>> normalized_graph(train).to_dense()
-        tensor([[0.0000, 0.7071, 0.7071],
-                [0.7071, 0.0000, 0.0000],
-                [0.7071, 0.0000, 0.0000]])
     """
     edges = csr_array(train.matrix, dtype=np.float64)
     ends = [np.asarray(edges.sum(axis=axis)).ravel() for axis in (1, 0)]

@@ -20,6 +20,7 @@ Users with :math:`n = 0` have no metrics: they are left out and counted.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,67 +33,66 @@ from bayescl_lab.ranking.scorers import Scorer
 
 METRICS = ("precision", "recall", "ndcg", "hit_rate", "mrr", "map")
 """The names of the metrics, in the order of the table above."""
+LIST_LENGTHS = (5, 10, 20)
+"""Lengths of the lists that they are measured on."""
 
 
 def evaluate_ranking(
-    scorer: Scorer, parts: RankingParts, ks: Sequence[int] = (5, 10, 20)
-) -> dict[str, float]:
+    scorer: Scorer, parts: RankingParts, ks: Sequence[int] = LIST_LENGTHS
+) -> dict[str, Any]:
     """Rank all items that a user has not seen in training, and evaluate lists of several lengths.
 
     Returns:
-        ``{"precision@5": ..., "recall@5": ..., ...}``, every metric at every k; and ``users`` and
-        ``users_left_out``, the number of users in the means, and of users without relevant items.
+        ``metrics``, see :func:`ranking_metrics`; ``users``, the number of users in the means; and
+        ``users_left_out``, of users without relevant items. Without an evaluation part there are no
+        metrics.
 
     Raises:
-        ValueError: if a k is below 1, or no user has relevant items.
+        ValueError: if a k is below 1.
     """
     judged = torch.from_numpy(np.flatnonzero(np.diff(parts.evaluation.matrix.indptr)))
-    deepest = max(check_count("k", k, 1) for k in ks)
-    top = full_ranking(scorer, deepest, seen=parts.train, users=judged)
-    figures = ranking_metrics(top, parts.evaluation, ks)
-    figures["users_left_out"] = parts.evaluation.num_users - len(judged)
-    return figures
+    metrics: dict[str, float] = {}
+    if len(judged) > 0:
+        deepest = max(check_count("k", k, 1) for k in ks)
+        top = full_ranking(scorer, deepest, seen=parts.train, users=judged)
+        metrics = ranking_metrics(top, parts.evaluation, ks)
+    left_out = parts.evaluation.num_users - len(judged)
+    return {"metrics": metrics, "users": len(judged), "users_left_out": left_out}
 
 
 def ranking_metrics(
-    top: TopItems, wanted: Interactions, ks: Sequence[int] = (5, 10, 20)
+    top: TopItems, wanted: Interactions, ks: Sequence[int] = LIST_LENGTHS
 ) -> dict[str, float]:
     """Evaluate lists by the items that should be found.
 
     Args:
-        top: lists at least as long as each k, unless there are fewer items.
+        top: lists at least as long as each k, unless there are fewer items, of users with at least
+            one wanted item.
         wanted: the items that should be found.
         ks: lengths of lists to evaluate.
 
     Returns:
-        As :func:`evaluate_ranking`. Users without a list are not counted.
+        ``{"precision@5": ..., "recall@5": ..., ...}``, every metric at every k.
 
     Raises:
-        ValueError: if a k is below 1 or above the length of the lists, or no user with a list has
-            relevant items.
+        ValueError: if a k is above the length of the lists.
 
     Example:
         >>> wanted = Interactions.from_pairs([0, 0], [2, 3], user_ids=1, item_ids=5)
         >>> lists = TopItems(torch.tensor([0]), torch.tensor([[1, 2]]), torch.tensor([[2.0, 1.0]]))
-        >>> figures = ranking_metrics(lists, wanted, ks=[2])
-        >>> figures["precision@2"], figures["mrr@2"], round(figures["ndcg@2"], 4)
+        >>> metrics = ranking_metrics(lists, wanted, ks=[2])
+        >>> metrics["precision@2"], metrics["mrr@2"], round(metrics["ndcg@2"], 4)
         (0.5, 0.5, 0.3869)
     """
     counts = torch.from_numpy(np.diff(wanted.matrix.indptr))[top.users]
-    judged = counts > 0
-    if not bool(judged.any()):
-        raise ValueError(f"{wanted.name} holds no item of any user who has a list")
-    items = top.items[judged].numpy()
-    hits = torch.from_numpy(wanted.contains(top.users[judged].numpy()[:, None], items))
-    figures: dict[str, float] = {}
+    hits = torch.from_numpy(wanted.contains(top.users.numpy()[:, None], top.items.numpy()))
+    metrics: dict[str, float] = {}
     for k in ks:
-        if check_count("k", k, 1) > hits.shape[1] and hits.shape[1] < wanted.num_items:
+        if k > hits.shape[1] and hits.shape[1] < wanted.num_items:
             raise ValueError(f"k must be at most the lists' length {hits.shape[1]}, got {k}")
-        values = _at(k, hits[:, :k], counts[judged])
-        figures |= {f"{name}@{k}": float(values[name].mean()) for name in METRICS}
-    figures["users"] = int(judged.sum())
-    figures["users_left_out"] = len(top.users) - int(judged.sum())
-    return figures
+        values = _at(k, hits[:, :k], counts)
+        metrics |= {f"{name}@{k}": float(values[name].mean()) for name in METRICS}
+    return metrics
 
 
 def _at(

@@ -10,7 +10,7 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 
 from bayescl.axes import Float, Tensor
-from bayescl.checks import check_count, check_non_negative, check_positive
+from bayescl.checks import check_positive
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.batches import PairBatch
 from bayescl_lab.ranking.candidates import CandidateSource
@@ -63,12 +63,9 @@ class RankingModule(pl.LightningModule):
             )
         self.encoder, self.loss, self.candidates = encoder, loss, candidates
         self.learning_rate = check_positive("learning_rate", learning_rate)
-        self.weight_decay = check_non_negative("weight_decay", weight_decay)
-        if total_steps is not None:
-            check_count("total_steps", total_steps, 1)
-        self.total_steps = total_steps
+        self.weight_decay, self.total_steps = weight_decay, total_steps
         self.item_norm_exponent = check_item_norm_exponent(item_norm_exponent, encoder.score)
-        self.seed = check_count("seed", seed, 0)
+        self.seed = seed
 
     def training_step(self, batch: PairBatch, batch_idx: int) -> Float[Tensor, ""]:
         """The loss of one batch of pairs."""

@@ -80,13 +80,7 @@ class EmbeddingScorer:
 
 
 class Popularity:
-    """Score every item by how many users chose it in training.
-
-    Example:
-        >>> train = Interactions.from_pairs([0, 1, 1], [2, 0, 2], user_ids=2, item_ids=3)
-        >>> Popularity(train).scores(torch.tensor([0]))
-        tensor([[1., 0., 2.]])
-    """
+    """Score every item by how many users chose it in training."""
 
     def __init__(self, train: Interactions) -> None:
         self.num_users, self.num_items = train.num_users, train.num_items

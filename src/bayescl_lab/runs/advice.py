@@ -61,7 +61,7 @@ def advise(diagnosis: EmbeddingDiagnosis, first: Rows, second: Rows | None = Non
         return _unknown(unknown)
     call, because, pass_on = _choice(diagnosis)
     copies, more = _copies(diagnosis, first if second is None else second)
-    pass_on = (*pass_on, *copies)
+    pass_on = tuple(dict.fromkeys((*pass_on, *copies)))
     if call is None:
         return _unknown(because, *more, pass_on=pass_on)
     called = " and ".join(f"{name}=" for name in pass_on)

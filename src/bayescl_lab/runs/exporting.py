@@ -24,11 +24,7 @@ PARTS = {RANKING: ("items", "users"), IMAGES: ("evaluation", "train")}
 
 
 def run_embeddings(
-    path: Path,
-    of: str | None = None,
-    *,
-    data: str | None = None,
-    encoder: nn.Module | None = None,
+    path: Path, of: str | None = None, *, data: str | None = None, encoder: nn.Module | None = None
 ) -> pl.DataFrame:
     """Embed one part of a run's data, one of :data:`PARTS`, with the run's weights.
 

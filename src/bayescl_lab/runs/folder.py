@@ -174,7 +174,12 @@ def check_vacant(path: Path) -> None:
             )
     elif path.exists():
         raise ValueError(f"{path} exists and is not a folder")
-    nearest = path if path.is_dir() else path.parent
+    check_writable(path)
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a folder, there already or not, in which nothing could be written."""
+    nearest = path
     while not nearest.exists():
         nearest = nearest.parent
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):

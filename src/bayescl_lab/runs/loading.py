@@ -123,7 +123,3 @@ class LoadedRun:
             raise ValueError(
                 f"{self.folder.path} holds a run of '{self.kind}'; one of '{kind}' {does}"
             )
-
-    def __repr__(self) -> str:
-        """Show the kind and the folder."""
-        return f"LoadedRun({self.kind!r}, {str(self.folder.path)!r})"

@@ -65,7 +65,8 @@ class LossRow:
     def help(self, hyperparameter: str) -> str:
         """The first clause of what the class's docstring says of a hyper-parameter."""
         made: Any = self.images or self.ranking
-        said = next(filter(None, (descriptions(it).get(hyperparameter) for it in made.__mro__)))
+        said_by = (descriptions(owner).get(hyperparameter) for owner in made.__mro__)
+        said = next(filter(None, said_by), "")
         return re.split(r";|\.(?:\s|$)", said, maxsplit=1)[0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from statistics import median_high
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from typing_extensions import Self
 
+from bayescl_lab._files import write_atomically
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.provenance import provenance
 from bayescl_lab.runs.settings import StoredSettings, TrainedSettings
-from bayescl_lab.runs.weights import read_checkpoint, write_weights
+from bayescl_lab.runs.weights import as_safetensors, read_checkpoint
 
 if TYPE_CHECKING:
     import lightning.pytorch as pl
@@ -36,26 +37,19 @@ class RunStart:
     """The start of a run in its folder, from scratch or from where it stopped.
 
     If there is a ``result``, the run is finished already. Else check the input, do what remains
-    within :meth:`work`, which makes the folder, and :meth:`finish`. A process that does not write
-    does the work and leaves :meth:`finish` out; ``what`` names the kind of run in messages.
+    within :meth:`work`, which makes the folder, and :meth:`finish`. ``what`` names the kind of run
+    in messages.
 
     Raises:
         ValueError: if ``out`` holds no such run to resume, or one with other settings.
     """
 
     def __init__(
-        self,
-        out: Path,
-        kind: str,
-        settings: StoredSettings,
-        *,
-        resume: bool = False,
-        what: str = "run",
-        writes: bool = True,
+        self, out: Path, kind: str, settings: StoredSettings, *, resume: bool, what: str = "run"
     ) -> None:
         self._origin = provenance()  # of the code that runs, whatever the checkout holds at the end
         self._config = settings.as_config()
-        self._resume, self._writes, self._changed = resume, writes, False
+        self._resume, self._changed = resume, False
         self.folder = RunFolder(out, kind)
         self.result: Result | None = None
         if not resume:
@@ -66,7 +60,7 @@ class RunStart:
         if self._changed and not settings.continues(stored):
             raise ValueError(f"{out} holds a {what} with other settings")
         if self.folder.is_finished and not self._changed:
-            self.result = self.folder.read_result() if writes else {}
+            self.result = self.folder.read_result()
 
     @contextmanager
     def work(self) -> Iterator[RunFolder]:
@@ -76,17 +70,16 @@ class RunStart:
         corrected command.
         """
         folder = self.folder
-        creates = self._writes and not self._resume
-        if creates:
+        if not self._resume:
             RunFolder.create(folder.path, folder.kind, self._config)
-        elif self._writes:
+        else:
             folder.sweep()
             if self._changed:
                 folder.go_on(self._config)
         try:
             yield folder
         except Exception:
-            if creates and all(entry.is_file() for entry in folder.path.iterdir()):
+            if not self._resume and all(entry.is_file() for entry in folder.path.iterdir()):
                 shutil.rmtree(folder.path)
             raise
 
@@ -174,13 +167,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
 
     @classmethod
     def train(
-        cls,
-        settings: AnySettings,
-        out: Path,
-        watching: Mapping[str, Any],
-        *,
-        resume: bool,
-        **given: Any,
+        cls, settings: AnySettings, out: Path, watching: Any, *, resume: bool, **given: Any
     ) -> Result:
         """Train in a run folder, evaluate, write weights and result; returns ``result.json``.
 
@@ -188,16 +175,16 @@ class TrainedRun(ABC, Generic[AnySettings]):
         settings. Processes that do not write return nothing.
         """
         writes = settings.this_process().rank == 0
-        start = RunStart(out, cls.kind, settings, resume=resume, writes=writes)
+        start = RunStart(out, cls.kind, settings, resume=resume)
         if start.result is not None:
-            return start.result
+            return start.result if writes else {}
         if resume and "record" not in given:
             given |= cls.restore(start.folder)
         run = cls(settings, **given)
         begun = start.folder.checkpoint.is_file()
         if not begun:
             run.initialise()
-        with start.work() as folder:
+        with start.work() if writes else nullcontext(start.folder) as folder:
             if begun:
                 run.load(folder.checkpoint)  # refuses one that is damaged, or of another model
             if writes:
@@ -213,7 +200,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
                 "loss": journal.rows[-1]["loss"],
                 **run.figures(folder, journal.rows),
             }
-            write_weights(folder, run.model.state_dict())
+            write_atomically(folder.weights_file, as_safetensors(run.model.state_dict()))
         return start.finish(result)
 
     def load(self, checkpoint: Path) -> int:

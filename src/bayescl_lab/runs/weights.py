@@ -17,7 +17,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from bayescl_lab._files import write_atomically
 from bayescl_lab.runs.folder import RunFolder
 
 _DAMAGED = (
@@ -67,11 +66,6 @@ def as_safetensors(state: Mapping[str, Any]) -> bytes:
         if isinstance(value, Tensor) and not name.startswith("loss.")
     }
     return bytes(save(tensors, metadata={"format": "pt"}))
-
-
-def write_weights(folder: RunFolder, state: Mapping[str, Any]) -> None:
-    """Write the weights behind a run's figures."""
-    write_atomically(folder.weights_file, as_safetensors(state))
 
 
 def read_weights(folder: RunFolder) -> dict[str, Any]:

@@ -85,14 +85,6 @@ def test_damage_is_named_with_the_compressed_file(write, temporary, name, conten
     assert list(temporary.iterdir()) == []
 
 
-def test_a_password_is_said_to_be_needed(write):
-    content = bytearray(zipped({"a.csv": TEXT}))
-    for signature, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        content[content.index(signature) + flags] |= 1
-    with pytest.raises(ValueError, match=r"cannot unpack .*a\.zip: .*password"):
-        read_table(write("a.zip", bytes(content)))
-
-
 def test_what_unpacks_to_absurdly_much_is_refused_and_leaves_nothing(write, temporary, monkeypatch):
     monkeypatch.setattr(archives, "_LEAST_BOMB", 1 << 20)
     bomb = bytes(1 << 23)

@@ -6,9 +6,7 @@ import re
 
 import pytest
 
-from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.readers.formats import (
-    read_inter,
     read_lightgcn,
     read_ml_1m,
     read_ml_100k,
@@ -17,9 +15,6 @@ from bayescl_lab.ranking.readers.formats import (
 
 ML_100K = "196\t242\t3\t881250949\n186\t302\t3\t891717742\r\n\n196\t377\t1\t878887116"
 ML_1M = "1::1193::5::978300760\n2::661::3::978302109\n"
-INTER = (
-    "user_id:token\titem_id:token\trating:float\ttimestamp:float\nu1\ti1\t4.5\t10\nu2\ti1\t1\t2\n"
-)
 
 
 def complaint(path, message: str) -> str:
@@ -112,45 +107,3 @@ def test_files_that_are_missing_or_damaged_are_named(write):
     folder = write("lists/train.txt", "0 1\n").parent
     with pytest.raises(ValueError, match=complaint("there is no file ", str(folder / "test.txt"))):
         read_lightgcn(folder, "x")
-
-
-def inter(path, **options):
-    """A RecBole file whose columns are guessed."""
-    return read_inter([path], None, RankingData(**options), name="x")
-
-
-def test_recbole_finds_fields_by_their_typed_names(write):
-    path = write("x.inter", INTER)
-    raw = inter(path, split="last")
-    assert raw.train.columns == ["user", "item", "timestamp"]
-    assert raw.train.rows() == [("u1", "i1", 10.0), ("u2", "i1", 2.0)]
-    assert inter(path, rating_column="rating").train["rating"].to_list() == [4.5, 1.0]
-    messy = write("x.inter", INTER + "u3\t\t1\t2\n")
-    assert inter(messy, skip_bad_rows=True).train.height == 2
-    with pytest.raises(ValueError, match="text has a fixed format: separator is for tables"):
-        inter(path, separator=",")
-
-
-def test_titles_of_recbole_are_in_the_file_of_items(write):
-    path = write("x.inter", INTER)
-    items = write("x.item", "item_id:token\tname:token_seq\ni1\tKimi no Na wa.\n")
-    assert inter(path).titles.rows() == [("i1", "Kimi no Na wa.")]
-    items.write_text("item_id:token\tgenre:token_seq\ni1\tDrama\n")
-    assert inter(path).titles is None
-    items.write_text("item_id:token\tname:token_seq\ni1\n")
-    with pytest.raises(ValueError, match=complaint(items, ", line 2: a line must hold an item")):
-        inter(path)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (INTER.replace(":token", ""), ": its header must give each field a type"),
-        (INTER.replace("user_id", "who"), " has no column that looks like users; it has who"),
-        (INTER + "u3\t\t1\t2\n", ", line 4: there is no item; --skip-bad-rows leaves"),
-    ],
-)
-def test_damage_in_recbole_is_named(write, content, message):
-    path = write("x.inter", content)
-    with pytest.raises(ValueError, match=complaint(path, message)):
-        inter(path)

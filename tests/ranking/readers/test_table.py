@@ -203,3 +203,21 @@ def test_a_table_without_a_header_has_numbers_for_names(write):
         read_table(path, {"user": "5"}, no_header=True)
     with pytest.raises(ValueError, match="line 4: there is no item"):
         read_table(write("b.csv", "a,x\nb,y\n\nc, \n"), no_header=True)
+
+
+INTER = "user_id:token\titem_id:token\trating:float\ttime:float\nu1\ti1\t4.5\t10\nu2\ti1\t1\t2\n"
+
+
+def test_recbole_finds_fields_by_their_typed_names(write):
+    path = write("x.inter", INTER)
+    assert read_table(path, split="last").rows() == [("u1", "i1", 10.0), ("u2", "i1", 2.0)]
+    assert read_table(path, {"rating": "rating"})["rating"].to_list() == [4.5, 1.0]
+    assert read_table(write("y.inter", INTER + "u3\t\t1\t2\n"), skip_bad_rows=True).height == 2
+    for content, message in (
+        (INTER.replace(":token", ""), ": its header must give each field a type"),
+        (INTER.replace("user_id", "who"), " has no column that looks like users; it has who"),
+        (INTER + "u3\t\t1\t2\n", ", line 4: there is no item; --skip-bad-rows leaves"),
+    ):
+        path = write("x.inter", content)
+        with pytest.raises(ValueError, match=re.escape(f"{path}{message}")):
+            read_table(path)

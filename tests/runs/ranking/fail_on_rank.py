@@ -1,4 +1,4 @@
-"""``bayescl`` where one rank fails in the middle of an epoch.
+"""``bayescl`` where one rank, if there is one of that number, fails in the middle of an epoch.
 
 python fail_on_rank.py RANK OPTIONS...
 """

@@ -14,7 +14,8 @@ from runs.same_run import final_state
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import RankingLoss, ranking_losses
-from bayescl_lab.runs.ranking.baselines import evaluate_run, fit_baseline
+from bayescl_lab.runs.ranking.baselines import fit_baseline
+from bayescl_lab.runs.ranking.evaluation import evaluate_run
 from bayescl_lab.runs.ranking.inspection import inspect_ranking
 from bayescl_lab.runs.ranking.run import (
     PAPER_NOTE,
@@ -42,9 +43,11 @@ def settings(tmp_path) -> RankingSettings:
     )
 
 
-@pytest.mark.parametrize("loss", ranking_losses())
-@pytest.mark.parametrize("encoder", ["mf", "lightgcn"])
-def test_every_loss_finds_the_groups(settings, tmp_path, loss, encoder):
+@pytest.mark.parametrize(
+    ("encoder", "loss"),
+    [*(("mf", loss) for loss in ranking_losses()), ("lightgcn", "latent"), ("lightgcn", "bpr")],
+)
+def test_every_loss_finds_the_groups(settings, tmp_path, encoder, loss):
     settings = replace(settings, loss=RankingLoss(loss), encoder=encoder, epochs=12)
     result = train_ranking(settings, tmp_path / "run")
     assert result["metrics"]["recall@10"] > 0.9
@@ -67,18 +70,18 @@ def test_settings_come_back_from_their_plain_values_and_there_is_no_oracle(setti
     with pytest.raises(ValueError, match=r"loss must be one of info_nce, .*, bpr, got 'oracle'"):
         RankingLoss("oracle")
     for loss in ranking_losses():
-        one = replace(settings, loss=RankingLoss(loss), score="inner")
-        again = RankingSettings.from_config(json.loads(json.dumps(one.as_config())))
-        assert again.as_config() == one.as_config()
+        config = replace(settings, loss=RankingLoss(loss), score="inner").as_config()
+        assert RankingSettings.from_config(json.loads(json.dumps(config))).as_config() == config
 
 
 def test_tau_plus_is_the_density_of_training_unless_given(settings):
-    run = RankingRun(replace(settings, loss=RankingLoss("bayesian")))
-    assert run.model.loss.tau_plus == pytest.approx(run.interactions.density)
-    run = RankingRun(replace(settings, loss=RankingLoss("bayesian", {"tau_plus": 0.2})))
-    assert run.model.loss.tau_plus == 0.2
-    run = RankingRun(replace(settings, loss=RankingLoss("hard")))
-    assert run.model.loss.tau_plus == pytest.approx(run.interactions.density / 10)
+    def tau_plus(loss: str, **given: float) -> float:
+        return RankingRun(replace(settings, loss=RankingLoss(loss, given))).model.loss.tau_plus
+
+    density = RankingRun(settings).interactions.density
+    assert tau_plus("bayesian") == pytest.approx(density)
+    assert tau_plus("hard") == pytest.approx(density / 10)
+    assert tau_plus("bayesian", tau_plus=0.2) == 0.2
 
 
 @pytest.mark.parametrize(
@@ -88,9 +91,7 @@ def test_tau_plus_is_the_density_of_training_unless_given(settings):
         ({"candidates": "some"}, "Input should be 'shared', 'per-pair', 'in-batch' or 'all'"),
         ({"patience": 2}, "patience must be 0 if watch_every is 0, got 2"),
         ({"protocol": "paper"}, "protocol 'paper' needs evaluate_on 'test' and watch_every above"),
-        ({"count": 0}, "count\n  Input should be greater than or equal to 1"),
         ({"weight_decay": -1.0}, "weight_decay\n  Input should be greater than or equal to 0"),
-        ({"schedule": "linear"}, "Input should be 'constant' or 'cosine'"),
         (
             {"loss": RankingLoss("bpr"), "candidates": "in-batch"},
             "the loss bpr needs drawn candidates, or all, got 'in-batch'",
@@ -205,8 +206,7 @@ def test_lists_hold_the_best_unseen_items_of_the_users_own_group(settings, tmp_p
     row = known.user_ids.tolist().index("u-3")
     lists = recommender.recommend("u-3", k=2)
     assert lists.columns == ["user", "rank", "item", "score"]
-    assert lists["user"].to_list() == ["u-3", "u-3"]
-    assert lists["rank"].to_list() == [1, 2]
+    assert lists.select("user", "rank").rows() == [("u-3", 1), ("u-3", 2)]
     assert lists["score"].is_sorted(descending=True)
     seen = set(known.item_ids[known.matrix[[row]].indices])
     assert not seen & set(lists["item"])

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import signal
-import subprocess
 import sys
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 from ranking_data import write_groups
-from runs.launched import SECONDS, run_on_ranks
+from runs.launched import SECONDS, begin, run_on_ranks
 from runs.ranking.train_on_ranks import CASES, RESUMED, found, train_all
 
 SCRIPT = Path(__file__).with_name("train_on_ranks.py")
@@ -49,35 +48,29 @@ def test_two_ranks_find_what_one_process_finds(case, results):
         assert two["trust"] == pytest.approx(one["trust"], rel=1e-4)
 
 
-def begun(folder, *words, epochs=2) -> subprocess.Popen[str]:
-    """Start a command line, which starts the second process by itself."""
+def begun(folder: Path, *, failing: int = -1, epochs: int = 2) -> BaseProcess:
+    """Start a command line, which starts the second process by itself; one rank may fail."""
     line = "train ranking --user-column customer --item-column product --dim 8 --count 8 "
     line += f"--batch-size 65 --epochs {epochs} --device cpu --devices 2"
     line += f" --data {write_groups(folder)} --out {folder / 'run'}"
-    return subprocess.Popen(
-        [sys.executable, *words, *line.split()],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    options = {"log": folder / "log", "OMP_NUM_THREADS": 1}
+    return begin(SCRIPT.with_name("fail_on_rank.py"), failing, *line.split(), **options)
 
 
-def ended(process) -> tuple[int, str, str]:
-    """Wait until both processes have closed what they write to: status, output, errors."""
-    try:
-        out, err = process.communicate(timeout=SECONDS)
-    finally:
-        process.kill()
-    return process.returncode, out, err
+def ended(process: BaseProcess) -> int | None:
+    """Wait until a process has ended; its exit status."""
+    process.join(SECONDS)
+    process.kill()
+    return process.exitcode
 
 
 def test_the_command_line_starts_a_process_for_each_device(tmp_path):
-    status, out, err = ended(begun(tmp_path, "-m", "bayescl_lab.cli"))
-    assert status == 0, err
-    assert out.count("run folder: ") == 1  # the second process shows nothing
-    assert "Warning" not in err
-    assert "Traceback" not in err
+    status = ended(begun(tmp_path))
+    printed = (tmp_path / "log").read_text()
+    assert status == 0, printed
+    assert printed.count("run folder: ") == 1  # the second process shows nothing
+    assert "Warning" not in printed
+    assert "Traceback" not in printed
     run = tmp_path / "run"
     assert yaml.safe_load((run / "config.yaml").read_text())["devices"] == 2
     with (run / "metrics.csv").open() as file:
@@ -89,20 +82,21 @@ def test_the_command_line_starts_a_process_for_each_device(tmp_path):
 
 
 def test_a_rank_that_fails_ends_all(tmp_path):
-    status, _, err = ended(begun(tmp_path, str(SCRIPT.with_name("fail_on_rank.py")), "1"))
-    assert status != 0
-    assert "bayescl: rank 1 has had enough" in err
+    assert ended(begun(tmp_path, failing=1)) != 0
+    assert "bayescl: rank 1 has had enough" in (tmp_path / "log").read_text()
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_run_that_is_told_to_end_ends_on_all_ranks(tmp_path):
-    process = begun(tmp_path, "-m", "bayescl_lab.cli", epochs=100_000)
+    process = begun(tmp_path, epochs=100_000)
     deadline = time.monotonic() + SECONDS
     first = tmp_path / "run" / "checkpoints" / "last.ckpt"
-    while not first.exists() and time.monotonic() < deadline:
+    while not first.exists() and process.is_alive() and time.monotonic() < deadline:
         time.sleep(0.05)
     process.terminate()
-    status, *_ = ended(process)
+    assert ended(process) == -signal.SIGTERM
     assert first.is_file()
-    assert status == -signal.SIGTERM
+    written = (tmp_path / "run" / "metrics.csv").read_text()
+    time.sleep(1)
+    assert (tmp_path / "run" / "metrics.csv").read_text() == written

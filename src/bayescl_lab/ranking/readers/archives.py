@@ -25,7 +25,8 @@ PACKED = (*_OPENERS, ZIP)
 PARQUET = (".parquet", ".pq")
 TEXT = (".csv", ".tsv")
 INTER = ".inter"
-"""RecBole's tables: separated by tabs, never quoted, with a type behind each column's name."""
+"""RecBole's tables: separated by tabs, never quoted, with a type behind each column's name,
+such as ``user_id:token``."""
 
 _PERHAPS_TABLES = (".txt", ".data", ".dat")
 _AT_ONCE = 1 << 20

@@ -1,4 +1,4 @@
-"""Formats of published data sets: LightGCN's, MovieLens', Yahoo's and RecBole's.
+"""Formats of published data sets: LightGCN's, MovieLens' and Yahoo's.
 
 ==============  ==================================================================================
 LightGCN        ``train.txt`` and ``test.txt`` (Gowalla, Yelp2018, Amazon-Book): each line is a
@@ -12,36 +12,23 @@ Yahoo!R3        two files of user, song and rating, separated by tabs, whose nam
                 random, the 5,400 of these users who took part). The paper's table has 5,400 users
                 and 182,000 interactions: both parts merged for those users, split again. The rows
                 of other users are left out and counted.
-RecBole         ``NAME.inter``, separated by tabs, with a header that gives name and type of each
-                field, such as ``user_id:token``. Titles come from ``NAME.item`` beside it, if that
-                has a field ``movie_title``, ``title`` or ``name``.
 ==============  ==================================================================================
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import polars as pl
 
-from bayescl_lab.ranking.data import RankingData
-from bayescl_lab.ranking.readers.archives import INTER
-from bayescl_lab.ranking.readers.columns import RawInteractions, chosen_columns
-from bayescl_lab.ranking.readers.table import (
-    first_values,
-    read_tables,
-    read_text,
-    table_header,
-    text_lines,
-)
+from bayescl_lab.ranking.readers.columns import RawInteractions
+from bayescl_lab.ranking.readers.table import read_text, text_lines
 
 _MOVIELENS = {"user": 0, "item": 1, "rating": 2, "timestamp": 3}
 _YAHOO = {"user": 0, "item": 1, "rating": 2}
-_TITLES = ("movie_title", "title", "name")
 _read_tabbed = partial(read_text, separator="\t", quotes=False, whole_ids=True)
 
 Reader = Callable[[Path, str], RawInteractions]
@@ -79,7 +66,7 @@ def _read_lists(path: Path) -> tuple[pl.DataFrame, int]:
 def read_ml_100k(folder: Path, name: str) -> RawInteractions:
     """Read ``u.data``, with titles from ``u.item`` beside it."""
     train, _ = _read_tabbed(folder / "u.data", _MOVIELENS)
-    titles = _titles(folder / "u.item", "|", encoding="latin-1")
+    titles = _titles(folder / "u.item", "|")
     return RawInteractions(train, titles=titles, name=name)
 
 
@@ -94,7 +81,7 @@ def read_ml_1m(folder: Path, name: str) -> RawInteractions:
             train, _ = _read_tabbed(tabbed, _MOVIELENS)
         except ValueError as error:
             raise ValueError(str(error).replace(str(tabbed), str(path))) from None
-    titles = _titles(folder / "movies.dat", "::", encoding="latin-1")
+    titles = _titles(folder / "movies.dat", "::")
     return RawInteractions(train, titles=titles, name=name)
 
 
@@ -131,45 +118,15 @@ def recognised(path: Path) -> Reader | None:
     return None
 
 
-def read_inter(
-    train: Sequence[Path], test: Path | None, options: RankingData, *, name: str
-) -> RawInteractions:
-    """Read a file of RecBole's, and optionally a second one as its test part."""
-    options.refuse(f"{INTER} text", ("separator", "encoding", "no_header"))
-    [path] = train
-    item = chosen_columns(table_header(path, options), options.columns, path)["item"]
-    raw = read_tables(train, test, options, name=name)
-    return replace(raw, titles=_inter_titles(path.with_suffix(".item"), item))
-
-
-def _inter_titles(path: Path, item: str) -> pl.DataFrame | None:
-    """Items and titles of a RecBole file of items; None if it or its titles are missing."""
+def _titles(path: Path, separator: str) -> pl.DataFrame | None:
+    """Items and titles, the first values of every line; None if there is no such file."""
     if not path.is_file():
         return None
-    names = [field.partition(":")[0] for field in first_values(path, "\t", quotes=False)]
-    titles = [names.index(name) for name in _TITLES if name in names]
-    if not titles or item not in names:
-        return None
-    return _titles(path, "\t", (names.index(item), titles[0]), header=True)
-
-
-def _titles(
-    path: Path,
-    separator: str,
-    places: tuple[int, int] = (0, 1),
-    *,
-    header: bool = False,
-    encoding: str = "utf-8",
-) -> pl.DataFrame | None:
-    """Items and titles, at two places of every line; None if there is no such file."""
-    if not path.is_file():
-        return None
-    text = path.read_text(encoding=encoding, errors="replace")
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     rows = []
-    for number, line in lines[header:]:
-        values = [value.strip() for value in line.split(separator)]
-        if len(values) <= max(places) or not values[places[0]]:
+    for number, line in enumerate(path.read_text(encoding="latin-1").split("\n"), 1):
+        item, *values = [value.strip() for value in line.split(separator)]
+        if line.strip() and not (item and values):
             raise ValueError(f"{path}, line {number}: a line must hold an item and its title")
-        rows.append([values[place] for place in places])
+        if line.strip():
+            rows.append([item, values[0]])
     return pl.DataFrame(rows, schema={"item": pl.String, "title": pl.String}, orient="row")

@@ -110,11 +110,7 @@ class PreparedEncoder(nn.Module):
     deviation: Float[Tensor, "1 channels 1 1"]
 
     def __init__(
-        self,
-        encoder: nn.Module,
-        mean: Float[Tensor, "1 channels 1 1"],
-        deviation: Float[Tensor, "1 channels 1 1"],
-        image_shape: tuple[int, int, int],
+        self, encoder: nn.Module, mean: Tensor, deviation: Tensor, image_shape: tuple[int, int, int]
     ) -> None:
         super().__init__()
         self.encoder = encoder

@@ -147,11 +147,6 @@ class ImageOptions(TrainedSettings):
             raise ValueError(
                 f"warmup_epochs must be less than epochs, got {self.warmup_epochs} of {self.epochs}"
             )
-        if self.batch_size % self.num_processes:
-            raise ValueError(
-                f"batch_size must be divisible by the number of devices, "
-                f"got {self.batch_size} for {self.num_processes} devices"
-            )
         if self.weights is None or SHA256 in self.weights:
             return
         file = Path(self.weights).resolve()

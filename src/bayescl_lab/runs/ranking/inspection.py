@@ -53,7 +53,7 @@ def inspect_ranking(
 
     Raises:
         ValueError: if the folder does not hold a recommender with a checkpoint, its loss does not
-            weight candidates, nobody has held-out items, or a number is out of range.
+            weight candidates, or nobody has held-out items.
     """
     folder = RunFolder.open(path, KIND)
     config = folder.config()

@@ -22,10 +22,11 @@ from bayescl_lab.ranking.candidates import (
 )
 from bayescl_lab.ranking.encoders import build_encoder
 from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.loop import AtomicCheckpointIO, Journal
-from bayescl_lab.runs.ranking.baselines import data_figures, evaluate_baselines, ranking_figures
+from bayescl_lab.runs.ranking.baselines import data_figures, evaluate_baselines
 from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
 from bayescl_lab.runs.ranking.settings import KIND, PAPER, RankingSettings
 from bayescl_lab.runs.run import Result, Rows, TrainedRun
@@ -147,7 +148,7 @@ class RankingRun(TrainedRun[RankingSettings]):
         settings, epoch = self.settings, trainer.current_epoch + 1
         if self.watched is None or (epoch % settings.watch_every and epoch < settings.epochs):
             return {}
-        metrics: dict[str, float] = ranking_figures(self.model.scorer(), self.watched)["metrics"]
+        metrics: dict[str, float] = evaluate_ranking(self.model.scorer(), self.watched)["metrics"]
         rows = [*rows, {"epoch": float(epoch), **metrics}]
         if best_epoch(rows) == epoch:
             weights = {"state_dict": self.model.state_dict(), "epoch": trainer.current_epoch}
@@ -159,7 +160,7 @@ class RankingRun(TrainedRun[RankingSettings]):
     def evaluate(self) -> dict[str, Any]:
         """Evaluate the current recommender: metrics, and counts of users."""
         self.model.to(self.device)
-        return ranking_figures(self.model.scorer(), self.parts)
+        return evaluate_ranking(self.model.scorer(), self.parts)
 
     def figures(self, folder: RunFolder, rows: Rows) -> Result:
         """Evaluate the best epoch, or else the last, and write its embeddings."""
@@ -190,18 +191,12 @@ def best_epoch(rows: Rows, metric: str = CRITERION) -> int | None:
 
 
 def stopping_epoch(rows: Rows, patience: int) -> int | None:
-    """The epoch after which patience ran out; None if it has not, or never does (0).
-
-    Example:
-        >>> rows = [{"epoch": n, "ndcg@20": value} for n, value in enumerate([0.1, 0.3, 0.2], 1)]
-        >>> stopping_epoch(rows, 1), stopping_epoch(rows, 2)
-        (3, None)
-    """
+    """The epoch after which patience ran out; None if it has not, or never does (0)."""
     best, waited = -math.inf, 0
     for row in rows:
         if CRITERION in row and patience:
-            better = row[CRITERION] > best
-            best, waited = (row[CRITERION], 0) if better else (best, waited + 1)
+            waited = 0 if row[CRITERION] > best else waited + 1
+            best = max(best, row[CRITERION])
             if waited == patience:
                 return int(row["epoch"])
     return None

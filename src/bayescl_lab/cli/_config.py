@@ -1,0 +1,120 @@
+"""Options from configuration files and from runs that are resumed.
+
+Cyclopts makes options of a command's signature and docstring, and Pydantic checks them. This module
+adds ``--config``, ``--print-config`` and ``--resume``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from cyclopts import App
+from cyclopts.argument import Argument, ArgumentCollection
+from cyclopts.config import Dict
+
+from bayescl_lab.cli._options import CIRCUMSTANCE
+from bayescl_lab.runs.folder import RunFolder
+
+
+def call(app: App, words: Sequence[str], *, config: Path | None, print_config: bool) -> None:
+    """Call a command, or print its options.
+
+    Values come from the command line, then from a file, then, with ``--resume``, from the
+    configuration in the run's folder, then from the defaults.
+
+    Raises:
+        ValueError: if an option is bad, or differs from that of the run to resume.
+    """
+    given: dict[str, Argument] = {}
+    stored: dict[str, Any] = {}
+
+    def fill_in(app: App, command: tuple[str, ...], arguments: ArgumentCollection) -> None:
+        if config is not None:
+            _fill_in(read_config(config), config, app, arguments)
+        given.update({_name(argument): argument for argument in arguments if argument.tokens})
+        if "resume" in given and given["resume"].convert():
+            if "out" not in given:
+                raise ValueError("--resume needs --out, the folder of the run to resume")
+            out = Path(given["out"].convert())
+            if not (out / "config.yaml").is_file():
+                raise ValueError(f"{out} is not a run folder: it has no config.yaml")
+            bare = [it.tokens[0].value for it in given.values() if it.index is not None]
+            folder = RunFolder.open(out, " ".join([*command, *bare]))
+            stored.update(folder.config())
+            _fill_in(stored, folder.config_file, app, arguments)
+
+    app.config = (fill_in,)
+    function, bound, hidden = app.parse_args(words, exit_on_error=False, print_error=False)
+    bound.apply_defaults()
+    values: dict[str, Any] = {}
+    free: set[str] = set()
+    for name, value in bound.arguments.items():
+        values |= vars(value) if is_dataclass(value) else {name: value}
+        # Of a single run the settings judge what may change; runs side by side all keep theirs.
+        if words[0] == "train":
+            free |= getattr(value, "may_change", set())
+    for name, argument in given.items() if stored else ():
+        is_free = name in free or argument.parameter.group == CIRCUMSTANCE.group
+        is_free |= argument.index is not None  # a bare word belongs to the command's name
+        kept = _kept(stored, name)
+        if not is_free and _plain(values[name]) != _plain(kept):
+            raise ValueError(
+                f"the run in {values['out']} has {name} = {kept}, "
+                f"got {values[name]}: a resumed run keeps its settings"
+            )
+    if print_config:
+        plain = json.loads(json.dumps(values, default=str))
+        sys.stdout.write(yaml.safe_dump(plain, sort_keys=False))
+        return
+    if "typed" in hidden:
+        typed = {name for name, argument in given.items() if argument.tokens[0].source == "cli"}
+        bound.arguments["typed"] = frozenset(typed)
+    function(*bound.args, **bound.kwargs)
+
+
+def read_config(file: Path) -> dict[str, Any]:
+    """The settings in a YAML file; a ``ValueError`` if there are none."""
+    if not file.exists():
+        raise ValueError(f"there is no configuration file {file}")
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):  # ValueError: impossible dates
+        raise ValueError(f"cannot read the configuration file {file}") from None
+    if isinstance(content, dict):
+        return content
+    raise ValueError(f"{file} must hold settings of the form 'name: value'")
+
+
+def _fill_in(
+    values: Mapping[str, Any], source: Path, app: App, arguments: ArgumentCollection
+) -> None:
+    """Give arguments without a value those of a file."""
+    plain = {str(name): _plain(value) for name, value in values.items()}
+    Dict(plain, source=str(source))(app, (), arguments)
+
+
+def _kept(stored: Mapping[str, Any], name: str) -> Any:
+    """The stored value of an option; of a hyper-parameter, by loss if losses differ."""
+    by_loss = stored.get("hyperparameters")
+    if name in stored or not isinstance(by_loss, dict):
+        return stored.get(name)
+    values = {loss: own[name] for loss, own in by_loss.items() if name in own}
+    return next(iter(values.values())) if len({*values.values()}) == 1 else values or None
+
+
+def _plain(value: Any) -> Any:
+    """A value as an option takes it: words with commas, or YAML for a mapping."""
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return json.dumps(value, default=str) if isinstance(value, dict) else value
+
+
+def _name(argument: Argument) -> str:
+    """An option's name in a configuration file."""
+    return argument.name.lstrip("-").replace("-", "_").lower()

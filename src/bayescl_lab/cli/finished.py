@@ -1,0 +1,170 @@
+"""``bayescl embed``, ``evaluate``, ``export`` and ``recommend``: uses of a finished run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from bayescl_lab._fields import Count, Words
+from bayescl_lab._files import open_atomically
+from bayescl_lab.cli._console import console, printable, say, show, table
+from bayescl_lab.cli._options import check_output, named_encoder, write_table
+
+
+def embed(
+    run: Path,
+    *,
+    out: Path,
+    of: str | None = None,
+    data: str | None = None,
+    encoder: str | None = None,
+) -> None:
+    """Write the embeddings of a run's users, items or images to a file.
+
+    An .npy file holds only the embeddings, in the order of the data. A .parquet file also holds
+    ids: for images the number, the file in a folder, the label and the class name.
+
+    Args:
+        run: a run folder of "train ranking" or "train images".
+        out: a file that ends in .npy or .parquet.
+        of: "users" or "items" of a recommender (default: items); "train" or "evaluation" for images
+            (default: evaluation).
+        data: other images to embed; default: the run's, which must be unchanged.
+        encoder: my_module:build, as in training, for a run with your own encoder.
+    """
+    import numpy as np
+
+    from bayescl_lab.runs.exporting import run_embeddings
+
+    check_output(out, ".npy", ".parquet")
+    frame = run_embeddings(run, of, data=data, encoder=named_encoder(encoder))
+    array = frame["embedding"].to_numpy()
+    if out.suffix == ".npy":
+        with open_atomically(out) as opened:
+            np.save(opened, array, allow_pickle=False)
+    else:
+        write_table(frame, out)
+    say(f"{len(array)} embeddings of {array.shape[1]} coordinates: {out}")
+
+
+def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) -> None:
+    """Evaluate a run: images by every probe, recommenders by full ranking.
+
+    The last checkpoint of a run, finished or not, is evaluated, or the best one if a recommender's
+    epoch was chosen on validation. The figures are also written to evaluation.json in the run's
+    folder. Data that have changed since training are an error.
+
+    Args:
+        run: the run folder.
+        data: other data to evaluate on; interactions that the run was trained on are left out.
+        encoder: my_module:build, as in training, for a run with your own encoder.
+    """
+    from bayescl_lab.report.images import probe_table
+    from bayescl_lab.report.ranking import baseline_sentences, metrics_table
+    from bayescl_lab.runs.folder import RunFolder
+
+    if RunFolder.find(run).kind == "train ranking":
+        from bayescl_lab.runs.ranking.evaluation import evaluate_run
+
+        result = evaluate_run(run, data=data)
+    else:
+        from bayescl_lab.runs.images.run import evaluate_images
+
+        result = evaluate_images(run, data=data, encoder=named_encoder(encoder))
+    epochs = result["epochs"]
+    after = "" if epochs is None else f" after {epochs} of {result['of_epochs']} epochs"
+    title = f"{run}{after}, {result['evaluated_on']}{'' if data else ' part'}"
+    if "probes" in result:
+        show(title, probe_table(result["probes"]))
+    else:
+        show(title, metrics_table(result["metrics"]))
+        say(*baseline_sentences(result))
+
+
+def export(run: Path, *, to: Path, encoder: str | None = None) -> None:
+    """Write a run's model in a form that works without this library.
+
+    An encoder becomes a torch program that maps uint8 images to features; a recommender becomes
+    NumPy arrays. model.json in the same folder says how to use it.
+
+    Args:
+        run: a run folder of "train ranking" or "train images".
+        to: a new folder.
+        encoder: my_module:build, as in training, for a run with your own encoder.
+    """
+    from bayescl_lab.runs.exporting import export_run
+
+    say(*export_run(run, to, encoder=named_encoder(encoder)))
+
+
+def recommend(
+    run: Path,
+    *,
+    user: str | None = None,
+    items: Words = (),
+    k: Annotated[Count, Parameter(name=("-k", "--k"))] = 10,
+    all: bool = False,
+    users: Path | None = None,
+    out: Path | None = None,
+    exclude: Path | None = None,
+    allow_known: bool = False,
+) -> None:
+    """Show the best new items for a user, or write lists for many users.
+
+    Lists leave out the items that the user has in any part of the data. Users without items in the
+    training part get the most popular ones. For somebody who is not in the data, use --items. The
+    run's folder is enough; the data are not needed.
+
+    Args:
+        run: a run folder of "train ranking"; the run may still be training.
+        user: the user's id in the data set.
+        items: comma-separated ids of the items of somebody who is not in the data.
+        k: length of a list.
+        all: write lists for all users to the file given by --out.
+        users: a text file with the ids of users, one per line, whose lists to write to --out.
+        out: a file that ends in .csv or .parquet.
+        exclude: a text file with the ids of further items to leave out, one per line.
+        allow_known: include items that the user already has.
+    """
+    from bayescl_lab.runs.ranking.serving import load_recommender
+
+    if sum((all, users is not None, user is not None, bool(items))) != 1:
+        raise ValueError("give one of --user ID, --items A,B,..., --users FILE and --all")
+    if (all or users is not None) and out is None:
+        raise ValueError("--all and --users need --out, a file that ends in .csv or .parquet")
+    if out is not None:
+        check_output(out, ".csv", ".parquet")
+    left_out = [] if exclude is None else _lines(exclude, "excluded items")
+    many = None if users is None else _lines(users, "users")
+    if many == []:
+        raise ValueError(f"the file of users {users} is empty")
+    recommender = load_recommender(run)
+    lists = recommender.recommend(
+        many or user, k, items=items or None, exclude=left_out, allow_known=allow_known
+    )
+
+    whom = "somebody new" if items else f"user {printable(user)}"
+    popular = recommender.popular_lists(many or user, items=items or None)
+    if out is None:
+        head = [name for name in lists.columns if name != "user"]
+        rows = [[*row[:-1], f"{row[-1]:.4f}"] for row in lists.select(head).rows()]
+        console().print(table(f"for {whom}", head, rows, words=len(head) - 1))
+        if popular:
+            what = "these items" if items else whom
+            say(f"training saw nothing of {what}; these are the most popular items by users")
+        return
+    write_table(lists, out)
+    count = lists["user"].n_unique() if all or many else 1
+    remark = f" ({popular} of popular items, since training saw nothing of the user)"
+    say(f"{count} lists{remark if popular else ''}: {out}")
+
+
+def _lines(file: Path, what: str) -> list[str]:
+    """The non-empty lines of a text file; a ``ValueError`` if it cannot be read."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise ValueError(f"cannot read the file of {what} {file}") from None
+    return [line.strip() for line in lines if line.strip()]
