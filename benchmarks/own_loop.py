@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from itertools import product
 from operator import itemgetter
@@ -26,6 +27,7 @@ from harness import RESULTS, Journal, write_json
 from bayescl_lab.compare.summary import mean_and_spread, paired_difference
 from bayescl_lab.ranking.batches import PairBatches
 from bayescl_lab.ranking.data import RankingData
+from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity
@@ -81,7 +83,7 @@ def command(data: RankingData, loss: RankingLoss, seed: int) -> dict[str, float]
 
 def methods(data: RankingData) -> dict[str, Callable[[int], dict[str, float]]]:
     """What is measured on a data set, by name; each is called with a seed."""
-    parts = data.load("test")
+    parts = load_interactions(**asdict(data))
     popular = evaluate_ranking(Popularity(parts.train), parts)["metrics"]
     names = ("info_nce", "bayesian", "debiased", "hard", "latent", "bpr")
     density = {"tau_plus": parts.train.density}

@@ -108,10 +108,10 @@ def run_losses() -> None:
         ]
         if loss.needs_groups:
             known["candidate_groups"] = groups
-        values.append(loss.sampled(first, second, candidates, **known))
-        if not loss.needs_groups:
+        else:
             logits = first @ second.T
             values.append(loss.from_logits(logits.diagonal(), logits))
+        values.append(loss.sampled(first, second, candidates, **known))
         for value in values:
             value.backward(retain_graph=True)
             assert value.isfinite(), (kind, engine)

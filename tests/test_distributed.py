@@ -66,14 +66,10 @@ def test_data_parallel_training_has_the_gradients_of_one_process(found) -> None:
         assert not apart({case: (far,) for case, far in findings["data_parallel"].items()})
 
 
-def test_sums_add_up_over_ranks_and_losses_per_anchor_are_the_whole_batches(found) -> None:
+def test_gathered_rows_are_in_the_order_of_ranks_and_send_gradients_to_their_owners(found) -> None:
+    """Unequal rows of every kind; gradients up to the second derivative; sums and losses."""
     for findings in found:
         assert max(findings["reductions"].values()) < 1e-13
-
-
-def test_gathered_rows_are_in_the_order_of_ranks_and_send_gradients_to_their_owners(found) -> None:
-    """Unequal rows of every kind; gradients up to the second derivative."""
-    for findings in found:
         wrong = {
             case: result
             for case, result in findings["gathered"].items()
@@ -83,13 +79,10 @@ def test_gathered_rows_are_in_the_order_of_ranks_and_send_gradients_to_their_own
         assert not wrong
 
 
-def test_sigmoid_losses_hold_the_rows_of_one_process_at_a_time(found) -> None:
-    assert max(findings["rounds"]["share"] for findings in found) <= 1
-
-
-def test_queues_and_the_gradient_cache_gather(found) -> None:
+def test_queues_and_the_gradient_cache_gather_and_sigmoid_losses_do_in_rounds(found) -> None:
     """The cache with dropout, BatchNorm, a loss that gathers and unequal numbers of chunks."""
     for findings in found:
+        assert findings["rounds"]["share"] <= 1  # of the rows of one process
         queues = findings["queues"]
         assert queues["same rows"]
         assert queues["same groups"]
@@ -115,15 +108,12 @@ def test_latent_classes_are_those_of_one_process(found) -> None:
             assert case["gradient"] < 1e-4
 
 
-def test_data_parallel_training_leaves_each_processs_memory_alone(found) -> None:
+def test_data_parallel_training_has_one_memory_if_it_gathers_and_else_one_each(found) -> None:
     """Memories and fits come into being while training, on each process at its own time."""
     alone = [findings["latent, data parallel"]["alone"] for findings in found]
     assert len({case["fits"] for case in alone}) > 1
     assert all(case["as without it"] and case["gradients are finite"] for case in alone)
     assert [case["the first one's"] for case in alone] == [True] + [False] * (len(found) - 1)
-
-
-def test_data_parallel_training_that_gathers_has_one_memory(found) -> None:
     gathered = [findings["latent, data parallel"]["gathered"] for findings in found]
     assert len({case["fits"] for case in gathered}) == 1
     assert all(case["the first one's"] and case["gradients are finite"] for case in gathered)

@@ -24,11 +24,8 @@ def loaded_by(statement: str, *, before: str = "") -> set[str]:
     return {name for name in found if name not in sys.stdlib_module_names}
 
 
-def test_importing_bayescl_loads_nothing_else() -> None:
+def test_importing_bayescl_loads_nothing_else_and_a_loss_only_torch() -> None:
     assert loaded_by("import bayescl, bayescl_lab") == {"bayescl", "bayescl_lab"}
-
-
-def test_a_loss_loads_torch_and_nothing_heavier() -> None:
     before = "import torch, numpy, jaxtyping"
     assert loaded_by("from bayescl import *", before=before) == {"bayescl"}
 
@@ -46,13 +43,10 @@ def test_the_command_says_what_it_needs() -> None:
     assert run.stderr.endswith("install it with: pip install 'bayescl[all]'\n")
 
 
-def test_an_overview_of_the_commands_loads_what_shows_it_and_nothing_else() -> None:
+def test_an_overview_of_commands_loads_what_shows_it_and_one_of_data_sets_no_torch() -> None:
     loaded = loaded_by("from bayescl_lab.cli import main; main(['--help'])")
     shows = {"attr", "attrs", "cyclopts", "docstring_parser", "markdown_it", "mdurl", "pygments"}
     assert loaded <= {"bayescl", "bayescl_lab", "rich", "rich_rst", "typing_extensions", *shows}
-
-
-def test_a_list_of_the_data_sets_does_without_torch() -> None:
     assert "torch" not in loaded_by("from bayescl_lab.cli import main; main(['data', 'list'])")
 
 

@@ -10,14 +10,14 @@ gradient of one process with the whole batch.
 # %%
 # One process
 # -----------
-# The script starts itself twice; with a launcher such as ``torchrun`` you write
-# ``training_step`` alone.
+# With a launcher such as ``torchrun`` you write ``training_step`` alone.
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
+from datetime import timedelta
 
 import torch
 from torch import distributed as dist
@@ -44,29 +44,29 @@ def training_step(share: slice, *, gather: bool) -> torch.Tensor:
 # %%
 # Two processes
 # -------------
-# The first one saves its gradient.
+# The script is the first one, and starts itself as the second.
 
-if "BAYESCL_RANK" in os.environ:
-    rank, folder = int(os.environ["BAYESCL_RANK"]), Path(os.environ["BAYESCL_FOLDER"])
-    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=2)
-    gradient = training_step(shares[rank], gather=True)
-    if rank == 0:
-        torch.save(gradient, folder / "gradient.pt")
-    dist.barrier()  # nobody leaves while the other still talks
-    dist.destroy_process_group()
+is_second = "BAYESCL_FOLDER" in os.environ
+folder = os.environ["BAYESCL_FOLDER"] if is_second else tempfile.mkdtemp()
+if not is_second:
+    script = globals().get("__file__", "two_processes.py")  # the gallery names no file
+    environment = {**os.environ, "BAYESCL_FOLDER": folder}
+    second = subprocess.Popen([sys.executable, script], env=environment)
+
+dist.init_process_group(
+    "gloo",
+    f"file://{folder}/meet",
+    rank=int(is_second),
+    world_size=2,
+    timeout=timedelta(minutes=1),
+)
+gathered = training_step(shares[is_second], gather=True)
+dist.barrier()  # nobody leaves while the other still talks
+dist.destroy_process_group()
+if is_second:
     sys.exit()
-
-script = globals().get("__file__", "two_processes.py")  # the gallery names no file
-with tempfile.TemporaryDirectory() as folder:
-    started = [
-        subprocess.Popen(
-            [sys.executable, script],
-            env={**os.environ, "BAYESCL_RANK": str(rank), "BAYESCL_FOLDER": folder},
-        )
-        for rank in range(2)
-    ]
-    assert [process.wait() for process in started] == [0, 0]
-    gathered = torch.load(Path(folder) / "gradient.pt")
+assert second.wait() == 0
+shutil.rmtree(folder)
 
 # %%
 # The same gradient

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from ranking_data import write_groups
@@ -11,6 +11,7 @@ from ranking_data import write_groups
 from bayescl_lab.compare.comparison import compare, settle_losses
 from bayescl_lab.compare.ranking import RankingComparison
 from bayescl_lab.ranking.data import RankingData
+from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.report.tables import paired_differences
 from bayescl_lab.runs.losses import RankingLoss
 from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline
@@ -68,11 +69,11 @@ def test_settings_of_a_loss_that_is_not_compared_are_refused():
 
 
 def test_ease_is_left_out_where_nobody_asked_for_a_large_matrix(shared, monkeypatch):
-    parts = shared.data.load("test")
+    parts = load_interactions(**asdict(shared.data))
     assert evaluate_baselines(parts).keys() == {"popularity", "ease"}
     assert evaluate_baselines(parts, without="ease").keys() == {"popularity"}
     monkeypatch.setattr("bayescl_lab.runs.ranking.baselines._MOST_UNASKED", 1000)
     found = evaluate_baselines(parts)
     assert "metrics" in found["popularity"]
     assert found["ease"]["left_out"].startswith("EASE is left out: its matrix for 24 items takes")
-    assert evaluate_baselines(replace(shared.data, split="none").load("test")) == {}
+    assert evaluate_baselines(load_interactions(**asdict(shared.data) | {"split": "none"})) == {}

@@ -203,10 +203,7 @@ def test_256_bins_come_within_1e_4_and_2e_3_of_the_dense_engine() -> None:
 @pytest.mark.parametrize("dtype", HALVES)
 def test_half_precision_costs_what_rounding_costs(dtype: torch.dtype) -> None:
     make, inputs = layout("two views")
-    for objective, exact in (
-        (InfoNCE(), dense(InfoNCE())),
-        (BAYESIAN, emulated(BAYESIAN, 256)),
-    ):
+    for objective, exact in ((InfoNCE(), dense(InfoNCE())), (BAYESIAN, emulated(BAYESIAN, 256))):
         for size in (1.0, 2.0**-6):  # of upstream gradients
             expected = measure(make, inputs, exact, torch.float64, size)
             result = measure(make, inputs, fused(objective), dtype, size)

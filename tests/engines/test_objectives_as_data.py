@@ -11,7 +11,6 @@ from torch import Tensor
 
 import bayescl
 from bayescl.diagnostics import candidate_weights, score_candidates
-from bayescl.engines import CandidateRule, ContrastiveBatch, fused_unsupported_reason
 from bayescl.functional import LogSumObjective, Objective
 
 
@@ -122,16 +121,6 @@ def test_engines_compute_an_objective_that_they_do_not_know(
         strict=True,
     ):
         torch.testing.assert_close(mine, right, rtol=1e-8, atol=1e-8)
-
-
-@each("name", [*PLAIN, *RANKED])
-def test_the_fused_engine_takes_whatever_is_data(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    ones = torch.ones(2, 3)
-    batch = ContrastiveBatch(ones, ones, ones, CandidateRule())
-    assert fused_unsupported_reason(batch, {**PLAIN, **RANKED}[name]) is None
 
 
 def test_diagnostics_read_weights_from_the_data() -> None:

@@ -146,9 +146,7 @@ def draw_loss(dice: Dice) -> Drawn:
     if name == "own data":
         make = partial(bayescl.ContrastiveLoss, MeanExponential())
         return Drawn(
-            name,
-            make,
-            lambda p, u, *_: reference.info_nce(p, u - math.log(max(1, len(u)))),
+            name, make, lambda p, u, *_: reference.info_nce(p, u - math.log(max(1, len(u))))
         )
     make = bayescl.OracleContrastiveLoss if name == "oracle" else bayescl.InfoNCELoss
     return Drawn(name, make, lambda p, u, *_: reference.info_nce(p, u))

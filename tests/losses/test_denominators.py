@@ -79,20 +79,6 @@ def test_gradients_of_all_small_batches_add_up_to_that_of_the_whole_set(engine: 
         torch.testing.assert_close(one / visits, other, rtol=1e-9, atol=1e-9)
 
 
-def test_estimates_converge_to_the_sums_of_the_whole_set() -> None:
-    rows, generator = views(count=12), torch.Generator().manual_seed(0)
-    whole, small = moving(12), moving(12, rate=0.02)
-    with torch.no_grad():
-        bayescl.InfoNCELoss(denominators=whole)(*rows, indices=torch.arange(12))
-        loss = bayescl.InfoNCELoss(denominators=small)
-        for _ in range(800):
-            indices = torch.randperm(12, generator=generator)[:4]
-            loss(*(view[indices] for view in rows), indices=indices)
-    assert (small.log_sums[0] - whole.log_sums[0]).abs().max() < 0.25
-    assert (small.log_sums[0] - whole.log_sums[0]).mean().abs() < 0.05
-    assert torch.equal(small.log_sums[1], torch.full_like(small.log_sums[1], -torch.inf))
-
-
 def test_a_step_is_the_formula() -> None:
     anchors, positives = torch.nn.functional.normalize(torch.stack(views()).detach(), dim=2)
     denominators = moving(20, rate=0.25)
@@ -186,7 +172,6 @@ KEEPING = bayescl.InfoNCELoss(denominators=MovingDenominators(9))
         (lambda: _call(None), "indices must be given to train a loss with denominators"),
         (lambda: _call(PLACES[:3]), r"indices must have shape \[7\], got \[3\]"),
         (lambda: _call(PLACES / 2), "indices must hold integers, got torch.float32"),
-        (lambda: _call(PLACES > 2), "indices must hold integers, got torch.bool"),
         (lambda: _call(PLACES + 3), r"indices must lie in \[0, 8\], got 9"),
         (lambda: _call(PLACES - 1), r"indices must lie in \[0, 8\], got -1"),
         (lambda: _call(PLACES // 3), "indices must be distinct, got 0 3 times"),

@@ -23,7 +23,7 @@ LOSS = InfoNCELoss()
 CHECKED = BayesianContrastiveLoss(check_finite=True)
 A, B = torch.randn(4, 3), torch.randn(4, 3)
 NAN = torch.full((4, 3), float("nan"))
-LABELS = torch.tensor([0, 1, 2, 3])
+LABELS, NOTHING = torch.tensor([0, 1, 2, 3]), torch.zeros(4, 4, dtype=torch.bool)
 NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
 
 
@@ -82,6 +82,24 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
         (lambda: LOSS(A, B, groups=LABELS / 2), "groups must hold integers, got torch.float32"),
         (lambda: LOSS(A, B, valid=torch.ones(4, 4, dtype=torch.bool)), r"valid .* \[8, 8\]"),
         (lambda: LOSS(A, B, valid=torch.ones(8, 8)), "valid must be boolean"),
+        (
+            lambda: LOSS(A, B, valid=NOTHING.repeat(2, 2)),
+            "valid must leave at least one row a cand",
+        ),
+        (lambda: LOSS.in_batch(A, B, valid=NOTHING), "valid must leave at least one row a cand"),
+        (lambda: LOSS.sampled(A, B, A, valid=NOTHING), "valid must leave at least one row a cand"),
+        (
+            lambda: LOSS.from_logits(A[:, 0], A @ B.T, valid=NOTHING),
+            "valid must leave at least one",
+        ),
+        (
+            lambda: LOSS.sampled(A, B, A, groups=torch.eye(4).long(), candidate_groups=LABELS),
+            r"candidate_groups must have shape \[4, 4\], got \[4\]",
+        ),
+        (lambda: LOSS(A, B, temperature=0.0), "temperature must be positive"),
+        (lambda: LOSS(A, B, temperature=torch.tensor(-1.0)), "temperature must be positive"),
+        (lambda: LOSS(A, B, temperature=1e-40), "temperature must be at least"),
+        (lambda: LOSS(A, B, temperature=torch.ones(2)), r"temperature must have shape \[\]"),
         (lambda: CHECKED(NAN, B), "view_1 must be finite, got 12 NaN or infinite entries"),
         (lambda: CHECKED.in_batch(A, NAN), "positives must be finite"),
         (lambda: LOSS.in_batch(A[:1], B[:1]), "anchors must hold at least 2 rows, got 1"),
@@ -92,10 +110,7 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
         (lambda: LOSS.in_batch(A, B[:3]), "positives must have shape"),
         (lambda: LOSS.in_batch(A, B, extra=A[:, :2]), r"extra must have shape \[extra, 3\]"),
         (lambda: LOSS.in_batch(A, B, extra=A[:0]), "extra must not be empty"),
-        (
-            lambda: LOSS.in_batch(A, B, extra_groups=LABELS),
-            "extra_groups needs both groups",
-        ),
+        (lambda: LOSS.in_batch(A, B, extra_groups=LABELS), "extra_groups needs both groups"),
         (
             lambda: LOSS.in_batch(A, B, extra=A, groups=LABELS, extra_groups=LABELS[:2]),
             r"extra_groups must have shape \[4\]",

@@ -118,15 +118,6 @@ def test_dropout_on_a_gpu_is_replayed(half: bool) -> None:
     assert_same_state(cached, plain, tolerance=2e-2 if half else 1e-5)
 
 
-def test_the_step_equals_that_of_the_unsplit_batch_where_rows_do_not_meet() -> None:
-    view_1, view_2 = rows(12, 1), rows(12, 2)
-    cached, plain = encoder(nn.LayerNorm(24)), encoder(nn.LayerNorm(24))
-    loss = bayescl.BayesianContrastiveLoss()
-    cached_backward(loss, cached, view_1.split(5), view_2.split(3))
-    loss(plain(view_1), plain(view_2)).backward()
-    assert_same_state(cached, plain)
-
-
 def test_running_statistics_move_once_and_gradients_are_added_to_what_is_there() -> None:
     views = [rows(12, 1).split(4), rows(12, 2).split(4)]
     cached, plain = encoder(nn.BatchNorm1d(24)), encoder(nn.BatchNorm1d(24))

@@ -362,7 +362,8 @@ def test_all_labels_make_it_the_attracting_oracle() -> None:
 
 
 def test_labels_that_are_all_unknown_change_nothing() -> None:
-    for layout, engine, aim, made in product(LAYOUTS, ENGINES, AIMS, (make, fitted)):
+    for number, (layout, made) in enumerate(product(LAYOUTS, (make, fitted))):
+        engine, aim = ENGINES[number // 2 % 2], AIMS[number // 2 % 3]
         sizes, call, options, more = LAYOUTS[layout]
         unknown = {name: -1 + 0 * labels for name, labels in {"labels": OF_ROWS, **more}.items()}
         losses = [made(engine=engine, aim=aim, reduction="none") for _ in range(2)]
@@ -386,15 +387,6 @@ def test_labels_settle_pairs_join_components_and_measure_precision() -> None:
     assert loss.precision.low < 1 == loss.precision.value == loss.precision.high
     assert set(loss.readings()) == {"trust", "precision", "precision_low", "precision_high"}
     assert torch.equal(state_of(loss)["labels"], of_class)
-    # Labels that have nothing to do with the classes bring trust down, right ones up.
-    wrong, right = fitted(), fitted()
-    for step in range(12):
-        rows = classes(16, 16, seed=step)
-        generator = torch.Generator().manual_seed(step)
-        wrong(*rows, labels=torch.randint(0, 9, (16,), generator=generator))
-        right(*rows, labels=labels_of(16, step, known=1.0))
-    assert wrong.trust < 0.2 < 0.9 < right.trust
-    assert wrong.precision.high < 0.5 < 0.9 < right.precision.low
     # One label for two classes joins their components.
     joined = make()
     for step in range(8):
@@ -536,7 +528,12 @@ def through_a_file(state: dict[str, object]) -> dict[str, object]:
 
 
 def test_a_resumed_run_goes_on_exactly() -> None:
-    for steps, parent, known in product((0, 1, 4, 7), (False, True), (None, 0.5)):
+    for steps, parent, known in (
+        (0, False, 0.5),
+        (1, True, None),
+        (4, True, 0.5),
+        (7, False, None),
+    ):
         one = make()
         train(one, steps, known=known)
         state = through_a_file((Parent(one) if parent else one).state_dict())
@@ -721,19 +718,6 @@ def test_nan_rows_cost_their_own_anchors_and_are_forgotten() -> None:
             assert loss.memory.classes is not None
             assert all(tensor.isfinite().all() for tensor in loss.memory.classes.transitions)
         assert loss.trust > 0.3
-
-
-def test_a_memory_of_nothing_but_nan_is_info_nce_and_recovers() -> None:
-    for more, labels in product(({}, {"num_classes": None}), (None, torch.zeros(16).long())):
-        loss = make(**more)
-        bad = torch.full((16, DIM), torch.nan)
-        for _ in range(6):
-            assert loss(bad, bad, labels=labels).isnan()
-        assert loss.trust == 0
-        views = classes(16, 16, seed=0)
-        assert torch.equal(loss(*views), plain()(*views))
-        train(loss, 40)
-        assert loss.trust > 0.1
 
 
 def test_more_classes_than_can_be_told_apart_are_info_nce() -> None:

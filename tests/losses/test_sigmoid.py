@@ -98,8 +98,7 @@ def test_weights_by_rank_have_mean_1() -> None:
         )
     equal = bayescl.BayesianSigmoidLoss(alpha=0.5, beta=0.5)
     assert torch.equal(
-        equal(unlabeled, unlabeled + 1),
-        bayescl.SigmoidContrastiveLoss()(unlabeled, unlabeled + 1),
+        equal(unlabeled, unlabeled + 1), bayescl.SigmoidContrastiveLoss()(unlabeled, unlabeled + 1)
     )
 
 

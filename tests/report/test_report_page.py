@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import subprocess
-import tempfile
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from cases import each
 
 from bayescl_lab.cli import main
 from bayescl_lab.report.figures import training_figure
-from bayescl_lab.report.html import Section, page_of, report_page, section_of
+from bayescl_lab.report.html import page_of, report_page, section_of
 from bayescl_lab.report.verdicts import runs_below
 from bayescl_lab.runs.folder import RunFolder
 
@@ -79,17 +78,6 @@ def test_a_comparison_shows_its_tables_findings_and_figure_and_loads_nothing() -
     assert not re.search(r"url\(|@import", page)
 
 
-def test_a_run_shows_settings_scores_and_its_training(tmp_path) -> None:
-    image_run(tmp_path / "first")
-    section = section_of(tmp_path / "first")
-    assert section.title == "Bayesian on digits"
-    assert section.scores == {"1 label/class": "50.0", "k-NN": "75.0"}
-    assert section.settings["seed"] == 3
-    ((caption, picture),) = section.pictures
-    assert caption == "Training: 1 run, epoch by epoch."
-    assert picture.startswith(b"\x89PNG")
-
-
 def test_several_runs_stand_side_by_side_before_each_is_told(tmp_path) -> None:
     image_run(tmp_path / "a", loss="info_nce")
     image_run(tmp_path / "b")
@@ -100,25 +88,23 @@ def test_several_runs_stand_side_by_side_before_each_is_told(tmp_path) -> None:
     assert "Not finished" in text
 
 
-def test_pictures_in_a_folder_are_shown_and_other_files_of_that_name_are_not(tmp_path) -> None:
+def test_a_run_shows_settings_scores_pictures_and_its_training(tmp_path) -> None:
     run = image_run(tmp_path / "a")
     picture = (ROOT / "results/digits/comparison.png").read_bytes()
     (run.path / "inspection-candidates.png").write_bytes(picture)
     (run.path / "fake.png").write_text("<svg onload=alert(1)>")
-    captions = [caption for caption, _ in section_of(run.path).pictures]
-    assert captions == [
+    section = section_of(run.path)
+    assert section.title == "Bayesian on digits"
+    assert section.scores == {"1 label/class": "50.0", "k-NN": "75.0"}
+    assert section.settings["seed"] == 3
+    assert [caption for caption, _ in section.pictures] == [
         "Anchors with the candidates of smallest and largest weight.",
         "Training: 1 run, epoch by epoch.",
     ]
 
 
-@pytest.fixture(scope="module")
-def ranking() -> Section:
-    """The ranking table, whose picture takes a while."""
-    return section_of(ROOT / "results/ranking")
-
-
-def test_the_ranking_table_has_a_page(ranking) -> None:
+def test_the_ranking_table_has_a_page() -> None:
+    ranking = section_of(ROOT / "results/ranking")
     page = page_of([ranking], "made by a test")
     assert "yelp2018, LightGCN&#39;s split, matrix factorisation" in page
     assert "33 of 36 figures are at or above" in page
@@ -161,12 +147,10 @@ def test_whatever_files_hold_is_text(tmp_path) -> None:
     [
         (None, "there is no folder"),
         ({}, "holds no run and no results"),
-        ({"result.json": "{"}, "result.json is damaged"),
         ({"result.json": "[1]"}, "result.json is damaged"),
         ({"result.json": '{"summary": {"losses": {}}}'}, "result.json is damaged"),
         ({"result.json": '{"probes": 3, "settings": {"loss": []}}'}, "result.json is damaged"),
         ({"result.json": f'{{"metrics": {{"ndcg@20": "x"}}, {SETTINGS}}}'}, "damaged: ValueError"),
-        ({"result.json": "[" * 99999}, "result.json is damaged"),
         ({"result.json": '{"summary": {"losses": {}}, "settings": {"data": ""}}'}, "is damaged"),
         ({"result.json": LACKING}, "result.json is damaged: UndefinedError"),
         ({"comparison.json": '{"cells": []}'}, "comparison.json is damaged"),
@@ -176,12 +160,12 @@ def test_whatever_files_hold_is_text(tmp_path) -> None:
     ],
 )
 def test_a_folder_that_cannot_be_told_of_gets_one_line(tmp_path, capsys, files, message) -> None:
-    folder = Path(tempfile.mkdtemp(dir=tmp_path)) / "run"
-    for name, content in (files or {}).items():
-        folder.mkdir(exist_ok=True)
-        (folder / name).write_text(content)
-    if files == {}:
+    folder = tmp_path / "run"
+    shutil.rmtree(folder, ignore_errors=True)
+    if files is not None:
         folder.mkdir()
+        for name, content in files.items():
+            (folder / name).write_text(content)
     assert main(["report", str(folder)]) == 2
     error = capsys.readouterr().err
     assert message in error
@@ -201,16 +185,14 @@ def test_the_command_writes_into_the_folder_or_where_it_is_told(tmp_path, capsys
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
-def test_pages_are_no_wider_than_a_desk_or_a_phone(tmp_path, monkeypatch, ranking) -> None:
+def test_pages_are_no_wider_than_a_desk_or_a_phone(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / ("long_name" * 20)
     image_run(folder, data="words_without_a_space" * 20)
     np.save("rows.npy", np.random.default_rng(0).normal(size=(80, 4)))
     assert main(["inspect", "rows.npy", "--batch-size", "40", "--out", "rows.html"]) == 0
-    pages = [
-        page_of([section_of(folder), section_of(ROOT / "results/cifar10-jpeg"), ranking], "a test"),
-        Path("rows.html").read_text(),
-    ]
+    results = [ROOT / "results" / name for name in ("cifar10-jpeg", "ranking")]
+    pages = [report_page([folder, *results]), Path("rows.html").read_text()]
     frames = [
         f'<iframe style="width:{width}px;height:900px;border:0" '
         f'srcdoc="{html.escape(page.replace("<details>", "<details open>"))}"></iframe>'

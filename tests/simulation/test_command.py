@@ -36,7 +36,7 @@ def test_named_experiments_leave_their_files_and_a_page_and_say_what_they_found(
     ]
     output = capsys.readouterr().out
     assert "lemma-2: Difference to the supervised loss at N = 4096, in nats: biased" in output
-    page = (folder / "report.html").read_text().replace("\n", "")
+    page = (folder / "report.html").read_text()
     assert "<strong>lemma-2</strong>: Difference to the supervised loss at N = 4096" in page
     assert "<dt>anchors</dt><dd>20</dd>" in page
 

@@ -19,7 +19,7 @@ from bayescl_lab.paper.simulation.process import (
     observe,
 )
 
-COUNT = 10_000
+COUNT = 20_000
 
 
 def ends(settings: Settings, anchors: int) -> tuple[torch.Tensor, torch.Tensor]:

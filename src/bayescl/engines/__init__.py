@@ -1,18 +1,10 @@
-"""The same per-anchor losses, computed at different cost.
+"""The same per-anchor losses of a batch, computed at different cost.
 
-An engine takes a :class:`ContrastiveBatch`, a temperature and an objective at
-that temperature, and returns one loss per anchor. The dense engine holds the whole matrix of logits
-and can be differentiated any number of times. The chunked engine holds a few rows at a time. The
-fused engine, on a GPU, holds none.
+The dense engine holds the whole matrix of logits and can be differentiated any number of times. The
+chunked engine holds a few rows at a time. The fused engine, on a GPU, holds none.
 """
 
-from bayescl.engines.batch import (
-    CandidateRule,
-    ContrastiveBatch,
-    Labels,
-    Layout,
-    SameClass,
-)
+from bayescl.engines.batch import CandidateRule, ContrastiveBatch, Labels, Layout, SameClass
 from bayescl.engines.chunked import chunked_loss
 from bayescl.engines.dense import ObjectiveAt, dense_loss, logits_loss
 from bayescl.engines.fused import fused_loss, fused_unavailable_reason, fused_unsupported_reason

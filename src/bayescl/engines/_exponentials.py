@@ -1,8 +1,4 @@
-"""Sums of (weighted) exponentials of each row's logits, which these overwrite.
-
-They are 0 in columns that are not candidates. Divided by their sum, they are the gradient of its
-logarithm.
-"""
+"""Sums of (weighted) exponentials of each row's logits, which these overwrite."""
 
 from __future__ import annotations
 
@@ -25,6 +21,7 @@ from bayescl.functional.objective import LogSumObjective
 from bayescl.functional.sorting import can_look, columns_in_order, runs_of
 
 _BLOCK = 2**18  # logits sorted at a time on the CPU: they and temporaries fit in a core's cache
+_NOTHING = 1e-30  # a sum below it is 0, and so is its gradient; divided by it, nothing overflows
 _FAR_FROM_NOTHING = 1e-24  # beside a sum of this size, what float32 takes for 0 is nothing
 LOG2_E = math.log2(math.e)  # powers of 2 are up to four times as fast on the CPU as those of e
 
@@ -34,8 +31,7 @@ class Sums(NamedTuple):
 
     exponentials: Float[Tensor, "rows candidates"]
     total: Float[Tensor, " rows"]
-    log: Float[Tensor, " rows"]
-    """Logarithm of the sum before the division; -inf if a row has no candidates."""
+    log: Float[Tensor, " rows"]  # of the sum before the division; -inf without candidates
 
     @property
     def shift(self) -> Float[Tensor, " rows"]:
@@ -53,7 +49,7 @@ class Sums(NamedTuple):
 
     def per_unit(self, gradient: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
         """The factor that turns exponentials into gradients of logits, given that of ``log``."""
-        return torch.where(self.total > 0, gradient / self.total, 0.0)
+        return gradient / self.total.clamp(min=_NOTHING)
 
 
 def sums_of(

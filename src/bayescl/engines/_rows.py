@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -31,18 +30,12 @@ class Chunk(NamedTuple):
     differentiate: bool  # whether gradients are wanted
 
 
-@dataclass(frozen=True)
-class RowGradients:
-    """Gradients of the (weighted) sum of a few anchors' losses.
-
-    A factor of rows is left out of ``unlabeled`` and ``share``, since a product with embeddings is
-    cheaper to scale than the matrix. It is 0 only where the positive's gradient is 0 too.
-    """
+class RowGradients(NamedTuple):
+    """Gradients of the (weighted) sum of a few anchors' losses."""
 
     unlabeled: Float[Tensor, "rows candidates"]  # of the candidates' logits, but for the factor
-    factor: Float[Tensor, " rows"] | None  # None for ones
+    factor: Float[Tensor, " rows"] | None  # None for ones; products are cheaper to scale later
     positive: Float[Tensor, " rows"]  # of the positives' logits
-    share: Float[Tensor, " rows"]  # the same but for the factor, for positives among the columns
     temperature: Float[Tensor, ""] | None = None  # through nothing but the objective
 
 
@@ -62,11 +55,8 @@ def row_losses(chunk: Chunk) -> Result:
     poison = torch.where(bad, torch.nan, 1.0).to(losses.dtype)
     if gradients is not None:
         factor = gradients.factor
-        gradients = replace(
-            gradients,
-            factor=poison if factor is None else factor * poison,
-            positive=gradients.positive * poison,
-        )
+        factor = poison if factor is None else factor * poison
+        gradients = gradients._replace(factor=factor, positive=gradients.positive * poison)
     return losses * poison, gradients
 
 
@@ -92,11 +82,11 @@ def losses_from_sums(objective: LogSumObjective, chunk: Chunk, sums: list[Sums])
     """The same from the sums of an objective's powers but 0; gradients overwrite exponentials."""
     batch, positive = chunk.batch, chunk.positive
     powers = [power for power in objective.powers if power != 0]
-    logs = (part.log for part in sums)
-    log_sums = tuple(  # [rows] each: all that the objective sees
-        next(logs) if power != 0 else batch.log_counts(chunk.rows, positive.dtype)
-        for power in objective.powers
-    )
+    log_sums = tuple([part.log for part in sums])  # [rows] each: all that the objective sees
+    if len(powers) < len(objective.powers):
+        logs = iter(log_sums)
+        count = batch.log_counts(chunk.rows, positive.dtype)
+        log_sums = tuple([count if power == 0 else next(logs) for power in objective.powers])
     if not chunk.differentiate:
         return objective.from_log_sums(positive, log_sums), None
     losses, of_positive, of_logs = objective.slopes(positive, log_sums)
@@ -105,21 +95,19 @@ def losses_from_sums(objective: LogSumObjective, chunk: Chunk, sums: list[Sums])
         of_logs = tuple(of_log * chunk.upstream for of_log in of_logs)
     of_logits = sums[0].exponentials
     if objective.is_softmax:
-        # dL/ds_i = slope e^s_i / S, and -slope for the positive: S is left to the factor. The
-        # gradient of a sum of 0 is 0; no other sum is below the clamp.
-        total = sums[0].total.clamp(min=torch.finfo(of_positive.dtype).tiny)
+        factor = sums[0].per_unit(of_logs[0])  # dL/ds_i = slope p e^(p s_i) / S
         if powers != [1]:
-            total /= powers[0]
-        return losses, RowGradients(of_logits, of_logs[0] / total, of_positive, -total)
+            factor *= powers[0]
+        return losses, RowGradients(of_logits, factor, of_positive)
     # dL/ds_i = sum over p of (dL / d log S_p) p e^(p s_i) / S_p
     for part, power, of_log in zip(sums, powers, of_logs, strict=True):
-        share = part.per_unit(of_log * power)[:, None]
+        share = part.per_unit(of_log if power == 1 else of_log * power)[:, None]
         if part.exponentials is of_logits:
             of_logits *= share
         else:
             of_logits.addcmul_(part.exponentials, share)
     direct = _of_temperature_alone(chunk, log_sums)
-    return losses, RowGradients(of_logits, None, of_positive, of_positive, direct)
+    return losses, RowGradients(of_logits, None, of_positive, direct)
 
 
 def _of_temperature_alone(
@@ -158,7 +146,7 @@ def _losses_of_function(chunk: Chunk) -> Result:
     of_positive, of_logits, *direct = torch.autograd.grad(
         losses, leaves, weights, materialize_grads=True
     )
-    return losses.detach(), RowGradients(of_logits, None, of_positive, of_positive, *direct)
+    return losses.detach(), RowGradients(of_logits, None, of_positive, *direct)
 
 
 def _pair_row_losses(terms: PairTerms, excluded: Excluded, chunk: Chunk) -> Result:
@@ -205,8 +193,7 @@ def _pair_row_losses(terms: PairTerms, excluded: Excluded, chunk: Chunk) -> Resu
         if upstream is not None:
             drawn *= upstream[:, None]
         of_logits.addcmul_(rest.exponentials, rest.per_unit(drawn.sum(dim=1))[:, None]).sub_(drawn)
-    of_positive = taken - slope
-    return losses, RowGradients(of_logits, None, of_positive, of_positive)
+    return losses, RowGradients(of_logits, None, taken - slope)
 
 
 def _drawn(
@@ -247,5 +234,6 @@ def _sigmoid_row_losses(objective: Sigmoid, chunk: Chunk) -> Result:
     logits.sigmoid_()
     if weights is not None:
         logits *= weights
-    scaled = of_positive if chunk.upstream is None else of_positive * chunk.upstream
-    return losses, RowGradients(logits, chunk.upstream, scaled, of_positive)
+    if chunk.upstream is not None:
+        of_positive *= chunk.upstream
+    return losses, RowGradients(logits, chunk.upstream, of_positive)

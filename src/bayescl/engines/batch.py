@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.functional.excluded import Excluded
@@ -52,6 +54,10 @@ class CandidateRule:
         """The anchors themselves and their positives."""
         indices = [index for index in (self.own, self.positive) if index is not None]
         return Excluded(torch.stack(indices, dim=1) if indices else None)
+
+    def positive_places(self, columns: int) -> NDArray[np.int64]:
+        """Where positives stand in rows of so many logits, laid end to end. On the CPU."""
+        return self._columns_alone.places(columns)[:, -1]
 
     def _keys(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Anchors' and candidates' groups by one key after the other."""

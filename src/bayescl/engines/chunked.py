@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ _CPU_LOGITS = 2**18  # per chunk, unless that leaves too few anchors for a matri
 _DEVICE_LOGITS = 2**25  # per chunk elsewhere: enough work to fill a GPU
 _WORTH_THREADS = 2**21  # logits from which chunks are divided among threads
 _MOST_WORKERS = 8  # each holds a gradient of all candidates
-_LARGEST_POWER = 60.0  # powers of 2 up to it, and their sums, are far from the ends of float32
+_LARGEST_POWER = 60.0  # powers of 2 up to it need no scaling: float32 ends far from their sums
 
 
 def default_chunk_size(batch: ContrastiveBatch) -> int:
@@ -61,21 +60,9 @@ def chunked_loss(
         uniform: a promise that every loss will receive the same upstream gradient, as under a mean
             or a sum. Gradients are then computed in the forward pass, while the logits are at hand;
             otherwise the backward pass recomputes the logits.
-        chunk_size: anchors at a time; default: chosen for the device.
-
-    Returns:
-        One loss per anchor.
-
-    Raises:
-        ValueError: if ``chunk_size`` is below 1.
+        chunk_size: anchors at a time, at least 1; default: chosen for the device.
     """
-    if chunk_size is None:
-        chunk_size = default_chunk_size(batch)
-    check_count("chunk_size", chunk_size, 1)
-    run = _Run(batch, temperature, objective_at, chunk_size)
-    tensors = (batch.anchors, batch.positives, batch.candidates)
-    losses: Tensor = _ChunkedLoss.apply(*tensors, temperature, run, uniform)
-    return losses
+    return Run(batch, temperature, objective_at, chunk_size).differentiable(uniform)
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -88,7 +75,7 @@ class _ChunkedLoss(torch.autograd.Function):
         positives: Tensor,
         candidates: Tensor,
         temperature: float | Tensor,
-        run: _Run,
+        run: Run,
         uniform: bool,
     ) -> Tensor:
         wanted = ctx.needs_input_grad[:4]
@@ -119,11 +106,8 @@ class _ChunkedLoss(torch.autograd.Function):
 
 
 def _differentiable_once(gradient: Tensor) -> Tensor:
-    """Mark the result of a backward pass so that differentiating it raises an error.
-
-    ``torch.autograd.function.once_differentiable`` does not raise in a second backward pass if the
-    upstream gradient is a constant, as it is at the root of a graph.
-    """
+    """Mark the result of a backward pass so that differentiating it raises an error."""
+    # torch's once_differentiable does not raise if the upstream gradient is a constant.
     marked = gradient.detach().requires_grad_()
     marked.register_hook(_refuse)
     return marked
@@ -135,18 +119,30 @@ def _refuse(_upstream: Tensor) -> None:
     )
 
 
+# Of anchors, positives, candidates and temperature; None for what is not wanted.
 Gradients = list[Tensor | None]
-"""Those of anchors, positives, candidates and temperature; None for what is not wanted."""
 
 
-@dataclass(frozen=True)
-class _Run:
-    """What a run over the chunks of a batch needs."""
+class Run:
+    """A run over the chunks of a batch, whenever its losses or gradients are needed."""
 
-    batch: ContrastiveBatch
-    temperature: float | Tensor
-    objective_at: ObjectiveAt
-    chunk_size: int
+    def __init__(
+        self,
+        batch: ContrastiveBatch,
+        temperature: float | Tensor,
+        objective_at: ObjectiveAt,
+        chunk_size: int | None,
+    ) -> None:
+        self.batch, self.temperature, self.objective_at = batch, temperature, objective_at
+        size = default_chunk_size(batch) if chunk_size is None else chunk_size
+        self.chunk_size = check_count("chunk_size", size, 1)
+
+    def differentiable(self, uniform: bool) -> PerAnchor:
+        """The losses as a node of autograd; see :func:`chunked_loss` for ``uniform``."""
+        batch = self.batch
+        tensors = (batch.anchors, batch.positives, batch.candidates)
+        losses: Tensor = _ChunkedLoss.apply(*tensors, self.temperature, self, uniform)
+        return losses
 
     def losses(
         self, wanted: tuple[bool, ...] = (False,) * 4, upstream: Tensor | None = None
@@ -192,7 +188,7 @@ class _Run:
 
 
 def _chunk(
-    run: _Run, anchors: Tensor, rows: slice, total: Gradients | None, upstream: Tensor | None
+    run: Run, anchors: Tensor, rows: slice, total: Gradients | None, upstream: Tensor | None
 ) -> Tensor:
     """Losses of a few ``anchors``, already divided by the temperature; adds to the gradients.
 
@@ -243,30 +239,29 @@ def _chunk(
 
 
 def _in_one_piece(
-    run: _Run, place: Tensor, wanted: tuple[bool, ...], upstream: Tensor | None
+    run: Run, place: Tensor, wanted: tuple[bool, ...], upstream: Tensor | None
 ) -> tuple[Tensor, Gradients]:
-    """The result of a run over two views in one chunk: one product gives both gradients.
-
-    With the matrix of logits symmetric and G its gradient, rows R receive (G + G') R / t.
-    """
+    """The result of a run over two views in one chunk: rows R receive (G + G') R / t."""
     batch, temperature, rows = run.batch, run.temperature, run.batch.candidates
-    result = _quick_row_losses(run, place, upstream, differentiate=any(wanted))
+    quick = result = _quick_row_losses(run, upstream, differentiate=any(wanted))
     if result is None:
         logits = (rows / temperature) @ rows.T  # [n, n]
         positive = logits.gather(1, place).squeeze(1)
-        how = (batch, slice(0, len(rows)), run.objective_at, temperature)
+        how = (batch, slice(0, batch.num_anchors), run.objective_at, temperature)
         result = row_losses(Chunk(*how, positive, logits, upstream, any(wanted)))
     losses, gradients = result
     if gradients is None:
         return losses, [None] * 4
     of_logits, factor = gradients.unlabeled, gradients.factor
-    of_logits.scatter_(1, place, gradients.share[:, None])
     if factor is not None:
-        of_logits *= (factor / temperature)[:, None]
+        of_logits *= factor[:, None]
+    if quick is not None:  # NumPy starts sooner
+        places = batch.rule.positive_places(batch.num_anchors)
+        of_logits.numpy().reshape(-1)[places] = gradients.positive.numpy()
+    else:
+        of_logits.scatter_(1, place, gradients.positive[:, None])
     of_logits += of_logits.T.contiguous()
-    of_rows = of_logits @ rows
-    if factor is None:
-        of_rows /= temperature
+    of_rows = _product_over(temperature, of_logits, rows)
     of_temperature = None
     if wanted[3]:
         # Logits are products of rows over the temperature, and either row received its share.
@@ -276,14 +271,8 @@ def _in_one_piece(
     return losses, [None, None, of_rows if wanted[2] else None, of_temperature]
 
 
-def _quick_row_losses(
-    run: _Run, place: Tensor, upstream: Tensor | None, *, differentiate: bool
-) -> Result | None:
-    """What :func:`row_losses` returns for all rows of two views, sooner; None where it cannot be.
-
-    In small batches overhead takes longer than arithmetic. Exponentials are not scaled here, so
-    logits must be finite and not large.
-    """
+def _quick_row_losses(run: Run, upstream: Tensor | None, *, differentiate: bool) -> Result | None:
+    """What :func:`row_losses` returns for two views, sooner; None where a logit is large, say."""
     batch, temperature, rows = run.batch, run.temperature, run.batch.candidates
     data = as_data(run.objective_at(temperature))
     if data is None or batch.knows_pairs or not can_look(rows):
@@ -291,24 +280,30 @@ def _quick_row_losses(
     powers = [power for power in data.powers if power != 0]
     if data.ranks == "histogram" or (data.ranks is not None and powers != [1]) or not powers:
         return None
-    unit = LOG2_E / (temperature.item() if isinstance(temperature, Tensor) else temperature)
-    # [n, n], as powers of 2: the product with its factor in one operation
-    logits = torch.addmm(rows.new_empty(1), rows, rows.T, beta=0, alpha=unit)
+    scale = temperature.item() if isinstance(temperature, Tensor) else temperature
+    logits = _product_over(scale / LOG2_E, rows, rows.T)  # [n, n], as powers of 2
     low, high = (bound.item() * max(powers) for bound in logits.aminmax())
     if not (low >= -_LARGEST_POWER and high <= _LARGEST_POWER):  # never with NaN
         return None
-    whole = slice(0, len(rows))
-    excluded = batch.excluded(whole)
-    positive = logits.gather(1, place).squeeze(1).mul_(1 / LOG2_E)
+    whole, flat = slice(0, batch.num_anchors), logits.numpy().reshape(-1)
+    excluded, places = batch.excluded(whole), batch.rule.positive_places(whole.stop)
+    positive = torch.from_numpy(flat[places]).mul_(1 / LOG2_E)
     if data.ranks is None:
-        logits.numpy().reshape(-1)[excluded.places(len(rows))] = -np.inf
+        flat[excluded.places(whole.stop)] = -np.inf
     else:
         add_log_weights(data, logits, excluded, unit=LOG2_E, bounds=(low, high))
     others = [(logits * power).exp2_() for power in powers[1:]]
     first = (logits if powers[0] == 1 else logits.mul_(powers[0])).exp2_()
-    sums = [Sums(terms, total := terms.sum(dim=1), total.log()) for terms in (first, *others)]
+    sums = [Sums(terms, total := terms.sum(dim=1), total.log()) for terms in [first, *others]]
     how = (batch, whole, run.objective_at, temperature, positive, logits, upstream, differentiate)
     return losses_from_sums(data, Chunk(*how), sums)
+
+
+def _product_over(divisor: float | Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """``left @ right / divisor``, in one operation if the divisor is a number."""
+    if isinstance(divisor, Tensor):
+        return (left @ right).div_(divisor)
+    return torch.addmm(left.new_empty(1), left, right, beta=0, alpha=1 / divisor)
 
 
 def _workers(batch: ContrastiveBatch, chunks: int) -> int:

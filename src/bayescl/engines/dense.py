@@ -27,9 +27,7 @@ ObjectiveAt = Callable[[float | Tensor], Objective]
 
 
 def dense_loss(
-    batch: ContrastiveBatch,
-    temperature: float | Float[Tensor, ""],
-    objective_at: ObjectiveAt,
+    batch: ContrastiveBatch, temperature: float | Float[Tensor, ""], objective_at: ObjectiveAt
 ) -> PerAnchor:
     """Compute one loss per anchor from the full matrix of logits.
 
@@ -40,9 +38,6 @@ def dense_loss(
         batch: anchors, positives, candidates and which of them count.
         temperature: softmax scale, positive.
         objective_at: gives the objective at that temperature.
-
-    Returns:
-        One loss per anchor.
     """
     positive = pair_logits(batch.anchors, batch.positives, temperature)
     unlabeled = candidate_logits(batch.anchors, batch.candidates, temperature)
@@ -102,9 +97,7 @@ def checked_losses(losses: PerAnchor, positive: PositiveLogits) -> PerAnchor:
 
 
 def rows_not_finite(
-    positive: PositiveLogits,
-    unlabeled: UnlabeledLogits,
-    valid: Callable[[], CandidateMask | None],
+    positive: PositiveLogits, unlabeled: UnlabeledLogits, valid: Callable[[], CandidateMask | None]
 ) -> Bool[Tensor, " anchors"] | None:
     """True where a logit that counts is NaN or infinite; None if surely none is."""
     positive, unlabeled = positive.detach(), unlabeled.detach()

@@ -1,7 +1,6 @@
 """The chunked engine on several processes, with one process's candidates at a time.
 
-In each round one process sends its rows to all and receives what all found for their gradient. So
-no process ever holds the embeddings of more than one other.
+In each round one process sends its rows to all and receives what all found for their gradient.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from torch import distributed as dist
 
 from bayescl import distributed
 from bayescl.axes import Float, PerAnchor, Tensor
-from bayescl.checks import check_count
 from bayescl.engines.batch import ContrastiveBatch
-from bayescl.engines.chunked import Gradients, _ChunkedLoss, _Run, default_chunk_size
+from bayescl.engines.chunked import Gradients, Run
 from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional.sigmoid import Sigmoid
 
@@ -63,46 +61,33 @@ def losses_in_rounds(
         temperature: softmax scale, positive.
         objective_at: gives the objective at that temperature, a
             :class:`~bayescl.functional.Sigmoid` whose candidates may come in parts.
-        chunk_size: anchors at a time; default: chosen for the device.
-
-    Returns:
-        One loss per anchor of this process.
+        chunk_size: anchors at a time, at least 1; default: chosen for the device.
 
     Raises:
         TypeError: if the objective's candidates must come together.
-        ValueError: if ``chunk_size`` is below 1.
     """
     objective = objective_at(temperature)
     if not (isinstance(objective, Sigmoid) and objective.adds_up):
         raise TypeError(f"candidates of {type(objective).__name__} must come together")
-    if chunk_size is None:
-        chunk_size = default_chunk_size(batch)
-    run = _Rounds(batch, temperature, objective, check_count("chunk_size", chunk_size, 1))
-    tensors = (batch.anchors, batch.positives, batch.candidates)
-    losses: Tensor = _ChunkedLoss.apply(*tensors, temperature, run, False)
-    return losses
+    return _Rounds(batch, temperature, lambda _: objective, chunk_size).differentiable(False)
 
 
-@dataclass(frozen=True)
-class _Rounds:
+class _Rounds(Run):
     """A run over the candidates of each process; as of one process alone."""
-
-    batch: SpreadBatch
-    temperature: float | Tensor
-    objective: Sigmoid
-    chunk_size: int
 
     def losses(
         self, wanted: tuple[bool, ...] = (False,) * 4, upstream: Tensor | None = None
     ) -> tuple[Tensor, Gradients]:
         """Losses, and the wanted gradients of their sum over all processes."""
-        losses = self.batch.anchors.new_zeros(self.batch.num_anchors)
+        batch, objective = self.batch, self.objective_at(self.temperature)
+        assert isinstance(batch, SpreadBatch)
+        assert isinstance(objective, Sigmoid)
+        losses = batch.anchors.new_zeros(batch.num_anchors)
         totals: Gradients = [None] * 4
-        for source in range(len(self.batch.sizes)):
+        for source in range(len(batch.sizes)):
             mine = source == distributed.rank()
-            objective = replace(self.objective, counts_positive=mine)
-            at = partial(_given, objective)
-            run = _Run(self.batch.of(source), self.temperature, at, self.chunk_size)
+            at = partial(_given, replace(objective, counts_positive=mine))
+            run = Run(batch.of(source), self.temperature, at, self.chunk_size)
             part, gradients = run.losses(wanted, upstream)
             losses += part
             if gradients[2] is not None:  # those of the rows that were sent belong to the sender

@@ -17,18 +17,13 @@ from bayescl.engines.rounds import SpreadBatch, losses_in_rounds
 Engine = Literal["auto", "dense", "chunked", "fused"]
 ENGINES: tuple[Engine, ...] = ("auto", "dense", "chunked", "fused")
 
-_SMALL = 2**13
-"""Number of logits below which chunks gain nothing and the dense engine can do more."""
+_SMALL = 2**13  # logits below which chunks gain nothing and the dense engine can do more
 
 _log = logging.getLogger(__name__)
 
 
 def select_engine(batch: ContrastiveBatch) -> tuple[Engine, str]:
-    """Choose an engine for a batch.
-
-    Returns:
-        Its name and a short reason.
-    """
+    """Choose an engine for a batch; return its name and a short reason."""
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return "dense", "it can be traced"
     if batch.num_anchors * batch.num_candidates < _SMALL:
@@ -45,19 +40,15 @@ def per_anchor_losses(
     uniform: bool = False,
     chunk_size: int | None = None,
 ) -> tuple[PerAnchor, Engine]:
-    """Compute one loss per anchor on the given engine, or on a suitable one.
+    """Compute one loss per anchor on an engine, and return the engine, too.
 
     Args:
         batch: anchors, positives, candidates and which of them count.
         temperature: softmax scale, positive.
         objective_at: gives the objective at that temperature.
         engine: name of the engine; ``"auto"`` chooses the dense or the chunked one by size.
-        uniform: a promise that every loss receives the same upstream gradient; see
-            :func:`~bayescl.engines.chunked_loss`.
+        uniform: a promise about gradients; see :func:`~bayescl.engines.chunked_loss`.
         chunk_size: anchors at a time, for the chunked engine.
-
-    Returns:
-        One loss per anchor, and the engine that computed them.
     """
     if isinstance(batch, SpreadBatch):
         return losses_in_rounds(batch, temperature, objective_at, chunk_size=chunk_size), "chunked"

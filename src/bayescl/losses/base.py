@@ -13,13 +13,7 @@ from torch import nn
 from typing_extensions import TypedDict
 
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.checks import (
-    check_choice,
-    check_count,
-    check_finite,
-    check_floating,
-    check_shape,
-)
+from bayescl.checks import check_choice, check_count, check_finite, check_floating, check_shape
 from bayescl.engines import (
     ENGINES,
     ContrastiveBatch,
@@ -198,7 +192,7 @@ class ContrastiveLoss(nn.Module):
                 a gradient.
 
         Returns:
-            A scalar, or with ``reduction="none"`` one value per row: first view_1, then view_2.
+            A scalar, or with ``reduction="none"`` one value per anchor: first view_1, then view_2.
 
         Raises:
             ValueError: if shapes do not match or no row has a candidate; with ``gather``, on all
@@ -265,14 +259,8 @@ class ContrastiveLoss(nn.Module):
             both_directions: whether every positive is also an anchor against all anchors, as in
                 CLIP. ``extra`` does not take part in the second direction.
             indices: place of each pair in the data set; see :meth:`forward`. Not with ``extra``.
-            temperature: of this call; see :meth:`forward`.
-
-        Returns:
-            A scalar, or with ``reduction="none"`` one value per anchor; with both directions, the
-            anchors' values come before the positives'.
-
-        Raises:
-            ValueError, RuntimeError: as :meth:`forward`.
+            temperature: of this call. The result and the errors are those of :meth:`forward`; with
+                both directions, the anchors' values come before the positives'.
 
         Reference:
             For ``log_q``: Yi et al., "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item
@@ -360,13 +348,7 @@ class ContrastiveLoss(nn.Module):
             gather_candidates: with ``gather``, whether shared candidates come from all processes.
                 False if every process has drawn the same ones: then only what the mean over all
                 anchors and a memory need is sent.
-            temperature: of this call; see :meth:`forward`.
-
-        Returns:
-            A scalar, or with ``reduction="none"`` one value per anchor.
-
-        Raises:
-            ValueError, RuntimeError: as :meth:`forward`.
+            temperature: of this call. The result and the errors are those of :meth:`forward`.
         """
         gathering = Gathering.of("sampled", self.gather, candidates=gather_candidates)
         with gathering.refusals():
@@ -412,13 +394,8 @@ class ContrastiveLoss(nn.Module):
                 ``unlabeled``; it is subtracted from the logits. See :meth:`in_batch`.
             positive_log_q: the same of each positive; given together with ``log_q``.
             temperature: what the logits were divided by, if not the loss's own temperature. The
-                debiased and the hard loss need it for their floor.
-
-        Returns:
-            A scalar, or with ``reduction="none"`` one value per anchor.
-
-        Raises:
-            ValueError: if shapes do not match or there are no candidates.
+                debiased and the hard loss need it for their floor. The result and the errors are
+                those of :meth:`forward`.
         """
         gathering = Gathering.of("from_logits", self.gather)
         with gathering.refusals():
@@ -552,20 +529,14 @@ class ContrastiveLoss(nn.Module):
         return temperature
 
     def _evaluate(
-        self,
-        gathering: Gathering,
-        batches: Sequence[ContrastiveBatch],
-        temperature: float | Tensor,
+        self, gathering: Gathering, batches: Sequence[ContrastiveBatch], temperature: float | Tensor
     ) -> Float[Tensor, "*anchors"]:
         """Compute and reduce the losses of one or more batches of one call."""
         informed = [self.informed(batch) for batch in batches]
         return self._losses_of(gathering, informed, temperature)
 
     def _losses_of(
-        self,
-        gathering: Gathering,
-        batches: Sequence[ContrastiveBatch],
-        temperature: float | Tensor,
+        self, gathering: Gathering, batches: Sequence[ContrastiveBatch], temperature: float | Tensor
     ) -> Float[Tensor, "*anchors"]:
         """The same of batches with all that is known of their pairs."""
         batches = [layouts.corrected(batch, temperature) for batch in batches]
@@ -655,4 +626,4 @@ def _in_one_precision(*tensors: Tensor, half: bool = False) -> list[Tensor]:
     dtype = tensors[0].dtype if half else torch.float32
     for tensor in tensors:
         dtype = torch.promote_types(dtype, tensor.dtype)
-    return [tensor.to(dtype) for tensor in tensors]
+    return [tensor if tensor.dtype == dtype else tensor.to(dtype) for tensor in tensors]

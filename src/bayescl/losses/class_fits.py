@@ -18,23 +18,12 @@ COMPONENTS_PER_CLASS = (2.0, 4.0)
 """Components of each mixture per expected class. Transitions of views rejoin the parts of a split
 class, but nothing separates two classes merged in one component."""
 
-MOST_COMPONENTS = 384
-"""In a mixture. It bounds the cost of a step and of a fit, whatever the number of classes."""
-
-SCALES = (5, 10, 20, 40, 80, 160)
-"""Numbers of classes that are tried where none is given."""
-
-ITEMS_PER_COMPONENT = 2
-"""A mixture is fitted once the memory holds this many items per component."""
-
-_LARGEST_MEMORY = 8192
-"""More items are worth little, since the encoder changes while they come."""
-
-_FIT_PRODUCTS = 2**27
-"""Items x components x coordinates that a fit may take; beyond it, a random part of the items."""
-
-_HELD_OUT = 0.25
-"""Share of the latest items that no fit sees where numbers of classes are compared."""
+MOST_COMPONENTS = 384  # in a mixture, whatever the number of classes: they bound a step's cost
+SCALES = (5, 10, 20, 40, 80, 160)  # numbers of classes that are tried where none is given
+ITEMS_PER_COMPONENT = 2  # that the memory must hold for a fit
+_LARGEST_MEMORY = 8192  # more are worth little, since the encoder changes while they come
+_FIT_PRODUCTS = 2**27  # items x components x coordinates of a fit; of more, a random part
+_HELD_OUT = 0.25  # share of the items, the latest, that no fit sees where numbers are compared
 
 
 def memory_for(tau_plus: float) -> int:

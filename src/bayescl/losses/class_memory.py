@@ -36,46 +36,23 @@ from bayescl.losses.class_fits import (
 from bayescl.losses.class_state import checked_state, classes_of, state_of, tensors_of
 from bayescl.losses.queue import write_latest
 
-_RENEWALS = 2
-"""A fit is renewed after this many times as many new items as it saw."""
-
-_SMALL_BATCH = 128
-"""Items of a call below which fits are rarer, up to half as often, to cost no more of a step."""
-
-_INERTIA = 0.9
-"""Decay per call of moving averages, of the views' agreement and of right and wrong pairs."""
-
-_OBSERVED_EVERY = 4
-"""Calls between two looks at how far views agree."""
-
-_LABELLED = 1024
-"""Labelled items that are remembered, beside the memory, where few items have a label."""
-
-_LABELLED_PER_CLASS = 20
-"""Of each label, as many of the latest say which class a component is of."""
-
-
-_WORTH_OF_TRUST = 10.0
-"""Pairs with known labels that weigh as much as what views and mixtures say."""
-
-_Z = 1.64
-"""Of the interval around a measured precision: 90 %."""
+_RENEWALS = 2  # a fit is renewed after this many times as many new items as it saw
+_SMALL_BATCH = 128  # items of a call below which fits are rarer, up to half as often
+_INERTIA = 0.9  # decay per call of the views' agreement, and of right and wrong pairs
+_OBSERVED_EVERY = 4  # calls between two looks at how far views agree
+_LABELLED = 1024  # labelled items that are remembered, beside the memory
+_LABELLED_PER_CLASS = 20  # of each label, as many say which class a component is of
+_WORTH_OF_TRUST = 10.0  # pairs with known labels that weigh as much as views and mixtures
+_Z = 1.64  # of the interval around a measured precision: 90 %
 
 
 class Precision(NamedTuple):
-    """Share of attracting pairs that are of one class, measured on labelled items.
+    """Share of attracting pairs that are of one class, measured on labelled items."""
 
-    Attributes:
-        value: the estimate; NaN where nothing was measured.
-        low: lower end of its 90 % interval.
-        high: upper end.
-        pairs: number of pairs behind it, after decay.
-    """
-
-    value: float
-    low: float
+    value: float  # NaN where nothing was measured
+    low: float  # the ends of its 90 % interval
     high: float
-    pairs: float
+    pairs: float  # behind it, after decay
 
     @classmethod
     def of(cls, right: float, wrong: float) -> Precision:
@@ -96,11 +73,6 @@ class ClassMemory(nn.Module):
     extra state rather than buffers, in float32 on the device of the last embeddings: converting a
     model to half precision leaves it alone, and ``DistributedDataParallel`` does not broadcast it,
     since processes that do not gather hold different ones.
-
-    Args:
-        size: number of items remembered.
-        refit_every: calls of :meth:`remember` between two fits. Default: as many as bring twice the
-            items that the last fit saw; with less than 128 items a call, up to four times.
     """
 
     def __init__(self, size: int, refit_every: int | None = None) -> None:
@@ -182,10 +154,7 @@ class ClassMemory(nn.Module):
     def outlook(
         self, rows: Float[Tensor, "rows dim"], *, unit: bool = False
     ) -> Float[Tensor, "rows components"] | None:
-        """Where further views of rows would lie; None before the first fit. NaN gives NaN.
-
-        ``unit`` rows are known to have length 1 or 0.
-        """
+        """Where further views of rows, of length 1 if ``unit``, would lie; None before a fit."""
         self.follow(rows)
         classes = self.classes
         if classes is None:
@@ -198,13 +167,11 @@ class ClassMemory(nn.Module):
     def factors(
         self, outlook: Float[Tensor, "rows components"] | None
     ) -> Float[Tensor, "rows components"] | None:
-        """Factors whose product is the posterior that two rows are of one class.
-
-        None if nothing is trusted. Rows that are not finite get 0: nothing is known of them.
-        """
+        """Factors of the posterior that two rows are of one class; None if nothing is trusted."""
         trust, classes = self.trust_by_mixture, self.classes
         if outlook is None or classes is None or trust is None or not self.may_trust:
             return None
+        # Nothing is known of rows that are not finite.
         return outlook_factors(outlook.nan_to_num(0.0), trust, classes)
 
     # ------------------------------------------------------------------ what it learns
@@ -218,9 +185,7 @@ class ClassMemory(nn.Module):
 
     @torch.no_grad()
     def observe(
-        self,
-        first: Float[Tensor, "items components"],
-        second: Float[Tensor, "items components"],
+        self, first: Float[Tensor, "items components"], second: Float[Tensor, "items components"]
     ) -> None:
         """Update how far views and mixtures agree in the last fit, from outlooks of both views."""
         assert self.classes is not None  # else there is no outlook
@@ -236,11 +201,7 @@ class ClassMemory(nn.Module):
         labels: Int[Tensor, " items"],
         threshold: float,
     ) -> None:
-        """Count attracting pairs of labelled items that are right and that are wrong.
-
-        Pairs are judged by the classes as they are without labels, or they would attract because
-        of their own.
-        """
+        """Count right and wrong attracting pairs of labelled items, by classes without labels."""
         known, classes = (labels >= 0).nonzero().squeeze(1), self.classes
         if classes is None or len(known) < 2:
             return
@@ -267,10 +228,9 @@ class ClassMemory(nn.Module):
         labels: Int[Tensor, " items"] | None = None,
         everywhere: bool = False,
     ) -> None:
-        """Store items in place of the oldest ones, and refit every few calls for a prior or anew.
+        """Store items in place of the oldest ones, and refit every few calls.
 
-        If all processes remember the same items, all use the fit of the first, since fits may
-        differ between hardware.
+        If all processes do so, they use the fit of the first: fits may differ between hardware.
         """
         count, dim = view_1.shape
         if self.ring is None:

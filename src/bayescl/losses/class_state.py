@@ -60,11 +60,7 @@ def classes_of(tensors: Mapping[str, Tensor], sizes: Sequence[int]) -> LatentCla
 
 
 def checked_state(state: Any, memory: int) -> dict[str, Any]:
-    """The attributes that a state gives a memory of a size.
-
-    Raises:
-        ValueError: if the state is damaged, or is of a memory of another size.
-    """
+    """The attributes that a state gives a memory of a size, or a ``ValueError`` if it cannot."""
     if not isinstance(state, Mapping) or any(name not in state for name in _NAMES):
         raise ValueError(f"the state of ClassMemory is damaged: it must hold {', '.join(_NAMES)}")
     numbers: dict[str, Any] = {name: check_count(name, state[name], 0) for name in _COUNTS}

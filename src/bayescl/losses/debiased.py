@@ -61,10 +61,7 @@ class DebiasedContrastiveLoss(ContrastiveLoss):
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits, floored for the given temperature."""
-        return Debiased(
-            tau_plus=self.tau_plus,
-            minimum_logit=self.minimum_similarity / temperature,
-        )
+        return Debiased(tau_plus=self.tau_plus, minimum_logit=self.minimum_similarity / temperature)
 
 
 class HardContrastiveLoss(DebiasedContrastiveLoss):
@@ -73,9 +70,8 @@ class HardContrastiveLoss(DebiasedContrastiveLoss):
     Args:
         concentration: exponent of the weights, at least 0; 0 is the debiased loss. The reference
             calls it beta, which means something else here.
-        tau_plus: prior probability that a candidate is a positive, in [0, 1); default: 0.1.
-        num_classes: sets ``tau_plus`` to ``1 / num_classes`` if it is not given.
-        minimum_similarity: the smallest possible similarity, for the floor; -1 for cosines.
+        tau_plus: as in :class:`DebiasedContrastiveLoss`, and so are ``num_classes`` and
+            ``minimum_similarity``.
         **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`.
 
     Raises:

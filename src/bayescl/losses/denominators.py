@@ -10,13 +10,14 @@ import torch
 from torch import nn
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_count, check_interval, check_shape, check_tensor
+from bayescl.checks import check_count, check_interval
 from bayescl.engines import ContrastiveBatch
 from bayescl.functional.log_space import softplus
 from bayescl.functional.similarity import pair_logits
 from bayescl.functional.sorting import can_look
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.hyperparameters import Hyperparameter, state_numbers
+from bayescl.losses.layouts import check_groups
 
 
 class MovingDenominators(nn.Module):
@@ -40,9 +41,8 @@ class MovingDenominators(nn.Module):
 
     Two views of an item share an estimate; the two directions of ``in_batch`` have one each. They
     move only in training mode. In evaluation mode, a call with ``indices`` looks at them, and a
-    call without is the plain loss. Estimates are kept as logarithms and are part of
-    ``state_dict``, with the rate. If a loss gathers, all processes hold the same estimates;
-    otherwise each process keeps those of its own calls.
+    call without is the plain loss. They are part of ``state_dict``, with the rate. If a loss
+    gathers, all processes hold the same estimates, else those of their own calls.
 
     Args:
         size: number of items in the data set, at least 2; indices count them from 0.
@@ -81,11 +81,7 @@ class MovingDenominators(nn.Module):
     def checked(self, indices: Int[Tensor, " items"], items: int) -> Int[Tensor, " items"]:
         """Return the indices of a batch as int64 beside the estimates, or refuse them."""
         on_host = isinstance(indices, Tensor) and indices.is_cpu
-        check_tensor("indices", indices, None if on_host else self.log_sums.device)
-        kind = indices.dtype
-        if kind.is_floating_point or kind.is_complex or kind == torch.bool:
-            raise ValueError(f"indices must hold integers, got {kind}")
-        check_shape("indices", indices, (items,))
+        check_groups("indices", indices, (items,), None if on_host else self.log_sums.device)
         indices = indices.long()
         if can_look(indices):
             low, high = indices.min().item(), indices.max().item()

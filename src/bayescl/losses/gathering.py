@@ -16,19 +16,12 @@ from bayescl.engines import ContrastiveBatch, Labels, SpreadBatch
 
 @dataclass(frozen=True)
 class Gathering:
-    """One call of a loss, on one process, where it does nothing, or on all of the default group.
+    """One call of a loss, on one process, where it does nothing, or on all of the default group."""
 
-    Attributes:
-        call: name of the layout, so that processes that call different layouts raise.
-        active: whether there are other processes to gather from.
-        candidates: whether candidates are gathered too; otherwise all processes hold the same ones.
-        in_rounds: whether an engine fetches them, one process's at a time.
-    """
-
-    call: str
-    active: bool
-    candidates: bool = True
-    in_rounds: bool = False
+    call: str  # name of the layout, which must be the same on all processes
+    active: bool  # whether there are other processes to gather from
+    candidates: bool = True  # whether candidates are gathered too; else all hold the same ones
+    in_rounds: bool = False  # whether an engine fetches them, one process's at a time
 
     @classmethod
     def of(cls, call: str, gather: bool, *, candidates: bool = True) -> Gathering:
@@ -96,11 +89,7 @@ class Gathering:
         return gathered, share
 
     def mean_share(self, anchors: int) -> float:
-        """The factor that turns the average of the processes' means into the mean of all anchors.
-
-        Distributed training averages gradients over processes with equal weight, however many
-        anchors each holds. A process with twice the average number of anchors has a factor of 2.
-        """
+        """The factor that turns the average of the processes' means into that of all anchors."""
         if not self.active:
             return 1.0
         return _share(distributed.exchange({"call": self.call, "anchors": anchors}))

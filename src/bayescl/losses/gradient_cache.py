@@ -26,22 +26,18 @@ def cached_backward(
 ) -> Float[Tensor, ""]:
     r"""Compute a loss over many chunks and its gradients, holding one chunk's graph at a time.
 
-    A contrastive loss needs all embeddings at once, but not all graphs. The first pass encodes
-    without a graph, the loss gives the gradient of every embedding, and the second pass encodes
-    each chunk again and backpropagates its gradient into the parameters. This takes two forward
-    passes and one backward pass.
+    The first pass encodes without a graph, the loss gives the gradient of every embedding, and the
+    second pass encodes each chunk again and backpropagates its gradient into the parameters.
 
     The second pass uses the random numbers of the first, so dropout masks agree. Buffers are
-    restored between the passes: running statistics of BatchNorm move once per step, in the second
-    pass. Both passes must see the same data: randomness outside PyTorch's generators and state
-    outside buffers are not repeated. BatchNorm in training mode normalises each chunk by itself, so
-    its step equals that of ``torch.cat([encoder(chunk) for chunk in chunks])``, not that of the
-    unsplit batch.
+    restored between the passes: running statistics of BatchNorm move once per step. Randomness
+    outside PyTorch's generators and state outside buffers are not repeated. BatchNorm in training
+    mode normalises each chunk by itself, so its step equals that of
+    ``torch.cat([encoder(chunk) for chunk in chunks])``, not that of the unsplit batch.
 
     Like ``backward``, it adds to the gradients of the parameters, including a learnable
     temperature. It works inside ``torch.autocast``. Under ``DistributedDataParallel``, gradients
-    are exchanged with the last chunk only; processes may hold unequal numbers of chunks, and the
-    loss may gather.
+    are exchanged with the last chunk only; numbers of chunks may differ, and the loss may gather.
 
     Args:
         loss: called as ``loss(embeddings_1, embeddings_2, ...)`` with all embeddings of each view;

@@ -14,11 +14,7 @@ from bayescl.checks import check_count, check_finite_number, check_interval, che
 
 
 class Hyperparameter:
-    """A float attribute that is checked whenever it is set.
-
-    Args:
-        check: returns the value if it is valid, otherwise raises ``ValueError``.
-    """
+    """A float attribute that a function checks, or refuses, whenever it is set."""
 
     def __init__(self, check: Callable[[float], float]) -> None:
         self._check = check
@@ -73,9 +69,8 @@ def check_temperature(temperature: float) -> float:
 class LearnableTemperature(nn.Module):
     """A softmax scale that stays between two bounds and always has a gradient.
 
-    The logarithm of the temperature is a sigmoid between the logarithms of the bounds, so the
-    parameter is unconstrained and the temperature can neither collapse to 0 nor get stuck at a
-    clamp.
+    Its logarithm is a sigmoid between those of the bounds, so it can neither collapse to 0 nor get
+    stuck at a clamp.
 
     Args:
         initial: temperature to start from, strictly between the bounds.
@@ -101,14 +96,7 @@ class LearnableTemperature(nn.Module):
 
     @torch.no_grad()
     def set(self, temperature: float) -> None:
-        """Set the parameter to a given temperature.
-
-        Args:
-            temperature: strictly between the bounds.
-
-        Raises:
-            ValueError: if it is not.
-        """
+        """Set it to a temperature strictly between the bounds, or raise ``ValueError``."""
         self.logit.fill_(self._logit_of("temperature", temperature))
 
     def _logit_of(self, name: str, temperature: float) -> float:

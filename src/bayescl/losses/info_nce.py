@@ -41,10 +41,7 @@ class InfoNCELoss(ContrastiveLoss):
     """
 
     def __init__(
-        self,
-        *,
-        denominators: MovingDenominators | None = None,
-        **shared: Unpack[SharedOptions],
+        self, *, denominators: MovingDenominators | None = None, **shared: Unpack[SharedOptions]
     ) -> None:
         super().__init__(**shared)
         self.denominators = for_engine(denominators, self.engine)

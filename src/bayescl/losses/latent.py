@@ -25,13 +25,10 @@ from bayescl.losses.hyperparameters import Hyperparameter, class_prior
 STRENGTHS: dict[Aim, float] = {"pairs": 0.05, "both": 1.0, "classes": 1.0}
 """What ``attraction`` is multiplied by, for each aim."""
 
-_SHARPEST = 0.1
-"""Temperature above which members are drawn as at this one, where exact pairs are the aim."""
-
+_SHARPEST = 0.1  # temperature above which members are drawn as at this one, with "pairs"
 _MOST_REMEMBERED = 2**20
 _FITS_IN_VAIN = 100  # in a row, without trust: some 200,000 items at the default
-_TRUSTED_PRECISION = 0.6
-"""Measured precision, with certainty, from which classes may form without caution."""
+_TRUSTED_PRECISION = 0.6  # surely measured, from which classes may form without caution
 
 
 class LatentClassContrastiveLoss(ContrastiveLoss):
@@ -221,10 +218,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         return f"aim={self.aim!r}, threshold={self.threshold:g}, {super().extra_repr()}"
 
     def _evaluate(
-        self,
-        gathering: Gathering,
-        batches: Sequence[ContrastiveBatch],
-        temperature: float | Tensor,
+        self, gathering: Gathering, batches: Sequence[ContrastiveBatch], temperature: float | Tensor
     ) -> Float[Tensor, "*anchors"]:
         """Compute the losses with the current classes; then remember the batch."""
         if torch.compiler.is_compiling():
@@ -262,10 +256,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     def _learned(
         self, gathering: Gathering, batch: ContrastiveBatch, outlooks: _Outlooks | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Judge the last fit by a batch that it has not seen; return what is to be remembered.
-
-        These are two views of each item of all processes, and their labels if any is known.
-        """
+        """Judge the last fit by a new batch; return its views, of all processes, and labels."""
         memory = self.memory
         # Where anchors are candidates too, the second half are the first one's positives.
         items = batch.num_anchors // (1 if batch.rule.own is None else 2)

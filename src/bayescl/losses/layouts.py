@@ -1,8 +1,6 @@
-"""Three layouts of a batch, each turned into anchors, positives, candidates and a rule.
+"""Three layouts of a process's batch, each turned into anchors, positives, candidates and a rule.
 
-Embeddings arrive checked for dtype and emptiness, in one precision, and scaled. This module checks
-that their shapes match. A layout describes only this process's rows; with ``gather=True`` checks
-across processes are left to :mod:`~bayescl.losses.gathering`.
+Embeddings arrive checked but for their shapes, in one precision, and scaled.
 """
 
 from __future__ import annotations
@@ -18,8 +16,7 @@ from bayescl.checks import check_floating, check_mask, check_shape, check_tensor
 from bayescl.engines import CandidateRule, ContrastiveBatch, Labels
 from bayescl.functional.sorting import can_look
 
-_NO_GROUP = torch.iinfo(torch.int64).min
-"""The group of rows that belong to no group."""
+_NO_GROUP = torch.iinfo(torch.int64).min  # of rows that belong to none
 
 
 def check_log_q(name: str, log_q: Tensor, rows: Tensor, shape: tuple[int, ...]) -> None:
@@ -79,10 +76,7 @@ def two_views(
     gather: bool = False,
     scale: Callable[[Tensor], Tensor] = lambda rows: rows,
 ) -> ContrastiveBatch:
-    """Every row of both views is an anchor; its other view is the positive.
-
-    ``scale`` is applied to the rows of both views at once.
-    """
+    """Every row of both views, scaled at once, is an anchor; its other view is the positive."""
     check_shape("view_2", view_2, view_1.shape)
     batch = view_1.shape[0]
     if batch < 2 and not gather:

@@ -17,9 +17,8 @@ from bayescl.losses.layouts import check_groups
 class CandidateQueue(nn.Module):
     """The latest embeddings of earlier batches, as further candidates without gradient.
 
-    A queue starts empty and returns only filled places. Rows, groups and the number of rows that
-    have come are part of ``state_dict``, so training resumes exactly where it stopped. The last is
-    a number on the host, so nothing here waits for a GPU.
+    A queue starts empty and returns only filled places. All it holds is part of ``state_dict``, so
+    training resumes exactly where it stopped. Nothing here waits for a GPU.
 
     Across processes, let either the loss or the queue gather, but not both: every stored row would
     count once per process. With ``gather=True`` on the loss, each process stores its own rows and
@@ -75,11 +74,7 @@ class CandidateQueue(nn.Module):
 
     @property
     def candidates(self) -> Float[Tensor, "filled dim"] | None:
-        """The stored rows, for ``extra=`` of a loss; None if there are none yet.
-
-        This is a copy, so rows may be enqueued before the loss is differentiated. Rows are not
-        sorted by age.
-        """
+        """A copy of the stored rows, not by age, for ``extra=`` of a loss; None while empty."""
         return self.embeddings[: self._came].clone() if self._came else None
 
     @property
@@ -90,10 +85,9 @@ class CandidateQueue(nn.Module):
 
     @property
     def valid(self) -> Bool[Tensor, " size"]:
-        """True where a place is filled, for code that needs one shape from the first step on.
+        """True where a place is filled, for calls that need one shape from the first step on.
 
-        Use it with :attr:`embeddings`, as in ``loss.sampled(anchors, positives, queue.embeddings,
-        valid=queue.valid.expand(len(anchors), -1))``.
+        ``loss.sampled(..., queue.embeddings, valid=queue.valid.expand(len(anchors), -1))``
         """
         return torch.arange(self.size, device=self.embeddings.device) < self._came
 
@@ -108,8 +102,7 @@ class CandidateQueue(nn.Module):
             groups: one integer per row, if the queue stores groups.
 
         Raises:
-            ValueError: if shapes do not match, or if groups are given to a queue that stores none
-                or missing for one that does; with ``gather``, on all processes if on any.
+            ValueError: if what is given does not fit; with ``gather``, on all processes if on any.
             RuntimeError: with ``gather``, if there is no process group.
         """
         kept = self._groups

@@ -99,10 +99,7 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
 
     @contextmanager
     def biased(self, bias: float | Float[Tensor, ""]) -> Iterator[None]:
-        """Use another bias for the calls inside, such as that of a model that has its own.
-
-        Args:
-            bias: a number, or a scalar tensor, which receives a gradient.
+        """Use another bias, a number or a scalar tensor with gradient, for the calls inside.
 
         Raises:
             ValueError: if it is not one number.
@@ -139,10 +136,7 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
         return objective
 
     def _losses_of(
-        self,
-        gathering: Gathering,
-        batches: Sequence[ContrastiveBatch],
-        temperature: float | Tensor,
+        self, gathering: Gathering, batches: Sequence[ContrastiveBatch], temperature: float | Tensor
     ) -> Float[Tensor, "*anchors"]:
         """Compute the losses with the bias in the embeddings, in rounds where that can be."""
         adds_up = self.objective_in("in_batch", temperature).adds_up

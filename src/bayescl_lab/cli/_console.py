@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -21,6 +21,7 @@ from rich.table import Table
 from typing_extensions import Self
 
 if TYPE_CHECKING:
+    from bayescl_lab.ranking.data import RankingData
     from bayescl_lab.report.tables import Table as Content
 
 MINIMUM_WIDTH = 120
@@ -41,9 +42,11 @@ def say(*lines: object, stderr: bool = False) -> None:
         console(stderr=stderr).print(str(line), soft_wrap=True, markup=False)
 
 
-def print_guesses(guessed: Mapping[str, str]) -> None:
+def print_guesses(data: RankingData) -> None:
     """Print one line on which of a table's columns were guessed, if any."""
-    if guessed:
+    from bayescl_lab.ranking.datasets import guessed_columns
+
+    if guessed := guessed_columns(data):
         columns = ", ".join(f"{kind}s from {name!r}" for kind, name in guessed.items())
         options = ", ".join(f"--{kind}-column" for kind in guessed)
         say(f"columns guessed: {columns} ({options} to change)")

@@ -139,7 +139,7 @@ def ranking(
     )
     folder = place.folder(f"compare-{encoder}-{data.data}")
     if not place.resume:
-        print_guesses(data.guessed_columns())
+        print_guesses(data)
     result = _compare(comparison, folder, place, workers)
     print_cell(result)
     _finish(folder, tables_markdown([result]), cells_figure([result]))

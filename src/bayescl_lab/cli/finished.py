@@ -66,7 +66,7 @@ def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) 
     from bayescl_lab.runs.folder import RunFolder
 
     if RunFolder.find(run).kind == "train ranking":
-        from bayescl_lab.runs.ranking.baselines import evaluate_run
+        from bayescl_lab.runs.ranking.evaluation import evaluate_run
 
         result = evaluate_run(run, data=data)
     else:

@@ -119,7 +119,7 @@ def ranking(
         folder = RunFolder.open(path, KIND)
     else:
         for cell in cells:
-            print_guesses(cell.plan.fixed.data.guessed_columns())
+            print_guesses(cell.plan.fixed.data)
             check_cell(cell)
         folder = RunFolder.create(path, KIND, asdict(request))
     collected = folder.path if request.results is None else Path(request.results)

@@ -118,7 +118,7 @@ def ranking(
 
     is_first = settings.this_process().rank == 0
     if not place.resume and is_first:
-        print_guesses(data.guessed_columns())
+        print_guesses(data)
     if encoder not in ENCODERS:
         if not is_first:  # a baseline needs only one process
             return

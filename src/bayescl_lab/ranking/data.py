@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import FiniteFloat
 from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import CountOr0
-
-if TYPE_CHECKING:
-    from bayescl_lab.ranking.interactions import RankingParts
 
 Split = Literal["per-user", "random", "last", "given", "author", "none"]
 """Ways to choose the test part."""
@@ -66,21 +63,6 @@ class RankingData:
     no_header: bool = False
     skip_bad_rows: bool = False
     test_data: str | None = None
-
-    def load(self, evaluate_on: str) -> RankingParts:
-        """Read the data set; "validation" to evaluate on leaves the test part unseen."""
-        from bayescl_lab.ranking.datasets import load_interactions
-
-        return load_interactions(evaluate_on=evaluate_on, **asdict(self))
-
-    def guessed_columns(self) -> dict[str, str]:
-        """The guessed columns of the table, by "user", "item", "rating" and "timestamp".
-
-        Only the table's header is read. Columns with exactly these names are left out.
-        """
-        from bayescl_lab.ranking.datasets import guessed_columns
-
-        return guessed_columns(self)
 
     @property
     def columns(self) -> dict[str, str | None]:

@@ -13,7 +13,7 @@ from bayescl.diagnostics import (
 )
 from bayescl.figures import png
 from bayescl_lab.report.html import Section, page_of
-from bayescl_lab.report.tables import Table, number
+from bayescl_lab.report.tables import Table, number, paragraph
 from bayescl_lab.runs.advice import LATENT, Advice
 
 _TAU_PLUS = {
@@ -31,14 +31,6 @@ def embeddings_page(found: EmbeddingDiagnosis, advice: Advice, *, name: str) -> 
         advice: what to do, the last of the findings.
         name: name of the embeddings.
     """
-    views = "two views of each" if found.views == 2 else "one view of each"
-    labels = "There are no labels to judge by."
-    if found.labelled:
-        labels = f"Labels of {found.labelled_items:,} judge."
-    lead = (
-        f"{found.batches} batch{'es' * (found.batches != 1)} of {found.batch_size} items, {views}, "
-        f"{found.dim} coordinates. Every anchor has {found.candidates} candidates. {labels}"
-    )
     settings = {
         "layout": found.layout,
         "temperature": found.temperature,
@@ -48,7 +40,7 @@ def embeddings_page(found: EmbeddingDiagnosis, advice: Advice, *, name: str) -> 
     }
     section = Section(
         f"{name}: {found.items:,} embeddings",
-        [lead],
+        [paragraph("about_embeddings", found)],
         [batch_table(found), losses_table(found)],
         [*sentences(found), *advice.sentences],
         list(_pictures(found)),
@@ -121,24 +113,10 @@ def losses_table(found: EmbeddingDiagnosis) -> Table:
     return Table(records, "**What each loss would weigh**", note)
 
 
-def sentences(found: EmbeddingDiagnosis) -> Iterator[str]:
+def sentences(found: EmbeddingDiagnosis) -> list[str]:
     """What the figures say."""
-    plain = found.losses["InfoNCE"].false_share
-    if plain is not None:
-        told = [
-            f"the {title}{'' if title == LATENT else ' loss'} {loss.false_share:.0%}"
-            for title, loss in found.losses.items()
-            if title in ("Bayesian", LATENT) and loss.false_share is not None
-        ]
-        yield (
-            f"With InfoNCE {plain:.0%} of the repulsion falls on false negatives, with "
-            f"{' and with '.join(told)}."
-        )
-    if not found.labelled:
-        yield (
-            "Without labels the number of false negatives is an assumption. Labels of a few "
-            "hundred items are enough to count them."
-        )
+    said = [paragraph("repulsion", found.losses), paragraph("labels_wanted", found)]
+    return [sentence for sentence in said if sentence]
 
 
 def _pictures(found: EmbeddingDiagnosis) -> Iterator[tuple[str, bytes]]:

@@ -46,13 +46,10 @@ def collect(folder: Path, name: str, cell: Result) -> None:
 
 
 def comparison_figure(result: Result) -> Figure:
-    """A comparison's few-label accuracies, and paired differences to InfoNCE.
+    """Few-label accuracies of a comparison on images, and paired differences to InfoNCE.
 
     Each dot is a seed; bars and numbers are means. In the last panel, which leaves the oracles out,
     error bars are standard deviations over seeds.
-
-    Args:
-        result: what ``compare images`` writes as ``result.json``.
     """
     summary, settings = result["summary"], result["settings"]
     losses: Mapping[str, Any] = summary["losses"]
@@ -104,12 +101,9 @@ def cells_figure(cells: Sequence[Result]) -> Figure:
 
 
 def training_figure(runs: Sequence[tuple[str, Readings]]) -> Figure | None:
-    """The readings of every epoch by run, if there are any; the value of the loss for one loss.
+    """The readings of every epoch by run, if there are any.
 
-    Different losses are not of one scale.
-
-    Args:
-        runs: the loss and the readings of each.
+    Different losses are not of one scale: values of the loss are drawn if all runs have the same.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -139,9 +133,7 @@ def training_figure(runs: Sequence[tuple[str, Readings]]) -> Figure | None:
     return figure
 
 
-def _draw_seeds(
-    axis: Axes, figures: Mapping[str, Mapping[str, Any]], scale: float, form: str
-) -> None:
+def _draw_seeds(axis: Axes, figures: Mapping[str, Any], scale: float, form: str) -> None:
     """A line per loss or baseline: every seed and the mean."""
     for row, (name, entry) in enumerate(figures.items()):
         colour, mean = loss_colour(name), scale * entry["mean"]
@@ -156,9 +148,7 @@ def _draw_seeds(
     _label_rows(axis, [*map(loss_title, figures)])
 
 
-def _draw_differences(
-    axis: Axes, paired: Mapping[str, Mapping[str, Any]], probes: Sequence[str]
-) -> None:
+def _draw_differences(axis: Axes, paired: Mapping[str, Any], probes: Sequence[str]) -> None:
     """Paired differences to InfoNCE of every probe."""
     width = 0.7 / len(paired)
     for place, (name, differences) in enumerate(paired.items()):

@@ -48,15 +48,8 @@ _LARGEST_PICTURE = 16 * 2**20
 class Section:
     """The part of a page on one folder; text may use ``**`` for bold and backticks for code.
 
-    Attributes:
-        title: its heading.
-        lead: paragraphs below it.
-        tables: with their own titles and notes.
-        findings: sentences made from the figures.
-        pictures: captions with PNG files.
-        settings: names and values.
-        origin: what produced the figures.
-        scores: one column per score in the table of several runs.
+    Pictures are captions with PNG files, ``origin`` is what produced the figures, and ``scores``
+    are columns in the table of several runs.
     """
 
     title: str

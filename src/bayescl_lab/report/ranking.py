@@ -48,9 +48,7 @@ def read_cells(folder: Path) -> list[dict[str, Any]]:
 
 def tables_markdown(cells: Sequence[Result]) -> str:
     """Every cell with a heading, its figures and their cost."""
-    return (
-        as_markdown(*(f"### {cell_title(cell)}\n\n{cell_markdown(cell)}" for cell in cells)) + "\n"
-    )
+    return "\n".join(f"### {cell_title(cell)}\n\n{cell_markdown(cell)}\n" for cell in cells)
 
 
 def cell_markdown(cell: Result) -> str:
@@ -176,18 +174,5 @@ def baseline_sentences(result: Mapping[str, Any]) -> list[str]:
 
     ``result`` is ``result.json`` or ``evaluation.json`` of a recommender.
     """
-    sentences = []
-    for name, baseline in result.get("baselines", {}).items():
-        if "left_out" in baseline:
-            sentences.append(str(baseline["left_out"]))
-            continue
-        metrics = baseline["metrics"]
-        longest = max(int(metric.partition("@")[2]) for metric in metrics)
-        figures = ", ".join(
-            f"{measure_title(metric)} {metrics[metric]:.4f}"
-            for metric in (f"recall@{longest}", f"ndcg@{longest}")
-        )
-        penalty = baseline.get("settings", {}).get("regularization")
-        settings = "" if penalty is None else f" (regularization {penalty:g})"
-        sentences.append(f"beside it, {loss_title(name)}{settings}: {figures}")
-    return sentences
+    baselines = result.get("baselines", {})
+    return [paragraph("baseline", name, baseline) for name, baseline in baselines.items()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -82,17 +83,22 @@ def template(name: str, **filters: Callable[..., object]) -> Template:
     return environment.get_template(name)
 
 
-def paragraph(name: str, *values: object) -> str:
-    """A paragraph of ``sentences.jinja`` with values filled in."""
-    sentences = template(
+@cache
+def _sentences() -> Any:
+    return template(
         "sentences.jinja",
         form=format,
         counted=counted,
         data_title=data_title,
         loss_title=loss_title,
+        measure_title=measure_title,
         settings=settings_text,
-    )
-    return " ".join(getattr(sentences.module, name)(*values).split())
+    ).module
+
+
+def paragraph(name: str, *values: object) -> str:
+    """A paragraph of ``sentences.jinja`` with values filled in."""
+    return " ".join(getattr(_sentences(), name)(*values).split())
 
 
 def paired_differences(result: Result, base: str = BASELINE) -> dict[str, dict[str, Any]]:
@@ -115,12 +121,7 @@ def paired_differences(result: Result, base: str = BASELINE) -> dict[str, dict[s
 
 
 def difference_table(result: Result, measures: Sequence[str] = ()) -> Table:
-    """How far every loss lies above InfoNCE; empty for one seed, and without InfoNCE.
-
-    Args:
-        result: the comparison.
-        measures: the columns; default: all.
-    """
+    """How far every loss lies above InfoNCE; empty for one seed, and without InfoNCE."""
     in_points = "summary" in result
     seeds, records = 1, []
     for loss, differences in paired_differences(result).items():
@@ -144,9 +145,8 @@ def difference_table(result: Result, measures: Sequence[str] = ()) -> Table:
 
 def difference_text(difference: Mapping[str, Any], *, in_points: bool) -> str:
     """A difference of accuracies, in points of percent, or of other metrics."""
-    if in_points:
-        return mean_text(difference, "+.2f", scale=100)
-    return mean_text(difference, "+.4f")
+    form, scale = ("+.2f", 100) if in_points else ("+.4f", 1)
+    return mean_text(difference, form, scale=scale)
 
 
 def mean_text(entry: Mapping[str, Any], form: str = ".1f", *, scale: float = 1.0) -> str:

@@ -20,10 +20,7 @@ _SHORT = {"precision": "P", "recall": "R", "ndcg": "NDCG"}
 
 
 def data_title(data: str) -> str:
-    """The title of a data set, given by name or path.
-
-    A copy of CIFAR-10 in JPEG files is lossy. Its figures are not those of CIFAR-10, so it has its
-    own title.
+    """The title of a data set, given by name or path; lossy copies have titles of their own.
 
     Example:
         >>> data_title("data/cifar10-jpeg"), data_title("digits"), data_title("mine/scans.npz")

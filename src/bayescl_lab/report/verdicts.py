@@ -14,7 +14,7 @@ from bayescl_lab.report.tables import (
     counted,
     difference_text,
     paired_differences,
-    settings_text,
+    paragraph,
 )
 from bayescl_lab.report.titles import loss_title, measure_title
 from bayescl_lab.runs.folder import RunFolder
@@ -23,10 +23,6 @@ from bayescl_lab.runs.losses import BASELINE, LOSSES, ORACLE
 Readings = Sequence[Mapping[str, float]]
 """The rows of ``metrics.csv``, one per epoch."""
 
-NO_TRUST = (
-    "Give it views that agree more (a weaker augmentation), more epochs, or the number of classes "
-    "(--num-classes)."
-)
 _HEADLINES = ("few_label_1", "knn", "linear", "ndcg@20")
 """The measures that a verdict is about; the first that there is."""
 
@@ -51,7 +47,7 @@ def comparison_verdict(result: Result, runs: Iterable[tuple[str, Readings]] = ()
         return ["There are no labels to judge by: the losses cannot be told apart."]
     *findings, following = _findings(base, paired, in_points="summary" in result)
     said = [
-        *_tuning_sentences(result.get("tuning")),
+        *([paragraph("tuned", result["tuning"])] if result.get("tuning") else []),
         *findings,
         *_trust_sentences(runs, losses, base),
         following,
@@ -129,18 +125,6 @@ def _findings(base: str, paired: Mapping[str, Mapping[str, Any]], *, in_points: 
     return [*said, f"next: {following}"]
 
 
-def _tuning_sentences(tuning: Mapping[str, Any] | None) -> list[str]:
-    """Which settings were chosen, and from how many, if they were."""
-    if not tuning:
-        return []
-    tries = min(len(entry["scores"]) for entry in tuning["losses"].values())
-    chosen = "; ".join(
-        f"{loss_title(loss)} {settings_text(entry['choice'])}"
-        for loss, entry in tuning["losses"].items()
-    )
-    return [f"the best of {tries} settings for every loss, by {tuning['criterion']}: {chosen}."]
-
-
 def _trust_sentences(
     runs: Iterable[tuple[str, Readings]], losses: Mapping[str, Any], base: str
 ) -> list[str]:
@@ -150,18 +134,12 @@ def _trust_sentences(
         trust = [row["trust"] for row in rows if "trust" in row]
         if trust and name in losses:
             highest.setdefault(name, []).append(max(trust))
-    said = []
-    for name, values in highest.items():
-        cost = losses[name]["seconds_per_epoch"]["mean"] / losses[base]["seconds_per_epoch"]["mean"]
-        if max(values) == 0:
-            said.append(
-                f"{loss_title(name)}: trust stayed 0, so every step was InfoNCE, at {cost:.1f} "
-                f"times the cost of {loss_title(base)}. {NO_TRUST}"
-            )
-        elif min(values) == 0:
-            of_all = f"{values.count(0)} of {counted(len(values), 'run')}"
-            said.append(f"{loss_title(name)}: trust stayed 0 in {of_all}.")
-    return said
+    seconds = {name: losses[name]["seconds_per_epoch"]["mean"] for name in (base, *highest)}
+    return [
+        paragraph("untrusted", name, base, seconds[name] / seconds[base], values)
+        for name, values in highest.items()
+        if min(values) == 0
+    ]
 
 
 def training_verdict(loss: str, rows: Readings) -> list[str]:
@@ -178,16 +156,8 @@ def training_verdict(loss: str, rows: Readings) -> list[str]:
     seen = [row for row in rows if "trust" in row]
     if not seen:
         return []
-    first = next((int(row["epoch"]) for row in seen if row["trust"] > 0), None)
-    if first is None:
-        return [
-            f"Trust in the {loss_title(loss)} stayed 0: every step was InfoNCE, and fitting the "
-            f"classes cost time for nothing. {NO_TRUST}"
-        ]
-    return [
-        f"Trust in the {loss_title(loss)}: {seen[-1]['trust']:.2f} at the end, above 0 from epoch "
-        f"{first} of {int(seen[-1]['epoch'])} on."
-    ]
+    first = next((row for row in seen if row["trust"] > 0), None)
+    return [paragraph("trust_in_training", loss, first, seen[-1])]
 
 
 def runs_below(folder: Path) -> list[tuple[str, Readings]]:

@@ -14,7 +14,8 @@ from runs.same_run import final_state
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import RankingLoss, ranking_losses
-from bayescl_lab.runs.ranking.baselines import evaluate_run, fit_baseline
+from bayescl_lab.runs.ranking.baselines import fit_baseline
+from bayescl_lab.runs.ranking.evaluation import evaluate_run
 from bayescl_lab.runs.ranking.inspection import inspect_ranking
 from bayescl_lab.runs.ranking.run import (
     PAPER_NOTE,

@@ -1,7 +1,6 @@
 """The fused engine: Triton kernels that never hold the matrix of logits.
 
-What it computes and supports is here; ``launch`` makes it differentiable and gives the kernels
-their buffers and grids; ``tiles`` lists their block sizes; ``kernels`` holds them.
+``launch`` makes them differentiable and gives them buffers and grids; ``tiles`` lists block sizes.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def fused_loss(
     bins: int | None = None,
     precision: Precision = "ieee",
 ) -> PerAnchor:
-    r"""Compute one loss per anchor on the GPU, in memory independent of the number of pairs.
+    r"""Compute one float32 loss per anchor on the GPU, in memory independent of the pairs.
 
     Logits are computed tile by tile and never stored. Losses built on unweighted sums, such as
     InfoNCE, are exact. The Bayesian weights take ranks from a histogram: the loss is within 1e-4 of
@@ -60,9 +59,6 @@ def fused_loss(
         precision: how float32 embeddings are multiplied. ``"ieee"`` is exact and runs on the scalar
             units; ``"tf32x3"`` runs on the matrix units in three parts and is nearly as exact;
             ``"tf32"`` uses 10-bit mantissas there and loses the ranks of close candidates.
-
-    Returns:
-        One loss per anchor, float32.
 
     Raises:
         ValueError: if the batch or the objective is not supported; see

@@ -1,7 +1,4 @@
-"""The log-sum-exp that the kernels compute, as one differentiable function, and its launches.
-
-Imports Triton; imported when the fused engine first runs.
-"""
+"""The log-sum-exp that the kernels compute, differentiable, and its launches. Imports Triton."""
 
 from __future__ import annotations
 
@@ -23,11 +20,7 @@ from bayescl.functional.objective import LogSumObjective
 
 
 class FusedLogSumExp(torch.autograd.Function):
-    """Log of each anchor's sum of (weighted) exponentials.
-
-    Keeps the embeddings, two numbers and one histogram per row for the backward pass, which
-    recomputes the logits.
-    """
+    """Log of each anchor's sum of (weighted) exponentials; backward recomputes the logits."""
 
     @staticmethod
     def forward(
@@ -193,10 +186,7 @@ def gradients(
     log_sum: Float[Tensor, " rows"],
     upstream: Float[Tensor, " rows"] | None = None,
 ) -> Float[Tensor, "owners dim"]:
-    """Each anchor's mean candidate, weighted by the candidates' shares of its sum.
-
-    Or each candidate's sum of anchors, weighted by its shares and the upstream gradient.
-    """
+    """Sums of the other side's rows, weighted by the shares of anchors' sums, and by upstream."""
     of_candidates, (bins, *table) = kernel == "candidate_gradient", binned
     owners, dim = (problem.candidates if of_candidates else problem.anchors).shape
     blocks, shares, tile, arguments = problem.grid(kernel, bins)
@@ -210,26 +200,20 @@ def gradients(
 
 
 def counts_in_shared_memory() -> bool:
-    """Whether a tile's histogram is counted in shared memory before it is added to memory.
-
-    Before 3.8, Triton's histogram compares every element with every bin, which for 16,384 of them
-    is slower than atomics on memory.
-    """
+    """Whether a tile's histogram is counted in shared memory before it is added to memory."""
+    # Before 3.8, Triton compares every element with every bin, which is slower than atomics.
     major, minor = triton.__version__.split(".")[:2]
     return (int(major), int(minor)) >= (3, 8)
 
 
 def _by_key(rule: CandidateRule) -> tuple[Tensor | None, Tensor | None]:
-    """Anchors' and candidates' groups, all rows of one key after the other.
-
-    Several keys are replaced by places in their order: numbers of 32 bits, equal where the keys
-    are. In 64 bits they would take too many registers.
-    """
+    """Anchors' and candidates' groups, all rows of one key after the other."""
     mine, theirs = rule.anchor_groups, rule.candidate_groups
     if mine is None or theirs is None or rule.num_keys == 0:
         return None, None
     if rule.num_keys == 1:
         return mine.contiguous(), theirs.contiguous()
+    # Places in the keys' order, in 32 bits: several of 64 would take too many registers.
     keys = torch.cat([mine, theirs]).T.contiguous()
     places = torch.searchsorted(keys.sort(dim=1).values, keys, out_int32=True)
     return places[:, : len(mine)].contiguous(), places[:, len(mine) :].contiguous()

@@ -72,11 +72,7 @@ def tile_for(
     *,
     masked: bool = False,
 ) -> Tile:
-    """The tile that a kernel is launched with.
-
-    ``bins`` is 0 where there are no weights; ``masked`` says whether groups or single pairs are
-    left out.
-    """
+    """The tile of a kernel; without weights 0 bins, ``masked`` with groups or single pairs."""
     table = _HALF if dtype != torch.float32 else _IEEE if precision == "ieee" else _PARTS
     name = "gradient" if kernel.endswith("gradient") else kernel
     kind = "masked" if masked else "narrow" if bins == 0 and dim <= _NARROW else ""

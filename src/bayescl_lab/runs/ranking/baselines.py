@@ -11,9 +11,7 @@ from bayescl_lab.ranking.ease import ease_memory
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.metrics import LIST_LENGTHS, evaluate_ranking
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Scorer
-from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
-from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
     EASE_NAME,
@@ -22,7 +20,7 @@ from bayescl_lab.runs.ranking.settings import (
     POPULARITY,
     BaselineSettings,
 )
-from bayescl_lab.runs.run import Result, RunStart, write_evaluation
+from bayescl_lab.runs.run import Result, RunStart
 
 TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE", IALS_NAME: "iALS"}
 """Titles of baselines for readers."""
@@ -109,34 +107,6 @@ def _fitted(
     figures = evaluate_ranking(scorer, parts, ks)
     seconds = {"fit_seconds": done - started, "evaluation_seconds": time.perf_counter() - done}
     return scorer, {**figures, **seconds}
-
-
-def evaluate_run(
-    path: Path, ks: Sequence[int] = LIST_LENGTHS, *, data: str | None = None
-) -> dict[str, Any]:
-    """Evaluate a run, finished or not, by full ranking; write and return ``evaluation.json``.
-
-    With ``data``, it is evaluated on other interactions, without those that it was trained on.
-    """
-    folder = RunFolder.open(path, KIND)
-    config = folder.config()
-    recommender = load_recommender(path)
-    scorer, epochs = recommender.trained
-    parts = recommender.parts
-    if data is None:
-        recommender.record.refuse_changes()
-    else:
-        parts = recommender.record.on(data, config).parts(parts.evaluated_on)
-    evaluation = {
-        "epochs": epochs,
-        "of_epochs": None if epochs is None else config["epochs"],
-        "evaluated_on": parts.evaluated_on if data is None else data,
-        **evaluate_ranking(scorer, parts, ks),
-        "baselines": evaluate_baselines(parts, ks, without=config["encoder"]),
-        "report": parts.report,
-        "settings": config,
-    }
-    return write_evaluation(folder, evaluation)
 
 
 def data_figures(train: Interactions, parts: RankingParts) -> dict[str, Any]:

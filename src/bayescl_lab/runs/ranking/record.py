@@ -8,7 +8,7 @@ recommender.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from bayescl_lab.ranking.data import RankingData
-from bayescl_lab.ranking.datasets import source_files
+from bayescl_lab.ranking.datasets import guessed_columns, load_interactions, source_files
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 from bayescl_lab.runs.folder import RunFolder
@@ -67,7 +67,9 @@ class RankingRecord:
         place = Path(data.data)
         is_folder = place.is_dir() and data.test_data is None
         files = file_records(source_files(data.data, data.test_data))
-        parts = data.load("validation" if watches else evaluate_on)
+        parts = load_interactions(
+            **asdict(data), evaluate_on="validation" if watches else evaluate_on
+        )
         own = {"train": parts.train, parts.evaluated_on: parts.evaluation}
         if parts.unseen is not None:
             own["test"] = parts.unseen
@@ -75,7 +77,7 @@ class RankingRecord:
             "data": data.data,
             "files": files,
             "folder": str(place.resolve()) if is_folder else None,
-            "columns": data.guessed_columns(),
+            "columns": guessed_columns(data),
             "interactions": {name: part.num_interactions for name, part in own.items()},
             "report": dict(parts.reading),
         }
@@ -157,7 +159,8 @@ class RankingRecord:
             ValueError: if the data cannot be read, or nothing is left to evaluate on.
         """
         reading = RankingData.taken_from(dict(config))
-        parts = replace(reading, data=data, test_data=None, split="none").load("test")
+        reading = replace(reading, data=data, test_data=None, split="none")
+        parts = load_interactions(**asdict(reading))
         users, items = (
             rows[numbers]
             for rows, numbers in zip(self.rows_of(parts.train), parts.train.pairs(), strict=True)

@@ -1,0 +1,42 @@
+"""Evaluate a run of a recommender by ranking all items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bayescl_lab.ranking.metrics import LIST_LENGTHS, evaluate_ranking
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.ranking.baselines import evaluate_baselines
+from bayescl_lab.runs.ranking.serving import load_recommender
+from bayescl_lab.runs.ranking.settings import KIND
+from bayescl_lab.runs.run import write_evaluation
+
+
+def evaluate_run(
+    path: Path, ks: Sequence[int] = LIST_LENGTHS, *, data: str | None = None
+) -> dict[str, Any]:
+    """Evaluate a run, finished or not, by full ranking; write and return ``evaluation.json``.
+
+    With ``data``, it is evaluated on other interactions, without those that it was trained on.
+    """
+    folder = RunFolder.open(path, KIND)
+    config = folder.config()
+    recommender = load_recommender(path)
+    scorer, epochs = recommender.trained
+    parts = recommender.parts
+    if data is None:
+        recommender.record.refuse_changes()
+    else:
+        parts = recommender.record.on(data, config).parts(parts.evaluated_on)
+    evaluation = {
+        "epochs": epochs,
+        "of_epochs": None if epochs is None else config["epochs"],
+        "evaluated_on": parts.evaluated_on if data is None else data,
+        **evaluate_ranking(scorer, parts, ks),
+        "baselines": evaluate_baselines(parts, ks, without=config["encoder"]),
+        "report": parts.report,
+        "settings": config,
+    }
+    return write_evaluation(folder, evaluation)
