@@ -17,10 +17,10 @@ import bayescl_lab as library
 
 def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, bought):
     outcome = bayescl(f"train ranking {OPTIONS} --out run")
-    for text in ("recall", "ndcg", "@20", "48 users judged", "seconds per epoch"):
+    for text in ("recall", "ndcg", "@20", "48 users evaluated", "seconds per epoch"):
         assert text in outcome.out
-    beside = ["beside it, popularity: R@20 ", "beside it, EASE (regularization 300): R@20 "]
-    assert all(text in outcome.out for text in beside)
+    baselines = ["baseline: popularity: R@20 ", "baseline: EASE (regularization 300): R@20 "]
+    assert all(text in outcome.out for text in baselines)
     found = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
     remembered = {"data.json", "interactions.npz", "embeddings.npz"}
     trained = {"config.yaml", "metrics.csv", "result.json", "weights.safetensors"}
@@ -29,7 +29,7 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
 
     outcome = bayescl("evaluate run")
     assert "after 8 of 8 epochs, test part" in outcome.out
-    assert all(text in outcome.out for text in beside)
+    assert all(text in outcome.out for text in baselines)
     results = [
         json.loads(Path("run", f"{name}.json").read_text()) for name in ("result", "evaluation")
     ]

@@ -29,18 +29,18 @@ def explanation(memory: ClassMemory, tau_plus: float | None) -> str:
             "InfoNCE."
         )
     share, trust = float(classes.share), memory.trust
-    found = (
+    opening = (
         f"Found about {1 / share if 0 < share < math.inf else math.nan:.0f} classes in "
         f"{memory.seen} items; trust is {trust:.2f}"
     )
     if memory.evidence > 0.5:
         value, low, high, pairs = memory.precision
         return (
-            f"{found}. On labelled items, {value:.0%} of {pairs:.0f} attracting pairs are of "
+            f"{opening}. On labelled items, {value:.0%} of {pairs:.0f} attracting pairs are of "
             f"one class ({low:.0%} to {high:.0%})."
         )
     if trust > 0.95:
-        return f"{found}: views and mixtures agree on them."
+        return f"{opening}: views and mixtures agree on them."
     alignment, closeness = classes.alignment.mean(), classes.closeness
     views = torch.where(alignment > 0, agreement.mean() / alignment, 0.0)
     # By how far each reason alone lets trust rise; of several at 0, by what is measured.
@@ -71,7 +71,7 @@ def explanation(memory: ClassMemory, tau_plus: float | None) -> str:
             "together by themselves",
         ),
     ]
-    return f"{found}, not more, because {min(reasons, key=lambda each: each[:2])[2]}."
+    return f"{opening}, not more, because {min(reasons, key=lambda each: each[:2])[2]}."
 
 
 def too_many_classes(tau_plus: float, size: int) -> str:

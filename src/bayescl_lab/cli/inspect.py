@@ -165,14 +165,14 @@ def _inspect_file(path: Path, options: dict[str, Any]) -> None:
 
     options["layout"] = options["layout"] or ("in_batch" if arrays.are_pairs else "two_views")
     views = arrays.embeddings, arrays.second_view
-    found = diagnose_embeddings(*views, labels=arrays.labels, **options)
-    advice = advise(found, *views)
-    write_atomically(page, embeddings_page(found, advice, name=path.name))
+    diagnosis = diagnose_embeddings(*views, labels=arrays.labels, **options)
+    advice = advise(diagnosis, *views)
+    write_atomically(page, embeddings_page(diagnosis, advice, name=path.name))
     figures = page.with_suffix(".json")
-    write_atomically(figures, as_json({**found.figures(), "advice": advice.figures()}))
-    for shown in (batch_table(found), losses_table(found)):
+    write_atomically(figures, as_json({**diagnosis.figures(), "advice": advice.figures()}))
+    for shown in (batch_table(diagnosis), losses_table(diagnosis)):
         show(shown.title.strip("*"), shown)
-    say(*sentences(found), *advice.sentences, page, figures)
+    say(*sentences(diagnosis), *advice.sentences, page, figures)
 
 
 def _new_page(path: Path) -> Path:
@@ -184,28 +184,28 @@ def _new_page(path: Path) -> Path:
     return page
 
 
-def _figures(found: Diagnosis) -> list[tuple[str, str, str]]:
+def _figures(diagnosis: Diagnosis) -> list[tuple[str, str, str]]:
     """A loss's assumptions, measured values, and their effect."""
-    rows: list[tuple[str, float | None, str]] = [("alpha assumed", found.assumed_alpha, "")]
-    if found.measured is not None:
-        words = f"the AUC itself, as the authors read it: {found.measured.authors:.3f}"
-        rows.append(("alpha measured with labels", found.measured.model, words))
-    if found.label_free is not None:
-        words = f"the AUC itself: {found.label_free.authors:.3f}; biased upwards"
-        rows.append(("alpha without labels", found.label_free.model, words))
-    rows.append(("tau_plus assumed", found.assumed_tau_plus, ""))
-    rows.append(("tau_plus measured", found.measured_tau_plus, ""))
-    weight, logit = found.by_weight, found.by_logit
+    rows: list[tuple[str, float | None, str]] = [("alpha assumed", diagnosis.assumed_alpha, "")]
+    if diagnosis.measured is not None:
+        words = f"the AUC itself, as the authors read it: {diagnosis.measured.authors:.3f}"
+        rows.append(("alpha measured with labels", diagnosis.measured.model, words))
+    if diagnosis.label_free is not None:
+        words = f"the AUC itself: {diagnosis.label_free.authors:.3f}; biased upwards"
+        rows.append(("alpha without labels", diagnosis.label_free.model, words))
+    rows.append(("tau_plus assumed", diagnosis.assumed_tau_plus, ""))
+    rows.append(("tau_plus measured", diagnosis.measured_tau_plus, ""))
+    weight, logit = diagnosis.by_weight, diagnosis.by_logit
     if weight is not None and logit is not None:
         name = "false negatives by low weight, "
         words = f"by similarity {logit.roc_auc:.3f}, by chance 0.5"
         rows.append((f"{name}ROC-AUC", weight.roc_auc, words))
         words = f"by similarity {logit.average_precision:.3f}, by chance {logit.share:.3f}"
         rows.append((f"{name}average precision", weight.average_precision, words))
-    rows.append(("mean weight of true negatives", found.mean_weight_true, "InfoNCE: 1"))
+    rows.append(("mean weight of true negatives", diagnosis.mean_weight_true, "InfoNCE: 1"))
     words = "InfoNCE: 1; the oracle: 0"
-    rows.append(("mean weight of false negatives", found.mean_weight_false, words))
-    effective = found.effective
+    rows.append(("mean weight of false negatives", diagnosis.mean_weight_false, words))
+    effective = diagnosis.effective
     words = f"InfoNCE on the same embeddings: {effective.in_gradient_unweighted:.1f}"
     return [
         *((name, f"{value:.3f}", words) for name, value, words in rows if value is not None),
@@ -218,7 +218,7 @@ def _figures(found: Diagnosis) -> list[tuple[str, str, str]]:
     ]
 
 
-def _latent_classes(latent: Mapping[str, Any], found: Diagnosis) -> list[Sequence[str]]:
+def _latent_classes(latent: Mapping[str, Any], diagnosis: Diagnosis) -> list[Sequence[str]]:
     """The latent classes that a loss has found, and how far they hold."""
     from bayescl_lab.report.embeddings import pair_rows
 
@@ -231,13 +231,13 @@ def _latent_classes(latent: Mapping[str, Any], found: Diagnosis) -> list[Sequenc
         words = "" if agreement is None else f"views agree by {agreement:.3f}"
         name = f"trust of {mixture['components']} components"
         rows.append((name, f"{mixture['trust']:.3f}", words))
-    return rows + pair_rows(found.confident)
+    return rows + pair_rows(diagnosis.confident)
 
 
-def _posteriors(found: Diagnosis) -> list[tuple[str, ...]]:
+def _posteriors(diagnosis: Diagnosis) -> list[tuple[str, ...]]:
     """The posterior's calibration at each set of parameters."""
     rows = []
-    for check in found.posteriors:
+    for check in diagnosis.posteriors:
         skill = check.calibration.skill
         shown = "" if skill is None else f"{100 * skill:.1f}"
         assumed = ("" if v is None else f"{v:.3f}" for v in (check.alpha, check.tau_plus))

@@ -173,7 +173,7 @@ def _print_ranking(result: Mapping[str, Any], folder: Path) -> None:
     if result["metrics"]:
         left_out = result["users_left_out"]
         nothing = f"; {left_out} have no items to find and were left out" if left_out else ""
-        say(f"{result['users']} users judged{nothing}")
+        say(f"{result['users']} users evaluated{nothing}")
     else:
         say("all data were trained on: nothing is left to evaluate")
     say(*(f"{count} {phrase}" for phrase, count in result["report"].items()))

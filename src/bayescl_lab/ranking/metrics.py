@@ -50,14 +50,14 @@ def evaluate_ranking(
     Raises:
         ValueError: if a k is below 1.
     """
-    judged = torch.from_numpy(np.flatnonzero(np.diff(parts.evaluation.matrix.indptr)))
+    evaluated = torch.from_numpy(np.flatnonzero(np.diff(parts.evaluation.matrix.indptr)))
     metrics: dict[str, float] = {}
-    if len(judged) > 0:
+    if len(evaluated) > 0:
         deepest = max(check_count("k", k, 1) for k in ks)
-        top = full_ranking(scorer, deepest, seen=parts.train, users=judged)
+        top = full_ranking(scorer, deepest, seen=parts.train, users=evaluated)
         metrics = ranking_metrics(top, parts.evaluation, ks)
-    left_out = parts.evaluation.num_users - len(judged)
-    return {"metrics": metrics, "users": len(judged), "users_left_out": left_out}
+    left_out = parts.evaluation.num_users - len(evaluated)
+    return {"metrics": metrics, "users": len(evaluated), "users_left_out": left_out}
 
 
 def ranking_metrics(

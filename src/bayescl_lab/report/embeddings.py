@@ -23,51 +23,51 @@ _TAU_PLUS = {
 }
 
 
-def embeddings_page(found: EmbeddingDiagnosis, advice: Advice, *, name: str) -> str:
+def embeddings_page(diagnosis: EmbeddingDiagnosis, advice: Advice, *, name: str) -> str:
     """A diagnosis of embeddings as self-contained HTML.
 
     Args:
-        found: what :func:`~bayescl.diagnostics.diagnose_embeddings` returned.
+        diagnosis: what :func:`~bayescl.diagnostics.diagnose_embeddings` returned.
         advice: what to do, the last of the findings.
         name: name of the embeddings.
     """
     settings = {
-        "layout": found.layout,
-        "temperature": found.temperature,
-        "tau_plus": found.tau_plus,
-        "tau_plus from": found.tau_plus_from,
-        "items that latent classes were fitted to": found.fitted,
+        "layout": diagnosis.layout,
+        "temperature": diagnosis.temperature,
+        "tau_plus": diagnosis.tau_plus,
+        "tau_plus from": diagnosis.tau_plus_from,
+        "items that latent classes were fitted to": diagnosis.fitted,
     }
     section = Section(
-        f"{name}: {found.items:,} embeddings",
-        [paragraph("about_embeddings", found)],
-        [batch_table(found), losses_table(found)],
-        [*sentences(found), *advice.sentences],
-        list(_pictures(found)),
+        f"{name}: {diagnosis.items:,} embeddings",
+        [paragraph("about_embeddings", diagnosis)],
+        [batch_table(diagnosis), losses_table(diagnosis)],
+        [*sentences(diagnosis), *advice.sentences],
+        list(_pictures(diagnosis)),
         settings,
     )
     return page_of([section], "made from embeddings")
 
 
-def batch_table(found: EmbeddingDiagnosis) -> Table:
+def batch_table(diagnosis: EmbeddingDiagnosis) -> Table:
     """The number of false negatives, and how well they are found."""
-    false = f"{found.false_negatives:.1f} of {found.candidates}"
+    false = f"{diagnosis.false_negatives:.1f} of {diagnosis.candidates}"
     nearest = "of the ten most similar candidates of each anchor"
-    told = found.losses["Bayesian"].diagnosis.by_logit
+    told = diagnosis.losses["Bayesian"].diagnosis.by_logit
     rows = [
-        ("false negatives of an anchor", false, _TAU_PLUS[found.tau_plus_from]),
-        ("their share, tau_plus", f"{found.tau_plus:.4f}", ""),
-        ("false among the nearest", number(found.nearest_false, ".1%"), nearest),
+        ("false negatives of an anchor", false, _TAU_PLUS[diagnosis.tau_plus_from]),
+        ("their share, tau_plus", f"{diagnosis.tau_plus:.4f}", ""),
+        ("false among the nearest", number(diagnosis.nearest_false, ".1%"), nearest),
         ("told by similarity, ROC-AUC", number(told and told.roc_auc), "0.5: chance, 1: perfect"),
     ]
-    if LATENT in found.losses:
-        latent = found.losses[LATENT].diagnosis
+    if LATENT in diagnosis.losses:
+        latent = diagnosis.losses[LATENT].diagnosis
         told, trusted = latent.by_weight, "how far they are trusted; at 0 the loss is InfoNCE"
         expected = "false negatives of an anchor, found without labels"
         rows += [
             ("told by latent classes, ROC-AUC", number(told and told.roc_auc), ""),
-            ("trust", number(found.trust), trusted),
-            ("expected by latent classes", number(found.found, ".1f"), expected),
+            ("trust", number(diagnosis.trust), trusted),
+            ("expected by latent classes", number(diagnosis.found, ".1f"), expected),
             *pair_rows(latent.confident),
         ]
     head = ("figure", "value", "meaning")
@@ -87,19 +87,19 @@ def pair_rows(pairs: ConfidentPairs | None) -> list[tuple[str, str, str]]:
     return [(name, f"{value:.1%}", text) for name, value, text in rows if value is not None]
 
 
-def losses_table(found: EmbeddingDiagnosis) -> Table:
+def losses_table(diagnosis: EmbeddingDiagnosis) -> Table:
     """The weights of each loss."""
     note = (
         "Effective negatives: the number of equally weighted candidates with as even a gradient. "
         "The debiased loss weights candidates as InfoNCE does and corrects their sum."
     )
-    if found.labelled:
+    if diagnosis.labelled:
         note = (
             "ROC-AUC: how well low weights find false negatives; 0.5 is chance. Repulsion on "
             f"false: share of the gradient that pushes false negatives away. {note}"
         )
     records = []
-    for title, loss in found.losses.items():
+    for title, loss in diagnosis.losses.items():
         weights = loss.diagnosis
         record = {
             "loss": title,
@@ -113,20 +113,20 @@ def losses_table(found: EmbeddingDiagnosis) -> Table:
     return Table(records, "**What each loss would weigh**", note)
 
 
-def sentences(found: EmbeddingDiagnosis) -> list[str]:
+def sentences(diagnosis: EmbeddingDiagnosis) -> list[str]:
     """What the figures say."""
-    said = [paragraph("repulsion", found.losses), paragraph("labels_wanted", found)]
+    said = [paragraph("repulsion", diagnosis.losses), paragraph("labels_wanted", diagnosis)]
     return [sentence for sentence in said if sentence]
 
 
-def _pictures(found: EmbeddingDiagnosis) -> Iterator[tuple[str, bytes]]:
+def _pictures(diagnosis: EmbeddingDiagnosis) -> Iterator[tuple[str, bytes]]:
     """Captions with PNG files."""
     caption = "The similarity of candidates, and the mean weight that each loss gives them."
-    yield caption, png(similarity_figure(found), dpi=130)
+    yield caption, png(similarity_figure(diagnosis), dpi=130)
     for title in ("Bayesian", LATENT):
-        if title in found.losses:
-            diagnosis = found.losses[title].diagnosis
-            yield f"Weights: {title}.", png(weights_figure(diagnosis), dpi=130)
-            if title == LATENT and diagnosis.posteriors:
+        if title in diagnosis.losses:
+            loss = diagnosis.losses[title].diagnosis
+            yield f"Weights: {title}.", png(weights_figure(loss), dpi=130)
+            if title == LATENT and loss.posteriors:
                 caption = "The posterior against the share of true negatives."
-                yield caption, png(reliability_figure(diagnosis), dpi=130)
+                yield caption, png(reliability_figure(loss), dpi=130)

@@ -34,7 +34,7 @@ def costs_of(runs: Iterable[ImageSettings]) -> list[RunCost]:
     """
     parts: dict[tuple[str, str | None, int | None], ImageParts] = {}
     bytes_of: dict[str, int] = {}
-    found = []
+    costs = []
     for settings in runs:
         key = settings.data, settings.classes, settings.max_train_images
         if key not in parts:
@@ -49,5 +49,5 @@ def costs_of(runs: Iterable[ImageSettings]) -> list[RunCost]:
         steps = settings.epochs * (len(train) // settings.batch_size)
         views = 2 * settings.batch_size * steps * (side / UNIT) ** 2
         disk = _COPIES * bytes_of[settings.encoder]
-        found.append(RunCost(settings.data, settings.epochs, steps, views, disk))
-    return found
+        costs.append(RunCost(settings.data, settings.epochs, steps, views, disk))
+    return costs
