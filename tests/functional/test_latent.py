@@ -116,6 +116,7 @@ def test_what_is_not_valid_changes_nothing_and_receives_nothing() -> None:
             alone = F.latent_loss(positive[i : i + 1], logits, same, certain=known, aim=aim)
             torch.testing.assert_close(result[i : i + 1], alone)
         assert result[5] == 0  # a row without candidates costs nothing
+        assert not F.latent_loss(positive, unlabeled[:, :0], posterior[:, :0], aim=aim).any()
         gradients = torch.autograd.grad(result.sum(), (positive, unlabeled))
         assert gradients[0][5] == 0
         assert (gradients[1][~valid] == 0).all()

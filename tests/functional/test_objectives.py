@@ -82,6 +82,8 @@ def test_a_row_without_candidates_costs_nothing(name: str) -> None:
     of_gradient = gradients[1].square().sum()
     second = torch.autograd.grad(of_gradient, (positive, unlabeled), allow_unused=True)
     assert all(gradient is None or gradient.isfinite().all() for gradient in second)
+    for mask in (None, valid[:1, :0]):  # nor does one without a column
+        torch.testing.assert_close(ours(positive[:1], unlabeled[:1, :0], valid=mask), result[:1])
 
 
 @names

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from cases import each
@@ -67,6 +69,9 @@ def test_a_learnable_temperature_stays_between_its_bounds() -> None:
     for logit in (-50.0, 50.0):
         torch.nn.init.constant_(temperature.logit, logit)
         assert temperature().item() == pytest.approx(0.01 if logit < 0 else 0.5)
+    for bound, inside in ((0.01, 0.5), (0.5, 0.01)):  # as near as float64 allows
+        temperature.set(math.nextafter(bound, inside))
+        assert temperature().item() == pytest.approx(bound)
 
 
 @names

@@ -64,7 +64,7 @@ class Latent(LogSumObjective):
         def mean_1(weights: Tensor) -> Tensor:
             return count / weights.sum(dim=1).clamp_min_(1e-30)  # without weight nothing remains
 
-        scale, nothing = mean_1(others), torch.zeros_like(others[:, 0])
+        scale, nothing = mean_1(others), others.new_zeros(len(others))
         if self.aim == "classes":
             pulls = attracted if self.attraction else None
             share = self._share(attracted)

@@ -193,10 +193,9 @@ def posterior(
     Reference:
         Liu et al., ICML 2024, Eq. "poster".
     """
-    mine, every = PairMixture.true_negatives(alpha), PairMixture.unlabeled(alpha, tau_plus)
+    target, sampled = PairMixture.true_negatives(alpha), PairMixture.unlabeled(alpha, tau_plus)
     if tau_plus == 0:  # no false negatives; at alpha = 1 the quotient would be 0 / 0 at CDF 1
         return torch.ones_like(proposal_cdf)
-    tiny = torch.finfo(proposal_cdf.dtype).tiny  # where a tiny prior underflows, at CDF 1
-    return (
-        (1 - tau_plus) * mine.half_ratio(proposal_cdf) / every.half_ratio(proposal_cdf).clamp(tiny)
-    )
+    # A tiny prior of a perfect encoder underflows at CDF 1, where the quotient is 0 and not 0 / 0.
+    density = sampled.half_ratio(proposal_cdf).clamp(min=torch.finfo(proposal_cdf.dtype).tiny)
+    return (1 - tau_plus) * target.half_ratio(proposal_cdf) / density

@@ -86,14 +86,15 @@ def map_cdf(
     values = values.flatten(0, -2) if values.ndim > 1 else values[None]
     if values.dtype in (torch.float16, torch.bfloat16):
         values = values.float()
+    valid = None if valid is None else valid.reshape(values.shape)
+    if values.shape[1] == 0:  # no candidates, and no largest value
+        return function(values).view(unlabeled.shape)
     if ranks == "histogram":
         check_bins(bins)
-        mask = None if valid is None else valid.reshape(values.shape)
-        return map_by_histogram(values, function, valid=mask, bins=bins).view(unlabeled.shape)
+        return map_by_histogram(values, function, valid=valid, bins=bins).view(unlabeled.shape)
     if valid is None:
         count = torch.full((1, 1), values.shape[1], device=values.device)
     else:
-        valid = valid.reshape(values.shape)
         values = torch.where(valid, values, just_above(values))
         count = valid.sum(dim=1, keepdim=True)
     count = count.expand(len(values), 1)
@@ -108,7 +109,7 @@ def map_cdf(
         result = _map_sorted_rows(*values.sort(dim=1), count, transform)
     else:
         result = torch.empty_like(values)
-        rows = max(1, _BLOCK // max(1, values.shape[1]))
+        rows = max(1, _BLOCK // values.shape[1])
         blocks = (torch.split(tensor, rows) for tensor in (values, count, result))
         for block, counts, out in zip(*blocks, strict=True):
             _map_mostly_untied_rows(block, counts, transform, out)
@@ -121,7 +122,7 @@ def just_above(
     """A value that sorts after all of its row except NaN; it ties with an infinite value."""
     largest = values.amax(dim=1, keepdim=True)
     largest = largest.masked_fill(largest.isnan(), torch.inf)  # equal values tie, and NaN do not
-    # A visible step if there is room for one, so that rounding does not remove it.
+    # A step that rounding cannot remove, if there is room for one.
     next_float = largest.nextafter(torch.full_like(largest, torch.inf))
     return torch.maximum(largest + largest.abs() / 1024, next_float)
 
@@ -150,7 +151,7 @@ def _map_mostly_untied_rows(
     mapped = transform(position, position + 1, counts[:, None])  # [numbers, columns]
     mapped = mapped.expand_as(values) if len(counts) == 1 else mapped[which.squeeze(1)]
     out.scatter_(1, columns, mapped)
-    tied = torch.from_numpy(ties // max(1, values.shape[1])).bincount(minlength=len(values))
+    tied = torch.from_numpy(ties // values.shape[1]).bincount(minlength=len(values))
     masked = (values.shape[1] - 1 - count.squeeze(1)).clamp(min=0)  # they tie with one another
     rows = (tied != masked).nonzero().squeeze(1)
     if len(rows):

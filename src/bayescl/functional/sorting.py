@@ -130,7 +130,7 @@ def _followed(
     places: NDArray[np.int64], width: int, counts: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Whether the value after a flat position is in the same row and not excluded."""
-    rows = places // max(1, width)  # many times faster than with the remainder
+    rows = places // width  # many times faster than with the remainder
     return places - rows * width < (counts if len(counts) == 1 else counts[rows]) - 1
 
 

@@ -101,9 +101,11 @@ class LearnableTemperature(nn.Module):
 
     def _logit_of(self, name: str, temperature: float) -> float:
         """The parameter at a temperature."""
-        check_interval(name, temperature, self.minimum, self.maximum, open_low=True, open_high=True)
-        share = math.log(temperature / self.minimum) / math.log(self.maximum / self.minimum)
-        return math.log(share / (1 - share))
+        low, high = self.minimum, self.maximum
+        check_interval(name, temperature, low, high, open_low=True, open_high=True)
+        # log(t / low) / log(high / t), neither of which rounding may make 0 next to a bound.
+        below, above = (temperature - low) / low, (high - temperature) / temperature
+        return math.log(math.log1p(below) / math.log1p(above))
 
     def forward(self) -> Float[Tensor, ""]:
         """Return the current temperature as a differentiable scalar."""
