@@ -218,27 +218,25 @@ def gather_rows(
     return _all_rows(rows, sizes, group)
 
 
-def rows_of(source: int, rows: Tensor, size: int, group: dist.ProcessGroup | None = None) -> Tensor:
-    """Return the rows of one process, which sends them to all; own rows say what they look like."""
-    if source == rank(group):
-        sent = rows.detach().contiguous()
-    else:
-        sent = rows.new_empty(size, *rows.shape[1:])
-    dist.broadcast(sent, group_src=source, group=group)
+def rows_of(source: int, rows: Tensor, size: int) -> Tensor:
+    """Return the ``size`` rows of process ``source``; the others' rows give shape and dtype."""
+    mine = source == rank()
+    sent = rows.detach().contiguous() if mine else rows.new_empty(size, *rows.shape[1:])
+    dist.broadcast(sent, group_src=source)
     return sent
 
 
-def copy_from_first(tensors: Sequence[Tensor], group: dist.ProcessGroup | None = None) -> None:
+def copy_from_first(tensors: Sequence[Tensor]) -> None:
     """Overwrite tensors, all of one dtype, with those of the first process."""
     flat = torch.cat([tensor.flatten() for tensor in tensors])
-    dist.broadcast(flat, group_src=0, group=group)
+    dist.broadcast(flat, group_src=0)
     parts = torch.split(flat, [tensor.numel() for tensor in tensors])
     for tensor, part in zip(tensors, parts, strict=True):
         tensor.copy_(part.view_as(tensor))
 
 
 class _Gather(torch.autograd.Function):
-    """All processes' rows, or its adjoint: the sum of what all processes found for one's own."""
+    """All processes' rows; and the adjoint, the sum of all processes' gradients of its own rows."""
 
     @staticmethod
     def forward(

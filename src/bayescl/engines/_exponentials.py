@@ -1,4 +1,4 @@
-"""Sums of (weighted) exponentials of each row's logits, which these overwrite."""
+"""Sums of (weighted) exponentials of each row's logits; the logits are overwritten."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bayescl.functional.sorting import can_look, columns_in_order, runs_of
 
 _BLOCK = 2**18  # logits sorted at a time on the CPU: they and temporaries fit in a core's cache
 _NOTHING = 1e-30  # a sum below it is 0, and so is its gradient; divided by it, nothing overflows
-_FAR_FROM_NOTHING = 1e-24  # beside a sum of this size, what float32 takes for 0 is nothing
+_FAR_FROM_NOTHING = 1e-24  # a sum of this size does not change by what float32 rounds to 0
 LOG2_E = math.log2(math.e)  # powers of 2 are up to four times as fast on the CPU as those of e
 
 
@@ -39,8 +39,8 @@ class Sums(NamedTuple):
         return self.log - self.total.log()
 
     def weighted(self, weights: Float[Tensor, "rows candidates"]) -> Sums | None:
-        """The same with weights, in new memory; None unless it is surely as exact."""
-        # Where the largest logit weighs nothing, the others' exponentials may have vanished.
+        """Sums with weights, in new memory; None unless they are surely as exact."""
+        # Where the largest logit weighs nothing, the others' exponentials may have underflowed.
         terms = self.exponentials * weights
         total = terms.sum(dim=1)
         if not can_look(total) or not total.numel() or not total.min() > _FAR_FROM_NOTHING:
@@ -58,7 +58,7 @@ def sums_of(
     batch: ContrastiveBatch,
     rows: slice,
 ) -> list[Sums]:
-    """Compute the sums of an objective's powers except 0; the first overwrites ``logits``."""
+    """Compute the sums of an objective's powers but 0; the first overwrites ``logits``."""
     # S_p = sum of w_i e^(p s_i) over the candidates i of a row, for each power p.
     powers = [power for power in objective.powers if power != 0]
     if objective.ranks is None:
@@ -135,9 +135,9 @@ def add_log_weights(
     if len(ties) == 0:
         logits.scatter_add_(1, columns, untied)
         return
-    # With ties, weights first as if there were none, then one weight for each run, by its rank
-    # n_< + n_= / 2 or n_< + n_=. Twice the rank is whole. An odd one is in the first half of the
-    # table, at (k + 1/2) / n, and an even one in the second, at (k + 1) / n.
+    # With ties, first the weights as if there were none, then one weight for each run, by its rank
+    # n_< + n_= / 2 or n_< + n_=. Twice the rank is a whole number: if odd, the weight is in the
+    # first half of the table, at (k + 1/2) / n, and if even in the second, at (k + 1) / n.
     weights = torch.empty_like(logits).scatter_(1, columns, untied)
     starts, sizes, members = runs_of(ties)
     row = starts // width
@@ -173,7 +173,7 @@ class _LogWeightsByRank:
         self._row_of = np.full(width + 1, -1)
 
     def __call__(self, counts: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Tables ``[tables, 2, width]``, not to be written to, and which one each count has."""
+        """Tables ``[tables, 2, width]``, not to be written to, and which of them each count has."""
         with self._lock:  # chunks may run on several threads
             if self._row_of[counts].min() < 0:
                 distinct = np.unique(counts)
@@ -185,14 +185,14 @@ class _LogWeightsByRank:
             return self._known.numpy(), self._row_of[counts]
 
     def _table(self, count: int) -> Float[Tensor, "1 halves places"]:
-        """Those at (place + 1/2) / count and at (place + 1) / count; -inf after the last place."""
+        """Logs at (place + 1/2) / count and at (place + 1) / count; -inf after the last place."""
         # Rows (1, 3, 5 ...) and (2, 4, 6 ...) over 2 n.
         ranks = torch.arange(1, 2 * count + 1, dtype=self._known.dtype).view(count, 2).T
         log_weights = self.objective.weights_of_cdf(ranks / max(1, 2 * count)).log()
         return F.pad(self.unit * log_weights, (0, self.width - count), value=-torch.inf)[None]
 
 
-_log_weights_by_rank = lru_cache(maxsize=4)(_LogWeightsByRank)  # an objective lasts an epoch
+_log_weights_by_rank = lru_cache(maxsize=4)(_LogWeightsByRank)  # few objectives at a time
 
 
 def exponentiate_weighted(logits: Tensor, weights: Tensor) -> Sums:

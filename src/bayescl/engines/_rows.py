@@ -1,4 +1,8 @@
-"""Losses of a few anchors and their gradients with respect to the logits, in one go."""
+"""Losses of a few anchors and their gradients with respect to the logits, in one go.
+
+Each kind of objective has its formula here: plain functions (through autograd), sums of powers,
+terms of pairs, and the sigmoid.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +37,10 @@ class Chunk(NamedTuple):
 class RowGradients(NamedTuple):
     """Gradients of the (weighted) sum of a few anchors' losses."""
 
-    unlabeled: Float[Tensor, "rows candidates"]  # of the candidates' logits, but for the factor
-    factor: Float[Tensor, " rows"] | None  # None for ones; products are cheaper to scale later
+    unlabeled: Float[Tensor, "rows candidates"]  # of the candidates' logits, before the factor
+    factor: Float[Tensor, " rows"] | None  # None for ones; matrix products are cheaper to scale
     positive: Float[Tensor, " rows"]  # of the positives' logits
-    temperature: Float[Tensor, ""] | None = None  # through nothing but the objective
+    temperature: Float[Tensor, ""] | None = None  # through the objective alone, not the logits
 
 
 Result = tuple[PerAnchor, RowGradients | None]
@@ -61,7 +65,7 @@ def row_losses(chunk: Chunk) -> Result:
 
 
 def _finite_row_losses(chunk: Chunk) -> Result:
-    """The same of rows whose logits are finite."""
+    """:func:`row_losses` of rows whose logits are finite."""
     batch, rows = chunk.batch, chunk.rows
     objective = chunk.objective_at(chunk.temperature)
     if isinstance(objective, Sigmoid):
@@ -79,7 +83,7 @@ def _finite_row_losses(chunk: Chunk) -> Result:
 
 
 def losses_from_sums(objective: LogSumObjective, chunk: Chunk, sums: list[Sums]) -> Result:
-    """The same from the sums of an objective's powers but 0; gradients overwrite exponentials."""
+    """Losses and gradients, which overwrite exponentials, from the sums of all powers but 0."""
     batch, positive = chunk.batch, chunk.positive
     powers = [power for power in objective.powers if power != 0]
     log_sums = tuple([part.log for part in sums])  # [rows] each: all that the objective sees
@@ -113,7 +117,7 @@ def losses_from_sums(objective: LogSumObjective, chunk: Chunk, sums: list[Sums])
 def _of_temperature_alone(
     chunk: Chunk, log_sums: tuple[Float[Tensor, "#rows"], ...]
 ) -> Float[Tensor, ""] | None:
-    """Gradient of a temperature that an objective depends on other than through its logits."""
+    """Gradient of the temperature through the objective alone, with logits as constants."""
     if not isinstance(chunk.temperature, Tensor):
         return None
     with torch.enable_grad():
@@ -129,7 +133,7 @@ def _of_temperature_alone(
 
 
 def _losses_of_function(chunk: Chunk) -> Result:
-    """The same for a plain function of logits, which autograd differentiates."""
+    """Losses and gradients of a plain function of logits, which autograd differentiates."""
     with torch.set_grad_enabled(chunk.differentiate):
         leaves = [
             tensor.detach().requires_grad_(chunk.differentiate)
@@ -150,13 +154,14 @@ def _losses_of_function(chunk: Chunk) -> Result:
 
 
 def _pair_row_losses(terms: PairTerms, excluded: Excluded, chunk: Chunk) -> Result:
-    """The same where a posterior weighs candidates and makes targets of them.
+    """Losses and gradients where a posterior gives candidates weights and targets.
 
-    :class:`~bayescl.functional.objective.PairTerms` has the formula. All it holds is constant for
-    the gradient: a softmax less the targets, and for members with N = d sum_k o_k e^(k s_k) and
-    q_j = g m_j N / (N + e^(k s_j)),
+    :class:`~bayescl.functional.objective.PairTerms` has the formula and its symbols, which are
+    constants for the gradient. With S = sum_k w_k e^s_k, N = d sum_k o_k e^(kappa s_k) and
+    q_j = g m_j N / (N + e^(kappa s_j)),
 
-        dL/ds_j = slope w_j e^s_j / sum - h p_j - q_j + (sum_i q_i) o_j e^(k s_j) / N.
+        dL/ds_j = sigmoid(log c S - s+) w_j e^s_j / S - h p_j
+                  - q_j + (sum_i q_i) d o_j e^(kappa s_j) / N.
     """
     positive, logits = chunk.positive, chunk.logits
     excluded.fill_(logits, 0.0)  # it weighs nothing, whatever it holds
@@ -176,7 +181,7 @@ def _pair_row_losses(terms: PairTerms, excluded: Excluded, chunk: Chunk) -> Resu
     drawn = rest = None
     if terms.members is not None and terms.others is not None:
         sharp = sharpened[0] if sharpened else plain
-        rest = sharp.weighted(terms.others)
+        rest = sharp.weighted(terms.others)  # N / d
         exact = None if rest is None else sharp
         rest = rest or exponentiate_weighted(logits * terms.sharpness, terms.others)
         behind, drawn = _drawn(terms, logits, exact, rest)
@@ -199,14 +204,17 @@ def _pair_row_losses(terms: PairTerms, excluded: Excluded, chunk: Chunk) -> Resu
 def _drawn(
     terms: PairTerms, logits: Tensor, sharp: Sums | None, rest: Sums
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows candidates"]]:
-    """Losses of members that do not lead all others, and q, their gradient."""
+    """Losses of members that do not lead all others, and q, minus their direct gradient.
+
+    ``sharp`` holds the exponentials e^(kappa s_j) if they are exact beside N.
+    """
     members, draw, power = terms.members, terms.draw, terms.sharpness
-    assert members is not None  # as the caller looked
-    if sharp is None:
+    assert members is not None  # the caller has checked
+    if sharp is None:  # log(1 + N / e^(kappa s_j)) = -logsigmoid(kappa s_j - log N)
         ahead = logits * power - (rest.log + terms.others_scale.log())[:, None]
         behind = -(members * logsigmoid(ahead)).sum(dim=1)
         drawn = ahead.neg_().sigmoid_().mul_(members).mul_(draw[:, None])
-    else:  # in fewer passes: g/k sum_j m_j [log(N + e^(k s_j)) - k s_j], but for a factor of rows
+    else:  # in fewer passes: log(N + e^(kappa s_j)) - kappa s_j, all divided by e^shift
         total = terms.others_scale * rest.total  # N
         reached = sharp.exponentials + total[:, None]
         drawn = (members / reached).mul_((draw * total)[:, None])
@@ -216,7 +224,7 @@ def _drawn(
 
 
 def _sigmoid_row_losses(objective: Sigmoid, chunk: Chunk) -> Result:
-    """The same where every pair counts by itself: dL/ds_j = w_j sigmoid(s_j)."""
+    """Losses and gradients where every pair counts by itself: dL/ds_j = w_j sigmoid(s_j)."""
     batch, rows, positive, logits = chunk.batch, chunk.rows, chunk.positive, chunk.logits
     excluded = batch.excluded(rows)
     same_class = batch.posterior(rows)[0] if objective.reads_same_class else None

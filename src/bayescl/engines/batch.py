@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Literal
@@ -59,15 +59,6 @@ class CandidateRule:
         """Where positives stand in rows of so many logits, laid end to end. On the CPU."""
         return self._columns_alone.places(columns)[:, -1]
 
-    def _keys(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Anchors' and candidates' groups by one key after the other."""
-        mine, theirs = self.anchor_groups, self.candidate_groups
-        if mine is None or theirs is None:
-            return
-        if mine.ndim == 1:
-            mine, theirs = mine[:, None], theirs[..., None]
-        yield from zip(mine.unbind(-1), theirs.unbind(-1), strict=True)
-
     def excluded(self, rows: slice) -> Excluded:
         """The columns that are not candidates of some anchors, a slice with start and stop."""
         if self.valid is None and self.num_keys == 0:
@@ -75,10 +66,14 @@ class CandidateRule:
             whole = few.columns is None or rows.stop - rows.start == len(few.columns)
             return few if whole else few.of(rows)
         masks = [] if self.valid is None else [~self.valid[rows]]
-        for mine, theirs in self._keys():
-            masks.append(
-                _equal(mine[rows, None], theirs[None] if theirs.ndim == 1 else theirs[rows])
-            )
+        mine, theirs = self.anchor_groups, self.candidate_groups
+        if mine is not None and theirs is not None:
+            if mine.ndim == 1:
+                mine, theirs = mine[:, None], theirs[..., None]
+            # [rows, keys], and [1 or rows, candidates, keys]: any equal key excludes.
+            mine, theirs = mine[rows], theirs[None] if theirs.ndim == 2 else theirs[rows]
+            keys = zip(mine.unbind(-1), theirs.unbind(-1), strict=True)
+            masks += [_equal(of_anchors[:, None], of_columns) for of_anchors, of_columns in keys]
         mask = reduce(torch.logical_or, masks)  # new memory, not the caller's
         if self._columns_alone.columns is not None:
             mask.scatter_(1, self._columns_alone.columns[rows], True)
@@ -197,17 +192,20 @@ class ContrastiveBatch:
         return settled if tile is None else torch.where(certain, settled, tile), certain
 
     def with_candidates(
-        self, sent: Callable[[Tensor], Tensor], rule: CandidateRule
+        self, fetch: Callable[[Tensor], Tensor], rule: CandidateRule
     ) -> ContrastiveBatch:
-        """The same anchors with other candidates: all that belongs to one goes through ``sent``."""
+        """The same anchors with the candidates, and what is known of them, that ``fetch`` gets.
+
+        Given this process's rows, it returns those of other processes.
+        """
         known, labels, groups = self.same_class, self.labels, rule.candidate_groups
         return ContrastiveBatch(
             self.anchors,
             self.positives,
-            sent(self.candidates),
-            rule if groups is None else replace(rule, candidate_groups=sent(groups.long())),
-            known and replace(known, candidates=sent(known.candidates)),
-            labels and replace(labels, candidates=sent(labels.candidates)),
+            fetch(self.candidates),
+            rule if groups is None else replace(rule, candidate_groups=fetch(groups.long())),
+            known and replace(known, candidates=fetch(known.candidates)),
+            labels and replace(labels, candidates=fetch(labels.candidates)),
             self.indices,
         )
 

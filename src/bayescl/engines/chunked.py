@@ -149,7 +149,8 @@ class Run:
     ) -> tuple[Tensor, Gradients]:
         """Losses, and the wanted gradients of their sum weighted by ``upstream`` (default: ones).
 
-        Of two views in one chunk, the candidates receive what all receive, which are their rows.
+        Two views in one chunk are the same rows three times: the candidates receive the gradients
+        of all three.
         """
         batch, place = self.batch, self.batch.rule.positive
         whole = batch.candidates is batch.anchors and self.chunk_size >= batch.num_anchors
@@ -163,7 +164,8 @@ class Run:
         scaled = batch.anchors / self.temperature
         starts = range(0, batch.num_anchors, self.chunk_size)
         workers = _workers(batch, len(starts))
-        # Chunks have rows of their own, but add up in candidates and temperature.
+        # A chunk fills its own rows of the first two gradients, but adds to the last two: each
+        # worker has its own copy of these.
         totals = [total]
         for _ in range(workers - 1):
             zeros = (None if part is None else torch.zeros_like(part) for part in total[2:])
@@ -241,7 +243,10 @@ def _chunk(
 def _in_one_piece(
     run: Run, place: Tensor, wanted: tuple[bool, ...], upstream: Tensor | None
 ) -> tuple[Tensor, Gradients]:
-    """The result of a run over two views in one chunk: rows R receive (G + G') R / t."""
+    """The result of a run over two views in one chunk: rows R receive (G + G') R / t.
+
+    ``place`` holds the column of each anchor's positive, ``[n, 1]``.
+    """
     batch, temperature, rows = run.batch, run.temperature, run.batch.candidates
     quick = result = _quick_row_losses(run, upstream, differentiate=any(wanted))
     if result is None:
@@ -272,7 +277,10 @@ def _in_one_piece(
 
 
 def _quick_row_losses(run: Run, upstream: Tensor | None, *, differentiate: bool) -> Result | None:
-    """What :func:`row_losses` returns for two views, sooner; None where a logit is large, say."""
+    """:func:`row_losses` of two views in fewer passes; None if that is not possible.
+
+    No pass looks for each row's largest logit, so no logit may be large.
+    """
     batch, temperature, rows = run.batch, run.temperature, run.batch.candidates
     data = as_data(run.objective_at(temperature))
     if data is None or batch.knows_pairs or not can_look(rows):
@@ -316,14 +324,14 @@ def _workers(batch: ContrastiveBatch, chunks: int) -> int:
 def _in_threads(work: Callable[[int], None], workers: int) -> None:
     """Call ``work`` with 0, 1, ... ``workers - 1``, each in a thread with its share of torch's.
 
-    Then none waits for another after every operation. Nothing is differentiated.
+    Within an operation, torch's threads wait for one another; these never do. No autograd inside.
     """
     if workers == 1:
         work(0)
         return
     threads, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
 
-    def alone(number: int) -> None:
+    def in_thread(number: int) -> None:
         # Modes belong to threads: a new one has neither of the caller's.
         with torch.inference_mode() if inference else torch.no_grad():
             torch.set_num_threads(max(1, threads // workers))
@@ -331,8 +339,8 @@ def _in_threads(work: Callable[[int], None], workers: int) -> None:
 
     try:
         with ThreadPoolExecutor(workers) as pool:
-            for done in [pool.submit(alone, number) for number in range(workers)]:
+            for done in [pool.submit(in_thread, number) for number in range(workers)]:
                 done.result()
     finally:
-        # What this thread uses has not changed, but what a new one starts with has.
+        # The workers changed the number that later threads start with.
         torch.set_num_threads(threads)

@@ -23,7 +23,7 @@ from bayescl.functional.similarity import candidate_logits, pair_logits
 from bayescl.functional.sorting import can_look
 
 ObjectiveAt = Callable[[float | Tensor], Objective]
-"""Returns the objective at a given temperature; two of the five need it for their floor."""
+"""Returns the objective at a given temperature, on which the debiased objectives' floor depends."""
 
 
 def dense_loss(

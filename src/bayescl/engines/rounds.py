@@ -1,6 +1,6 @@
 """The chunked engine on several processes, with one process's candidates at a time.
 
-In each round one process sends its rows to all and receives what all found for their gradient.
+In each round one process sends its rows to all, and receives the sum of their gradients.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from bayescl.functional.sigmoid import Sigmoid
 
 @dataclass(frozen=True, kw_only=True)
 class SpreadBatch(ContrastiveBatch):
-    """A batch whose candidates are those of all processes, of which this process's own are here.
+    """A batch whose candidates are spread over all processes; only this process's own are here.
 
-    The rule's places are among its own; its mask has the columns of all, by rank.
+    The rule's places are among its own; its mask has the columns of all processes, by rank.
 
     Attributes:
         sizes: number of candidates on each process.
@@ -33,15 +33,11 @@ class SpreadBatch(ContrastiveBatch):
     def of(self, source: int) -> ContrastiveBatch:
         """Return the same anchors with the candidates of one process, which sends them to all."""
         size, start, rule = self.sizes[source], sum(self.sizes[:source]), self.rule
-
-        def sent(rows: Tensor) -> Tensor:
-            return distributed.rows_of(source, rows, size)
-
         if source != distributed.rank():
             rule = replace(rule, own=None, positive=None)
         if rule.valid is not None:
             rule = replace(rule, valid=rule.valid[:, start : start + size])
-        return self.with_candidates(sent, rule)
+        return self.with_candidates(partial(distributed.rows_of, source, size=size), rule)
 
 
 def losses_in_rounds(
@@ -51,10 +47,10 @@ def losses_in_rounds(
     *,
     chunk_size: int | None = None,
 ) -> PerAnchor:
-    """Compute one loss per anchor from the candidates of all processes, one after the other.
+    """Compute one loss per anchor from the candidates of all processes, one process's at a time.
 
-    Every process must call it, and take the backward pass if one does: it computes the logits once
-    more. Differentiable once.
+    Every process must call it. The backward pass computes the logits once more, so if one process
+    takes it, all must. Differentiable once.
 
     Args:
         batch: this process's anchors and candidates.
@@ -69,7 +65,7 @@ def losses_in_rounds(
     objective = objective_at(temperature)
     if not (isinstance(objective, Sigmoid) and objective.adds_up):
         raise TypeError(f"candidates of {type(objective).__name__} must come together")
-    return _Rounds(batch, temperature, lambda _: objective, chunk_size).differentiable(False)
+    return _Rounds(batch, temperature, _always(objective), chunk_size).differentiable(False)
 
 
 class _Rounds(Run):
@@ -86,8 +82,8 @@ class _Rounds(Run):
         totals: Gradients = [None] * 4
         for source in range(len(batch.sizes)):
             mine = source == distributed.rank()
-            at = partial(_given, replace(objective, counts_positive=mine))
-            run = Run(batch.of(source), self.temperature, at, self.chunk_size)
+            objective_at = _always(replace(objective, counts_positive=mine))
+            run = Run(batch.of(source), self.temperature, objective_at, self.chunk_size)
             part, gradients = run.losses(wanted, upstream)
             losses += part
             if gradients[2] is not None:  # those of the rows that were sent belong to the sender
@@ -100,5 +96,6 @@ class _Rounds(Run):
         return losses, totals
 
 
-def _given(objective: Sigmoid, _temperature: float | Tensor) -> Sigmoid:
-    return objective
+def _always(objective: Sigmoid) -> ObjectiveAt:
+    """The same objective at any temperature."""
+    return lambda _: objective
