@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bayescl.functional import class_responsibilities, same_class
-from bayescl.functional.latent_classes.posterior import class_agreement
+from bayescl.functional import class_responsibilities, item_responsibilities, same_class
 from bayescl.losses.class_explanation import explanation
 from bayescl.losses.class_fits import (
     COMPONENTS_PER_CLASS,
@@ -130,8 +129,7 @@ def test_agreement_is_a_moving_average() -> None:
     for seed in range(1, 13):
         rows = views(16, seed)
         memory.observe(*(memory.outlook(some) for some in rows))
-        shares = (class_responsibilities(some, memory.classes) for some in rows)
-        now = class_agreement(*shares, memory.classes)
+        _, now = item_responsibilities(*rows, memory.classes)
         expected = now if expected is None else torch.lerp(now, expected, 0.9**4)
         memory.remember(*rows, tau_plus=TAU_PLUS)
         looks.append(memory.is_due_to_observe)

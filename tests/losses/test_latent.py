@@ -394,7 +394,7 @@ def test_labels_settle_pairs_join_components_and_measure_precision() -> None:
     two, fit = torch.eye(DIM)[:CLASSES], joined.memory.classes
     shares, whole = F.class_responsibilities(two, fit), torch.ones(len(COMPONENTS_PER_CLASS))
     alone = F.same_class(shares, shares, trust=whole, transitions=fit.transitions)
-    factors = outlook_factors(outlooks(shares, fit), whole, fit)
+    factors = outlook_factors(outlooks(two, fit), whole, fit)
     together = factors @ factors.T
     assert together[0, 1] > alone[0, 1] + 0.2
     assert together[0, 2] < 0.5

@@ -7,12 +7,12 @@ import torch
 from bayescl.axes import Float, Tensor
 from bayescl.functional.latent_classes.posterior import (
     LatentClasses,
+    class_agreement,
     class_responsibilities,
     fit_latent_classes,
     further_views,
-    unit_by_mixture,
 )
-from bayescl.functional.latent_classes.trust import trust_of_share, view_agreement
+from bayescl.functional.latent_classes.trust import trust_of_share
 
 COMPONENTS_PER_CLASS = (2.0, 4.0)
 """Components of each mixture per expected class. Transitions of views rejoin the parts of a split
@@ -67,17 +67,6 @@ def fitted_classes(
     return fit_latent_classes(view_1, view_2, sizes, generator=generator, labelled=labelled)
 
 
-def agreement_in(
-    classes: LatentClasses,
-    first: Float[Tensor, "items components"],
-    second: Float[Tensor, "items components"],
-) -> Float[Tensor, " mixtures"]:
-    """How far views and mixtures agree in a fit, from outlooks of both, whatever labels say."""
-    both = torch.cat([first, second])[:, : sum(classes.sizes)]
-    first, second = unit_by_mixture(both, classes.sizes).chunk(2)
-    return view_agreement(first, second, classes.sizes) * classes.alignment
-
-
 def fits_at_scales(
     items: Float[Tensor, "items two_dim"],
     last: int | None,
@@ -101,5 +90,5 @@ def fits_at_scales(
             further_views(class_responsibilities(view, classes).nan_to_num(0.0), classes.moves)
             for view in held_out.chunk(2, dim=1)
         )
-        fits[scale] = classes, float(agreement_in(classes, first, second).mean())
+        fits[scale] = classes, float(class_agreement(first, second, classes).mean())
     return fits

@@ -10,13 +10,14 @@ from torch import nn
 
 from bayescl import distributed
 from bayescl.axes import Float, Int, Tensor
+from bayescl.functional.latent_classes.mixture import unit_rows
 from bayescl.functional.latent_classes.posterior import (
     LatentClasses,
+    class_agreement,
     class_responsibilities,
     outlook_factors,
     outlooks,
     same_class_factors,
-    unit_outlook,
 )
 from bayescl.functional.latent_classes.trust import (
     trust_of_agreement,
@@ -26,7 +27,6 @@ from bayescl.functional.latent_classes.trust import (
 from bayescl.losses.class_fits import (
     ITEMS_PER_COMPONENT,
     SCALES,
-    agreement_in,
     fits_at_scales,
     fitted_classes,
     is_hopeless,
@@ -160,9 +160,10 @@ class ClassMemory(nn.Module):
         if classes is None:
             return None
         rows = rows.to(classes.center)
-        if unit:
-            return unit_outlook(rows, classes)
-        return outlooks(class_responsibilities(rows, classes), classes)
+        if not unit:
+            rows, size = unit_rows(rows)
+            rows += (size * 0)[:, None]  # NaN where a row is not finite
+        return outlooks(rows, classes)
 
     def factors(
         self, outlook: Float[Tensor, "rows components"] | None
@@ -189,7 +190,7 @@ class ClassMemory(nn.Module):
     ) -> None:
         """Update how far views and mixtures agree in the last fit, from outlooks of both views."""
         assert self.classes is not None  # else there is no outlook
-        now = agreement_in(self.classes, first, second)
+        now = class_agreement(first, second, self.classes)
         if self.agreement is not None:
             now = torch.lerp(now, self.agreement, _INERTIA**_OBSERVED_EVERY)
         self.agreement, self._trust = now, None

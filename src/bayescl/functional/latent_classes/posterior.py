@@ -233,16 +233,22 @@ def known_classes(
 
 
 def outlooks(
-    responsibility: Float[Tensor, "rows components"], classes: LatentClasses
+    rows: Float[Tensor, "rows dim"], classes: LatentClasses
 ) -> Float[Tensor, "rows outlook"]:
     """Where further views of rows would lie, and how surely rows are of each known class.
 
-    It is linear, so an item's is the mean over its views.
+    It is linear in responsibilities, so an item's is the mean over its views.
+
+    Args:
+        rows: of length 1, 0 or NaN; those that are NaN give NaN.
+        classes: as :func:`fit_latent_classes` returns them.
     """
-    ahead = further_views(responsibility, classes.moves)
-    if classes.known is None:
-        return ahead
-    return torch.cat([ahead, responsibility.detach() @ classes.known], dim=1)
+    seen, size = unit_rows(torch.addmm(classes.offset, rows, classes.transform))
+    shares = shares_of(seen, classes.mixtures)
+    ahead = [share @ matrix for share, matrix in zip(shares, classes.moves, strict=True)]
+    if classes.known is not None:
+        ahead.append(torch.cat(shares, dim=1) @ classes.known)
+    return torch.cat(ahead, dim=1).add_((size * 0)[:, None])  # NaN where a size is not finite
 
 
 def outlook_factors(
@@ -360,35 +366,23 @@ def item_responsibilities(
     check_shape("view_2", view_2, view_1.shape)
     both = class_responsibilities(torch.cat([view_1, view_2]), classes)
     first, second = both.chunk(2)
-    return (first + second) / 2, class_agreement(first, second, classes)
+    ahead = further_views(both, classes.moves).chunk(2)
+    return (first + second) / 2, class_agreement(*ahead, classes)
 
 
 def class_agreement(
-    first: Float[Tensor, "items components"],
-    second: Float[Tensor, "items components"],
+    first: Float[Tensor, "items outlook"],
+    second: Float[Tensor, "items outlook"],
     classes: LatentClasses,
 ) -> Float[Tensor, " mixtures"]:
-    """How far two views' signatures and the mixtures agree, in [-1, 1].
+    """How far two views' outlooks and the mixtures agree, in [-1, 1], whatever labels say.
 
     Either alone can be fooled: weak augmentation leaves a view in its component even if components
     cut through classes at random, and mixtures find the same styles if views differ by style.
     """
-    check_shares(first, second, classes.sizes)
-    ahead = further_views(torch.cat([first, second]), classes.moves)
-    first, second = unit_by_mixture(ahead, classes.sizes).chunk(2)
+    both = torch.cat([first, second])[:, : sum(classes.sizes)]
+    first, second = unit_by_mixture(both, classes.sizes).chunk(2)
     return view_agreement(first, second, classes.sizes) * classes.alignment
-
-
-def unit_outlook(
-    rows: Float[Tensor, "rows dim"], classes: LatentClasses
-) -> Float[Tensor, "rows components"]:
-    """:func:`outlooks` of rows of length 1 or 0, in fewer operations; NaN for NaN."""
-    seen, size = unit_rows(torch.addmm(classes.offset, rows, classes.transform))
-    shares = shares_of(seen, classes.mixtures)
-    ahead = [share @ matrix for share, matrix in zip(shares, classes.moves, strict=True)]
-    if classes.known is not None:
-        ahead.append(torch.cat(shares, dim=1) @ classes.known)
-    return torch.cat(ahead, dim=1).add_((size * 0)[:, None])  # NaN where a size is not finite
 
 
 def further_views(
