@@ -283,6 +283,8 @@ def test_it_explains_what_was_found_and_why_it_is_not_trusted_more() -> None:
         assert re.search(
             rf"trust is 0.\d\d, not more, because .*{reason}", explanation(memory, 1 / 6)
         )
+    memory.set_extra_state(state | {"share": torch.tensor(0.0)})
+    assert explanation(memory, None).startswith("Found no classes in 600 items: ")
     memory.set_extra_state(state)
     memory.measure((pair[0], pair[1]), labels, 0.5)
     assert re.search(

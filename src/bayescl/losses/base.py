@@ -418,12 +418,12 @@ class ContrastiveLoss(nn.Module):
             if self.check_finite:
                 check_finite("positive", positive)
                 check_finite("unlabeled", unlabeled.masked_fill(~counted, 0))
-            of_all = isinstance(log_q, Tensor) and log_q.ndim < 2  # one for each column
-            shape = unlabeled.shape[1:] if of_all else unlabeled.shape
-            both = layouts.checked_log_q(positive_log_q, log_q, positive, shape)
-            if both is not None:
-                positive = positive - both[0].to(positive)
-                unlabeled = unlabeled - both[1].to(positive)
+            by_column = isinstance(log_q, Tensor) and log_q.ndim < 2
+            shape = unlabeled.shape[1:] if by_column else unlabeled.shape
+            log_qs = layouts.checked_log_q(positive_log_q, log_q, positive, shape)
+            if log_qs is not None:
+                positive = positive - log_qs[0].to(positive)
+                unlabeled = unlabeled - log_qs[1].to(positive)
         # -inf under a mask would still turn products with zero gradients into NaN.
         unlabeled = unlabeled.masked_fill(~counted, 0)
         objective = self.objective(temperature)
@@ -477,7 +477,7 @@ class ContrastiveLoss(nn.Module):
         indices: Tensor | None = None,
         **groups: Tensor | None,
     ) -> float | Tensor:
-        """The temperature of a call, its own or the loss's; what serves nothing is refused."""
+        """Return a call's temperature, or refuse arguments that this loss cannot use."""
         if labels is not None and not self.uses_labels:
             raise ValueError(
                 f"labels must be None, because {type(self).__name__} cannot use some labels; "
@@ -505,6 +505,7 @@ class ContrastiveLoss(nn.Module):
         return temperature.to(torch.promote_types(temperature.dtype, torch.float32))
 
     def _require_groups(self, **groups: Tensor | None) -> None:
+        """Refuse a call without groups if the loss is undefined without them."""
         for name, value in groups.items():
             if self.needs_groups and value is None:
                 raise ValueError(f"{type(self).__name__} needs {name}: an integer label per row")
@@ -512,13 +513,13 @@ class ContrastiveLoss(nn.Module):
     def _with_indices(
         self, batch: ContrastiveBatch, indices: Tensor | None, items: int
     ) -> ContrastiveBatch:
-        """Let a batch know which items it holds, if the loss remembers items."""
+        """Note which items of the data set a batch holds, if the loss keeps denominators."""
         if self.denominators is None or indices is None:
             return batch
         return replace(batch, indices=self.denominators.checked(indices, items))
 
     def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
-        """Return a batch with what the loss knows of its pairs; no loss learns from this."""
+        """Return a batch with what the loss knows of its pairs, without remembering the batch."""
         return batch
 
     def current_temperature(self) -> float | Float[Tensor, ""]:
@@ -538,15 +539,15 @@ class ContrastiveLoss(nn.Module):
     def _losses_of(
         self, gathering: Gathering, batches: Sequence[ContrastiveBatch], temperature: float | Tensor
     ) -> Float[Tensor, "*anchors"]:
-        """The same of batches with all that is known of their pairs."""
+        """Compute and reduce the losses of batches with all that is known of their pairs."""
         batches = [layouts.corrected(batch, temperature) for batch in batches]
         batches, share = gathering.candidates_of_all(batches)
-        each = [self._per_anchor(batch, temperature) for batch in batches]
+        parts = [self._per_anchor(batch, temperature) for batch in batches]
         moving, indices, fresh = self.denominators, batches[0].indices, None
         if moving is not None and indices is not None:
-            with without_autocast(each[0].device):
-                each, fresh = moving.moved(each, batches, temperature)
-        losses = each[0] if len(each) == 1 else torch.cat(each)
+            with without_autocast(parts[0].device):
+                parts, fresh = moving.moved(parts, batches, temperature)
+        losses = parts[0] if len(parts) == 1 else torch.cat(parts)
         if self.check_finite:
             with gathering.refusals():
                 self._check_finite_losses(losses, batches, temperature)
@@ -586,7 +587,7 @@ class ContrastiveLoss(nn.Module):
     def reduced(
         self, losses: Float[Tensor, " anchors"], share: float = 1.0
     ) -> Float[Tensor, "*anchors"]:
-        """Return the losses' mean, times ``share``, or sum, or the losses themselves."""
+        """Return the losses' mean times ``share``, their sum, or the losses themselves."""
         if self.reduction == "mean":
             mean = losses.mean()
             return mean if share == 1 else mean * share

@@ -1,4 +1,4 @@
-"""What a memory of latent classes has found, how far it is trusted and why not more, in words."""
+"""What a memory of latent classes has found, how far it is trusted, and why not more, in words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bayescl.losses.class_memory import ClassMemory
 
 
 def explanation(memory: ClassMemory, tau_plus: float | None) -> str:
-    """The same of a memory whose next fit is for a prior; None if that is estimated."""
+    """Say what a memory has found; ``tau_plus`` is the prior of its next fit, None if estimated."""
     if memory.calls == 0:
         return "No call in train() mode yet: nothing is remembered, and the loss is InfoNCE."
     classes, agreement = memory.classes, memory.agreement
@@ -29,10 +29,9 @@ def explanation(memory: ClassMemory, tau_plus: float | None) -> str:
             "InfoNCE."
         )
     share, trust = float(classes.share), memory.trust
-    opening = (
-        f"Found about {1 / share if 0 < share < math.inf else math.nan:.0f} classes in "
-        f"{memory.seen} items; trust is {trust:.2f}"
-    )
+    if not 0 < share < math.inf:
+        return f"Found no classes in {memory.seen} items: embeddings are all zero or not finite."
+    opening = f"Found about {1 / share:.0f} classes in {memory.seen} items; trust is {trust:.2f}"
     if memory.evidence > 0.5:
         value, low, high, pairs = memory.precision
         return (
@@ -43,7 +42,7 @@ def explanation(memory: ClassMemory, tau_plus: float | None) -> str:
         return f"{opening}: views and mixtures agree on them."
     alignment, closeness = classes.alignment.mean(), classes.closeness
     views = torch.where(alignment > 0, agreement.mean() / alignment, 0.0)
-    # By how far each reason alone lets trust rise; of several at 0, by what is measured.
+    # The reason that alone allows the least trust; of several at 0, that of the smallest reading.
     reasons = [
         (
             trust_of_agreement(views),
@@ -71,7 +70,8 @@ def explanation(memory: ClassMemory, tau_plus: float | None) -> str:
             "together by themselves",
         ),
     ]
-    return f"{opening}, not more, because {min(reasons, key=lambda each: each[:2])[2]}."
+    *_, reason = min(reasons, key=lambda row: row[:2])
+    return f"{opening}, not more, because {reason}."
 
 
 def too_many_classes(tau_plus: float, size: int) -> str:

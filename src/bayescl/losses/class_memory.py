@@ -79,8 +79,8 @@ class ClassMemory(nn.Module):
         super().__init__()
         self.size = size
         self.refit_every = refit_every
-        self.fits_without_trust = 0  # since something was trusted, or since the memory was made
-        self._trust: Tensor | None = None  # of each mixture, until something changes
+        self.fits_without_trust = 0  # in a row
+        self._trust: Tensor | None = None  # of each mixture; None when it must be computed again
         self._may_trust = False
         # What follows is the state.
         self.calls = 0  # in which items were remembered
@@ -91,10 +91,10 @@ class ClassMemory(nn.Module):
         self.classes: LatentClasses | None = None  # the last fit
         self.seen = 0  # items that it was made to
         self.since = 0  # items that have come since
-        self.prior = 1.0  # probability that two items are of one class, as it took it
+        self.prior = 1.0  # probability that two items are of one class, as the fit assumed
         self.scale = 0  # which of SCALES it had, where no number of classes is given
         self.scores = [0.0] * len(SCALES)  # how far views and mixtures agree at each of SCALES
-        self.agreement: Float[Tensor, " mixtures"] | None = None  # the same, a moving average
+        self.agreement: Float[Tensor, " mixtures"] | None = None  # of the last fit, moving average
         self.right = 0.0  # pairs of one known label that attract, after decay
         self.wrong = 0.0  # the same of two different labels
 
@@ -134,13 +134,12 @@ class ClassMemory(nn.Module):
                 measured = min(1.0, max(0.0, (self.precision.low - 0.3) / 0.3))
                 trust = torch.lerp(trust, torch.full_like(trust, measured), self.evidence)
             self._trust = trust
-            # Looking costs nothing on the CPU.
             self._may_trust = not trust.is_cpu or bool(trust.any())
         return self._trust
 
     @property
     def may_trust(self) -> bool:
-        """Whether any mixture is trusted, for all that can be said without waiting for a GPU."""
+        """Whether any mixture may be trusted; always True on a GPU, which it does not wait for."""
         return self.trust_by_mixture is not None and self._may_trust
 
     @property
@@ -213,7 +212,7 @@ class ClassMemory(nn.Module):
         attracted = (factors @ factors.T > threshold).triu(1)
         same = labels[known, None] == labels[known]
         right, wrong = float((attracted & same).sum()), float((attracted & ~same).sum())
-        # A few items make many pairs, which say no more than as many as share no item.
+        # Few items make many pairs, but only half as many as items are independent.
         scale = min(1.0, len(known) / 2 / max(1.0, right + wrong))
         self.right = _INERTIA * self.right + scale * right
         self.wrong = _INERTIA * self.wrong + scale * wrong

@@ -1,4 +1,4 @@
-"""A memory of latent classes on its way into a ``state_dict`` and back."""
+"""The state of a memory of latent classes: what goes into a ``state_dict``, and checks of it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _HELD = ("ring", "labelled", "labels", "agreement")
 _OF_MIXTURES = ("directions", "weights", "kappa")
 _FIT = (*("center", "transform", "alignment", "closeness", "share", "known"), *_OF_MIXTURES)
 _NAMES = (*_COUNTS, *_FRACTIONS, "sizes", "scores", *_HELD, *_FIT, "transitions")
-"""Contents of a state. Each tensor may be missing at first."""
+"""Contents of a state. Each tensor is None until there is one."""
 
 
 def state_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """What a memory with these attributes holds: numbers, and copies of tensors."""
+    """Return the state of a memory with these attributes: numbers, and copies of tensors."""
     classes = attributes["classes"]
     state = {name: attributes[name] for name in (*_COUNTS, *_FRACTIONS, *_HELD)}
     state |= dict.fromkeys((*_FIT, "transitions")) | tensors_of(classes)
@@ -34,7 +34,7 @@ def state_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tensors_of(classes: LatentClasses | None) -> dict[str, Tensor]:
-    """The tensors of a fit, by their names in a state; transitions lie end to end."""
+    """The tensors of a fit, by their names in a state; transitions are flattened and joined."""
     if classes is None:
         return {}
     tensors = {
@@ -45,7 +45,7 @@ def tensors_of(classes: LatentClasses | None) -> dict[str, Tensor]:
 
 
 def classes_of(tensors: Mapping[str, Tensor], sizes: Sequence[int]) -> LatentClasses:
-    """The fit of :func:`tensors_of`."""
+    """The fit that has these tensors, the inverse of :func:`tensors_of`."""
     squares = torch.split(tensors["transitions"], [size * size for size in sizes])
     return LatentClasses(
         tensors["center"],
@@ -60,7 +60,7 @@ def classes_of(tensors: Mapping[str, Tensor], sizes: Sequence[int]) -> LatentCla
 
 
 def checked_state(state: Any, memory: int) -> dict[str, Any]:
-    """The attributes that a state gives a memory of a size, or a ``ValueError`` if it cannot."""
+    """Return the attributes of a memory of that size from its state, or raise ``ValueError``."""
     if not isinstance(state, Mapping) or any(name not in state for name in _NAMES):
         raise ValueError(f"the state of ClassMemory is damaged: it must hold {', '.join(_NAMES)}")
     numbers: dict[str, Any] = {name: check_count(name, state[name], 0) for name in _COUNTS}
@@ -81,13 +81,13 @@ def checked_state(state: Any, memory: int) -> dict[str, Any]:
         tensor, kind = state[name], torch.int64 if name == "labels" else torch.float32
         if tensor is None and name not in needed:
             continue
-        held = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
-        if held != kind:
-            raise ValueError(f"{name} must be a tensor of {kind}, got {held}")
+        given = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
+        if given != kind:
+            raise ValueError(f"{name} must be a tensor of {kind}, got {given}")
         check_shape(name, tensor, shape)
         if name == "ring" and len(tensor) != memory:
             raise ValueError(f"memory_size must be {len(tensor)} to load this state, got {memory}")
-        # What was remembered may hold a NaN that training met; a fit may not.
+        # Training may remember NaN, and the share of a failed fit is infinite; nothing else is.
         if name not in ("ring", "labelled", "labels", "share") and not tensor.isfinite().all():
             raise ValueError(f"{name} must be finite, got NaN or infinity")
         tensors[name] = tensor.detach().clone()
@@ -96,7 +96,7 @@ def checked_state(state: Any, memory: int) -> dict[str, Any]:
 
 
 def _shapes(state: Mapping[str, Any], sizes: list[int]) -> dict[str, tuple[int | str, ...]]:
-    """The shapes that a state's tensors must have to fit one another and sizes of mixtures."""
+    """The shapes that a state's tensors must have to agree with one another and with ``sizes``."""
 
     def length(name: str, axis: int) -> int:
         tensor = state[name]

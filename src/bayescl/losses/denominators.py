@@ -24,7 +24,7 @@ class MovingDenominators(nn.Module):
     r"""A moving estimate of every anchor's sum over the candidates of the whole data set.
 
     The gradient of a contrastive loss divides by a sum over candidates. A small batch estimates
-    that sum badly, and one over a bad estimate is biased. With this option of
+    that sum badly, and the reciprocal of a noisy estimate is biased. With this option of
     :class:`~bayescl.InfoNCELoss` and :class:`~bayescl.BayesianContrastiveLoss`, an estimate is kept
     for each item and moves whenever the item is in a batch:
 
@@ -79,7 +79,7 @@ class MovingDenominators(nn.Module):
         self.register_buffer("log_sums", torch.full((2, size), -torch.inf))
 
     def checked(self, indices: Int[Tensor, " items"], items: int) -> Int[Tensor, " items"]:
-        """Return the indices of a batch as int64 beside the estimates, or refuse them."""
+        """Return a batch's indices as int64, on the estimates' device, or refuse them."""
         on_host = isinstance(indices, Tensor) and indices.is_cpu
         check_groups("indices", indices, (items,), None if on_host else self.log_sums.device)
         indices = indices.long()
@@ -94,25 +94,26 @@ class MovingDenominators(nn.Module):
 
     def moved(
         self,
-        each: Sequence[Float[Tensor, " anchors"]],
+        losses: Sequence[Float[Tensor, " anchors"]],
         batches: Sequence[ContrastiveBatch],
         temperature: float | Tensor,
     ) -> tuple[list[Float[Tensor, " anchors"]], Float[Tensor, "items directions"]]:
-        """Return each direction's losses with moved estimates, and these, yet to be kept."""
+        """Return each direction's losses with moved estimates, and the estimates, for `keep`."""
         moved, fresh = [], []
-        for direction, (plain, batch) in enumerate(zip(each, batches, strict=True)):
+        for direction, (plain, batch) in enumerate(zip(losses, batches, strict=True)):
             views = 2 if batch.layout == "two_views" else 1
             positive = pair_logits(batch.anchors, batch.positives, temperature)
             with torch.no_grad():
                 others = batch.num_candidates // views - 1
                 log_scale = math.log((self.size - 1) / others)
-                # Every sum less the positive's logit, in which the plain loss is log(1 + e^gap).
+                # Gaps are logs of sums less the positive's logit s+; a loss is log(1 + e^gap).
+                # The batch's own: log S - s+, S the scaled sum, from plain = log(1 + S' e^-s+).
                 gap = plain + torch.log(-torch.expm1(-plain)) + log_scale
                 past = self.log_sums[direction, batches[0].indices].to(gap).repeat(views)
                 gap_now = torch.where(past > -torch.inf, self._mixed(past - positive, gap), gap)
                 value = softplus(gap_now)
-                # With D = e^s+ + u: dS / D + (e^s+ / D - 1) ds+, as a multiple of the plain loss's
-                # gradient (dS - S ds+) / (e^s+ + S) and the rest.
+                # With D = e^s+ + u, the gradient dS / D + (e^s+ / D - 1) ds+ is a multiple of the
+                # plain loss's, (dS' - S' ds+) / (e^s+ + S'), and the rest, (S - u) / D ds+.
                 of_plain = (log_scale + plain - value).exp()
                 of_positive = (gap - value).exp() - gap_now.sigmoid()
                 now = (gap_now + positive).view(views, -1)

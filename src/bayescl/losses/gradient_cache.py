@@ -98,7 +98,7 @@ def cached_backward(
         if value.numel() != 1:
             raise ValueError(f"loss must return a scalar, got shape {list(value.shape)}")
         backward(value)
-    gradients = [torch.zeros_like(whole) if whole.grad is None else whole.grad for whole in wholes]
+    gradients = [torch.zeros_like(rows) if rows.grad is None else rows.grad for rows in wholes]
     sizes = [[len(part) for part in parts] for parts in embeddings]
     pieces = itertools.chain(*map(torch.split, gradients, sizes))
     del embeddings, wholes
@@ -108,14 +108,14 @@ def cached_backward(
         for index, ((view, chunk), state, piece) in enumerate(
             zip(steps, states, pieces, strict=True)
         ):
-            own = encoders[view]
+            current = encoders[view]
             # Gradients are exchanged with the last chunk, if the encoder exchanges any.
-            is_last = index == last[id(own)]
-            with nullcontext() if is_last else getattr(own, "no_sync", nullcontext)():
+            is_last = index == last[id(current)]
+            with nullcontext() if is_last else getattr(current, "no_sync", nullcontext)():
                 torch.set_rng_state(state[0])
                 for gpu, of_gpu in zip(devices, state[1:], strict=True):
                     torch.cuda.set_rng_state(of_gpu, gpu)
-                embedding = _encode(own, chunk)
+                embedding = _encode(current, chunk)
                 if embedding.requires_grad:
                     torch.autograd.backward(embedding, piece)
             torch.clear_autocast_cache()
@@ -150,12 +150,11 @@ def _buffers_put_back(encoders: Sequence[nn.Module]) -> Iterator[None]:
 
     # Just before an encoder first runs: by then DistributedDataParallel has brought buffers in
     # line with rank 0, which it does not repeat in the second pass.
-    hooks = [
-        (own.module if isinstance(own, DistributedDataParallel) else own).register_forward_pre_hook(
-            save
-        )
-        for own in encoders
+    roots = [
+        encoder.module if isinstance(encoder, DistributedDataParallel) else encoder
+        for encoder in encoders
     ]
+    hooks = [root.register_forward_pre_hook(save) for root in roots]
     try:
         yield
     finally:
@@ -164,4 +163,4 @@ def _buffers_put_back(encoders: Sequence[nn.Module]) -> Iterator[None]:
         with torch.no_grad():
             for module, name, buffer, value in itertools.chain(*reversed(saved.values())):
                 buffer.copy_(value)
-                setattr(module, name, buffer)  # a module may also put another tensor there
+                setattr(module, name, buffer)  # a module may also have replaced the tensor

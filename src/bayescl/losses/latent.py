@@ -256,9 +256,9 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     def _learned(
         self, gathering: Gathering, batch: ContrastiveBatch, outlooks: _Outlooks | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Judge the last fit by a new batch; return its views, of all processes, and labels."""
+        """Compare the last fit with a new batch; return all processes' views and labels of it."""
         memory = self.memory
-        # Where anchors are candidates too, the second half are the first one's positives.
+        # Of two views, the second half of the anchors are the first half's positives.
         items = batch.num_anchors // (1 if batch.rule.own is None else 2)
         parts = [batch.anchors[:items], batch.positives[:items]]
         if outlooks is not None and memory.is_due_to_observe:
@@ -277,7 +277,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         return view_1, view_2, labels
 
     def _warn_if_in_vain(self) -> None:
-        """Say once that calls cost more than InfoNCE's, or are InfoNCE, for nothing."""
+        """Warn once if no classes can be looked for, or if fits cost time and earn no trust."""
         memory = self.memory
         tau_plus = 1.0 if self.estimates_prior else self.tau_plus
         if memory.classes is None and is_hopeless(tau_plus, memory.size):
@@ -298,7 +298,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             return self._with_posterior(batch, self._outlooks(batch))
 
     def _outlooks(self, batch: ContrastiveBatch) -> _Outlooks | None:
-        """Outlooks of all rows; None before the first fit, and where they would serve nothing."""
+        """Outlooks of all rows; None before the first fit, and where nothing would use them."""
         memory = self.memory
         memory.follow(batch.candidates)
         observes = self.training and memory.is_due_to_observe
