@@ -14,6 +14,7 @@ from bayescl.losses.class_fits import (
     COMPONENTS_PER_CLASS,
     MOST_COMPONENTS,
     SCALES,
+    fits_at_scales,
     memory_for,
     mixture_sizes,
 )
@@ -294,6 +295,9 @@ def test_it_explains_what_was_found_and_why_it_is_not_trusted_more() -> None:
 
 
 def test_an_estimate_finds_the_scale_of_classes_and_a_resumed_one_goes_on() -> None:
+    items = torch.cat(views(256), dim=1)  # fits at even calls alone, too, look to either side
+    fits = (fits_at_scales(items, 1, seed=seed, labelled=None) for seed in range(0, 12, 2))
+    assert set().union(*fits) == {0, 1, 2}
     for classes in (5, 14):
         generator, memory = torch.Generator().manual_seed(0), ClassMemory(1024)
         for _ in range(16):
