@@ -1,8 +1,8 @@
 """Contrastive learning that is not fooled by false negatives.
 
 Every unlabeled candidate is weighted by the posterior probability that it is a true negative.
-Importing this package costs nothing; using its first name imports torch. What trains, compares and
-serves, and the command ``bayescl``, is in :mod:`bayescl_lab`.
+Importing this package costs nothing; the first use of a name imports torch. What trains, compares
+and serves, and the command ``bayescl``, is in :mod:`bayescl_lab`.
 """
 
 from importlib import import_module

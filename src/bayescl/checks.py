@@ -1,7 +1,7 @@
 """Argument checks, so that every message names the argument, its value and what was expected.
 
-Those of plain values need no torch, so that a command line is refused before torch is loaded. Also
-the message for a package that is not installed.
+Checks of plain values need no torch, so a command line is refused before torch is loaded. Also the
+message for a package that is not installed.
 """
 
 from __future__ import annotations

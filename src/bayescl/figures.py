@@ -41,7 +41,7 @@ def _style() -> AbstractContextManager[None]:
 def blank_figure(
     width: float, height: float, *, layout: Literal["constrained"] | None = "constrained"
 ) -> Figure:
-    """An empty figure of so many inches that belongs to no window; without layout, place axes."""
+    """An empty figure, in inches, that belongs to no window; without a layout, place its axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as EmptyFigure
 
@@ -53,7 +53,7 @@ def blank_figure(
 def panels(
     rows: int, columns: int, *, width: float, height: float, title: str = ""
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of so many inches with a grid of axes in the common style, and its axes by row."""
+    """A figure, in inches, with a grid of axes in the common style, and these axes by row."""
     with _style():
         figure = blank_figure(width, height)
         axes = figure.subplots(rows, columns, squeeze=False)

@@ -123,20 +123,20 @@ def _pack(
         for piece in range(keys.shape[1] // size):
             flip = _SIGN ^ np.int32(-(piece & 1))
             start = np.int32(piece * size)
-            here = value[start : start + size]  # a slice, so that no index may be negative
-            there = key[start : start + size]
+            values_in = value[start : start + size]  # a slice, so that no index may be negative
+            keys_in = key[start : start + size]
             if mask.shape[1] > 0:
-                barred = mask[row, start : start + size]
-                for place in range(len(here)):
-                    level = np.int32((here[place] - low) * scale)
-                    level = last if barred[place] else level
-                    excluded += np.int32(barred[place])
-                    there[place] = (level << shift | (start + np.int32(place))) ^ flip
+                masked = mask[row, start : start + size]
+                for place in range(len(values_in)):
+                    level = np.int32((values_in[place] - low) * scale)
+                    level = last if masked[place] else level
+                    excluded += np.int32(masked[place])
+                    keys_in[place] = (level << shift | (start + np.int32(place))) ^ flip
             else:
-                for place in range(len(here)):
-                    level = np.int32((here[place] - low) * scale)
-                    there[place] = (level << shift | (start + np.int32(place))) ^ flip
-            there[len(here) :] = np.int32(-1) ^ flip  # sorts last
+                for place in range(len(values_in)):
+                    level = np.int32((values_in[place] - low) * scale)
+                    keys_in[place] = (level << shift | (start + np.int32(place))) ^ flip
+            keys_in[len(values_in) :] = np.int32(-1) ^ flip  # sorts last
         for place in range(columns.shape[1]):
             column = columns[row, place]
             flip = _SIGN ^ np.int32(-(column // size & 1))
@@ -177,9 +177,9 @@ def _exchange(keys: NDArray[np.int32], run: int, size: int) -> None:
                     left = key[start : start + apart]
                     right = key[start + apart : start + 2 * apart]
                     for place in range(apart):
-                        one, other = left[place] ^ flip, right[place] ^ other_flip
-                        left[place] = min(one, other)
-                        right[place] = max(one, other)
+                        low, high = left[place] ^ flip, right[place] ^ other_flip
+                        left[place] = min(low, high)
+                        right[place] = max(low, high)
                 flip = other_flip = np.int32(0)
                 apart //= 2
 
@@ -226,9 +226,9 @@ def _settle(value: NDArray[np.float32], key: NDArray[np.uint32], bits: int) -> b
         # Counts, since a branch for each value would be mispredicted where many tie.
         equal, falls = 0, 0
         for place in range(len(here) - 1):
-            mine, after = value[here[place] & column_of], value[here[place + 1] & column_of]
-            equal += mine == after
-            falls += mine > after
+            mine, following = value[here[place] & column_of], value[here[place + 1] & column_of]
+            equal += mine == following
+            falls += mine > following
         tied |= equal > 0
         if falls == 0:
             continue

@@ -62,7 +62,7 @@ class Excluded:
 
     @cached_property
     def _known_places(self) -> dict[int, NDArray[np.int64]]:
-        """Cached :meth:`places`: two views ask for the same in every step."""
+        """Cached :meth:`places`: every step of two views asks for the same ones."""
         return {}
 
     def fill_(self, values: Float[Tensor, "rows candidates"], value: float) -> None:
@@ -74,14 +74,14 @@ class Excluded:
             values.masked_fill_(self.mask, value)
         else:
             # masked_fill_ branches at every entry on the CPU, and takes up to ten times as long as
-            # these three passes: with m all bits or none, (bits | m) ^ (m & ~new) is new or bits.
-            every = self.mask.view(torch.int8).neg().to(torch.int32)  # [rows, candidates], -1 or 0
+            # these three passes: (bits | m) ^ (m & ~new) is new where m has all bits set, and bits
+            # where it has none.
+            m = self.mask.view(torch.int8).neg().to(torch.int32)  # [rows, candidates], -1 or 0
             new = int(np.float32(value).view(np.int32))
-            bits = values.view(torch.int32)
-            bits.bitwise_or_(every).bitwise_xor_(every.bitwise_and_(~new))
+            values.view(torch.int32).bitwise_or_(m).bitwise_xor_(m.bitwise_and_(~new))
 
-    def of(self, rows: slice | Int[Tensor, " some"]) -> Excluded:
-        """What is excluded of some of the rows."""
+    def of(self, rows: slice) -> Excluded:
+        """The same for some of the rows."""
         return Excluded(
             None if self.columns is None else self.columns[rows],
             None if self.mask is None else self.mask[rows],

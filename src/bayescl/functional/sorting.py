@@ -154,8 +154,8 @@ def _order_by_rounding(
     columns = np.empty((rows, width), dtype=np.int64)
     np.bitwise_and(packed[:, :width], np.int32(2**column_bits - 1), out=columns)
     # Two neighbours share a level if they differ in their column's bits alone.
-    beside = packed.view(np.uint32).reshape(-1)
-    change = beside[1:] ^ beside[:-1]
+    flat = packed.view(np.uint32).reshape(-1)
+    change = flat[1:] ^ flat[:-1]
     if apart and change.min() >= 2**column_bits:
         return OrderedColumns(torch.from_numpy(columns), np.empty(0, dtype=np.int64))
     same = change < 2**column_bits
@@ -170,7 +170,7 @@ def _order_by_rounding(
 
 
 def _is_wide(low: float, high: float) -> bool:
-    """Whether a range is wide enough, beside its ends, for levels by one sum of float32."""
+    """Whether a range is wide enough, compared with its ends, for levels by one sum of float32."""
     return high - low > max(abs(low), abs(high)) / 2 and high - low > NARROWEST
 
 
@@ -244,16 +244,16 @@ def _settled(
     ``clear`` says whether a row's levels mean anything; None if all rows' do.
     """
     rows, width = values.shape
-    anew = np.empty(0, dtype=np.int64)  # ties of rows that are sorted again
+    more = np.empty(0, dtype=np.int64)  # ties of rows that are sorted again
     if (clear is not None and not clear.all()) or len(level) > width // _CROWDED:
         unclear = np.bincount(level // width, minlength=rows) > width // _CROWDED
         if clear is not None:
             unclear |= ~clear  # levels mean nothing if spread or scale is not finite
-        anew = _order_again(values, columns, np.flatnonzero(unclear), excluded.reshape(-1), counts)
+        more = _order_again(values, columns, np.flatnonzero(unclear), excluded.reshape(-1), counts)
         level = level[~unclear[level // width]]
     flat = values.numpy().reshape(-1)
     ties = _settle(flat, columns.numpy().reshape(-1), level, width) if len(level) else level
-    return OrderedColumns(columns, np.sort(np.concatenate([ties, anew])) if len(anew) else ties)
+    return OrderedColumns(columns, np.sort(np.concatenate([ties, more])) if len(more) else ties)
 
 
 @lru_cache(maxsize=64)
@@ -330,11 +330,12 @@ def _order_again(
     if len(rows) == 0:
         return rows
     width = values.shape[1]
-    place = np.full(len(values), -1)  # of each row among those that are sorted again
+    # Flat positions of what is excluded, among the rows that are sorted again, and back.
+    place = np.full(len(values), -1)
     place[rows] = np.arange(len(rows))
     row = excluded // width
-    here = place[row] >= 0
-    moved = excluded[here] + (place[row[here]] - row[here]) * width  # flat, among those rows
+    kept = place[row] >= 0
+    moved = excluded[kept] + (place[row[kept]] - row[kept]) * width
     columns[rows], level = _order_exactly(values[rows], moved)
     level = level + (rows[level // width] - level // width) * width
     return level[_followed(level, width, counts)]
@@ -353,24 +354,24 @@ def _settle(
     if (level[1:] - level[:-1] > 1).all():  # pairs, as nearly always
         start = level // width * width  # where the row begins
         left, right = columns[level], columns[level + 1]
-        mine, other = values[start + left], values[start + right]
-        swapped = mine > other
+        of_left, of_right = values[start + left], values[start + right]
+        swapped = of_left > of_right
         if swapped.any():
             columns[level[swapped]] = right[swapped]
             columns[level[swapped] + 1] = left[swapped]
-        ties: NDArray[np.int64] = level[mine == other]
+        ties: NDArray[np.int64] = level[of_left == of_right]
         return ties
     # Longer runs: sort by run and then by value, which leaves every run in its place.
     starts, sizes, members = runs_of(level)
     run = np.repeat(np.arange(len(starts)), sizes)
     unsorted = columns[members]
-    mine = values[members // width * width + unsorted]
-    order = np.lexsort((mine, run))
+    of_members = values[members // width * width + unsorted]
+    order = np.lexsort((of_members, run))
     columns[members] = unsorted[order]
-    mine = mine[order]
-    tied = (mine[1:] == mine[:-1]) & (run[1:] == run[:-1])
-    still: NDArray[np.int64] = members[:-1][tied]
-    return still
+    of_members = of_members[order]
+    tied = (of_members[1:] == of_members[:-1]) & (run[1:] == run[:-1])
+    ties_in_runs: NDArray[np.int64] = members[:-1][tied]
+    return ties_in_runs
 
 
 def _order_exactly(values: Tensor, excluded: NDArray[np.int64]) -> tuple[Tensor, NDArray[np.int64]]:
@@ -382,8 +383,8 @@ def _order_exactly(values: Tensor, excluded: NDArray[np.int64]) -> tuple[Tensor,
         keys = (bits ^ ((bits >> 63) & _LARGEST)).numpy()
         keys.reshape(-1)[excluded] = _LARGEST
         columns = np.argsort(keys, axis=1)
-        beside = np.take_along_axis(keys, columns, axis=1).reshape(-1)
-        return torch.from_numpy(columns), np.flatnonzero(beside[1:] == beside[:-1])
+        flat = np.take_along_axis(keys, columns, axis=1).reshape(-1)
+        return torch.from_numpy(columns), np.flatnonzero(flat[1:] == flat[:-1])
     bits = (values + 0.0).view(torch.int32)
     packed = (bits ^ ((bits >> 31) & _ALL_BUT_SIGN)).to(torch.int64)
     packed <<= 32  # [value | column], 32 bits each
@@ -391,7 +392,7 @@ def _order_exactly(values: Tensor, excluded: NDArray[np.int64]) -> tuple[Tensor,
     keys.reshape(-1)[excluded] = _ALL_BUT_SIGN << 32
     packed |= torch.arange(values.shape[1])
     keys.sort(axis=1)
-    beside = keys.view(np.uint64).reshape(-1)
-    level = np.flatnonzero(beside[1:] ^ beside[:-1] <= _LOW_HALF)
+    flat = keys.view(np.uint64).reshape(-1)
+    level = np.flatnonzero(flat[1:] ^ flat[:-1] <= _LOW_HALF)  # the values' halves are the same
     packed &= _LOW_HALF
     return packed, level

@@ -90,9 +90,9 @@ def fits_at_scales(
     fits = {}
     for scale in sorted(tried & set(range(largest))):
         classes = fitted_classes(seen, 1 / SCALES[scale], seed=seed, labelled=labelled)
-        first, second = (
+        ahead = [
             further_views(class_responsibilities(view, classes).nan_to_num(0.0), classes.moves)
             for view in held_out.chunk(2, dim=1)
-        )
-        fits[scale] = classes, float(class_agreement(first, second, classes).mean())
+        ]
+        fits[scale] = classes, float(class_agreement(torch.cat(ahead), classes).mean())
     return fits

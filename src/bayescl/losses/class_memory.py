@@ -189,7 +189,7 @@ class ClassMemory(nn.Module):
     ) -> None:
         """Update how far views and mixtures agree in the last fit, from outlooks of both views."""
         assert self.classes is not None  # else there is no outlook
-        now = class_agreement(first, second, self.classes)
+        now = class_agreement(torch.cat([first, second]), self.classes)
         if self.agreement is not None:
             now = torch.lerp(now, self.agreement, _INERTIA**_OBSERVED_EVERY)
         self.agreement, self._trust = now, None

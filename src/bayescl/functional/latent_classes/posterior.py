@@ -366,22 +366,19 @@ def item_responsibilities(
     check_shape("view_2", view_2, view_1.shape)
     both = class_responsibilities(torch.cat([view_1, view_2]), classes)
     first, second = both.chunk(2)
-    ahead = further_views(both, classes.moves).chunk(2)
-    return (first + second) / 2, class_agreement(*ahead, classes)
+    return (first + second) / 2, class_agreement(further_views(both, classes.moves), classes)
 
 
 def class_agreement(
-    first: Float[Tensor, "items outlook"],
-    second: Float[Tensor, "items outlook"],
-    classes: LatentClasses,
+    outlook: Float[Tensor, "two_items outlook"], classes: LatentClasses
 ) -> Float[Tensor, " mixtures"]:
-    """How far two views' outlooks and the mixtures agree, in [-1, 1], whatever labels say.
+    """How far mixtures and two views' outlooks, end to end, agree, in [-1, 1], without labels.
 
     Either alone can be fooled: weak augmentation leaves a view in its component even if components
     cut through classes at random, and mixtures find the same styles if views differ by style.
     """
-    both = torch.cat([first, second])[:, : sum(classes.sizes)]
-    first, second = unit_by_mixture(both, classes.sizes).chunk(2)
+    ahead = outlook[:, : sum(classes.sizes)]
+    first, second = unit_by_mixture(ahead, classes.sizes).chunk(2)
     return view_agreement(first, second, classes.sizes) * classes.alignment
 
 
