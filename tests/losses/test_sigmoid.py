@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -140,7 +141,7 @@ def test_all_that_was_learnt_travels_in_state_dict() -> None:
         assert torch.equal(target.in_batch(first, second), source.in_batch(first, second))
 
 
-def test_a_loss_in_which_nothing_attracts_has_no_aim() -> None:
-    for name in ("aim", "attraction"):
-        with pytest.raises(TypeError, match=f"{name} is not an argument of LatentClassSigmoidLoss"):
-            bayescl.LatentClassSigmoidLoss(**{name: 1})
+def test_what_belongs_to_a_softmax_is_refused() -> None:
+    for kind, name in product(KINDS, ("aim", "attraction", "denominators")):
+        with pytest.raises(TypeError, match=f"{name} is not an argument of {kind.__name__}"):
+            kind(**{name: 1})

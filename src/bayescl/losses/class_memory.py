@@ -100,14 +100,9 @@ class ClassMemory(nn.Module):
 
     @property
     def items(self) -> Float[Tensor, "filled two_dim"] | None:
-        """Both views of each remembered item, side by side; None if there are none yet."""
-        return None if self.ring is None else self.ring[: self.came]
-
-    def in_order(self) -> Float[Tensor, "filled two_dim"]:
-        """The items, the oldest first."""
-        assert self.ring is not None
-        if self.came < self.size:
-            return self.ring[: self.came]
+        """Both views of each remembered item, side by side, the oldest first; None before any."""
+        if self.ring is None or self.came < self.size:
+            return None if self.ring is None else self.ring[: self.came]
         return self.ring.roll(-self.came % self.size, dims=0)
 
     # ------------------------------------------------------------------ how far to trust it
@@ -277,6 +272,8 @@ class ClassMemory(nn.Module):
     def _fit(self, tau_plus: float | None, *, everywhere: bool) -> None:
         """Fit at a prior, or at several and keep the one in which views and mixtures agree best."""
         self.fits_without_trust = 0 if self.trust > 0 else self.fits_without_trust + 1
+        items = self.items
+        assert items is not None  # some have just come
         how: dict[str, Any] = {
             "seed": self.calls,
             "labelled": self.latest_of_each_label(_LABELLED_PER_CLASS),
@@ -284,11 +281,10 @@ class ClassMemory(nn.Module):
         if tau_plus is not None:
             if is_hopeless(tau_plus, self.size):
                 return
-            items, prior = self.in_order(), tau_plus
             classes = fitted_classes(items, tau_plus, **how)
         else:
             finer = SCALES[min(self.scale + 1, len(SCALES) - 1)]
-            items = self.in_order()[-memory_for(1 / finer) :]
+            items = items[-memory_for(1 / finer) :]
             fits = fits_at_scales(items, None if self.classes is None else self.scale, **how)
             for scale, (_, now) in fits.items():
                 before = self.scores[scale]
@@ -299,16 +295,17 @@ class ClassMemory(nn.Module):
                 distributed.copy_from_first([chosen])
                 best = int(chosen)
             self.scale, classes = best, fits[best][0]
-            # Views join the components of a class, so the classes found are what to go by.
-            share = float(classes.share)
-            prior = share if 0 < share < 1 else 1 / SCALES[best]
         if everywhere:
             tensors = tensors_of(classes)
             distributed.copy_from_first(list(tensors.values()))
             classes = classes_of(tensors, classes.sizes)
+        if tau_plus is None:
+            # Views join the components of a class, so the classes found are what to go by.
+            share = float(classes.share)
+            tau_plus = share if 0 < share < 1 else 1 / SCALES[self.scale]
         if self.classes is None or self.classes.sizes != classes.sizes:
             self.agreement = None  # of other mixtures
-        self.classes, self.prior, self.seen, self.since = classes, prior, len(items), 0
+        self.classes, self.prior, self.seen, self.since = classes, tau_plus, len(items), 0
         self._trust = None
 
     # ------------------------------------------------------------------ devices and files

@@ -64,6 +64,9 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
     can_be_fused = False
 
     def __init__(self, *, bias: float | nn.Parameter | None = None, **options: Any) -> None:
+        for name in ("aim", "attraction", "denominators"):  # of the losses with a softmax
+            if name in options:
+                raise TypeError(f"{name} is not an argument of {type(self).__name__}")
         options.setdefault("temperature", LearnableTemperature(0.1))
         super().__init__(**options)
         self.learnable_bias = nn.Parameter(torch.tensor(-10.0)) if bias is None else None
@@ -216,11 +219,6 @@ class LatentClassSigmoidLoss(SigmoidContrastiveLoss, LatentClassContrastiveLoss)
     hyperparameters = ("bias", "tau_plus", "relief")
 
     def __init__(self, *, relief: float = 0.5, **options: Any) -> None:
-        for name in ("aim", "attraction"):
-            if name in options:
-                raise TypeError(
-                    f"{name} is not an argument of {type(self).__name__}: nothing attracts"
-                )
         super().__init__(**options)
         self.relief = relief
 
