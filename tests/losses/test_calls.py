@@ -12,14 +12,6 @@ from torch import Tensor
 
 import bayescl
 
-LOSSES: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
-    "info_nce": bayescl.InfoNCELoss,
-    "debiased": bayescl.DebiasedContrastiveLoss,
-    "hard": bayescl.HardContrastiveLoss,
-    "bayesian": bayescl.BayesianContrastiveLoss,
-    "sigmoid": bayescl.SigmoidContrastiveLoss,
-}
-names = each("name", list(LOSSES))
 engines = each("engine", ["dense", "chunked"])
 KEYS = torch.tensor([[0, 9], [1, 9], [0, 8], [2, 7], [3, 7], [4, 6]])
 

@@ -41,8 +41,8 @@ def memory_for(tau_plus: float) -> int:
 def mixture_sizes(tau_plus: float, items: int) -> tuple[int, ...]:
     """Components of each mixture for classes of a prior, with so many items to fit to."""
     most = max(1, min(MOST_COMPONENTS, items // ITEMS_PER_COMPONENT))
-    wanted = (min(each / tau_plus, MOST_COMPONENTS) for each in COMPONENTS_PER_CLASS)  # may be inf
-    return tuple(max(1, min(most, max(2, round(each)))) for each in wanted)
+    wanted = (min(parts / tau_plus, MOST_COMPONENTS) for parts in COMPONENTS_PER_CLASS)  # or inf
+    return tuple(max(1, min(most, max(2, round(size)))) for size in wanted)
 
 
 def is_hopeless(tau_plus: float, memory: int) -> bool:

@@ -147,8 +147,8 @@ def pairs(
     if known is not None:  # candidates are the positives, then extra
         known = replace(known, candidates=torch.cat([known.anchors, known.candidates]))
     of_positives = log_q[:batch] if isinstance(log_q, Tensor) and log_q.ndim else log_q
-    both = checked_log_q(of_positives, log_q, anchors, columns.shape[:1])
-    return ContrastiveBatch(anchors, positives, columns, rule, labels=known, log_q=both)
+    log_qs = checked_log_q(of_positives, log_q, anchors, columns.shape[:1])
+    return ContrastiveBatch(anchors, positives, columns, rule, labels=known, log_q=log_qs)
 
 
 def drawn(
@@ -183,8 +183,8 @@ def drawn(
     spread = gather_candidates and candidates.ndim == 2
     check_valid(valid, shape, anchors.device, gather, spread=spread)
     rule = CandidateRule(None, None, groups, candidate_groups, valid)
-    both = checked_log_q(positive_log_q, log_q, anchors, candidates.shape[:-1])
-    return ContrastiveBatch(anchors, positives, candidates, rule, labels=known, log_q=both)
+    log_qs = checked_log_q(positive_log_q, log_q, anchors, candidates.shape[:-1])
+    return ContrastiveBatch(anchors, positives, candidates, rule, labels=known, log_q=log_qs)
 
 
 def _labels_of(
