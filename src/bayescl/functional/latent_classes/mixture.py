@@ -116,10 +116,10 @@ def _spread_rows(
     known: Bool[Tensor, " rows"],
     draws: Float[Tensor, "mixtures draws"],
 ) -> Int[Tensor, "mixtures draws"]:
-    """Numbers of rows for each mixture, from uniform draws."""
+    """Numbers of rows for each mixture, from uniform draws in [0, 1)."""
     uniform = known.to(unit.dtype)
     evenly = uniform.cumsum(dim=0)
-    place = evenly.repeat(len(draws), 1)
+    place = evenly.repeat(len(draws), 1)  # a draw falls on the row where its place is passed
     distance, whole = uniform, unit.new_ones(())
     chosen: list[Tensor] = []
     columns = unit.T

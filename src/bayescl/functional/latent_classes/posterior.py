@@ -37,13 +37,13 @@ _HOPS = 2
 """How many moves between components a signature looks ahead; more merge more components."""
 
 _DOUBT = 0.25
-"""How many labelled items, of those in a component on average, outweigh what views say of it."""
+"""Labelled items in a component, as a share of the mean, that weigh as much as its views."""
 
 _ALIGNED_ROWS = 1024
 """Items on which mixtures are compared: on fewer, mixtures look more alike than they are."""
 
 _COMPARED_ROWS = 256
-"""Items that are compared with one another: the latest, as the encoder changes."""
+"""Items whose views are compared with one another: the latest, since the encoder changes."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def fit_latent_classes(
         known = known_classes(seen[0] + seen[1], labels, sizes)
     ahead = further_views(((shares_1 + shares_2) / 2)[-_ALIGNED_ROWS:], _moves(transitions))
     ahead = unit_by_mixture(ahead, sizes)
-    # The mean inner product of two different rows, without the matrix of products.
+    # The mean inner product of two different rows: |sum of rows|^2 less each row's own.
     pairs = ahead.sum(dim=0).square().sum() - ahead.square().sum()
     share = pairs / max(1, len(ahead) * (len(ahead) - 1)) / len(sizes)
     latest = slice(-_COMPARED_ROWS, None)
@@ -196,7 +196,7 @@ def fit_latent_classes(
         first[latest] @ second[latest].T, ahead[latest] @ ahead[latest].T / len(sizes)
     )
     alignment = mixture_alignment(ahead, sizes)
-    share = share.nan_to_num(nan=torch.inf)  # a fit that failed is not believed
+    share = share.nan_to_num(nan=torch.inf)  # so that a failed fit is not trusted
     return LatentClasses(
         center, transform, mixtures, transitions, alignment, closeness, share, known
     )
@@ -222,10 +222,10 @@ def known_classes(
     _, numbers, counts = torch.unique(labels, return_inverse=True, return_counts=True)
     responsibility = responsibility.detach().nan_to_num(0.0)
     means = responsibility.new_zeros(len(counts), sum(sizes))
-    means = means.index_add_(0, numbers, responsibility) / counts[:, None]
+    means = means.index_add_(0, numbers, responsibility) / counts[:, None]  # [labels, components]
     blocks = []
     for of_mixture in torch.split(means, list(sizes), dim=1):
-        total = of_mixture.sum(dim=0)
+        total = of_mixture.sum(dim=0)  # [size], n_k
         doubt = total.mean() * _DOUBT
         blocks.append((of_mixture / (total + doubt).clamp_min(1e-12)).T)
     known: Tensor = torch.block_diag(*blocks)
@@ -270,8 +270,8 @@ def outlook_factors(
     factors = _factors(outlook[:, : sum(sizes)], trust, sizes)
     if classes.known is None:
         return factors
-    known = outlook[:, sum(sizes) :].unflatten(1, (len(sizes), -1))
-    unsure = (1 - known.sum(dim=2).square()).clamp_min(0).sqrt()
+    known = outlook[:, sum(sizes) :].unflatten(1, (len(sizes), -1))  # [rows, mixtures, labels], g
+    unsure = (1 - known.sum(dim=2).square()).clamp_min(0).sqrt()  # [rows, mixtures]
     views = torch.split(factors, list(sizes), dim=1)
     seen = [part * scale[:, None] for part, scale in zip(views, unsure.T, strict=True)]
     known = known * (trust / len(sizes)).sqrt()[:, None]
@@ -503,8 +503,9 @@ def _scatter_within(
     centered: Float[Tensor, "rows dim"], shares: Float[Tensor, "rows components"]
 ) -> Float[Tensor, "dim dim"]:
     """Scatter of rows about the means of their components, summed over mixtures and rows."""
+    # sum_ic r_ic (x_i - m_c)(x_i - m_c)' = sum_ic r_ic x_i x_i' - sum_c n_c m_c m_c'
     counts = shares.sum(dim=0)
-    sums = shares.T @ centered
+    sums = shares.T @ centered  # [components, dim], n_c m_c
     means = sums / torch.where(counts > 0, counts, 1)[:, None]
     weights = shares.sum(dim=1, keepdim=True)
     return (weights * centered).T @ centered - means.T @ sums

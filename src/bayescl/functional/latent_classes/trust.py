@@ -43,14 +43,14 @@ def mixture_alignment(
     items = items.nan_to_num(0.0, 0.0, 0.0)
     mean = (known.T @ items) / known.sum().clamp_min(1)
     centered = (items - mean) * known
-    rows = torch.split(centered.T @ centered, list(sizes))
+    rows = torch.split(centered.T @ centered, list(sizes))  # F_m' F, [size, components] each
     squares = torch.stack(
         [
             torch.stack([block.square().sum() for block in torch.split(row, list(sizes), dim=1)])
             for row in rows
         ]
     )
-    lengths = squares.diagonal().sqrt()
+    lengths = squares.diagonal().sqrt()  # of the squared norms [mixtures, mixtures]: |F_m' F_m|
     possible = lengths[:, None] * lengths
     varies = possible > torch.finfo(items.dtype).tiny
     alignment = torch.where(varies, squares / torch.where(varies, possible, 1), 0)
