@@ -1,6 +1,6 @@
-"""Three layouts of a process's batch, each turned into anchors, positives, candidates and a rule.
+"""A process's batch in each of three layouts: anchors, positives, candidates and their rule.
 
-Embeddings arrive checked but for their shapes, in one precision, and scaled.
+Embeddings arrive in one precision, scaled (two views excepted), and checked but for their shapes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NO_GROUP = torch.iinfo(torch.int64).min  # of rows that belong to none
 
 
 def check_log_q(name: str, log_q: Tensor, rows: Tensor, shape: tuple[int, ...]) -> None:
-    """Refuse log probabilities that are not floating-point, or not of so many rows beside these."""
+    """Refuse log probabilities that are not floating-point, of this shape and beside the rows."""
     check_floating(name, log_q, rows.device)
     check_shape(name, log_q, shape)
 
@@ -28,7 +28,7 @@ def check_log_q(name: str, log_q: Tensor, rows: Tensor, shape: tuple[int, ...]) 
 def checked_log_q(
     positive_log_q: Tensor | None, log_q: Tensor | None, rows: Tensor, shape: tuple[int, ...]
 ) -> tuple[Tensor, Tensor] | None:
-    """Log sampling probabilities of positives, one for each row, and of candidates, if any."""
+    """Check and return log probabilities of the rows' positives and of candidates; None if none."""
     if positive_log_q is None and log_q is None:
         return None
     if positive_log_q is None or log_q is None:
