@@ -7,7 +7,6 @@ room may use it.
 
 from __future__ import annotations
 
-import glob
 import os
 import shutil
 import tempfile
@@ -87,9 +86,12 @@ def staged_folder(path: Path) -> Iterator[Path]:
         raise
 
 
-def sweep(path: Path) -> None:
-    """Remove what writers of a file left beside it when they were killed; none may write now."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}-{'[a-z0-9_]' * 8}"):
+def sweep(folder: Path) -> None:
+    """Remove what writers of its files left in a folder when they were killed; none may write now.
+
+    A temporary file is named ``.NAME-`` and eight characters, as :mod:`tempfile` draws them.
+    """
+    for left in folder.glob(f".*.*-{'[a-z0-9_]' * 8}"):
         left.unlink(missing_ok=True)
 
 
