@@ -1,9 +1,12 @@
-"""Many runs one after the other."""
+"""Many runs, one after the other or several at a time."""
 
 from __future__ import annotations
 
+import os
 import weakref
 from types import SimpleNamespace
+
+import pytest
 
 from bayescl_lab.runs.parallel import train_runs
 
@@ -27,3 +30,13 @@ def test_runs_are_saved_often_and_their_memory_is_free_before_the_next(tmp_path)
     assert list(train_runs(runs, tmp_path, train=train)) == list(runs)
     assert every == [1, 4, 10]
     assert train_runs({}, tmp_path, train=train, workers=3) == {}
+
+
+def is_killed(*_, **__):
+    os._exit(9)
+
+
+def test_a_killed_worker_is_told_in_a_sentence(tmp_path):
+    runs = {"run": SimpleNamespace(epochs=1)}
+    with pytest.raises(ValueError, match="was killed, perhaps for lack of memory: continue with"):
+        train_runs(runs, tmp_path, train=is_killed, workers=2)
