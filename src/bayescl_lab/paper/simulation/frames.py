@@ -82,15 +82,14 @@ def _banded(name: str, values: Float[Tensor, " draws"]) -> Record:
     return dict(zip(keys, map(float, statistics), strict=True))
 
 
-def fitted_rate(sizes: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
-    """Exponent and factor of the power law through positive values, by least squares of logs.
+def fitted_exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
+    """Exponent of the power law through positive values, by least squares of logs.
 
     Example:
-        >>> [round(number, 4) for number in fitted_rate([1, 4, 16], [3.0, 1.5, 0.75])]
-        [-0.5, 3.0]
+        >>> round(fitted_exponent([1, 4, 16], [3.0, 1.5, 0.75]), 4)
+        -0.5
     """
-    rate, log_factor = np.polyfit(np.log(sizes), np.log(values), 1)
-    return float(rate), float(np.exp(log_factor))
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
 def with_error(record: Record, column: str) -> str:
