@@ -10,7 +10,7 @@ from typing import Any
 from bayescl_lab.runs.losses import BASELINE, ORACLE
 
 SPREAD = "standard deviation over seeds"
-"""Name of the spread."""
+"""What the spread of a figure is, in words."""
 
 ALIKE = ("protocol", "evaluated_on", "interactions", "density", "report", "users", "users_left_out")
 """Figures that all runs of a cell share."""
@@ -59,7 +59,7 @@ def summarise(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     losses: dict[str, Any] = {
         name: {
             "probes": {probe: mean_and_spread(values(name, probe)) for probe in probes},
-            "seconds_per_epoch": mean_and_spread([one["seconds_per_epoch"] for one in runs]),
+            "seconds_per_epoch": mean_and_spread([run["seconds_per_epoch"] for run in runs]),
         }
         for name, runs in by_loss.items()
     }

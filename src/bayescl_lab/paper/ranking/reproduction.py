@@ -10,6 +10,7 @@ from bayescl_lab._files import write_atomically
 from bayescl_lab.compare.ranking import tune_cell, tuned_baselines
 from bayescl_lab.compare.ranking_plans import RankingCell
 from bayescl_lab.compare.summary import ALIKE, SPREAD, baseline_summary, loss_summary
+from bayescl_lab.compare.tuning import Trials
 from bayescl_lab.ranking.ease import ease_precision
 from bayescl_lab.runs.folder import as_json
 from bayescl_lab.runs.parallel import Progress, train_runs
@@ -61,7 +62,8 @@ def reproduce_cell(
     origin = provenance()
     plan = cell.plan
     folder.mkdir(parents=True, exist_ok=True)
-    tuning = tune_cell(plan, cell.losses, folder / "tuning", workers=workers, progress=progress)
+    trials = Trials(folder / "tuning", plan.seeds, train_ranking, workers, progress)
+    tuning = tune_cell(plan, cell.losses, trials)
     finals: dict[str, RankingSettings] = {}
     for seed in range(cell.seeds):
         for loss in cell.losses:
@@ -69,7 +71,11 @@ def reproduce_cell(
             kept = {name: tuned[name] for name in ("epochs", "item_norm_exponent")}
             finals[f"{loss}-seed{seed}"] = plan.final(loss, tuned["choice"], seed=seed, **kept)
     results = train_runs(
-        finals, folder / "final", train=train_ranking, workers=workers, progress=progress
+        finals,
+        folder / "final",
+        train=train_ranking,
+        workers=workers,
+        progress=trials.later(),
     )
     example = next(iter(results.values()))
     remarks = []

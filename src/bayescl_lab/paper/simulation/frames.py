@@ -17,18 +17,13 @@ SIGNIFICANT_DIGITS = 6
 """Significant digits: enough for any figure, and few enough to hide the order of a sum."""
 
 
-def frame(records: Iterable[Record]) -> pl.DataFrame:
-    """Records with the same keys as a data frame, with floats rounded.
+def rounded(table: pl.DataFrame) -> pl.DataFrame:
+    """The table as it is written: floats rounded, and whole numbers of one type.
 
     Example:
-        >>> frame([{"n": 1, "error": 0.123456789}, {"n": 2, "error": 0.5}])["error"].to_list()
+        >>> rounded(pl.DataFrame({"error": [0.123456789, 0.5]}))["error"].to_list()
         [0.123457, 0.5]
     """
-    return rounded(pl.DataFrame(list(records), infer_schema_length=None))
-
-
-def rounded(table: pl.DataFrame) -> pl.DataFrame:
-    """The table as it is written: floats rounded, and whole numbers of one type."""
     floats = pl.col(pl.Float64).map_elements(
         lambda value: float(f"{value:.{SIGNIFICANT_DIGITS}g}"), return_dtype=pl.Float64
     )
