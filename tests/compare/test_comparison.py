@@ -77,7 +77,7 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
     assert finished.stat().st_mtime_ns == before
     for name, run in whole["runs"].items():
         assert resumed["runs"][name]["probes"] == run["probes"]
-    with pytest.raises(ValueError, match=r"with other settings: seeds was 2, got 3$"):
+    with pytest.raises(ValueError, match=r"with other settings: seeds = 2, got 3$"):
         compare(replace(comparison, seeds=3), tmp_path / "cut", resume=True)
 
     assert comparison_figure(resumed).axes

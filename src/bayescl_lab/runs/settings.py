@@ -33,10 +33,10 @@ class StoredSettings:
         return False
 
     def changes(self, stored: Self) -> dict[str, str]:
-        """What differs from stored settings, by name: both values."""
+        """What differs from stored settings, by name, in words."""
         before, now = stored.as_config(), self.as_config()
         return {
-            name: f"{name} was {before.get(name)}, got {now.get(name)}"
+            name: f"{name} = {before.get(name)}, got {now.get(name)}"
             for name in {**before, **now}
             if before.get(name) != now.get(name)
         }
