@@ -37,7 +37,6 @@ from bayescl_lab.runs.ranking.settings import RankingSettings
 
 METRICS, BASE = ("recall@20", "ndcg@20"), "train_info_nce"
 CUSTOMERS, PRODUCTS, TASTES = 3000, 1500, 8
-BATCH = 1024
 
 
 def made_up_shop() -> pl.DataFrame:
@@ -60,7 +59,7 @@ def own_loop(
     train, shape = parts.train, parts.train.matrix.shape
     users, items = (torch.nn.Embedding(n, 64, _weight=0.1 * torch.randn(n, 64)) for n in shape)
     objective: Any = RankingLoss(loss).build(score="cosine", density=train.density)
-    batches = PairBatches(train, BATCH, seed)
+    batches = PairBatches(train, 1024, seed)
     chosen = torch.bincount(batches.pairs[:, 1], minlength=train.num_items)
     log_share = torch.log(chosen / train.num_interactions)
     optimizer = torch.optim.Adam([*users.parameters(), *items.parameters()], lr=5e-3)

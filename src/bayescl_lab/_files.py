@@ -87,10 +87,8 @@ def staged_folder(path: Path) -> Iterator[Path]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what writers of its files left in a folder when they were killed; none may write now.
-
-    A temporary file is named ``.NAME-`` and eight characters, as :mod:`tempfile` draws them.
-    """
+    """Remove what killed writers left in a folder; nobody may write there now."""
+    # :func:`open_atomically` calls a temporary file ``.NAME-`` and eight characters of tempfile's.
     for left in folder.glob(f".*.*-{'[a-z0-9_]' * 8}"):
         left.unlink(missing_ok=True)
 

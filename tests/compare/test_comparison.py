@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from runs.same_run import PowerCut
 
 from bayescl_lab.compare.comparison import compare, settle_losses
 from bayescl_lab.compare.images import ImageComparison
@@ -61,9 +62,6 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
     losses = (LossSettings("info_nce"), LossSettings("oracle"))
     comparison = ImageComparison(losses, 2, replace(settings, epochs=1))
     whole = compare(comparison, tmp_path / "whole")
-
-    class PowerCut(BaseException):
-        pass
 
     def cut(name: str, epoch: int, total: int) -> None:
         if total == 3:

@@ -168,11 +168,9 @@ def compare(
             first = comparison.hyperparameters()
             chosen = search(first, comparison.tune, comparison.tried, trials)
             tuning = {"tuning": chosen}
-            losses = [
-                comparison.tried(loss, entry["choice"], 0).loss
-                for loss, entry in chosen["losses"].items()
-            ]
-            comparison = replace(comparison, losses=tuple(losses))
+            best = {loss: entry["choice"] for loss, entry in chosen["losses"].items()}
+            losses = tuple(comparison.tried(*choice, 0).loss for choice in best.items())
+            comparison = replace(comparison, losses=losses)
         results = train_runs(
             comparison.runs(),
             folder.path / "runs",

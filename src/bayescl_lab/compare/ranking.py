@@ -9,7 +9,7 @@ from typing import Any
 
 from bayescl_lab.compare.comparison import Comparison, Results
 from bayescl_lab.compare.ranking_plans import RankingPlan
-from bayescl_lab.compare.summary import ALIKE, SPREAD, baseline_summary, loss_summary
+from bayescl_lab.compare.summary import baseline_summary, cell_summary
 from bayescl_lab.compare.tuning import Trials, Values, best, tune
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.runs.folder import RunFolder
@@ -47,19 +47,10 @@ class RankingComparison(Comparison[RankingSettings]):
     def figures(self, results: Results, data: RankingParts) -> dict[str, Any]:
         """Losses and baselines in the form of a cell of the ranking table."""
         baselines = evaluate_baselines(data)
-        example = next(iter(results.values()))
         return {
             "data": self.shared.data.title,
             "encoder": self.shared.encoder,
-            "seeds": self.seeds,
-            "spread": SPREAD,
-            **{key: example[key] for key in ALIKE},
-            "losses": {
-                loss.loss: loss_summary(
-                    [it for it in results.values() if it["settings"]["loss"] == loss.loss]
-                )
-                for loss in self.losses
-            },
+            **cell_summary(list(results.values())),
             "baselines": {
                 name: baseline_summary(it) for name, it in baselines.items() if "metrics" in it
             },

@@ -246,9 +246,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
                 "the previous one is kept, and --resume continues from there"
             ) from None
 
-    def load_checkpoint(self, path: Any, map_location: Any = None, *_: Any, **__: Any) -> Any:
+    def load_checkpoint(self, path: Any, *_: Any, **__: Any) -> Any:
         """Load tensors and plain values; see :func:`read_checkpoint`."""
-        return read_checkpoint(Path(path), map_location or "cpu")
+        return read_checkpoint(Path(path))
 
 
 class _EndsAtOnce(pl.Callback):

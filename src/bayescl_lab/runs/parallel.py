@@ -100,10 +100,8 @@ def train_runs(
                 try:
                     results[name] = future.result()
                 except BrokenProcessPool:
-                    raise ValueError(
-                        "a training process was killed, perhaps for lack of memory: "
-                        "continue with --resume and fewer --workers"
-                    ) from None
+                    reason = "a training process was killed, perhaps for lack of memory"
+                    raise ValueError(f"{reason}: --resume with fewer --workers") from None
                 report(name, runs[name].epochs)
     except BaseException:
         # Checkpoints and results are written whole or not at all: nothing is lost by this.

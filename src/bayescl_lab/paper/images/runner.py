@@ -16,6 +16,7 @@ from bayescl_lab.paper.images.tables import SECONDS, PaperTable
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.run import ImageRun, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.loading import IMAGES
 from bayescl_lab.runs.losses import BASELINE, SUBJECT
 from bayescl_lab.runs.parallel import Progress, train_runs
 from bayescl_lab.runs.run import Result, RunStart
@@ -64,8 +65,7 @@ def reproduce_table(
         load_images(data)
     with start.work() as folder:
         results = {
-            name: RunFolder.open(path, ImageRun.kind).read_result()
-            for name, path in elsewhere.items()
+            name: RunFolder.open(path, IMAGES).read_result() for name, path in elsewhere.items()
         }
         results |= train_runs(
             {name: settings for name, settings in runs.items() if name not in elsewhere},
@@ -175,9 +175,7 @@ def summary_of(
         changes = [] if request.epochs is None else [f"{request.epochs} epochs"]
         if request.max_train_images is not None:
             changes.append(f"at most {request.max_train_images} images")
-        remarks.insert(
-            0, f"{', '.join(changes)}: the paper's values do not compare and are left out."
-        )
+        remarks.insert(0, f"{', '.join(changes)}: the paper's values are left out.")
     return {
         "table": table.name,
         "title": table.title,
