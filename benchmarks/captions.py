@@ -51,7 +51,6 @@ from sound import SIDE, known, spoken_digits
 
 BATCH, DIM, CLASSES = 256, 64, 10
 
-
 Made = Callable[[float], bayescl.ContrastiveLoss]
 
 

@@ -31,13 +31,13 @@ from bayescl.losses import BayesianContrastiveLoss
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.images.feature_probes import ProbeData, few_label_probe
 from bayescl_lab.images.probes import extract_features
-from bayescl_lab.paper.simulation.frames import Record, frame
+from bayescl_lab.paper.simulation.frames import Record, rounded
 from bayescl_lab.paper.simulation.model import independent_pair_auc
 from bayescl_lab.paper.simulation.process import Settings, generator, observe
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.alpha import labelled_alpha, labelled_part
 from bayescl_lab.runs.images.inspection import drawn_batches, inspect_images, scored_batch
-from bayescl_lab.runs.images.run import KIND, ImageRun
+from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
 
@@ -92,7 +92,7 @@ def process_study(*, draws: int = DRAWS, anchors: int = 300) -> pl.DataFrame:
         drawn = [_process_draw(alpha, tau_plus, index, anchors) for index in range(draws)]
         own = {"alpha": alpha, "tau_plus": tau_plus, "closed_form_auc": independent_pair_auc(alpha)}
         records.append({**own, **_summarised(drawn, error_of_mean=True)})
-    return frame(records)
+    return rounded(pl.DataFrame(records))
 
 
 def _process_draw(alpha: float, tau_plus: float, index: int, anchors: int) -> dict[str, float]:
@@ -137,7 +137,7 @@ def digits_study(folder: Path, *, base: ImageSettings = BASE) -> tuple[pl.DataFr
         for seed in SEEDS:
             settings = replace(base, seed=seed, **changes)
             run = ImageRun(settings)
-            out = RunFolder.create(folder / f"{name}-{seed}", KIND, settings.as_config())
+            out = RunFolder.create(folder / f"{name}-{seed}", run.kind, settings.as_config())
             for stop in stops if name in WATCHED else stops[-1:]:
                 if stop:  # the learning rate follows the whole run's course
                     run.fit(out, epochs=stop)
@@ -153,7 +153,7 @@ def digits_study(folder: Path, *, base: ImageSettings = BASE) -> tuple[pl.DataFr
         above = [{f"{key}_above": row[key] - base[key] for key in row} for row, base in pairs]
         both = [row | more for row, more in zip(rows, above, strict=True)]
         by_variant.append({"variant": name, **_summarised(both)})
-    return frame(by_epoch), frame(by_variant)
+    return rounded(pl.DataFrame(by_epoch)), rounded(pl.DataFrame(by_variant))
 
 
 def measurements(run: ImageRun, epoch: int) -> dict[str, float]:

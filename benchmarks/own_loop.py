@@ -36,29 +36,30 @@ from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import RankingSettings
 
 METRICS, BASE = ("recall@20", "ndcg@20"), "train_info_nce"
+CUSTOMERS, PRODUCTS, TASTES = 3000, 1500, 8
 
 
-def made_up_shop(users: int = 3000, items: int = 1500, tastes: int = 8) -> pl.DataFrame:
+def made_up_shop() -> pl.DataFrame:
     """Customers with latent tastes, products of very unequal popularity; a purchase in a row."""
     draws = np.random.default_rng(0)
-    people, goods = (draws.normal(size=(number, tastes)) for number in (users, items))
-    taste = 2 * people @ goods.T / tastes**0.5
-    appeal = taste - 0.8 * np.log1p(draws.permutation(items))
+    people, goods = (draws.normal(size=(number, TASTES)) for number in (CUSTOMERS, PRODUCTS))
+    taste = 2 * people @ goods.T / TASTES**0.5
+    appeal = taste - 0.8 * np.log1p(draws.permutation(PRODUCTS))
     order = np.argsort(draws.gumbel(size=appeal.shape) + appeal, axis=1)[:, ::-1]
-    bought = np.clip(draws.lognormal(3, 0.7, users), 5, items // 4).astype(int)
+    bought = np.clip(draws.lognormal(3, 0.7, CUSTOMERS), 5, PRODUCTS // 4).astype(int)
     columns = np.concatenate([row[:count] for row, count in zip(order, bought, strict=True)])
-    return pl.DataFrame({"customer": np.repeat(np.arange(users), bought), "product": columns})
+    return pl.DataFrame({"customer": np.repeat(np.arange(CUSTOMERS), bought), "product": columns})
 
 
 def own_loop(
-    parts: RankingParts, loss: str, seed: int, *, corrects: bool = True, batch: int = 1024
+    parts: RankingParts, loss: str, seed: int, *, corrects: bool = True
 ) -> dict[str, float]:
     """What the page's loop trains, with cosines of 64 coordinates."""
     torch.manual_seed(seed)
     train, shape = parts.train, parts.train.matrix.shape
     users, items = (torch.nn.Embedding(n, 64, _weight=0.1 * torch.randn(n, 64)) for n in shape)
     objective: Any = RankingLoss(loss).build(score="cosine", density=train.density)
-    batches = PairBatches(train, batch, seed)
+    batches = PairBatches(train, 1024, seed)
     chosen = torch.bincount(batches.pairs[:, 1], minlength=train.num_items)
     log_share = torch.log(chosen / train.num_interactions)
     optimizer = torch.optim.Adam([*users.parameters(), *items.parameters()], lr=5e-3)

@@ -22,7 +22,7 @@ from harness import RESULTS, Journal, write_json
 from joblib import Parallel, delayed
 
 from bayescl_lab._cores import usable_cores
-from bayescl_lab.compare.summary import mean_and_spread
+from bayescl_lab.compare.summary import SPREAD, mean_and_spread
 from bayescl_lab.compare.tuning import Grid, best, check_same_budget, name_of, settings_of
 from bayescl_lab.report.tables import Table, mean_text
 from bayescl_lab.runs.losses import BASELINE
@@ -137,7 +137,7 @@ def compared(plan: Plan, options: argparse.Namespace, runs: Runs) -> dict[str, A
         "tuning_seeds": list(plan.tuning_seeds),
         "settings_tried": len(settings_of(next(iter(plan.grids.values())))),
         "seeds": list(range(options.seeds)),
-        "spread": "standard deviation over seeds",
+        "spread": SPREAD,
         "threads_per_run": 1,
         "workers": options.workers,
         "tuning": tuning,

@@ -36,7 +36,7 @@ from typing import Any
 
 import polars as pl
 
-from bayescl_lab.paper.simulation.frames import fitted_rate
+from bayescl_lab.paper.simulation.frames import fitted_exponent
 from bayescl_lab.report.images import accuracy_table
 from bayescl_lab.report.ranking import cell_markdown
 from bayescl_lab.report.tables import (
@@ -202,9 +202,9 @@ _REDUCED: dict[str, Callable[[list[Any], list[Any]], Any]] = {
     "max": lambda _, values: max(values),
     "min": lambda _, values: min(values),
     "largest": lambda _, values: max(map(abs, values)),
-    "exponent": lambda records, values: fitted_rate(
+    "exponent": lambda records, values: fitted_exponent(
         [record["candidates"] for record in records], values
-    )[0],
+    ),
 }
 """What makes one value of records and their values at a place."""
 

@@ -7,7 +7,6 @@ room may use it.
 
 from __future__ import annotations
 
-import glob
 import os
 import shutil
 import tempfile
@@ -87,9 +86,10 @@ def staged_folder(path: Path) -> Iterator[Path]:
         raise
 
 
-def sweep(path: Path) -> None:
-    """Remove what writers of a file left beside it when they were killed; none may write now."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}-{'[a-z0-9_]' * 8}"):
+def sweep(folder: Path) -> None:
+    """Remove what killed writers left in a folder; nobody may write there now."""
+    # :func:`open_atomically` calls a temporary file ``.NAME-`` and eight characters of tempfile's.
+    for left in folder.glob(f".*.*-{'[a-z0-9_]' * 8}"):
         left.unlink(missing_ok=True)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from runs.same_run import PowerCut
 
 from bayescl_lab.compare.comparison import compare, settle_losses
 from bayescl_lab.compare.images import ImageComparison
@@ -62,9 +63,6 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
     comparison = ImageComparison(losses, 2, replace(settings, epochs=1))
     whole = compare(comparison, tmp_path / "whole")
 
-    class PowerCut(BaseException):
-        pass
-
     def cut(name: str, epoch: int, total: int) -> None:
         if total == 3:
             raise PowerCut
@@ -77,7 +75,7 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
     assert finished.stat().st_mtime_ns == before
     for name, run in whole["runs"].items():
         assert resumed["runs"][name]["probes"] == run["probes"]
-    with pytest.raises(ValueError, match="with other settings"):
+    with pytest.raises(ValueError, match=r"with other settings: seeds = 2, got 3$"):
         compare(replace(comparison, seeds=3), tmp_path / "cut", resume=True)
 
     assert comparison_figure(resumed).axes

@@ -120,7 +120,12 @@ def small(tmp_path) -> RankingPlan:
 
 def test_the_exponent_of_lengths_is_chosen_on_validation_and_used_on_test(small, tmp_path):
     plan = replace(small, item_norm_exponents=(0.0, 1.0, 4.0), regularizations=())
-    cell = reproduce_cell(RankingCell(plan, ("info_nce",), 1), tmp_path / "cell")
+    request, done = RankingCell(plan, ("info_nce",), 1), []
+    cell = reproduce_cell(
+        request, tmp_path / "cell", progress=lambda _, __, epochs: done.append(epochs)
+    )
+    assert done == sorted(done)
+    assert done[-1] <= request.most_epochs()
     tuned = cell["tuning"]["losses"]["info_nce"]
     scores = tuned["item_norm_exponent_scores"]
     (tried,) = tuned["scores"].values()
@@ -171,8 +176,12 @@ def test_ease_is_left_out_with_a_remark_where_it_does_not_fit(small, tmp_path, m
 def test_a_loss_without_settings_in_the_plan_is_refused():
     with pytest.raises(ValueError, match="has settings for info_nce, bayesian, not bpr"):
         RankingCell(plan_for(RankingData("gowalla"), "mf"), ("bpr",), seeds=1)
-    (cell,) = RankingRequest(data=("gowalla",), encoders=("mf",), seeds=2).cells()
+    request = RankingRequest(data=("gowalla",), encoders=("mf",), seeds=2)
+    (cell,) = request.cells()
     assert (cell.losses, cell.name) == (("info_nce", "bayesian"), "gowalla-mf")
+    assert cell.most_epochs() == 2 * 2 * 3 + 2 * 2 * 30
+    (quick,) = replace(request, size="smoke").cells()
+    assert quick.most_epochs() == 2 * 2 + 2 * 2 * 2
 
 
 def test_ours_stand_beside_the_papers_and_the_misprint_is_marked():

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from runs.same_run import PowerCut
 
 from bayescl_lab.paper.images.cost import costs_of
 from bayescl_lab.paper.images.request import TableRequest
@@ -53,8 +54,7 @@ def made_up(table: PaperTable, request: TableRequest, *, accuracy: float = 0.5) 
 
 
 @pytest.mark.parametrize(
-    ("data", "gain"),
-    [("CIFAR10", 0.2), ("STL10", 1.0), ("CIFAR100", 1.3), ("tinyImageNet", 2.0)],
+    ("data", "gain"), [("CIFAR10", 0.2), ("STL10", 1.0), ("CIFAR100", 1.3), ("tinyImageNet", 2.0)]
 )
 def test_the_gains_that_the_papers_text_names_for_two_classes_are_those_of_the_table(data, gain):
     figures = printed("binary")
@@ -149,10 +149,6 @@ def test_the_papers_values_go_when_the_epochs_are_not_its_own():
 def test_the_ratio_of_seconds_is_taken_pair_by_pair():
     remarks = made_up(TABLES["runtime"], TableRequest())["remarks"]
     assert any("takes 1.050 ± 0.000 times as long" in remark for remark in remarks)
-
-
-class PowerCut(BaseException):
-    """What ends a command without a warning."""
 
 
 @dataclass(frozen=True)

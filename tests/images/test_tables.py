@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from bayescl_lab.images.datasets import load_images
+from bayescl_lab.runs.images.record import ImageRecord
 
 NAMES = ["cat", "a/dog"]
 
@@ -42,6 +43,8 @@ def check(folder: Path, names: tuple[str, ...]) -> None:
     cache = Path(os.environ["BAYESCL_CACHE"])
     made = {path: path.stat().st_mtime_ns for path in cache.rglob("*.png")}
     load_images(str(folder))  # unpacked once
+    record = ImageRecord.of(str(folder), parts, {})
+    assert (record.arrays["checksums"] >= 0).all()
     assert made == {path: path.stat().st_mtime_ns for path in cache.rglob("*.png")}
 
 

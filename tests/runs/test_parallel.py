@@ -1,14 +1,21 @@
-"""Many runs one after the other."""
+"""Many runs, one after the other or several at a time."""
 
 from __future__ import annotations
 
+import os
 import weakref
 from types import SimpleNamespace
+
+import pytest
 
 from bayescl_lab.runs.parallel import train_runs
 
 
-def test_runs_are_saved_often_and_their_memory_is_free_before_the_next(tmp_path):
+def is_killed(*_, **__):
+    os._exit(9)
+
+
+def test_runs_are_saved_often_and_free_their_memory_and_a_killed_worker_is_told(tmp_path):
     alive: list[weakref.ref] = []
     every = []
 
@@ -27,3 +34,5 @@ def test_runs_are_saved_often_and_their_memory_is_free_before_the_next(tmp_path)
     assert list(train_runs(runs, tmp_path, train=train)) == list(runs)
     assert every == [1, 4, 10]
     assert train_runs({}, tmp_path, train=train, workers=3) == {}
+    with pytest.raises(ValueError, match="was killed, perhaps for lack of memory"):
+        train_runs(runs, tmp_path, train=is_killed, workers=2)

@@ -49,10 +49,7 @@ def test_named_experiments_leave_their_files_and_a_page_and_say_what_they_found(
         (["--candidates", "0"], "candidates must be at least 1, got 0"),
         (["--alpha", "nan"], "alpha must be"),
         (["--seed", "-1"], "seed must be at least 0, got -1"),
-        (
-            ["--proposal", "beta"],
-            "proposal must be 'slide', 'script' or 'normal', got beta",
-        ),
+        (["--proposal", "beta"], "proposal must be 'slide', 'script' or 'normal', got beta"),
         (["--names", "mess"], "unknown experiment 'mess'; known are densities"),
         (["--out", f"{__file__}/folder"], f"cannot write to {__file__}"),
     ],

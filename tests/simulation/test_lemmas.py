@@ -12,7 +12,8 @@ from scipy import integrate
 from bayescl import functional as F
 from bayescl_lab.paper.simulation.curves import ATTAINED, FORMULA, density_ratio
 from bayescl_lab.paper.simulation.experiments import chosen
-from bayescl_lab.paper.simulation.lemmas import measured_rate, mended_bound, stated_bound
+from bayescl_lab.paper.simulation.frames import fitted_exponent
+from bayescl_lab.paper.simulation.lemmas import mended_bound, stated_bound
 from bayescl_lab.paper.simulation.model import independent_pair_auc
 from bayescl_lab.paper.simulation.process import Settings, generator, observe
 
@@ -70,7 +71,7 @@ def test_lemma_2_the_bayesian_gap_vanishes_and_the_biased_stays() -> None:
 def test_lemma_3_the_error_falls_as_the_root_of_candidates(bounds: pl.DataFrame) -> None:
     for alpha in bounds["alpha"].unique():
         here = bounds.filter(axis="candidates", alpha=alpha, estimator="bayesian_mid")
-        assert -0.56 < measured_rate(here) < -0.42
+        assert -0.56 < fitted_exponent(here["candidates"], here["error"]) < -0.42
 
 
 def test_lemma_3_holds_at_the_papers_prior(bounds: pl.DataFrame) -> None:

@@ -9,13 +9,7 @@ import polars as pl
 import pytest
 
 from bayescl_lab.paper.simulation.process import Settings, generator
-from bayescl_lab.paper.simulation.sweeps import (
-    SWEEPS,
-    one_draw,
-    points_of,
-    sweep,
-    verdicts,
-)
+from bayescl_lab.paper.simulation.sweeps import SWEEPS, one_draw, points_of, sweep, verdicts
 
 DEFAULTS = Settings(draws=6)
 

@@ -47,7 +47,7 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
     settings_type: ClassVar[type[TrainedSettings]]
     train: ClassVar[Train]
     kept: ClassVar[tuple[str, ...]]
-    """Fields kept of a run's result."""
+    """Fields of a run's result that the comparison's result repeats."""
 
     losses: tuple[LossSettings, ...]
     seeds: int
@@ -110,8 +110,8 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
 
     def as_config(self) -> dict[str, Any]:
         """The comparison as plain values, every hyper-parameter resolved."""
-        own = {"loss", *LOSSES[self.shared.loss.loss].hyperparameters}
-        shared = {name: it for name, it in self.shared.as_config().items() if name not in own}
+        of_loss = self.shared.loss.as_config()
+        shared = {name: it for name, it in self.shared.as_config().items() if name not in of_loss}
         return {
             "losses": ",".join(loss.loss for loss in self.losses),
             "seeds": self.seeds,
@@ -126,12 +126,12 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
         try:
             values = dict(config)
             names, by_loss = values.pop("losses").split(","), values.pop("hyperparameters")
-            own = {name: values.pop(name) for name in ("seeds", "tune")}
+            counts = {name: values.pop(name) for name in ("seeds", "tune")}
             kind = cls.settings_type.parts["loss"]
             losses = tuple(kind.taken_from({"loss": name, **by_loss[name]}) for name in names)
             first = with_alpha(losses)
             shared: Any = cls.settings_type.from_config({**first.as_config(), **values})
-            return cls(losses, shared=shared, **own)
+            return cls(losses, shared=shared, **counts)
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"the stored settings are damaged: {error}") from None
 
@@ -148,8 +148,8 @@ def compare(
 
     Every run has its own run folder in ``out/runs``, and every run that chooses settings in
     ``out/tuning``. With ``resume`` finished runs are kept, and an interrupted one continues from
-    its last checkpoint. So many ``workers`` train at a time, each with one thread, and ``progress``
-    is called after every epoch.
+    its last checkpoint. ``workers`` runs train at a time, each with one thread, and ``progress`` is
+    called after every epoch.
 
     Raises:
         ValueError: if the data cannot be used with these settings, or ``out`` cannot hold
@@ -168,8 +168,8 @@ def compare(
             first = comparison.hyperparameters()
             chosen = search(first, comparison.tune, comparison.tried, trials)
             tuning = {"tuning": chosen}
-            best = [(loss, entry["choice"]) for loss, entry in chosen["losses"].items()]
-            losses = tuple(comparison.tried(loss, values, 0).loss for loss, values in best)
+            best = {loss: entry["choice"] for loss, entry in chosen["losses"].items()}
+            losses = tuple(comparison.tried(*choice, 0).loss for choice in best.items())
             comparison = replace(comparison, losses=losses)
         results = train_runs(
             comparison.runs(),
@@ -220,12 +220,12 @@ def settle_losses(
         >>> [loss.hyperparameters for loss in losses]
         [{}, {'tau_plus': 0.1}]
     """
-    given, own = given or {}, hyperparameters or {}
+    given, by_loss = given or {}, hyperparameters or {}
     if not names:
         raise ValueError("losses must name at least one loss, got none")
     for name in names:
         check_choice("loss", name, kind.available())
-    if unused := set(own) - set(names):
+    if unused := set(by_loss) - set(names):
         raise ValueError(
             f"hyperparameters names losses that are not compared: {', '.join(sorted(unused))}"
         )
@@ -234,7 +234,7 @@ def settle_losses(
             raise ValueError(f"none of the losses {', '.join(names)} takes {name}")
     # The default of recommenders depends on the score, and is the same for all of their losses.
     default = LossSettings(BASELINE).resolved() if kind is LossSettings else {}
-    common = {**default, **own.get(BASELINE, recorded(BASELINE))}
+    common = {**default, **by_loss.get(BASELINE, recorded(BASELINE))}
     temperature = {name: value for name, value in common.items() if name == "temperature"}
     return tuple(
         choose_hyperparameters(
@@ -242,7 +242,7 @@ def settle_losses(
             loss,
             {name: value for name, value in given.items() if takes(loss, name)},
             num_classes=num_classes if takes(loss, "tau_plus") else None,
-            start={**temperature, **own.get(loss, recorded(loss))},
+            start={**temperature, **by_loss.get(loss, recorded(loss))},
         )
         for loss in names
     )

@@ -9,11 +9,10 @@ from typing import Any
 
 from bayescl_lab.compare.comparison import Comparison, Results
 from bayescl_lab.compare.ranking_plans import RankingPlan
-from bayescl_lab.compare.summary import ALIKE, SPREAD, baseline_summary, loss_summary
+from bayescl_lab.compare.summary import baseline_summary, cell_summary
 from bayescl_lab.compare.tuning import Trials, Values, best, tune
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.parallel import Progress
 from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline
 from bayescl_lab.runs.ranking.run import CRITERION, RankingRun, train_ranking
 from bayescl_lab.runs.ranking.settings import (
@@ -48,19 +47,10 @@ class RankingComparison(Comparison[RankingSettings]):
     def figures(self, results: Results, data: RankingParts) -> dict[str, Any]:
         """Losses and baselines in the form of a cell of the ranking table."""
         baselines = evaluate_baselines(data)
-        example = next(iter(results.values()))
         return {
             "data": self.shared.data.title,
             "encoder": self.shared.encoder,
-            "seeds": self.seeds,
-            "spread": SPREAD,
-            **{key: example[key] for key in ALIKE},
-            "losses": {
-                loss.loss: loss_summary(
-                    [it for it in results.values() if it["settings"]["loss"] == loss.loss]
-                )
-                for loss in self.losses
-            },
+            **cell_summary(list(results.values())),
             "baselines": {
                 name: baseline_summary(it) for name, it in baselines.items() if "metrics" in it
             },
@@ -68,26 +58,17 @@ class RankingComparison(Comparison[RankingSettings]):
         }
 
 
-def tune_cell(
-    plan: RankingPlan,
-    losses: Sequence[str],
-    folder: Path,
-    *,
-    workers: int = 1,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
+def tune_cell(plan: RankingPlan, losses: Sequence[str], trials: Trials) -> dict[str, Any]:
     """Try all settings of a plan for some losses, and choose on the validation part.
 
-    Finished runs in the folder are kept. Returns what :func:`.tune` does; each loss also has its
-    number of ``epochs``, and its ``item_norm_exponent`` with the scores of all that were tried,
-    without training again.
+    Returns what :func:`.tune` does; each loss also has its number of ``epochs``, and its
+    ``item_norm_exponent`` with the scores of all that were tried, without training again.
     """
-    trials = Trials(folder, plan.seeds, train_ranking, workers, progress)
     tuning = tune(plan, losses, trials)
     for entry in tuning["losses"].values():
         run = f"{best(entry['scores'])}-seed{plan.seeds[0]}"
         entry["epochs"] = trials.results[run]["best_epoch"]
-        entry |= _item_norm_exponent(folder / run, plan.item_norm_exponents)
+        entry |= _item_norm_exponent(trials.folder / run, plan.item_norm_exponents)
     return tuning
 
 
@@ -105,8 +86,8 @@ def tuned_baselines(
     }
 
     def make(name: Any, values: Values, evaluate_on: Any) -> BaselineSettings:
-        own: dict[str, Any] = {"evaluate_on": evaluate_on, "dim": plan.fixed.dim, **values}
-        return BaselineSettings(name, plan.fixed.data, **own)
+        options: dict[str, Any] = {"evaluate_on": evaluate_on, "dim": plan.fixed.dim, **values}
+        return BaselineSettings(name, plan.fixed.data, **options)
 
     chosen = Trials(folder, [0], train=fit_baseline).choose(
         {name: values for name, values in tried.items() if values},

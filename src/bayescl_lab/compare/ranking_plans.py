@@ -80,12 +80,13 @@ def smoke(plan: RankingPlan) -> RankingPlan:
         # EASE of a large catalogue, which has short trials, takes many minutes.
         regularizations=tuple(plan.regularizations)[:1] if plan.final_epochs is None else (),
         ials_settings=[{**values, "epochs": 2} for values in plan.ials_settings[:1]],
+        final_epochs=None,
     )
 
 
 @dataclass(frozen=True)
 class RankingCell:
-    """One cell of the table: a data set and an encoder, with so many seeds of each loss."""
+    """One cell of the table: a data set and an encoder, with several seeds of each loss."""
 
     plan: RankingPlan
     losses: tuple[str, ...]
@@ -117,8 +118,10 @@ class RankingCell:
 
     def most_epochs(self) -> int:
         """Total epochs of all runs, if none stops early."""
-        tried = sum(len(settings_of(self.plan.loss_grids[loss])) for loss in self.losses)
-        return (tried + self.seeds * len(self.losses)) * self.plan.fixed.epochs
+        plan, trial_epochs = self.plan, self.plan.fixed.epochs
+        tried = sum(len(settings_of(plan.loss_grids[loss])) for loss in self.losses)
+        finals = self.seeds * len(self.losses)
+        return tried * trial_epochs + finals * (plan.final_epochs or trial_epochs)
 
 
 @pydantic.dataclasses.dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import Any
 from bayescl_lab.runs.losses import BASELINE, ORACLE
 
 SPREAD = "standard deviation over seeds"
-"""Name of the spread."""
+"""What the spread of a figure is, in words."""
 
-ALIKE = ("protocol", "evaluated_on", "interactions", "density", "report", "users", "users_left_out")
+_ALIKE = "protocol", "evaluated_on", "interactions", "density", "report", "users", "users_left_out"
 """Figures that all runs of a cell share."""
 
 
@@ -59,7 +59,7 @@ def summarise(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     losses: dict[str, Any] = {
         name: {
             "probes": {probe: mean_and_spread(values(name, probe)) for probe in probes},
-            "seconds_per_epoch": mean_and_spread([one["seconds_per_epoch"] for one in runs]),
+            "seconds_per_epoch": mean_and_spread([run["seconds_per_epoch"] for run in runs]),
         }
         for name, runs in by_loss.items()
     }
@@ -90,7 +90,20 @@ def exceeds_noise(difference: Mapping[str, Any], seeds: int) -> bool:
     return bool(abs(difference["mean"]) >= 2 * difference["spread"] / math.sqrt(seeds))
 
 
-def loss_summary(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def cell_summary(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Figures of recommenders' runs that share everything but loss and seed, seed by seed."""
+    by_loss: dict[str, list[Mapping[str, Any]]] = {}
+    for result in results:
+        by_loss.setdefault(result["settings"]["loss"], []).append(result)
+    return {
+        "seeds": len(results) // len(by_loss),
+        "spread": SPREAD,
+        **{name: results[0][name] for name in _ALIKE},
+        "losses": {loss: _loss_summary(runs) for loss, runs in by_loss.items()},
+    }
+
+
+def _loss_summary(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Figures of a recommender's loss over its seeds, from the results of its runs."""
     first = results[0]
     return {

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from bayescl_lab.compare.summary import mean_and_spread
+from bayescl_lab.compare.summary import SPREAD, mean_and_spread
 from bayescl_lab.runs.losses import BASELINE
 from bayescl_lab.runs.parallel import Progress, Train, train_runs
 
@@ -94,7 +94,7 @@ class Trials:
     ) -> dict[str, dict[str, Any]]:
         """Train every setting with every seed and choose the best one of each group.
 
-        Groups are such as losses; ``make`` makes a run's settings of a group, its values and a
+        A group is for example a loss; ``make`` gives a run's settings for a group, its values and a
         seed. Returns by group the ``choice`` and the ``scores`` of all that was tried.
         """
         named = {
@@ -126,10 +126,10 @@ class Trials:
 
     def later(self) -> Progress | None:
         """Progress of runs that follow those so far."""
-        told, before = self.progress, self.epochs
-        if told is None:
+        progress, before = self.progress, self.epochs
+        if progress is None:
             return None
-        return lambda name, epoch, done: told(name, epoch, before + done)
+        return lambda name, epoch, done: progress(name, epoch, before + done)
 
     def record(self, losses: Mapping[str, Any]) -> dict[str, Any]:
         """The content of a result file: what was chosen for every loss, by which score."""
@@ -138,7 +138,7 @@ class Trials:
         return {
             "criterion": f"{measure} on the validation part",
             "seeds": list(self.seeds),
-            "spread": "standard deviation over seeds",
+            "spread": SPREAD,
             "losses": dict(losses),
             "commits_of_runs": sorted({str(result["commit"]) for result in self.results.values()}),
         }
@@ -167,11 +167,11 @@ def search(
 ) -> dict[str, Any]:
     """Choose the hyper-parameters of every loss of a comparison, the best of as many for each.
 
-    The first setting is the one given. Others differ in the temperature, from a quarter to
-    twice the first one. Up to half of the settings have the best of these temperatures, and one
-    other value of one of the loss's own hyper-parameters each; a loss without some gets more
-    temperatures. Everything is in a fixed order. ``make`` makes a run's settings of a loss, its
-    values and a seed. Returns what :meth:`Trials.record` says.
+    The first setting is the one given. Others differ in the temperature, from a quarter to twice
+    the first one. Up to half of the settings have the best of these temperatures and change one of
+    the loss's own hyper-parameters each; a loss without any gets more temperatures. Everything is
+    in a fixed order. ``make`` gives a run's settings for a loss, its values and a seed. Returns
+    what :meth:`Trials.record` says.
     """
     changes = {loss: other_values(values)[: count // 2] for loss, values in first.items()}
     tried = {
@@ -183,9 +183,9 @@ def search(
     }
     chosen = trials.choose(tried, make)
     tried = {
-        loss: [{**chosen[loss]["choice"], **change} for change in own]
-        for loss, own in changes.items()
-        if own
+        loss: [{**chosen[loss]["choice"], **change} for change in changed]
+        for loss, changed in changes.items()
+        if changed
     }
     for loss, entry in trials.choose(tried, make).items():
         chosen[loss] = _with_choice({**chosen[loss]["scores"], **entry["scores"]})

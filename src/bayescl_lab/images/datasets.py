@@ -101,8 +101,6 @@ def load_images(
     stores, remarks = _load(data, image_size, loader, loader_workers)
     for remark in remarks:
         _announce(remark)
-    if image_size is not None:
-        stores = [store.resized(image_size) for store in stores]
     if classes is not None:
         class_names = stores[0].class_names
         if not class_names:
@@ -118,6 +116,9 @@ def load_images(
             raise ValueError(
                 f"max_train_images must leave a labelled image, got {max_train_images}"
             )
+    if image_size is not None:
+        train = train.resized(image_size)
+        evaluation = None if evaluation is None else evaluation.resized(image_size)
     return ImageParts(train, evaluation, remarks)
 
 

@@ -81,10 +81,12 @@ def load_folder(
         if not labels:
             below = next(paths[0].parent.parent for paths in part.values() if paths)
             raise ValueError(f"{folder}: no file below {below} is readable")
-        own = slice(begin, begin + len(labels))
-        begin = own.stop
+        rows = slice(begin, begin + len(labels))
+        begin = rows.stop
         store = ImageStore(
-            pixels[own] if isinstance(pixels, Tensor) else replace(pixels, names=pixels.names[own]),
+            pixels[rows]
+            if isinstance(pixels, Tensor)
+            else replace(pixels, names=pixels.names[rows]),
             torch.tensor(list(labels.values())),
             class_names,
             name=folder.resolve().name,

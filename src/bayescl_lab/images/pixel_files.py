@@ -81,8 +81,8 @@ def write_pixels(
             # Before the pixels are moved into place, so that pixels always have notes.
             write_atomically(path.with_suffix(".json"), json.dumps(notes))
     except OSError as error:
-        said = f"cannot write {path}: {error.strerror}" if error.strerror else str(error)
-        raise ValueError(said) from None
+        message = f"cannot write {path}: {error.strerror}" if error.strerror else str(error)
+        raise ValueError(message) from None
 
 
 def map_pixels(path: Path) -> tuple[Pixels, Notes]:

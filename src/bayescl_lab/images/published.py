@@ -120,14 +120,14 @@ def _stl10(folder: Path) -> RawImages:
     for part in ("train", "unlabeled", "test"):
         images = _records(folder / f"{part}_X.bin", 3 * 96 * 96)
         pixels.append(images.reshape(-1, 3, 96, 96).transpose(0, 1, 3, 2))
-        own = [UNLABELLED] * len(images)
+        of_part = [UNLABELLED] * len(images)
         if part != "unlabeled":
-            own = (_records(folder / f"{part}_y.bin", 1)[:, 0].astype(np.int64) - 1).tolist()
-            if len(own) != len(images) or min(own) < 0:
+            of_part = (_records(folder / f"{part}_y.bin", 1)[:, 0].astype(np.int64) - 1).tolist()
+            if len(of_part) != len(images) or min(of_part) < 0:
                 raise ValueError(
-                    f"{part}_X.bin is damaged: {len(images)} images and {len(own)} labels"
+                    f"{part}_X.bin is damaged: {len(images)} images and {len(of_part)} labels"
                 )
-        labels += own
+        labels += of_part
     names = _lines(folder / "class_names.txt")
     return RawImages(96, labels, len(pixels[0]) + len(pixels[1]), names, pixels)
 
@@ -138,11 +138,11 @@ def _tiny_imagenet(folder: Path) -> RawImages:
     files: list[Path] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
-        own = sorted((folder / "train" / name / "images").glob("*"))
-        if not own:
+        of_class = sorted((folder / "train" / name / "images").glob("*"))
+        if not of_class:
             raise ValueError(f"{folder.name} is damaged: the class {name} has no training images")
-        files += own
-        labels += [label] * len(own)
+        files += of_class
+        labels += [label] * len(of_class)
     count = len(files)
     for line in _lines(folder / "val" / "val_annotations.txt"):
         file, name = line.split("\t")[:2]

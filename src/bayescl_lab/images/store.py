@@ -23,7 +23,6 @@ class ImageStore:
 
     The tensor may be a memory-mapped file, and the store may be only some of its rows, so that a
     subset copies no pixels. Streamed images have no tensor; they are decoded on each access.
-
     """
 
     pixels: Pixels | StreamedPixels

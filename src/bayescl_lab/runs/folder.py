@@ -90,9 +90,9 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path, kind: str) -> RunFolder:
         """Open the folder of an existing run of a kind; a ``ValueError`` if there is none."""
-        own = cls.find(path).kind
-        if own != kind:
-            raise ValueError(f"{path} holds a run of '{own}', not of '{kind}'")
+        actual = cls.find(path).kind
+        if actual != kind:
+            raise ValueError(f"{path} holds a run of '{actual}', not of '{kind}'")
         return cls(path, kind)
 
     def config(self) -> dict[str, Any]:
@@ -132,11 +132,8 @@ class RunFolder:
 
     def sweep(self) -> None:
         """Remove temporary files that a killed run left behind."""
-        files = (self.metrics_file, self.result_file, self.data_file, self.weights_file)
-        arrays = ("images.npz", "interactions.npz", "embeddings.npz")
-        checkpoints = (self.checkpoint, self.best_checkpoint)
-        for file in (*files, *checkpoints, *(self.path / name for name in arrays)):
-            sweep(file)
+        sweep(self.path)
+        sweep(self.checkpoint.parent)
 
     def go_on(self, config: Mapping[str, object]) -> None:
         """Change the settings of a run that continues, and remove results of the old ones."""

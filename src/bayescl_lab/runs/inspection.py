@@ -92,7 +92,7 @@ def write_inspection(
     further content.
     """
     diagnosis, settings = diagnose(batches), run.settings.as_config()
-    own = batches[0].tells_apart
+    tells_apart = batches[0].tells_apart
     report = {
         "epochs": epochs,
         "of_epochs": run.settings.epochs,
@@ -101,7 +101,7 @@ def write_inspection(
         **diagnosis.figures(),
         "latent_classes": _latent_classes(run.model.loss),
         "candidates": {
-            "weighed_by": settings["loss"] if own else "the Bayesian loss at its defaults",
+            "weighed_by": settings["loss"] if tells_apart else "the Bayesian loss at its defaults",
             "anchors": list(rows),
         },
         **provenance(),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bayescl_lab.runs.ranking.serving import Recommender
 
 IMAGES, RANKING = "train images", "train ranking"
+"""The kinds of run that have a model: the commands that make them."""
 
 
 def load(path: str | Path, *, encoder: nn.Module | None = None) -> LoadedRun:

@@ -149,7 +149,7 @@ class Journal(pl.Callback):
     def __post_init__(self) -> None:
         self.rows = self.folder.read_metrics()
         self._total: torch.Tensor | float = 0.0
-        self._steps, self._since, self._told = 0, 0.0, (0.0, 0)
+        self._steps, self._since, self._last_pulse = 0, 0.0, (0.0, 0)
 
     def state_dict(self) -> dict[str, Any]:
         """The losses of the epoch so far, for Lightning's checkpoint."""
@@ -163,7 +163,7 @@ class Journal(pl.Callback):
         """Drop rows of epochs after the checkpoint, and start the clocks."""
         self.rows = [row for row in self.rows if row["epoch"] <= trainer.current_epoch]
         self._since = time.perf_counter()
-        self._told = (self._since, trainer.global_step)
+        self._last_pulse = (self._since, trainer.global_step)
 
     def on_train_epoch_start(self, *_: Any) -> None:
         """Start an epoch; Lightning skips this when it resumes in the middle of one."""
@@ -177,9 +177,9 @@ class Journal(pl.Callback):
         del pl_module
         self._total = self._total + outputs["loss"].detach().double()
         self._steps += 1
-        now, (before, done) = time.perf_counter(), self._told
+        now, (before, done) = time.perf_counter(), self._last_pulse
         if self.pulse is not None and trainer.is_global_zero and now - before >= _PULSE_SECONDS:
-            self._told = (now, trainer.global_step)
+            self._last_pulse = (now, trainer.global_step)
             speed = (trainer.global_step - done) / (now - before)
             batch, batches = trainer.fit_loop.batch_idx + 1, int(trainer.num_training_batches)
             self.pulse(trainer.current_epoch, batch, batches, speed)
@@ -246,9 +246,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
                 "the previous one is kept, and --resume continues from there"
             ) from None
 
-    def load_checkpoint(self, path: Any, map_location: Any = None, *_: Any, **__: Any) -> Any:
+    def load_checkpoint(self, path: Any, *_: Any, **__: Any) -> Any:
         """Load tensors and plain values; see :func:`read_checkpoint`."""
-        return read_checkpoint(Path(path), map_location or "cpu")
+        return read_checkpoint(Path(path))
 
 
 class _EndsAtOnce(pl.Callback):

@@ -65,9 +65,9 @@ class LossRow:
     def help(self, hyperparameter: str) -> str:
         """The first clause of what the class's docstring says of a hyper-parameter."""
         made: Any = self.images or self.ranking
-        said_by = (descriptions(owner).get(hyperparameter) for owner in made.__mro__)
-        said = next(filter(None, said_by), "")
-        return re.split(r";|\.(?:\s|$)", said, maxsplit=1)[0]
+        by_class = (descriptions(base).get(hyperparameter) for base in made.__mro__)
+        description = next(filter(None, by_class), "")
+        return re.split(r";|\.(?:\s|$)", description, maxsplit=1)[0]
 
 
 LOSSES: dict[str, LossRow] = {
@@ -181,8 +181,8 @@ class LossSettings:
         """Remove a loss from a run's settings; values of None count as not given."""
         names = {name for row in LOSSES.values() for name in row.hyperparameters}
         given = {name: values.pop(name) for name in names & values.keys()}
-        own = {name: value for name, value in given.items() if value is not None}
-        return cls(values.pop("loss"), own)
+        chosen = {name: value for name, value in given.items() if value is not None}
+        return cls(values.pop("loss"), chosen)
 
 
 _DENSITY_SHARES = {"debiased": 0.1, "hard": 0.1}

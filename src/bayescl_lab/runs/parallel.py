@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,9 @@ def train_runs(
         train: trains one run; a top-level function, so that workers can import it.
         workers: number of parallel processes. It affects only the seconds.
         progress: called after every epoch.
+
+    Raises:
+        ValueError: if a run cannot be trained, or the system kills a worker.
     """
     check_count("workers", workers, 1)
     epochs = dict.fromkeys(runs, 0)
@@ -93,7 +97,11 @@ def train_runs(
                     report(name, epoch)
             for future in done:
                 name = pending.pop(future)
-                results[name] = future.result()
+                try:
+                    results[name] = future.result()
+                except BrokenProcessPool:
+                    reason = "a training process was killed, perhaps for lack of memory"
+                    raise ValueError(f"{reason}: --resume with fewer --workers") from None
                 report(name, runs[name].epochs)
     except BaseException:
         # Checkpoints and results are written whole or not at all: nothing is lost by this.

@@ -51,8 +51,8 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 def places(ids: Iterable[Any], known: NDArray[Any]) -> NDArray[np.int64]:
     """The position of each id among known ones, compared as text; -1 if it is unknown."""
     wanted = list(map(str, ids))
-    place = {str(own): number for number, own in enumerate(known.tolist())} if wanted else {}
-    return np.array([place.get(name, -1) for name in wanted], dtype=np.int64)
+    rows = {str(name): row for row, name in enumerate(known.tolist())} if wanted else {}
+    return np.array([rows.get(name, -1) for name in wanted], dtype=np.int64)
 
 
 FileRecord = Mapping[str, Any]

@@ -49,17 +49,19 @@ class RunStart:
     ) -> None:
         self._origin = provenance()  # of the code that runs, whatever the checkout holds at the end
         self._config = settings.as_config()
-        self._resume, self._changed = resume, False
+        self._resume = resume
+        self._changes: dict[str, str] = {}
         self.folder = RunFolder(out, kind)
         self.result: Result | None = None
         if not resume:
             return
-        # Settings younger than the folder stand there by their defaults.
         stored = type(settings).from_config(RunFolder.open(out, kind).config())
-        self._changed = stored.as_config() != self._config
-        if self._changed and not settings.continues(stored):
-            raise ValueError(f"{out} holds a {what} with other settings")
-        if self.folder.is_finished and not self._changed:
+        self._changes = settings.changes(stored)
+        if self._changes and not settings.continues(stored):
+            refused = (self._changes[name] for name in self._changes.keys() - settings.may_change)
+            listed = "; ".join(sorted(refused))
+            raise ValueError(f"{out} holds a {what} with other settings: {listed}")
+        if self.folder.is_finished and not self._changes:
             self.result = self.folder.read_result()
 
     @contextmanager
@@ -74,7 +76,7 @@ class RunStart:
             RunFolder.create(folder.path, folder.kind, self._config)
         else:
             folder.sweep()
-            if self._changed:
+            if self._changes:
                 folder.go_on(self._config)
         try:
             yield folder

@@ -32,6 +32,15 @@ class StoredSettings:
         del stored
         return False
 
+    def changes(self, stored: Self) -> dict[str, str]:
+        """What differs from stored settings, by name, in words."""
+        before, now = stored.as_config(), self.as_config()
+        return {
+            name: f"{name} = {before.get(name)}, got {now.get(name)}"
+            for name in {**before, **now}
+            if before.get(name) != now.get(name)
+        }
+
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values."""
         config: dict[str, Any] = {}
@@ -97,11 +106,10 @@ class TrainedSettings(StoredSettings):
 
     def continues(self, stored: Self) -> bool:
         """Whether only what may change differs, and the epochs only grow."""
-        before, now = stored.as_config(), self.as_config()
-        differing = {name for name in {**before, **now} if before.get(name) != now.get(name)}
-        if not differing <= self.may_change:
+        changed = self.changes(stored).keys()
+        if not changed <= self.may_change:
             return False
-        if "epochs" in differing and self.decays:
+        if "epochs" in changed and self.decays:
             raise ValueError(
                 f"epochs must stay {stored.epochs}, since the run's learning rate falls to 0 at "
                 f"that epoch, got {self.epochs}: start a new run from its weights with --init"

@@ -27,12 +27,12 @@ _DAMAGED = (
 )
 
 
-def read_checkpoint(path: Path, map_location: Any = "cpu") -> dict[str, Any]:
-    """Read a checkpoint's tensors and plain values; other content is refused."""
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Read a checkpoint's tensors and plain values to the CPU; other content is refused."""
     if not path.is_file():
         raise ValueError(f"there is no checkpoint {path}")
     try:
-        checkpoint = torch.load(path, map_location=map_location, weights_only=True)
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except _DAMAGED:
         checkpoint = None
     if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:

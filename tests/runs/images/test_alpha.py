@@ -130,9 +130,7 @@ def test_without_labels_no_label_is_looked_at(settings) -> None:
         assert own == unlabelled_alpha(run.model, 0, images=shuffled, size=size)
 
 
-def test_the_labelled_part_is_stratified_and_of_training_images_of_known_class(
-    settings,
-) -> None:
+def test_the_labelled_part_is_stratified_and_of_training_images_of_known_class(settings) -> None:
     images = ImageRun(settings).parts.train
     part = labelled_part(images, per_class=5, seed=3)
     assert part.labels.bincount().tolist() == [5, 5, 5]

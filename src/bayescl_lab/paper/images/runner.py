@@ -14,8 +14,9 @@ from bayescl_lab.paper.images.request import TableRequest
 from bayescl_lab.paper.images.sizes import DATA
 from bayescl_lab.paper.images.tables import SECONDS, PaperTable
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.run import KIND, ImageRun, train_images
+from bayescl_lab.runs.images.run import ImageRun, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.loading import IMAGES
 from bayescl_lab.runs.losses import BASELINE, SUBJECT
 from bayescl_lab.runs.parallel import Progress, train_runs
 from bayescl_lab.runs.run import Result, RunStart
@@ -64,7 +65,7 @@ def reproduce_table(
         load_images(data)
     with start.work() as folder:
         results = {
-            name: RunFolder.open(path, KIND).read_result() for name, path in elsewhere.items()
+            name: RunFolder.open(path, IMAGES).read_result() for name, path in elsewhere.items()
         }
         results |= train_runs(
             {name: settings for name, settings in runs.items() if name not in elsewhere},
@@ -171,10 +172,10 @@ def summary_of(
         )
     remarks = [*table.remarks, *(DATA["unstated"] if request.size == "paper" else ())]
     if request.size == "paper" and not comparable:
-        said = [] if request.epochs is None else [f"{request.epochs} epochs"]
+        changes = [] if request.epochs is None else [f"{request.epochs} epochs"]
         if request.max_train_images is not None:
-            said.append(f"at most {request.max_train_images} images")
-        remarks.insert(0, f"{', '.join(said)}: the paper's values do not belong beside it.")
+            changes.append(f"at most {request.max_train_images} images")
+        remarks.insert(0, f"{', '.join(changes)}: the paper's values are left out.")
     return {
         "table": table.name,
         "title": table.title,
@@ -198,14 +199,14 @@ def _measured(result: Mapping[str, Any], measure: str) -> float:
 
 def _ratios(seconds: Mapping[str, Mapping[str, list[float]]]) -> list[str]:
     """Ratio of the Bayesian loss's seconds to InfoNCE's, for every data set."""
-    said = []
+    sentences = []
     for data, by_loss in seconds.items():
         if {BASELINE, SUBJECT} <= by_loss.keys():
             pairs = zip(by_loss[SUBJECT], by_loss[BASELINE], strict=True)
             ratio = mean_and_spread([slow / fast for slow, fast in pairs])
             spread = "" if ratio["spread"] is None else f" ± {ratio['spread']:.3f}"
-            said.append(
+            sentences.append(
                 f"{data}: an epoch with the Bayesian loss takes {ratio['mean']:.3f}{spread} times "
                 "as long as one with InfoNCE."
             )
-    return said
+    return sentences

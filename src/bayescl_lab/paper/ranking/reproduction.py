@@ -9,7 +9,8 @@ from typing import Any
 from bayescl_lab._files import write_atomically
 from bayescl_lab.compare.ranking import tune_cell, tuned_baselines
 from bayescl_lab.compare.ranking_plans import RankingCell
-from bayescl_lab.compare.summary import ALIKE, SPREAD, baseline_summary, loss_summary
+from bayescl_lab.compare.summary import baseline_summary, cell_summary
+from bayescl_lab.compare.tuning import Trials
 from bayescl_lab.ranking.ease import ease_precision
 from bayescl_lab.runs.folder import as_json
 from bayescl_lab.runs.parallel import Progress, train_runs
@@ -61,20 +62,21 @@ def reproduce_cell(
     origin = provenance()
     plan = cell.plan
     folder.mkdir(parents=True, exist_ok=True)
-    tuning = tune_cell(plan, cell.losses, folder / "tuning", workers=workers, progress=progress)
+    trials = Trials(folder / "tuning", plan.seeds, train_ranking, workers, progress)
+    tuning = tune_cell(plan, cell.losses, trials)
     finals: dict[str, RankingSettings] = {}
     for seed in range(cell.seeds):
         for loss in cell.losses:
             tuned = tuning["losses"][loss]
             kept = {name: tuned[name] for name in ("epochs", "item_norm_exponent")}
             finals[f"{loss}-seed{seed}"] = plan.final(loss, tuned["choice"], seed=seed, **kept)
+    progress = trials.later()
     results = train_runs(
         finals, folder / "final", train=train_ranking, workers=workers, progress=progress
     )
-    example = next(iter(results.values()))
     remarks = []
     try:
-        ease_precision(example["interactions"]["items"])
+        ease_precision(next(iter(results.values()))["interactions"]["items"])
     except ValueError as error:
         remarks.append(f"EASE is left out: {error}")
         plan = replace(plan, regularizations=())
@@ -88,14 +90,8 @@ def reproduce_cell(
     record = {
         "data": plan.fixed.data.title,
         "encoder": plan.fixed.encoder,
-        "seeds": cell.seeds,
-        "spread": SPREAD,
-        **{key: example[key] for key in ALIKE},
+        **cell_summary(list(results.values())),
         "tuning": tuning,
-        "losses": {
-            loss: loss_summary([results[f"{loss}-seed{seed}"] for seed in range(cell.seeds)])
-            for loss in cell.losses
-        },
         "baselines": {
             name: {**baseline_summary(fitted[name]), "tuning": tried}
             for name, (_, tried) in chosen.items()

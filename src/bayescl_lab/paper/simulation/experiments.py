@@ -20,13 +20,7 @@ from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.paper.simulation import curves, latent, lemmas, model, sweeps
 from bayescl_lab.paper.simulation.frames import rounded
 from bayescl_lab.paper.simulation.process import Settings
-from bayescl_lab.paper.simulation.sweeps import (
-    PANELS,
-    draw_errors,
-    errors_finding,
-    points_of,
-    sweep,
-)
+from bayescl_lab.paper.simulation.sweeps import PANELS, errors_finding, points_of, sweep
 
 Tick = Callable[[float], None]
 """Called with the share of an experiment that is done."""
@@ -108,10 +102,8 @@ EXPERIMENTS = (
         model.pair_order_finding,
         model.alphas,
     ),
-    Experiment("mse", sweep, draw_errors, errors_finding, points_of(*PANELS)),
-    Experiment(
-        "mse-script", sweep, draw_errors, errors_finding, points_of(*PANELS, proposals=["script"])
-    ),
+    Experiment("mse", sweep, sweeps.draw_errors, errors_finding, points_of(*PANELS)),
+    Experiment("mse-script", sweep, sweeps.draw_errors, errors_finding, sweeps.script_points),
     Experiment(
         "verdicts",
         sweeps.verdicts,

@@ -17,18 +17,13 @@ SIGNIFICANT_DIGITS = 6
 """Significant digits: enough for any figure, and few enough to hide the order of a sum."""
 
 
-def frame(records: Iterable[Record]) -> pl.DataFrame:
-    """Records with the same keys as a data frame, with floats rounded.
+def rounded(table: pl.DataFrame) -> pl.DataFrame:
+    """The table as it is written: floats rounded, and whole numbers of one type.
 
     Example:
-        >>> frame([{"n": 1, "error": 0.123456789}, {"n": 2, "error": 0.5}])["error"].to_list()
+        >>> rounded(pl.DataFrame({"error": [0.123456789, 0.5]}))["error"].to_list()
         [0.123457, 0.5]
     """
-    return rounded(pl.DataFrame(list(records), infer_schema_length=None))
-
-
-def rounded(table: pl.DataFrame) -> pl.DataFrame:
-    """The table as it is written: floats rounded, and whole numbers of one type."""
     floats = pl.col(pl.Float64).map_elements(
         lambda value: float(f"{value:.{SIGNIFICANT_DIGITS}g}"), return_dtype=pl.Float64
     )
@@ -82,15 +77,14 @@ def _banded(name: str, values: Float[Tensor, " draws"]) -> Record:
     return dict(zip(keys, map(float, statistics), strict=True))
 
 
-def fitted_rate(sizes: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
-    """Exponent and factor of the power law through positive values, by least squares of logs.
+def fitted_exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
+    """Exponent of the power law through positive values, by least squares of logs.
 
     Example:
-        >>> [round(number, 4) for number in fitted_rate([1, 4, 16], [3.0, 1.5, 0.75])]
-        [-0.5, 3.0]
+        >>> round(fitted_exponent([1, 4, 16], [3.0, 1.5, 0.75]), 4)
+        -0.5
     """
-    rate, log_factor = np.polyfit(np.log(sizes), np.log(values), 1)
-    return float(rate), float(np.exp(log_factor))
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
 def with_error(record: Record, column: str) -> str:

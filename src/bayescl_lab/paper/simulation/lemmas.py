@@ -50,7 +50,7 @@ from bayescl_lab.paper.simulation.figures import (
     parts_of,
     sized_panels,
 )
-from bayescl_lab.paper.simulation.frames import Record, fitted_rate, over_draws, with_error
+from bayescl_lab.paper.simulation.frames import Record, fitted_exponent, over_draws, with_error
 from bayescl_lab.paper.simulation.process import (
     Observations,
     Settings,
@@ -290,11 +290,6 @@ def errors(point: tuple[str, Settings], seed: int) -> pl.DataFrame:
     )
 
 
-def measured_rate(table: pl.DataFrame) -> float:
-    """Exponent of N in the decrease of an error."""
-    return fitted_rate(table["candidates"].to_list(), table["error"].to_list())[0]
-
-
 def draw_errors(table: pl.DataFrame) -> Figure:
     """The loss's error under its bound, over candidates and over priors."""
     figure, axes = sized_panels(1, 2, title="Lemma 3: error of the Bayesian loss (upper ranks)")
@@ -304,7 +299,8 @@ def draw_errors(table: pl.DataFrame) -> Figure:
         for part, colour, line, marker in zip(parts, LEVELS, LINES, MARKERS, strict=False):
             label = rf"measured, $\alpha$ = {part['alpha'][0]:g}"
             if swept == "candidates":
-                label += f", falls as $N^{{{measured_rate(part):.2f}}}$"
+                exponent = fitted_exponent(part["candidates"].to_list(), part["error"].to_list())
+                label += f", falls as $N^{{{exponent:.2f}}}$"
             curve(axis, part, swept, "error", Look(colour, line, marker), label, spread="band")
         stated = r"bound as stated, $\tau^-\sqrt{2\pi/N}$"
         curve(axis, parts[0], swept, "bound", Look(FALSE_COLOUR), stated)

@@ -268,6 +268,7 @@ def means_finding(table: pl.DataFrame) -> str:
 
 
 all_points = points_of(*PANELS, proposals=["slide", "script"])
+script_points = points_of(*PANELS, proposals=["script"])
 
 _MSE = {"mse": "MSE to the supervised mean"}
 draw_errors = draw_panels(

@@ -26,6 +26,7 @@ from bayescl_lab.runs.images.settings import ImageSettings
 
 PAIR_IMAGES = 256
 """Number of images whose pairs are inspected after each epoch."""
+_IMAGES_AT_ONCE = 512
 
 
 def alpha_callback(settings: ImageSettings, images: ImageStore) -> AlphaCallback | None:
@@ -123,14 +124,14 @@ def labelled_part(images: ImageStore, *, per_class: int = 20, seed: int = 0) -> 
 
 @torch.no_grad()
 def embedded_views(
-    model: SimCLR, images: ImageStore, seed: int, epoch: int, *, chunk_size: int = 512
+    model: SimCLR, images: ImageStore, seed: int, epoch: int
 ) -> tuple[Float[Tensor, "images dim"], Float[Tensor, "images dim"]]:
     """Embeddings of two augmented views of each image, in float32.
 
     Views depend only on seed and epoch. The model is in ``eval()`` mode meanwhile.
     """
     views: tuple[list[Tensor], list[Tensor]] = ([], [])
-    chunks = torch.arange(len(images), device=images.device).split(chunk_size)
+    chunks = torch.arange(len(images), device=images.device).split(_IMAGES_AT_ONCE)
     with in_eval_mode(model):
         for step, rows in enumerate(chunks):
             pixels = images.take(rows)

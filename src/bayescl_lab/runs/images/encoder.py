@@ -89,11 +89,11 @@ def load_pretrained(encoder: nn.Module, file: Path) -> None:
     network = getattr(encoder, "network", None)
     if network is None:
         raise ValueError("weights are for a network of torchvision or timm, such as resnet18")
-    state, own = read_state(file), network.state_dict()
+    state, expected = read_state(file), network.state_dict()
     classifiers = {  # layers that map features to classes
         name.rpartition(".")[0]
         for name, value in state.items()
-        if name not in own and value.ndim == 2 and value.shape[1] == encoder.feature_dim
+        if name not in expected and value.ndim == 2 and value.shape[1] == encoder.feature_dim
     }
     used = {name: it for name, it in state.items() if name.rpartition(".")[0] not in classifiers}
     try:

@@ -102,8 +102,8 @@ def inspect_images(
     advice = advise_on_views(view_1, view_2, known, float(loss.temperature))
     components = _components(loss, (view_1, view_2), every, store)
     title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epochs"
-    own = "its own weights" if first.tells_apart else "Bayesian weights"
-    figures = {"candidates": candidates_figure(store, table, title=title, weighed_by=own)}
+    weights = "its own weights" if first.tells_apart else "Bayesian weights"
+    figures = {"candidates": candidates_figure(store, table, title=title, weighed_by=weights)}
     if components:
         figures["components"] = components_figure(store, components, title=title)
     about = {

@@ -24,13 +24,12 @@ from bayescl_lab.runs.images.alpha import alpha_callback, pair_columns
 from bayescl_lab.runs.images.encoder import load_pretrained
 from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.images.record import ImageRecord
-from bayescl_lab.runs.images.settings import KIND, SHA256, ImageSettings
+from bayescl_lab.runs.images.settings import SHA256, ImageSettings
+from bayescl_lab.runs.loading import IMAGES
 from bayescl_lab.runs.loop import Journal
 from bayescl_lab.runs.losses import LOSSES
 from bayescl_lab.runs.run import Result, Rows, TrainedRun, write_evaluation
 from bayescl_lab.runs.weights import part_of_state, read_weights
-
-__all__ = ["KIND", "ImageRun", "evaluate_images", "train_images"]
 
 
 class ImageRun(TrainedRun[ImageSettings]):
@@ -43,7 +42,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         record: the record of images in the run's folder, which the images must match.
     """
 
-    kind = KIND
+    kind = IMAGES
     settings_type = ImageSettings
     model: SimCLR
     batches: StoreBatches
@@ -114,7 +113,7 @@ class ImageRun(TrainedRun[ImageSettings]):
 
     def start_from(self, path: Path) -> None:
         """Load the encoder and projection head of another run, which must be the same networks."""
-        state = read_weights(RunFolder.open(path, KIND))
+        state = read_weights(RunFolder.open(path, IMAGES))
         try:
             for name in ("encoder", "projection_head"):
                 self.model.get_submodule(name).load_state_dict(part_of_state(state, name))
@@ -215,7 +214,7 @@ def train_images(
     """
     given: dict[str, Any] = {"encoder": encoder}
     if resume:
-        folder = RunFolder.open(out, KIND)
+        folder = RunFolder.open(out, IMAGES)
         before = str(folder.config().get("data", settings.data))
         if settings.data != before:
             given |= {"data": settings.data, "record": ImageRecord.read(folder)}

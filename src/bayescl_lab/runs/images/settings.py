@@ -15,9 +15,6 @@ from bayescl_lab.images.streaming import decoding_workers
 from bayescl_lab.runs.losses import LossSettings, takes
 from bayescl_lab.runs.settings import Device, TrainedSettings
 
-KIND = "train images"
-"""The kind of run: the command that makes it."""
-
 SHA256 = "#sha256="
 """Stands between the file of weights and its checksum."""
 
