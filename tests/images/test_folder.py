@@ -127,8 +127,7 @@ def test_hidden_and_foreign_files_and_circles_are_passed_over_and_empty_classes_
     (tmp_path / "ant").rename(tmp_path / ".ant")
     (tmp_path / "ant").symlink_to(".ant")
     train, _, remarks = load_folder(tmp_path)
-    assert len(train) == 4
-    assert train.class_names == ("ant", "cow")
+    assert (len(train), train.class_names) == (4, ("ant", "cow"))
     assert remarks == (f"{tmp_path}: no images in the class folder bee",)
 
 

@@ -163,9 +163,7 @@ def _files_by_class(folder: Path) -> FilesByClass:
         # Class folders may be links; links within them may form circles, and are left out.
         below = (here / name for name in folders if _is_visible(name))
         folders[:] = [it.name for it in below if here == folder or not it.is_symlink()]
-        images = [
-            here / name for name in names if _is_visible(name) and name.lower().endswith(SUFFIXES)
-        ]
+        images = [here / it for it in names if _is_visible(it) and it.lower().endswith(SUFFIXES)]
         if here == folder:
             loose = [path for path in images if path.is_file()]
             files = {name: [] for name in sorted(folders)}
