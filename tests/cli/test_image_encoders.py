@@ -111,7 +111,7 @@ def test_a_finished_run_is_loaded_and_exported_from_its_weights_without_its_chec
     assert weights.keys() == own.keys()
     assert all(value.equal(own[name]) for name, value in weights.items())
     Path(image_run, "weights.safetensors").write_bytes(b"damaged")
-    with pytest.raises(ValueError, match=r"weights.safetensors is damaged"):
+    with pytest.raises(ValueError, match=r"weights.safetensors: it is damaged"):
         library.load(image_run).embed(np.zeros((3, 6, 6)))
 
 
@@ -123,13 +123,13 @@ def test_training_starts_from_a_networks_pretrained_weights_and_resumes_without_
     torch.save(network.state_dict(), "resnet18.pth")
     save_file(network.state_dict(), "resnet18.safetensors")
     save_file({"conv1.weight": torch.ones(64, 3, 7, 7), "x": torch.ones(1)}, "other.safetensors")
-    Path("junk.pth").write_bytes(b"junk")
+    torch.save(network, "whole.pth")
     line = "train images --data pets --encoder resnet18 --batch-size 8 --epochs 1 --device cpu"
     large = f"{line} --image-size 65 --lr 1e-12 --out run --weights"
     refused(
         [
             (f"{large} nowhere.pth", "there is no file nowhere.pth"),
-            (f"{large} junk.pth", "junk.pth"),
+            (f"{large} whole.pth", "whole.pth: it is damaged, or holds more than tensors"),
             (f"{large} other.safetensors", 'Missing key(s) in state_dict: "bn1.weight"'),
             (f"{large} resnet18.pth --encoder small", "weights are for a network of torchvision"),
             (f"{line} --out run --weights resnet18.pth", "size mismatch for conv1.weight: copying"),

@@ -54,6 +54,7 @@ def test_an_npz_file_with_its_own_split_keeps_it(tmp_path):
     [
         ({"images": np.zeros((4, 2, 2))}, "lacks the array labels"),
         ({"images": np.zeros((1, 2, 2)), "labels": [0]}, "too few to split"),
+        ({"images": np.zeros((9, 2, 2)), "labels": [-1] * 9}, "all labels are '-1'"),
         (
             {"images": np.zeros((2, 2, 2)), "labels": [0, 1], "is_train": [1, 0]},
             "is_train must hold one boolean",

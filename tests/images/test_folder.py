@@ -116,15 +116,18 @@ def test_remarks_are_logged_before_anything_trains_and_once(tmp_path, caplog):
     assert "1 of 10 files left out" in caplog.text
 
 
-def test_hidden_and_foreign_files_are_passed_over_and_empty_class_folders_reported(tmp_path):
+def test_hidden_and_foreign_files_and_circles_are_passed_over_and_empty_classes_reported(tmp_path):
     make_folder(tmp_path, {"ant": 2, "cow": 2, ".cache": 2, "__MACOSX": 1})
     (tmp_path / "README.md").write_text("words")
     (tmp_path / "ant" / "._000.png").write_bytes(b"resource fork")
     (tmp_path / "ant" / "notes.txt").write_text("words")
     (tmp_path / "bee").mkdir()
+    (tmp_path / "cow" / "all").symlink_to(tmp_path)
+    (tmp_path / "gone.png").symlink_to("nowhere.png")
+    (tmp_path / "ant").rename(tmp_path / ".ant")
+    (tmp_path / "ant").symlink_to(".ant")
     train, _, remarks = load_folder(tmp_path)
-    assert len(train) == 4
-    assert train.class_names == ("ant", "cow")
+    assert (len(train), train.class_names) == (4, ("ant", "cow"))
     assert remarks == (f"{tmp_path}: no images in the class folder bee",)
 
 

@@ -110,6 +110,9 @@ def load_images(
     if evaluate_on == "validation":
         stores = _split(stores[0])
     train, evaluation = stores[0], stores[1] if len(stores) == 2 else None
+    if evaluation is not None and len(train.class_names) < 2:  # every probe would be right
+        only = f"{data}: all labels are {train.class_names[0]!r}, and probes need two classes"
+        raise ValueError(f"{only}: images without class folders are only trained on")
     if max_train_images is not None:
         train = train.subset(balanced_rows(train.labels, max_train_images, seed=SEED))
         if evaluation is not None and (train.labels == UNLABELLED).all():

@@ -161,13 +161,14 @@ def _files_by_class(folder: Path) -> FilesByClass:
     loose: list[Path] = []
     files: FilesByClass = {}
     for place, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
-        folders[:] = filter(_is_visible, folders)
         here = Path(place)
-        images = [
-            here / name for name in names if _is_visible(name) and name.lower().endswith(SUFFIXES)
-        ]
+        # Class folders may be links; links within them may form circles, and are left out.
+        below = (here / name for name in folders if _is_visible(name))
+        folders[:] = [it.name for it in below if here == folder or not it.is_symlink()]
+        images = [here / it for it in names if _is_visible(it) and it.lower().endswith(SUFFIXES)]
         if here == folder:
-            loose, files = images, {name: [] for name in sorted(folders)}
+            loose = [path for path in images if path.is_file()]
+            files = {name: [] for name in sorted(folders)}
         else:
             files[here.relative_to(folder).parts[0]] += images
     first = next((name for name, paths in files.items() if paths), None)

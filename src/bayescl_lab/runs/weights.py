@@ -51,7 +51,7 @@ def read_state(file: Path) -> dict[str, Tensor]:
             return dict(load_file(file))
         content = torch.load(file, map_location="cpu", weights_only=True)
     except _DAMAGED:
-        raise ValueError(f"cannot read the weights: {file} is damaged") from None
+        raise ValueError(f"cannot read {file}: it is damaged, or holds more than tensors") from None
     state = content.get("state_dict", content) if isinstance(content, dict) else None
     if not isinstance(state, dict) or not all(isinstance(it, Tensor) for it in state.values()):
         raise ValueError(f"{file} does not hold the state of a network")
