@@ -60,7 +60,8 @@ def inspect_ranking(
     if baseline_of(config) is not None:
         raise ValueError(f"{path} holds the baseline {config['encoder']}, which has no loss")
     loss = RankingSettings.from_config(config).loss
-    if not issubclass(loss.made, ContrastiveLoss):
+    weights_candidates = issubclass(loss.made, ContrastiveLoss)
+    if not weights_candidates:
         raise ValueError(
             f"the loss {loss.loss} does not weight candidates: there is nothing to inspect"
         )
