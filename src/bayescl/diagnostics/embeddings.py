@@ -52,8 +52,8 @@ class LossDiagnosis:
 
     Attributes:
         diagnosis: all figures of :func:`diagnose`.
-        false_share: share of the repulsion that falls on false negatives, as a share of the sum of
-            ``w e^s`` over an anchor's candidates; the mean over anchors. None without labels.
+        false_share: share of the repulsion, the sum of ``w e^s`` over an anchor's candidates, that
+            falls on false negatives; the mean over anchors. None without labels.
         weight_by_similarity: mean weight of the candidates in each bin of similarity; NaN if the
             bin is empty.
     """
