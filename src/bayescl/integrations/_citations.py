@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from torch import nn
+from collections.abc import Mapping
+from typing import Any
+
+from bayescl.losses import (
+    BayesianContrastiveLoss,
+    ContrastiveLoss,
+    DebiasedContrastiveLoss,
+    HardContrastiveLoss,
+)
 
 _BAYESIAN = """
 @inproceedings{liu2024bayesian,
@@ -33,13 +41,13 @@ _INFO_NCE = """
     eprint = {1807.03748}, archivePrefix = {arXiv}, year = {2019}
 }
 """
-_BY_CLASS = {
-    "BayesianContrastiveLoss": _BAYESIAN,
-    "DebiasedContrastiveLoss": _DEBIASED,
-    "HardContrastiveLoss": _HARD,
+_BY_CLASS: Mapping[type[Any], str] = {
+    BayesianContrastiveLoss: _BAYESIAN,
+    DebiasedContrastiveLoss: _DEBIASED,
+    HardContrastiveLoss: _HARD,
 }
 
 
-def citation_of(loss: nn.Module) -> str:
-    """Return the BibTeX entry of a loss; InfoNCE's if it has none."""
-    return _BY_CLASS.get(type(loss).__name__, _INFO_NCE)
+def citation_of(loss: ContrastiveLoss) -> str:
+    """Return the BibTeX entry of a loss or its nearest base class; InfoNCE's if none has one."""
+    return next((_BY_CLASS[base] for base in type(loss).__mro__ if base in _BY_CLASS), _INFO_NCE)
