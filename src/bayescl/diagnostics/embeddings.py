@@ -125,10 +125,10 @@ class EmbeddingDiagnosis:
         losses = {}
         for title, loss in self.losses.items():
             by_bin = [None if math.isnan(x) else x for x in loss.weight_by_similarity.tolist()]
-            own = {"false_share": loss.false_share, "weight_by_similarity": by_bin}
-            losses[title] = own | loss.diagnosis.figures()
-        changed = {"similarity": self.similarity.figures(), "losses": losses}
-        return vars(self) | {"false_negatives": self.false_negatives} | changed
+            shares = {"false_share": loss.false_share, "weight_by_similarity": by_bin}
+            losses[title] = shares | loss.diagnosis.figures()
+        nested = {"similarity": self.similarity.figures(), "losses": losses}
+        return vars(self) | {"false_negatives": self.false_negatives} | nested
 
 
 @torch.no_grad()
