@@ -20,7 +20,6 @@ from torch import nn
 from bayescl import distributed
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_choice, check_count, check_finite_number, check_positive, missing
-from bayescl.integrations._citations import citation_of
 from bayescl.integrations._texts import (
     NO_TEXT,
     above_margin,
@@ -51,6 +50,43 @@ except ImportError as error:
 Features = dict[str, Any]
 STATE_FILE = "bayescl_loss.pt"
 """Name of the file with the losses' state beside a checkpoint."""
+
+
+_BAYESIAN = """
+@inproceedings{liu2024bayesian,
+    title = {Bayesian Self-Supervised Contrastive Learning},
+    author = {Liu, Bin and Wang, Bang and Li, Tianrui},
+    booktitle = {International Conference on Machine Learning}, year = {2024}
+}
+"""
+_DEBIASED = """
+@inproceedings{chuang2020debiased,
+    title = {Debiased Contrastive Learning},
+    author = {Chuang, Ching-Yao and Robinson, Joshua and Lin, Yen-Chen and Torralba, Antonio and
+        Jegelka, Stefanie},
+    booktitle = {Advances in Neural Information Processing Systems}, year = {2020}
+}
+"""
+_HARD = """
+@inproceedings{robinson2021contrastive,
+    title = {Contrastive Learning with Hard Negative Samples},
+    author = {Robinson, Joshua and Chuang, Ching-Yao and Sra, Suvrit and Jegelka, Stefanie},
+    booktitle = {International Conference on Learning Representations}, year = {2021}
+}
+"""
+_INFO_NCE = """
+@misc{oord2019representation,
+    title = {Representation Learning with Contrastive Predictive Coding},
+    author = {van den Oord, Aaron and Li, Yazhe and Vinyals, Oriol},
+    eprint = {1807.03748}, archivePrefix = {arXiv}, year = {2019}
+}
+"""
+_CITATIONS: Mapping[type[Any], str] = {
+    BayesianContrastiveLoss: _BAYESIAN,
+    DebiasedContrastiveLoss: _DEBIASED,
+    HardContrastiveLoss: _HARD,
+}
+"""BibTeX entries for model cards, by loss; of all others it is InfoNCE's."""
 
 
 class BatchNotes(NamedTuple):
@@ -268,7 +304,8 @@ class ContrastiveRankingLoss(nn.Module):
     @property
     def citation(self) -> str:
         """BibTeX entry of the loss's paper, for the model card."""
-        return citation_of(self.loss)
+        bases = type(self.loss).__mro__
+        return next((_CITATIONS[base] for base in bases if base in _CITATIONS), _INFO_NCE)
 
 
 class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # type: ignore[misc]
