@@ -90,9 +90,8 @@ def test_what_is_not_an_encoder_or_its_arguments_is_refused(tmp_path: Path) -> N
         with pytest.raises(ValueError, match=message):
             load_encoder(tmp_path)
     save_encoder(tmp_path, SmallConvEncoder(**SMALL), SMALL)
-    (tmp_path / "model.safetensors").write_bytes(b"damaged")
-    with pytest.raises(ValueError, match="weights"):
-        load_encoder(tmp_path)
-    (tmp_path / "model.safetensors").unlink()
-    with pytest.raises(ValueError, match="weights"):
-        load_encoder(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    for spoil in (lambda: weights.write_bytes(b"damaged"), weights.unlink):
+        spoil()
+        with pytest.raises(ValueError, match="weights"):
+            load_encoder(tmp_path)

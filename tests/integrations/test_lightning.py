@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -45,11 +46,7 @@ class Plain(pl.LightningModule):
 
 
 def fitted(
-    folder: Path,
-    *callbacks: pl.Callback,
-    loss: torch.nn.Module | None = None,
-    epochs: int = 3,
-    **options: int,
+    folder: Path, *callbacks: pl.Callback, loss: Any = None, epochs: int = 3, **options: Any
 ) -> tuple[Plain, pl.Trainer]:
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(24) % 3

@@ -115,8 +115,7 @@ def test_baselines_score_a_newcomer_as_a_user_with_those_items():
         torch.testing.assert_close(baseline.scores_from(own), baseline.scores(user)[0])
     penalty = {"regularization": 0.2, "unobserved_weight": 0.3, "frequency_exponent": 0.5}
     ials = IALS(TRAIN, dim=4, **penalty)
-    scores = newcomer_scores(ials.items, own, penalty)
-    torch.testing.assert_close(scores, ials.scores(user)[0])
+    torch.testing.assert_close(newcomer_scores(ials.items, own, penalty), ials.scores(user)[0])
 
 
 def newcomers(users: torch.Tensor) -> NewcomerScorer:
