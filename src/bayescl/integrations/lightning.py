@@ -123,11 +123,9 @@ class DiagnosticsCallback(pl.Callback):
         self.loss = loss
         self.layout = layout
         self.every_n_steps = check_count("every_n_steps", every_n_steps, 1)
-        self.diagnosed_at = 0
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_train_start(self, trainer: pl.Trainer, *_: Any) -> None:
         """Note the step that training starts from."""
-        del pl_module
         self.diagnosed_at = trainer.global_step
 
     def on_train_batch_end(

@@ -104,7 +104,7 @@ class Recommender:
             scores = self._scores_of(row) if is_trained else self._popularity
         else:
             rows = None if user_id is None else self._places("user", user_id)
-            known = None if allow_known else self.known
+            known = None if allow_known else self.record.known
             return self._many_lists(rows, k, without, known)
         left_out = without if allow_known else np.concatenate([without, owned])
         return self._frame(*_best(scores, left_out, k), users)
@@ -159,11 +159,6 @@ class Recommender:
     def parts(self) -> RankingParts:
         """The interactions that the run is evaluated on."""
         return self.record.parts(self._evaluate_on)
-
-    @property
-    def known(self) -> Interactions:
-        """Every interaction of every part, which lists leave out."""
-        return self.record.known
 
     @property
     def scorer(self) -> Scorer:
