@@ -39,7 +39,7 @@ def test_a_schedule_sets_what_a_checkpoint_keeps_and_nothing_else() -> None:
     info_nce = bayescl.InfoNCELoss()
     for call, message in (
         (lambda: apply_schedule(Fixed(0.9), info_nce, "alpha", 0), "has no hyper-parameter alpha"),
-        (lambda: apply_schedule(Fixed(0.2), loss, "alpha", 0), r"alpha must lie in \[0.5, 1\], got"),
+        (lambda: apply_schedule(Fixed(0.2), loss, "alpha", 0), r"alpha must lie in \[0.5, 1\]"),
         (lambda: LinearRamp(0.9).value(-1), "epoch must be a whole number of at least 0, got -1"),
         (lambda: LinearRamp(0.9, steps=0), "steps must be a whole number of at least 1, got 0"),
         (lambda: Fixed(float("nan")), "level must be finite"),
