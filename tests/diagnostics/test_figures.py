@@ -80,9 +80,10 @@ def test_detection_agrees_with_scikit_learn_at_any_scale() -> None:
         wanted.append(float(truth.float().mean()))
         assert false_negative_detection(values, truth) == pytest.approx(tuple(wanted), abs=1e-6)
     truth = torch.tensor([True, False, False, False])
-    found = false_negative_detection(torch.ones(4), truth)
-    assert (found.roc_auc, found.average_precision) == (0.5, 0.25)
-    assert false_negative_detection(torch.ones(4), truth & False) is None
+    result = false_negative_detection(torch.ones(4), truth)
+    assert (result.roc_auc, result.average_precision) == (0.5, 0.25)
+    for one_kind in (truth & False, truth | True, truth[:0]):
+        assert false_negative_detection(torch.ones(len(one_kind)), one_kind) is None
 
 
 def test_effective_negatives_follow_the_definition(views) -> None:

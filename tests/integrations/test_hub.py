@@ -80,10 +80,18 @@ def test_what_is_not_an_encoder_or_its_arguments_is_refused(tmp_path: Path) -> N
         save_encoder(tmp_path, torch.nn.Linear(2, 2), {})
     with pytest.raises(ValueError, match=r"config\.json"):
         load_encoder(tmp_path)
-    (tmp_path / "config.json").write_text('{"encoder": "os.system", "arguments": {}}')
-    with pytest.raises(ValueError, match="encoder must be one of"):
-        load_encoder(tmp_path)
+    for config, message in {
+        '{"encoder": "SmallConvEncoder", "arguments": 3}': r"config\.json",
+        '{"encoder": "os.system", "arguments": {}}': "encoder must be one of",
+        '{"encoder": ["SmallConvEncoder"], "arguments": {}}': "encoder must be one of",
+        '{"encoder": "SmallConvEncoder", "arguments": {"depth": 3}}': "those of SmallConvEncoder",
+    }.items():
+        (tmp_path / "config.json").write_text(config)
+        with pytest.raises(ValueError, match=message):
+            load_encoder(tmp_path)
     save_encoder(tmp_path, SmallConvEncoder(**SMALL), SMALL)
-    (tmp_path / "model.safetensors").unlink()
-    with pytest.raises(ValueError, match="weights"):
-        load_encoder(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    for spoil in (lambda: weights.write_bytes(b"damaged"), weights.unlink):
+        spoil()
+        with pytest.raises(ValueError, match="weights"):
+            load_encoder(tmp_path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -44,7 +46,7 @@ class Plain(pl.LightningModule):
 
 
 def fitted(
-    folder: Path, *callbacks: pl.Callback, loss: torch.nn.Module | None = None, epochs: int = 3
+    folder: Path, *callbacks: pl.Callback, loss: Any = None, epochs: int = 3, **options: Any
 ) -> tuple[Plain, pl.Trainer]:
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(24) % 3
@@ -52,8 +54,8 @@ def fitted(
     data = torch.utils.data.TensorDataset(rows, labels)
     module = Plain(bayescl.BayesianContrastiveLoss() if loss is None else loss)
     off = ("enable_checkpointing", "enable_progress_bar", "enable_model_summary", "logger")
-    own = {"max_epochs": epochs, "accelerator": "cpu", "default_root_dir": folder}
-    trainer = pl.Trainer(callbacks=list(callbacks), **own, **dict.fromkeys(off, False))
+    options |= {"max_epochs": epochs, "accelerator": "cpu", "default_root_dir": folder}
+    trainer = pl.Trainer(callbacks=list(callbacks), **options, **dict.fromkeys(off, False))
     torch.manual_seed(1)
     trainer.fit(module, torch.utils.data.DataLoader(data, batch_size=12))
     return module, trainer
@@ -104,9 +106,11 @@ def test_diagnostics_are_logged_and_do_not_touch_training(tmp_path: Path) -> Non
     assert logged["diagnostics/measured_tau_plus"] == pytest.approx(3 / 11)
     assert 0 < logged["diagnostics/effective_negatives"] <= 22
     assert logged["diagnostics/false_negative_auc"] > 0.5
-    unlabelled = DiagnosticsCallback(views, loss="parts.loss", every_n_steps=1)
-    logged = fitted(tmp_path, unlabelled, epochs=1)[1].logged_metrics
+    embedded = Mock(side_effect=views)
+    unlabelled = DiagnosticsCallback(embedded, loss="parts.loss", every_n_steps=1)
+    logged = fitted(tmp_path, unlabelled, accumulate_grad_batches=2)[1].logged_metrics
     assert {name.removeprefix("diagnostics/") for name in logged} == without_labels
+    assert embedded.call_count == 3, "once per step, not once per batch"
 
 
 def test_losses_that_do_not_fit_are_refused(tmp_path: Path) -> None:

@@ -42,9 +42,7 @@ def test_texts_of_other_tokens_or_another_order_have_other_keys() -> None:
     # A token of number zero at the end is part of the text.
     short, long = (text_keys({"input_ids": torch.tensor([text])}) for text in ([4], [4, 0]))
     assert short.item() != long.item()
-
-
-def test_images_are_never_taken_for_equal() -> None:
+    # Images are never taken for equal.
     column = {"input_ids": torch.ones(50, 3).long(), "pixel_values": torch.zeros(50, 3, 4, 4)}
     keys = torch.cat([text_keys(column, salt) for salt in range(100)])
     assert keys.unique().numel() == 5000

@@ -52,6 +52,8 @@ def test_a_fetched_archive_lies_where_its_name_is_looked_for(publish, tmp_path):
 
 
 def test_files_already_there_are_not_fetched_again_nor_replaced(publish, tmp_path):
+    with pytest.raises(ValueError, match="the archive of ml-100k lacks its files"):
+        fetch_interactions(publish({"ml-100k/README": "nothing"}))
     source = publish({"ml-100k/u.data": RATINGS, "ml-100k/u.item": "0|Zero|\n"})
     mine = tmp_path / "data" / "ml-100k" / "u.item"
     mine.write_text("0|Mine|\n")
@@ -60,12 +62,6 @@ def test_files_already_there_are_not_fetched_again_nor_replaced(publish, tmp_pat
     (mine.parent / "ml-100k.zip").unlink()
     fetch_interactions(source)
     assert not (mine.parent / "ml-100k.zip").exists()
-
-
-def test_an_archive_without_the_files_is_refused(publish):
-    source = publish({"ml-100k/README": "nothing"})
-    with pytest.raises(ValueError, match="the archive of ml-100k lacks its files"):
-        fetch_interactions(source)
 
 
 @pytest.mark.parametrize(

@@ -56,13 +56,8 @@ def test_a_random_split_rounds_the_share_of_all():
 
 
 def test_last_holds_out_the_latest_interaction_of_all_who_have_two():
-    whole = Interactions.from_pairs(
-        [0, 0, 0, 1, 2, 2],
-        [3, 1, 2, 0, 4, 1],
-        user_ids=4,
-        item_ids=5,
-        timestamps=[9.0, 5.0, 7.0, 1.0, 6.0, 6.0],
-    )
+    users, items, times = [0, 0, 0, 1, 2, 2], [3, 1, 2, 0, 4, 1], [9.0, 5.0, 7.0, 1.0, 6.0, 6.0]
+    whole = Interactions.from_pairs(users, items, user_ids=4, item_ids=5, timestamps=times)
     _, test = split_interactions(whole, "last", share=0.2, seed=0)
     assert list(zip(*test.pairs(), strict=True)) == [(0, 3), (2, 4)]
 

@@ -47,11 +47,11 @@ def ranking(**losses: list[float]) -> dict:
 @each("file", COMPARED)
 def test_the_verdict_on_a_committed_comparison_names_every_loss_and_what_to_do(file: Path) -> None:
     result = json.loads(file.read_text())
-    said = comparison_verdict(result)
+    sentences = comparison_verdict(result)
     for loss in result.get("summary", result)["losses"]:
-        assert any(loss_title(loss).lower() in sentence.lower() for sentence in said)
-    assert 2 <= len(said) <= 4
-    assert said[-1].startswith("Next: ")
+        assert any(loss_title(loss).lower() in sentence.lower() for sentence in sentences)
+    assert 2 <= len(sentences) <= 4
+    assert sentences[-1].startswith("Next: ")
 
 
 def test_what_exceeds_the_spread_helped_or_hurt_and_the_rest_is_not_told_apart() -> None:
@@ -62,21 +62,21 @@ def test_what_exceeds_the_spread_helped_or_hurt_and_the_rest_is_not_told_apart()
         hard=[0.4, 0.75, 0.68],
         oracle=[0.7, 0.8, 0.9],
     )
-    first, oracle, following = comparison_verdict(result)
+    first, oracle, advice = comparison_verdict(result)
     assert first == (
         "Above InfoNCE on 1 label/class: latent classes +10.67 ± 0.58 points; below InfoNCE on "
-        "1 label/class: debiased -9.67 ± 0.58 points; not told from InfoNCE by 3 seeds on "
+        "1 label/class: debiased -9.67 ± 0.58 points; not told apart from InfoNCE by 3 seeds on "
         "1 label/class: hard +1.00 ± 12.77 points."
     )
     assert oracle == (
         "Knowing the labels, which nobody has: oracle +20.00 ± 0.00 points; latent classes "
         "reaches 53% of the oracle's gain."
     )
-    assert following == "Next: train with --loss latent."
+    assert advice == "Next: train with --loss latent."
 
 
 @each(
-    ("losses", "following"),
+    ("losses", "advice"),
     [
         ({"latent": [0.7, 0.5]}, "keep InfoNCE: another temperature may"),
         ({"latent": [0.4, 0.5]}, "keep InfoNCE: another temperature may"),
@@ -84,15 +84,15 @@ def test_what_exceeds_the_spread_helped_or_hurt_and_the_rest_is_not_told_apart()
         ({"hard": [0.6, 0.7], "bayesian": [0.7, 0.8]}, "train with --loss bayesian."),
     ],
 )
-def test_the_next_step_follows_from_the_figures(losses: dict, following: str) -> None:
+def test_the_next_step_follows_from_the_figures(losses: dict, advice: str) -> None:
     for result in (images(info_nce=[0.5, 0.6], **losses), ranking(info_nce=[0.5, 0.6], **losses)):
-        assert comparison_verdict(result)[-1].startswith(f"Next: {following}")
+        assert comparison_verdict(result)[-1].startswith(f"Next: {advice}")
 
 
 def test_one_seed_one_loss_and_no_labels_claim_nothing() -> None:
-    first, following = comparison_verdict(images(info_nce=[0.5], latent=[0.9]))
-    assert first.startswith("Not told from InfoNCE by 1 seed on 1 label/class: latent classes")
-    assert "--seeds 4" in following
+    first, advice = comparison_verdict(images(info_nce=[0.5], latent=[0.9]))
+    assert first.startswith("Not told apart from InfoNCE by 1 seed on 1 label/class: latent")
+    assert "--seeds 4" in advice
     assert "nothing to compare it with" in comparison_verdict(images(latent=[0.5]))[0]
     without = images(info_nce=[0.5], latent=[0.5])
     for entry in without["summary"]["losses"].values():
@@ -120,15 +120,15 @@ def test_without_info_nce_the_first_loss_takes_its_place() -> None:
 def test_trust_that_stayed_0_is_said_with_its_cost() -> None:
     result = images(info_nce=[0.5, 0.6], latent=[0.5, 0.6])
 
-    def said_of(*highest: float) -> list[str]:
+    def sentences_with(*highest: float) -> list[str]:
         runs = [("latent", [{"epoch": 1, "trust": 0}, {"epoch": 2, "trust": x}]) for x in highest]
         return comparison_verdict(result, [*runs, ("info_nce", [{"epoch": 1}])])
 
-    said = said_of(0, 0)
-    assert said[1].startswith(
+    sentences = sentences_with(0, 0)
+    assert sentences[1].startswith(
         "Latent classes: trust stayed 0, so every step was InfoNCE, at 13.0 times the cost"
     )
-    assert "in 1 of 2 runs" in said_of(0, 0.5)[1]
-    assert len(said_of(0.2, 0.5)) == 2
+    assert "in 1 of 2 runs" in sentences_with(0, 0.5)[1]
+    assert len(sentences_with(0.2, 0.5)) == 2
     (sentence,) = training_verdict("latent", [{"epoch": 1, "trust": 0.0}])
     assert "every step was InfoNCE" in sentence

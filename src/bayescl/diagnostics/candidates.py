@@ -127,8 +127,8 @@ def score_candidates(
         raise ValueError(f"other_labels must be None with layout {layout!r} or without labels")
     scored = _recorded(loss, layout, embeddings, options)
     if labels is not None:
-        own = ("groups", *_OTHER_GROUPS.values())
-        by_label = {key: value for key, value in options.items() if key not in own}
+        replaced = ("groups", *_OTHER_GROUPS.values())
+        by_label = {key: value for key, value in options.items() if key not in replaced}
         by_label["groups"] = labels
         if other_labels is not None:
             by_label[_OTHER_GROUPS[layout]] = other_labels
@@ -158,8 +158,8 @@ class _Twin(ContrastiveLoss):
     """A loss's layouts, temperature and knowledge of pairs around a recording objective."""
 
     def __init__(self, loss: ContrastiveLoss, recorder: _Recorder) -> None:
-        own: Any = {"temperature": loss.temperature, "normalize": loss.normalize}
-        super().__init__(recorder, **own, reduction="none", engine="dense")
+        same: Any = {"temperature": loss.temperature, "normalize": loss.normalize}
+        super().__init__(recorder, **same, reduction="none", engine="dense")
         self.original = loss
 
     def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:

@@ -52,8 +52,8 @@ class LossDiagnosis:
 
     Attributes:
         diagnosis: all figures of :func:`diagnose`.
-        false_share: share of the repulsion that falls on false negatives, as a share of the sum of
-            ``w e^s`` over an anchor's candidates; the mean over anchors. None without labels.
+        false_share: share of the repulsion, the sum of ``w e^s`` over an anchor's candidates, that
+            falls on false negatives; the mean over anchors. None without labels.
         weight_by_similarity: mean weight of the candidates in each bin of similarity; NaN if the
             bin is empty.
     """
@@ -125,10 +125,10 @@ class EmbeddingDiagnosis:
         losses = {}
         for title, loss in self.losses.items():
             by_bin = [None if math.isnan(x) else x for x in loss.weight_by_similarity.tolist()]
-            own = {"false_share": loss.false_share, "weight_by_similarity": by_bin}
-            losses[title] = own | loss.diagnosis.figures()
-        changed = {"similarity": self.similarity.figures(), "losses": losses}
-        return vars(self) | {"false_negatives": self.false_negatives} | changed
+            shares = {"false_share": loss.false_share, "weight_by_similarity": by_bin}
+            losses[title] = shares | loss.diagnosis.figures()
+        nested = {"similarity": self.similarity.figures(), "losses": losses}
+        return vars(self) | {"false_negatives": self.false_negatives} | nested
 
 
 @torch.no_grad()

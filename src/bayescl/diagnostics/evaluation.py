@@ -36,22 +36,21 @@ def false_negative_detection(
         false_negative: the truth.
 
     Returns:
-        ROC-AUC, average precision, and the share of false negatives; None if all candidates are of
-        one kind.
+        ROC-AUC, average precision, and the share of false negatives; None without candidates of
+        both kinds.
 
     Raises:
         ValueError: if shapes do not match.
 
     Example:
-        >>> found = false_negative_detection(
+        >>> false_negative_detection(
         ...     torch.tensor([0.9, 0.1, 0.2, 0.3]), torch.tensor([True, False, False, False])
         ... )
-        >>> found
         Detection(roc_auc=1.0, average_precision=1.0, share=0.25)
     """
     check_shape("suspicion", suspicion, false_negative.shape)
-    share = float(false_negative.double().mean())
-    if share in (0.0, 1.0):
+    share = float(false_negative.double().mean())  # NaN if there are no candidates
+    if not 0 < share < 1:
         return None
     values, order = suspicion.flatten().double().sort(descending=True)
     # One entry for each run of equal values: candidates of both kinds up to its end, and in it.
@@ -202,8 +201,8 @@ def calibration(
         Brier, "Verification of Forecasts Expressed in Terms of Probability", 1950.
 
     Example:
-        >>> found = calibration(torch.tensor([0.5, 0.5, 1.0]), torch.tensor([True, False, True]))
-        >>> found.observed, round(found.ece, 4)
+        >>> result = calibration(torch.tensor([0.5, 0.5, 1.0]), torch.tensor([True, False, True]))
+        >>> result.observed, round(result.ece, 4)
         (tensor([0.5000, 1.0000], dtype=torch.float64), 0.0)
     """
     check_count("groups", groups, 1)

@@ -77,9 +77,9 @@ class PosteriorCheck:
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
         result, groups = self.calibration, ("predicted", "observed", "count")
-        own = {name: getattr(self, name) for name in ("source", "alpha", "tau_plus")}
-        own |= {name: getattr(result, name) for name in ("ece", "bias", "skill")}
-        return own | {name: getattr(result, name).tolist() for name in groups}
+        plain = {name: getattr(self, name) for name in ("source", "alpha", "tau_plus")}
+        plain |= {name: getattr(result, name) for name in ("ece", "bias", "skill")}
+        return plain | {name: getattr(result, name).tolist() for name in groups}
 
 
 @dataclass(frozen=True)
@@ -229,15 +229,16 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
     if same_class is not None:
         check = calibration(1 - same_class, ~truth, equal_width=True)
         posteriors.append(PosteriorCheck("latent classes", None, None, check))
-    parameters = [("assumed", alpha, tau_plus)]
+    parameters = []
+    if alpha is not None and tau_plus is not None:
+        parameters.append(("assumed", alpha, tau_plus))
     if measured is not None:
         parameters.append(("measured, model reading", measured.model, share))
         parameters.append(("measured, authors' reading", measured.authors, share))
-    for source, its_alpha, its_tau in parameters:
-        if its_alpha is not None and its_tau is not None:
-            values = [candidate_posterior(s, alpha=its_alpha, tau_plus=its_tau) for s in batches]
-            check = calibration(counted(batches, values), ~truth)
-            posteriors.append(PosteriorCheck(source, its_alpha, its_tau, check))
+    for source, at_alpha, at_prior in parameters:
+        values = [candidate_posterior(s, alpha=at_alpha, tau_plus=at_prior) for s in batches]
+        check = calibration(counted(batches, values), ~truth)
+        posteriors.append(PosteriorCheck(source, at_alpha, at_prior, check))
     false, true = (all_weights[kind].double() for kind in (truth, ~truth))
     return replace(
         unjudged,
@@ -281,6 +282,6 @@ def _label_free(
     if tau_plus is None or tau_plus >= 1:
         return None
     options: Any = {"tau_plus": tau_plus, "reading": "model"}
-    able = [scored for scored in batches if bool(scored.valid.any())]
-    aucs = [label_free_alpha(s.positive, s.unlabeled, valid=s.valid, **options).auc for s in able]
+    full = [scored for scored in batches if bool(scored.valid.any())]
+    aucs = [label_free_alpha(s.positive, s.unlabeled, valid=s.valid, **options).auc for s in full]
     return MeasuredAlpha(sum(aucs) / len(aucs), "model") if aucs else None

@@ -71,6 +71,7 @@ def anchor_aucs(
     return wins / (positives * negatives)
 
 
+@torch.no_grad()
 def macro_auc(
     anchors: Float[Tensor, "anchors dim"],
     labels: Int[Tensor, " anchors"],
@@ -87,7 +88,7 @@ def macro_auc(
     training script of Liu et al., ICML 2024.
 
     Args:
-        anchors: embeddings or features of the anchors.
+        anchors: embeddings or features of the anchors. Not differentiated, like the memory.
         labels: the anchors' classes.
         memory: embeddings or features to compare them with.
         memory_labels: their classes.
@@ -113,11 +114,11 @@ def macro_auc(
     check_shape("labels", labels, anchors.shape[:1])
     check_shape("memory_labels", memory_labels, memory.shape[:1])
     if normalize:
-        anchors, memory = unit_vectors(anchors.detach()), unit_vectors(memory.detach())
+        anchors, memory = unit_vectors(anchors), unit_vectors(memory)
     aucs = []
     size = max(1, _CHUNK // len(memory))
     for rows in torch.arange(len(anchors), device=anchors.device).split(size):
-        scores = anchors.detach()[rows] @ memory.detach().T
+        scores = anchors[rows] @ memory.T
         valid = None
         if own is not None:
             valid = torch.ones_like(scores, dtype=torch.bool).scatter(1, own[rows, None], False)
@@ -218,8 +219,8 @@ def measured_alpha(
 
     Example:
         >>> embeddings = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.8, 0.2]])
-        >>> found = measured_alpha(embeddings, torch.tensor([0, 0, 1, 1]), reading="model")
-        >>> found.auc, found.alpha, found.authors
+        >>> measured = measured_alpha(embeddings, torch.tensor([0, 0, 1, 1]), reading="model")
+        >>> measured.auc, measured.alpha, measured.authors
         (0.75, 0.875, 0.75)
     """
     check_choice("reading", reading, READINGS)

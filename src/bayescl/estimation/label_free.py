@@ -94,8 +94,8 @@ def label_free_alpha(
 
     Example:
         >>> positive, unlabeled = torch.tensor([0.5]), torch.tensor([[0.0, 0.2, 0.4, 0.6]])
-        >>> found = label_free_alpha(positive, unlabeled, tau_plus=0.1, reading="auc")
-        >>> round(found.alpha, 4)
+        >>> estimate = label_free_alpha(positive, unlabeled, tau_plus=0.1, reading="auc")
+        >>> round(estimate.alpha, 4)
         0.7778
     """
     check_choice("reading", reading, READINGS)

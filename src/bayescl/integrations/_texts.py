@@ -61,8 +61,8 @@ def repeats(
     ``partners`` are the keys of the anchors whose positives the candidates are, or :data:`NO_TEXT`.
     """
     of_pairs = partners != NO_TEXT
-    elsewhere = partners[of_pairs & (partners != candidates)]
-    crossing = bool(torch.isin(elsewhere, candidates).any())
+    unlike_positive = partners[of_pairs & (partners != candidates)]
+    crossing = bool(torch.isin(unlike_positive, candidates).any())
     within = repeat_themselves(candidates) or repeat_themselves(partners[of_pairs])
     return crossing or within, crossing
 

@@ -124,13 +124,19 @@ class DiagnosticsCallback(pl.Callback):
         self.layout = layout
         self.every_n_steps = check_count("every_n_steps", every_n_steps, 1)
 
+    def on_train_start(self, trainer: pl.Trainer, *_: Any) -> None:
+        """Note the step that training starts from."""
+        self.diagnosed_at = trainer.global_step
+
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
-        """Diagnose the batch of every ``every_n_steps``-th step."""
+        """Diagnose the last batch of every ``every_n_steps``-th step."""
         del outputs
-        if trainer.global_step % self.every_n_steps:
+        step = trainer.global_step  # the same for all batches whose gradients are accumulated
+        if step == self.diagnosed_at or step % self.every_n_steps:
             return
+        self.diagnosed_at = step
         loss: Any = pl_module.get_submodule(self.loss)
         if not isinstance(loss, ContrastiveLoss):
             raise TypeError(f"{self.loss} must be a loss of bayescl, got {type(loss).__name__}")

@@ -20,7 +20,6 @@ from torch import nn
 from bayescl import distributed
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_choice, check_count, check_finite_number, check_positive, missing
-from bayescl.integrations._citations import citation_of
 from bayescl.integrations._texts import (
     NO_TEXT,
     above_margin,
@@ -53,6 +52,43 @@ STATE_FILE = "bayescl_loss.pt"
 """Name of the file with the losses' state beside a checkpoint."""
 
 
+_BAYESIAN = """
+@inproceedings{liu2024bayesian,
+    title = {Bayesian Self-Supervised Contrastive Learning},
+    author = {Liu, Bin and Wang, Bang and Li, Tianrui},
+    booktitle = {International Conference on Machine Learning}, year = {2024}
+}
+"""
+_DEBIASED = """
+@inproceedings{chuang2020debiased,
+    title = {Debiased Contrastive Learning},
+    author = {Chuang, Ching-Yao and Robinson, Joshua and Lin, Yen-Chen and Torralba, Antonio and
+        Jegelka, Stefanie},
+    booktitle = {Advances in Neural Information Processing Systems}, year = {2020}
+}
+"""
+_HARD = """
+@inproceedings{robinson2021contrastive,
+    title = {Contrastive Learning with Hard Negative Samples},
+    author = {Robinson, Joshua and Chuang, Ching-Yao and Sra, Suvrit and Jegelka, Stefanie},
+    booktitle = {International Conference on Learning Representations}, year = {2021}
+}
+"""
+_INFO_NCE = """
+@misc{oord2019representation,
+    title = {Representation Learning with Contrastive Predictive Coding},
+    author = {van den Oord, Aaron and Li, Yazhe and Vinyals, Oriol},
+    eprint = {1807.03748}, archivePrefix = {arXiv}, year = {2019}
+}
+"""
+_CITATIONS: Mapping[type[Any], str] = {
+    BayesianContrastiveLoss: _BAYESIAN,
+    DebiasedContrastiveLoss: _DEBIASED,
+    HardContrastiveLoss: _HARD,
+}
+"""BibTeX entries for model cards, by loss; of all others it is InfoNCE's."""
+
+
 class BatchNotes(NamedTuple):
     """What is known of each column of texts, and of the pairs, besides their embeddings."""
 
@@ -72,21 +108,21 @@ class MemoryByDimension(nn.Module):
     Each finds classes of its own. The loss's own memory keeps the length that it saw first.
     """
 
-    def __init__(self, own: ClassMemory) -> None:
+    def __init__(self, memory: ClassMemory) -> None:
         super().__init__()
-        self._made = partial(ClassMemory, own.size, own.refit_every)
-        self._others: defaultdict[str, ClassMemory] = defaultdict(self._made)
+        self._new_memory = partial(ClassMemory, memory.size, memory.refit_every)
+        self._others: defaultdict[str, ClassMemory] = defaultdict(self._new_memory)
 
     @contextmanager
     def of(self, loss: Any, dim: int) -> Iterator[None]:
         """Give a loss the memory for embeddings of a length, while the context lasts."""
-        own = loss.memory
-        if own.items is not None and own.items.shape[1] != 2 * dim:
+        memory = loss.memory
+        if memory.items is not None and memory.items.shape[1] != 2 * dim:
             loss.memory = self._others[str(dim)]
         try:
             yield
         finally:
-            loss.memory = own
+            loss.memory = memory
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return the state of each memory, by its length."""
@@ -94,9 +130,9 @@ class MemoryByDimension(nn.Module):
 
     def set_extra_state(self, state: Any) -> None:
         """Restore all memories from a ``state_dict``."""
-        self._others = defaultdict(self._made)
-        for dim, own in state.items():
-            self._others[dim].set_extra_state(own)
+        self._others = defaultdict(self._new_memory)
+        for dim, state_of_memory in state.items():
+            self._others[dim].set_extra_state(state_of_memory)
 
 
 class ContrastiveRankingLoss(nn.Module):
@@ -228,7 +264,7 @@ class ContrastiveRankingLoss(nn.Module):
     def _counted(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> dict[str, Any]:
         """Return the arguments of the loss that say which candidates count; empty if all do."""
         counted = {} if notes.labels is None else {"labels": notes.labels}
-        # Mostly no text of the batch is another's, which is all there is to know.
+        # Few batches repeat a text; without repetition there is nothing to mask.
         if notes.keys and (self.loss.gather or repeat_themselves(torch.cat(notes.keys))):
             anchors, positives, *rest = notes.keys
             extra = torch.cat([positives[:0], *rest])
@@ -268,7 +304,8 @@ class ContrastiveRankingLoss(nn.Module):
     @property
     def citation(self) -> str:
         """BibTeX entry of the loss's paper, for the model card."""
-        return citation_of(self.loss)
+        bases = type(self.loss).__mro__
+        return next((_CITATIONS[base] for base in bases if base in _CITATIONS), _INFO_NCE)
 
 
 class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # type: ignore[misc]
@@ -324,16 +361,15 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         trained = [parameter for parameter in self.loss.parameters() if parameter.requires_grad]
         earlier = [parameter.grad for parameter in trained]
         self.loss.zero_grad()
-        # What is known of the texts takes the way of the labels, which reaches calculate_loss
-        # under wrappers too.
+        # The notes are passed as labels, which reach calculate_loss under wrappers, too.
         value: Tensor = CachedLossMixin.forward_cached(self, columns, notes)
-        own = [parameter.grad for parameter in trained]
+        gradients = [parameter.grad for parameter in trained]
         for parameter, gradient in zip(trained, earlier, strict=True):
             parameter.grad = gradient
 
         def add_scaled(factor: Tensor) -> None:
             """Add the loss's own gradients, scaled for accumulation and loss scaling."""
-            for parameter, gradient in zip(trained, own, strict=True):
+            for parameter, gradient in zip(trained, gradients, strict=True):
                 if gradient is not None:
                     before = 0 if parameter.grad is None else parameter.grad
                     parameter.grad = before + gradient * factor
@@ -355,8 +391,8 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings for the model card."""
-        own = ("mini_batch_size", "mini_batch_num_tokens")
-        return {**super().get_config_dict(), **{name: getattr(self, name) for name in own}}
+        shown = ("mini_batch_size", "mini_batch_num_tokens")
+        return {**super().get_config_dict(), **{name: getattr(self, name) for name in shown}}
 
 
 def _decoded(features: Features, model: Any) -> list[str]:

@@ -131,12 +131,13 @@ class Command(App):
     """A command or a group of commands, whose help shows the ranges of options."""
 
     def assemble_argument_collection(self, **options: Any) -> ArgumentCollection:
-        """The options, with their ranges in their help."""
+        """The options, with their ranges in their help, and without empty defaults."""
         arguments = super().assemble_argument_collection(**options)
         for argument in arguments:
+            shown = Parameter(show_default=False) if argument.field_info.default == () else None
             if words := _range_words(argument.field_info.annotation):
                 shown = Parameter(help=f"{argument.parameter.help or ''} ({words})")
-                argument.parameter = Parameter.combine(argument.parameter, shown)
+            argument.parameter = Parameter.combine(argument.parameter, shown)
         return arguments
 
 

@@ -104,7 +104,7 @@ def _kept(stored: Mapping[str, Any], name: str) -> Any:
     by_loss = stored.get("hyperparameters")
     if name in stored or not isinstance(by_loss, dict):
         return stored.get(name)
-    values = {loss: own[name] for loss, own in by_loss.items() if name in own}
+    values = {loss: settings[name] for loss, settings in by_loss.items() if name in settings}
     return next(iter(values.values())) if len({*values.values()}) == 1 else values or None
 
 

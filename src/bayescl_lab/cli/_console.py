@@ -93,12 +93,12 @@ class Bar(Progress):
     def __init__(self, total: int, *columns: ProgressColumn) -> None:
         screen = console(stderr=True)
         super().__init__(*columns, console=screen, transient=True, disable=not screen.is_terminal)
-        self._only = self.add_task("", total=total)
+        self._task = self.add_task("", total=total)
 
     def tell(self, description: str, done: float) -> None:
         """Show what is happening and how much is done."""
         self.start()
-        self.update(self._only, completed=done, description=description)
+        self.update(self._task, completed=done, description=description)
 
     def say(self, line: str) -> None:
         """Print a line above the bar."""
@@ -121,13 +121,13 @@ class EpochBar(Bar):
         super().__init__(total, TextColumn("{task.description}"), BarColumn(), *counts, *times)
         self._total = total
         self._loss = ""
-        self._said = time.monotonic()
+        self._shown_at = time.monotonic()
 
     def tell(self, description: str, done: float) -> None:
         """Show progress; in a line now and then if there is no terminal."""
         super().tell(description, done)
-        if self.disable and time.monotonic() - self._said > self.SILENCE:
-            self._said = time.monotonic()
+        if self.disable and time.monotonic() - self._shown_at > self.SILENCE:
+            self._shown_at = time.monotonic()
             self.say(f"{description}: {done:.4g} of {self._total} epochs")
 
     def epoch_done(self, epochs: int, mean_loss: float) -> None:
@@ -135,7 +135,7 @@ class EpochBar(Bar):
         self._loss = f"loss {mean_loss:.3f}"
         if self.disable:
             self.say(f"epoch {epochs} of {self._total}: {self._loss}")
-            self._said = time.monotonic()
+            self._shown_at = time.monotonic()
         else:
             self.tell(self._loss, epochs)
 

@@ -64,8 +64,8 @@ def read_embeddings(
     if second_view is not None and documents is not None:
         raise ValueError("give documents or second_view, not both")
     named = {"embeddings": queries, "second_view": documents}
-    own = {role: (name,) for role, name in named.items() if name is not None}
-    arrays, chosen = _read(path, {**_NAMES, **own}, {"embeddings", *own})
+    given = {role: (name,) for role, name in named.items() if name is not None}
+    arrays, chosen = _read(path, {**_NAMES, **given}, {"embeddings", *given})
     for role, file in (("second_view", second_view), ("labels", labels)):
         if file is not None:
             known = (*_NAMES[role], *_NAMES["embeddings"])
@@ -75,7 +75,7 @@ def read_embeddings(
         _numbers(path, "embeddings", arrays["embeddings"]),
         None if view is None else _numbers(second_view or path, "second_view", view),
         None if codes is None else _codes(labels or path, codes),
-        bool(own) or chosen["embeddings"] == "queries",
+        bool(given) or chosen["embeddings"] == "queries",
     )
 
 

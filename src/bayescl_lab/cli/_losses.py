@@ -21,13 +21,13 @@ def hyperparameters(losses: Iterable[str]) -> Any:
     options = []
     for name, taking in takers(losses).items():
         row = LOSSES[taking[0]]
-        some = "" if taking == losses else f" ({', '.join(taking)})"
-        said = Parameter(help=f"{row.help(name)}{some}.")
+        only = "" if taking == losses else f" ({', '.join(taking)})"
+        shown = Parameter(help=f"{row.help(name)}{only}.")
         number: Any = row.hyperparameters[name]
-        options.append((name, Annotated[number | None, said], field(default=None)))
+        options.append((name, Annotated[number | None, shown], field(default=None)))
     place = {"__module__": __name__}
-    made = make_dataclass("Hyperparameters", options, frozen=True, namespace=place)
-    return dataclass(made, frozen=True)
+    plain = make_dataclass("Hyperparameters", options, frozen=True, namespace=place)
+    return dataclass(plain, frozen=True)
 
 
 IMAGE_HYPERPARAMETERS = hyperparameters(image_losses())

@@ -145,14 +145,14 @@ def recommend(
         many or user, k, items=items or None, exclude=left_out, allow_known=allow_known
     )
 
-    whom = "somebody new" if items else f"user {printable(user)}"
+    recipient = "somebody new" if items else f"user {printable(user)}"
     popular = recommender.popular_lists(many or user, items=items or None)
     if out is None:
         head = [name for name in lists.columns if name != "user"]
         rows = [[*row[:-1], f"{row[-1]:.4f}"] for row in lists.select(head).rows()]
-        console().print(table(f"for {whom}", head, rows, words=len(head) - 1))
+        console().print(table(f"for {recipient}", head, rows, words=len(head) - 1))
         if popular:
-            what = "these items" if items else whom
+            what = "these items" if items else recipient
             say(f"training saw nothing of {what}; these are the most popular items by users")
         return
     write_table(lists, out)
@@ -164,7 +164,7 @@ def recommend(
 def _lines(file: Path, what: str) -> list[str]:
     """The non-empty lines of a text file; a ``ValueError`` if it cannot be read."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError):
         raise ValueError(f"cannot read the file of {what} {file}") from None
     return [line.strip() for line in lines if line.strip()]

@@ -121,7 +121,7 @@ def _inspect_run(path: Path, options: dict[str, Any]) -> None:
     """Figures of a run on images or of a recommender."""
     from bayescl_lab.runs.folder import RunFolder
 
-    users, own = options.pop("users"), named_encoder(options.pop("encoder"))
+    users, encoder = options.pop("users"), named_encoder(options.pop("encoder"))
     of_images = {name: options.pop(name) for name in ("part", "images", "anchor_images")}
     if RunFolder.find(path).kind == "train ranking":
         from bayescl_lab.runs.ranking.inspection import inspect_ranking
@@ -132,7 +132,7 @@ def _inspect_run(path: Path, options: dict[str, Any]) -> None:
     else:
         from bayescl_lab.runs.images.inspection import inspect_images
 
-        inspection = inspect_images(path, encoder=own, **of_images, **options)
+        inspection = inspect_images(path, encoder=encoder, **of_images, **options)
         report = inspection.report
         inspected = f"{report['images']} images, {of_images['part']} part"
 

@@ -66,8 +66,8 @@ def reproduce(
     tables = list(TABLES.values()) if table == ALL else [TABLES[table]]
     runs: dict[str, ImageSettings] = {}
     left: dict[str, ImageSettings] = {}
-    for part, own in runs_of_tables(tables, request).items():
-        for run, settings in own.items():
+    for part, runs_of_part in runs_of_tables(tables, request).items():
+        for run, settings in runs_of_part.items():
             name, path = (f"{part}/{run}", folder / part) if table == ALL else (run, folder)
             runs[name] = settings
             if not (path / "runs" / run / "result.json").is_file():
@@ -152,10 +152,10 @@ def _print_plan(costs: Mapping[str, RunCost], folder: Path, command: str) -> Non
     head = ("data set", "runs", "epochs", "steps", "views of 32 x 32, thousands")
     console(stderr=True).print(table(f"{len(costs)} runs to train", head, rows))
     existing = next(place for place in (folder, *folder.resolve().parents) if place.is_dir())
-    due, free = sum(cost.disk for cost in costs.values()), shutil.disk_usage(existing).free
-    short = "" if due <= free else ": make room, or the runs will stop"
+    needed, free = sum(cost.disk for cost in costs.values()), shutil.disk_usage(existing).free
+    short = "" if needed <= free else ": make room, or the runs will stop"
     say(
-        f"disk: {decimal(due)} for checkpoints and weights, {decimal(free)} free{short}",
+        f"disk: {decimal(needed)} for checkpoints and weights, {decimal(free)} free{short}",
         f"to continue after an interruption: {command}",
         stderr=True,
     )

@@ -65,13 +65,13 @@ def images(
         LossSettings, loss, vars(hyperparameters), num_classes=num_classes, start=recorded
     )
     run = ImageSettings(**vars(settings), loss=chosen)
-    own = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
+    encoder = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
     folder = place.folder(f"{loss}-{data}")
     with EpochBar(run.epochs) as bar, place.interruptible("train images", folder):
         result = train_images(
             run,
             folder,
-            encoder=own,
+            encoder=encoder,
             resume=place.resume,
             checkpoint_every=checkpoint_every,
             checkpoint_every_steps=checkpoint_every_steps,

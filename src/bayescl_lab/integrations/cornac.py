@@ -48,7 +48,8 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
     """Embeddings of users and items, contrasted with items that a user has not chosen.
 
     Every rating in the training set is a chosen item, whatever its value. Training depends only on
-    ``seed`` and equals that of ``bayescl train ranking`` with the same settings.
+    ``seed`` and equals that of ``bayescl train ranking`` with the same settings, except with
+    ``candidates="in_batch"``, where an item that several pairs of a batch have counts once.
 
     Args:
         name: name in Cornac's tables.

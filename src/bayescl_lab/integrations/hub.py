@@ -17,6 +17,7 @@ from torch import nn
 from bayescl.checks import missing
 
 try:
+    from safetensors import SafetensorError
     from safetensors.torch import load_file, save_file
 except ImportError as error:
     raise missing("safetensors", "hub", error) from error
@@ -86,13 +87,13 @@ def load_encoder(source: str | Path) -> nn.Module:
         folder = Path(snapshot_download(str(source), allow_patterns=list(_FILES)))
     try:
         config = json.loads((folder / "config.json").read_text())
-        name, arguments = config["encoder"], config["arguments"]
+        name, arguments = str(config["encoder"]), dict(config["arguments"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{folder} must hold the config.json of an encoder") from error
     encoder = _made(name, arguments)
     try:
         encoder.load_state_dict(load_file(folder / "model.safetensors"))
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, SafetensorError) as error:
         raise ValueError(f"{folder} must hold the weights of its encoder") from error
     return encoder.eval()
 
@@ -102,7 +103,10 @@ def _made(name: str, arguments: Mapping[str, Any]) -> nn.Module:
     if name not in _MODULES:
         raise ValueError(f"encoder must be one of {', '.join(_MODULES)}, got {name}")
     known = {key: value for key, value in arguments.items() if key != "pretrained"}
-    encoder: nn.Module = getattr(import_module(_MODULES[name]), name)(**known)
+    try:
+        encoder: nn.Module = getattr(import_module(_MODULES[name]), name)(**known)
+    except TypeError as error:
+        raise ValueError(f"arguments must be those of {name}, got {known}") from error
     return encoder
 
 

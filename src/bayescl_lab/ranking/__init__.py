@@ -10,9 +10,9 @@ that reading a data set does not load the training loop.
 ``interactions``               who chose what: one sparse matrix, original ids kept
 ``catalog``                    where public data sets come from; fetched and verified
 ``encoders``, ``encoder``      the table of them: matrix factorisation and LightGCN; their base
-``candidates``, ``losses``     what a pair's item is contrasted with; BPR, several positives
+``candidates``, ``losses``     what a pair's item is contrasted with; BPR
 ``module``, ``batches``        the Lightning module and the order of pairs
-``scorers``                    scores of embeddings, and popularity
+``scorers``, ``fold_in``       scores of embeddings, and popularity; scores for newcomers
 ``ease``, ``ials``             recommenders in closed form and by alternating least squares
 ``full_ranking``, ``metrics``  the best unseen items of every user, and how good they are
 =============================  ==============================================================

@@ -93,16 +93,16 @@ class KnownItems(nn.Module):
         if int(fans.sum()) < int(likes.sum()):
             column, user = _rows_of(items, self.fan_starts, self.fans)
             row = _places(users, self.num_users)[user]
-            asked = row >= 0
+            is_candidate = row >= 0
         else:
             row, item = _rows_of(users, self.starts, self.items)
             column = place[item]
-            asked = column >= 0
-        answer = torch.zeros(len(users), len(items), dtype=torch.bool, device=users.device)
-        answer.view(-1)[(row * len(items) + column)[asked]] = True
+            is_candidate = column >= 0
+        likes_item = torch.zeros(len(users), len(items), dtype=torch.bool, device=users.device)
+        likes_item.view(-1)[(row * len(items) + column)[is_candidate]] = True
         if item_of is not None:
-            answer = answer.gather(1, item_of.expand(len(users), -1))
-        return answer[user_of]
+            likes_item = likes_item.gather(1, item_of.expand(len(users), -1))
+        return likes_item[user_of]
 
 
 def _rows_of(rows: Tensor, starts: Tensor, entries: Tensor) -> tuple[Tensor, Tensor]:
@@ -162,8 +162,8 @@ class CandidateSource(nn.Module, ABC):
         value: Tensor = loss.sampled(*encoder.embed(users, items, chosen), valid=valid, **options)
         return value
 
-    def log_q(self, items: Int[Tensor, " some"], batch: int) -> Float[Tensor, " some"] | None:
-        """Log of how often items are candidates of a batch; None where all are equally likely."""
+    def log_q(self, items: Int[Tensor, " items"], batch: int) -> Float[Tensor, " items"] | None:
+        """Log of how often items are candidates of a batch; None if all are equally likely."""
         del items, batch
         return None
 
@@ -200,12 +200,13 @@ class InBatchCandidates(CandidateSource):
     share: Tensor
     """Each item's share of the pairs, ``[items]``."""
 
-    def log_q(self, items: Int[Tensor, " some"], batch: int) -> Float[Tensor, " some"]:
-        """Log of how often an item is expected among the candidates of a batch of some pairs."""
+    def log_q(self, items: Int[Tensor, " items"], batch: int) -> Float[Tensor, " items"]:
+        """Log of how often an item is expected among the candidates of a batch of that size."""
         share = self.share[items].clamp(min=torch.finfo(torch.float32).tiny)
-        # Each pair's item is a candidate; distinct items are candidates if they come up at all.
-        often = -torch.expm1(batch * torch.log1p(-share)) if self.distinct else batch * share
-        return often.log()
+        # Each pair's item is a candidate, share * batch times. Distinct items are candidates if
+        # they come up at all, with probability 1 - (1 - share)^batch.
+        expected = -torch.expm1(batch * torch.log1p(-share)) if self.distinct else batch * share
+        return expected.log()
 
     def choose(self, batch: PairBatch, *, seed: int) -> Chosen:
         """Return the items of the batch, each once if ``distinct``."""
@@ -295,12 +296,12 @@ class PerPairCandidates(CandidateSource):
         drawn = drawn.to(users.device)
         barred = self._barred(users, items, drawn)
         for _ in range(self.redraws):
-            again = barred.nonzero(as_tuple=True)
-            if len(again[0]) == 0:
+            places = barred.nonzero(as_tuple=True)
+            if len(places[0]) == 0:
                 break
-            anew = torch.randint(self.known.num_items, again[0].shape, generator=generator)
-            drawn[again] = anew = anew.to(users.device)
-            barred[again] = self._barred(users[again], items[again], anew)
+            redrawn = torch.randint(self.known.num_items, places[0].shape, generator=generator)
+            drawn[places] = redrawn = redrawn.to(users.device)
+            barred[places] = self._barred(users[places], items[places], redrawn)
         return drawn[batch.own], ~barred[batch.own]
 
     def _barred(self, users: Tensor, items: Tensor, drawn: Tensor) -> Tensor:

@@ -144,8 +144,8 @@ def required_folder(name: str) -> Path:
 
 def fetch_interactions(source: DataSource, *, progress: Progress | None = None) -> Path:
     """Download and unpack a data set into the data folder, unless it exists; return its folder."""
-    if there := known_folder(source.name):
-        return there
+    if existing := known_folder(source.name):
+        return existing
     folder = data_folder() / source.name
     for archive in fetch_source(source, progress=progress):
         staging = folder / f".{archive.stem}"

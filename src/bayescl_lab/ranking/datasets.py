@@ -199,8 +199,8 @@ def verify_interactions(name: str) -> list[str]:
     published, folder = PUBLISHED[name], required_folder(name)
     checksums = {data_folder() / name / file.filename: file.checksum for file in source.files}
     checksums |= {folder / file: checksum for file, checksum in published.checksums.items()}
-    there = [path for path in checksums if path.is_file()]
-    for path in there:
+    present = [path for path in checksums if path.is_file()]
+    for path in present:
         verify_file(path, checksums[path])
     train, test, report = numbered_interactions(read_interactions(RankingData(name)))
     parts = [part.num_interactions for part in (train, test) if part is not None]
@@ -213,6 +213,6 @@ def verify_interactions(name: str) -> list[str]:
     return [
         f"{folder} is {name} as published: {train.num_users:,} users, {train.num_items:,} items, "
         f"{pairs} interactions",
-        *(f"{path.name} is the published file (its checksum matches)" for path in there),
+        *(f"{path.name} is the published file (its checksum matches)" for path in present),
         *(f"{count:,} {phrase}" for phrase, count in report.items()),
     ]

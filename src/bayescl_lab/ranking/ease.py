@@ -122,17 +122,17 @@ def _invert(matrix: NDArray[np.floating]) -> None:
     # SciPy's potrf and potri would do, but end with a segmentation fault in OpenBLAS at 41,000 rows
     # and two threads, which is Gowalla's number of items.
     size = len(matrix)
-    memory = np.empty(min(_PIVOT_ROWS, size) * size, dtype=matrix.dtype)
+    buffer = np.empty(min(_PIVOT_ROWS, size) * size, dtype=matrix.dtype)
     for pivot in _blocks(size, _PIVOT_ROWS):
         # Only blocks on and below the diagonal are kept up to date.
         above, below = slice(pivot.start), slice(pivot.start, None)
         columns = np.concatenate([matrix[pivot, above].T, matrix[below, pivot]])
-        one = np.eye(pivot.stop - pivot.start, dtype=matrix.dtype)
-        inverse = linalg.cho_solve(linalg.cho_factor(matrix[pivot, pivot]), one)
+        identity = np.eye(pivot.stop - pivot.start, dtype=matrix.dtype)
+        inverse = linalg.cho_solve(linalg.cho_factor(matrix[pivot, pivot]), identity)
         solved = columns @ inverse
         for rows in _blocks(size, _PIVOT_ROWS):
             shape = (rows.stop - rows.start, rows.stop)
-            product = memory[: shape[0] * shape[1]].reshape(shape)
+            product = buffer[: shape[0] * shape[1]].reshape(shape)
             np.matmul(solved[rows], columns[: rows.stop].T, out=product)
             matrix[rows, : rows.stop] -= product
         matrix[pivot, above] = solved[above].T

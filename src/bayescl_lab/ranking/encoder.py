@@ -68,7 +68,9 @@ class Encoder(nn.Module, ABC):
         There is one tensor per argument, with ``dim`` as an additional last axis. Differentiable.
         """
         all_users, all_items = self.users_and_items()
-        return (all_users[users], *(all_items[rows] for rows in items))
+        # Indexing would add gradients in an order that differs from run to run if there are several
+        # threads.
+        return F.embedding(users, all_users), *(F.embedding(rows, all_items) for rows in items)
 
     @torch.no_grad()
     def scorer(self, *, item_norm_exponent: float = 0.0) -> EmbeddingScorer:
@@ -100,10 +102,3 @@ class MatrixFactorization(Encoder):
     def users_and_items(self) -> tuple[Float[Tensor, "users dim"], Float[Tensor, "items dim"]]:
         """Return both tables."""
         return self.user_table, self.item_table
-
-    def embed(
-        self, users: Int[Tensor, " batch"], *items: Int[Tensor, "*shape"]
-    ) -> tuple[Float[Tensor, "*shape dim"], ...]:
-        """Return the rows of the tables for one step."""
-        item_rows = (F.embedding(rows, self.item_table) for rows in items)
-        return F.embedding(users, self.user_table), *item_rows

@@ -44,13 +44,13 @@ class NewcomerScorer:
     def __init__(self, scorer: EmbeddingScorer, train: Interactions) -> None:
         self.items = scorer.items.cpu()
         counts = np.diff(train.matrix.indptr)
-        there = np.flatnonzero(counts)
-        sums = torch.from_numpy(train.matrix @ self.items.numpy())[there].double()
-        means = sums / torch.from_numpy(counts[there])[:, None]
+        active = np.flatnonzero(counts)  # users with items
+        sums = torch.from_numpy(train.matrix @ self.items.numpy())[active].double()
+        means = sums / torch.from_numpy(counts[active])[:, None]
         gram = means.T @ means
         penalty = _SHRINKAGE * gram.diagonal().mean().clamp(min=torch.finfo(torch.float32).tiny)
         gram.diagonal().add_(penalty)
-        users = scorer.users.cpu()[there].double()
+        users = scorer.users.cpu()[active].double()
         self.map: Tensor = torch.linalg.solve(gram, means.T @ users).float()
         self.length = float(users.norm(dim=1).mean())
 

@@ -77,7 +77,7 @@ class IALS(EmbeddingScorer):
     ) -> None:
         check_count("dim", dim, 1)
         check_count("epochs", epochs, 1)
-        self.penalty = {
+        penalty = {
             "regularization": check_positive("regularization", regularization),
             "unobserved_weight": check_positive("unobserved_weight", unobserved_weight),
             "frequency_exponent": check_non_negative("frequency_exponent", frequency_exponent),
@@ -86,21 +86,17 @@ class IALS(EmbeddingScorer):
         users = torch.randn(train.num_users, dim, generator=generator) * _INITIAL_LENGTH / dim**0.5
         by_item = train.matrix.T.tocsr()
         for _ in range(epochs):
-            items = _solved(by_item, users, **self.penalty)
-            users = _solved(train.matrix, items, **self.penalty)
+            items = _solved(by_item, users, **penalty)
+            users = _solved(train.matrix, items, **penalty)
         super().__init__(users, items, "inner")
-
-    def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
-        """Return the scores of all items for somebody with some items."""
-        return newcomer_scores(self.items, items, self.penalty)
 
 
 def newcomer_scores(
     items: Float[Tensor, "items dim"], chosen: Int[Tensor, " chosen"], penalty: Mapping[str, float]
 ) -> Float[Tensor, " items"]:
-    """The scores of all items for somebody with some items, as training would give.
+    """The scores of all items for a newcomer, whose embedding solves the same system as a user's.
 
-    The penalty holds the weights of :class:`IALS` by name.
+    ``chosen`` are the newcomer's items; ``penalty`` holds the weights of :class:`IALS` by name.
     """
     ones = np.ones(len(chosen), dtype=np.float32)
     row = csr_array((ones, chosen.numpy(), np.array([0, len(chosen)])), shape=(1, len(items)))

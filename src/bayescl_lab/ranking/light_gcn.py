@@ -74,11 +74,11 @@ class LightGCN(Encoder):
     ) -> tuple[Float[Tensor, "*shape dim"], ...]:
         """Return the embeddings for one step, and compute the last layer only for them."""
         shapes = [rows.shape for rows in (users, *items)]
-        asked = torch.cat([users.flatten(), *(self.num_users + rows.flatten() for rows in items)])
-        few = asked.is_cpu and len(asked) <= len(self.graph) // _FEW
+        wanted = torch.cat([users.flatten(), *(self.num_users + rows.flatten() for rows in items)])
+        few = wanted.is_cpu and len(wanted) <= len(self.graph) // _FEW
         if self.layers == 0 or not few:
             return super().embed(users, *items)
-        nodes, place = asked.unique(return_inverse=True)
+        nodes, place = wanted.unique(return_inverse=True)
         table = torch.cat([self.user_table, self.item_table])
         means: Tensor = _MeanOverLayers.apply(table, self.graph, self.layers, nodes)
         sets = F.embedding(place, means).split([shape.numel() for shape in shapes])

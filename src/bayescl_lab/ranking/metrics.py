@@ -101,8 +101,8 @@ def _at(
     """Every metric of every user; lists have ``k`` places, or one for every item."""
     hits = hits.double()
     ranks = torch.arange(1, hits.shape[1] + 1, dtype=torch.float64)
-    found = hits.cumsum(dim=1)
-    total = found[:, -1]
+    hits_so_far = hits.cumsum(dim=1)
+    total = hits_so_far[:, -1]
     discounts = 1 / torch.log2(ranks + 1)
     reachable = wanted.clamp(max=hits.shape[1])
     return {
@@ -111,5 +111,5 @@ def _at(
         "ndcg": hits @ discounts / discounts.cumsum(0)[reachable - 1],
         "hit_rate": (total > 0).double(),
         "mrr": (hits / ranks).amax(dim=1),
-        "map": (hits * found / ranks).sum(dim=1) / reachable,
+        "map": (hits * hits_so_far / ranks).sum(dim=1) / reachable,
     }

@@ -70,7 +70,7 @@ class EmbeddingScorer:
             users, items = unit_vectors(users), unit_vectors(items)
             if item_norm_exponent > 0:
                 items = items * lengths**item_norm_exponent
-        self.score, self.users, self.items = score, users, items
+        self.users, self.items = users, items
         self.num_users, self.num_items = len(users), len(items)
 
     @torch.no_grad()

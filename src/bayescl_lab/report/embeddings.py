@@ -53,19 +53,20 @@ def batch_table(diagnosis: EmbeddingDiagnosis) -> Table:
     """The number of false negatives, and how well they are found."""
     false = f"{diagnosis.false_negatives:.1f} of {diagnosis.candidates}"
     nearest = "of the ten most similar candidates of each anchor"
-    told = diagnosis.losses["Bayesian"].diagnosis.by_logit
+    by_logit = diagnosis.losses["Bayesian"].diagnosis.by_logit
+    by_similarity = number(by_logit and by_logit.roc_auc)
     rows = [
         ("false negatives of an anchor", false, _TAU_PLUS[diagnosis.tau_plus_from]),
         ("their share, tau_plus", f"{diagnosis.tau_plus:.4f}", ""),
         ("false among the nearest", number(diagnosis.nearest_false, ".1%"), nearest),
-        ("told by similarity, ROC-AUC", number(told and told.roc_auc), "0.5: chance, 1: perfect"),
+        ("found by similarity, ROC-AUC", by_similarity, "0.5: chance, 1: perfect"),
     ]
     if LATENT in diagnosis.losses:
         latent = diagnosis.losses[LATENT].diagnosis
-        told, trusted = latent.by_weight, "how far they are trusted; at 0 the loss is InfoNCE"
+        by_weight, trusted = latent.by_weight, "how far they are trusted; at 0 the loss is InfoNCE"
         expected = "false negatives of an anchor, found without labels"
         rows += [
-            ("told by latent classes, ROC-AUC", number(told and told.roc_auc), ""),
+            ("found by latent classes, ROC-AUC", number(by_weight and by_weight.roc_auc), ""),
             ("trust", number(diagnosis.trust), trusted),
             ("expected by latent classes", number(diagnosis.found, ".1f"), expected),
             *pair_rows(latent.confident),
@@ -115,8 +116,8 @@ def losses_table(diagnosis: EmbeddingDiagnosis) -> Table:
 
 def sentences(diagnosis: EmbeddingDiagnosis) -> list[str]:
     """What the figures say."""
-    said = [paragraph("repulsion", diagnosis.losses), paragraph("labels_wanted", diagnosis)]
-    return [sentence for sentence in said if sentence]
+    paragraphs = (paragraph("repulsion", diagnosis.losses), paragraph("labels_wanted", diagnosis))
+    return [text for text in paragraphs if text]
 
 
 def _pictures(diagnosis: EmbeddingDiagnosis) -> Iterator[tuple[str, bytes]]:

@@ -184,8 +184,8 @@ def _simulation_section(folder: Path) -> Section:
     findings, pictures = [], []
     for experiment in EXPERIMENTS:
         data, picture = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "png"))
-        if data.is_file() and (said := experiment.finding(read_table(data))):
-            findings.append(f"**{experiment.name}**: {said}")
+        if data.is_file() and (finding := experiment.finding(read_table(data))):
+            findings.append(f"**{experiment.name}**: {finding}")
         if picture.is_file():
             pictures.append((f"{experiment.name}: {experiment.summary}", picture.read_bytes()))
     title = "The paper's numerical experiments"

@@ -110,14 +110,20 @@ def paired_differences(result: Result, base: str = BASELINE) -> dict[str, dict[s
     of_images = "summary" in result
     losses = result["summary"]["losses"] if of_images else result["losses"]
     measured = {loss: entry["probes" if of_images else "metrics"] for loss, entry in losses.items()}
-    differences: dict[str, dict[str, Any]] = {}
-    for loss in measured if base in measured else ():
-        for measure, entry in measured[loss].items() if loss != base else ():
-            paired = paired_difference(entry["values"], measured[base][measure]["values"])
-            sign = (paired["mean"] > 0) - (paired["mean"] < 0)
-            paired["sign"] = sign if exceeds_noise(paired, len(entry["values"])) else 0
-            differences.setdefault(loss, {})[measure] = paired
-    return differences
+    if base not in measured:
+        return {}
+
+    def difference(loss: str, measure: str) -> dict[str, Any]:
+        values, base_values = (measured[name][measure]["values"] for name in (loss, base))
+        paired = paired_difference(values, base_values)
+        sign = (paired["mean"] > 0) - (paired["mean"] < 0)
+        return {**paired, "sign": sign if exceeds_noise(paired, len(values)) else 0}
+
+    return {
+        loss: {measure: difference(loss, measure) for measure in measures}
+        for loss, measures in measured.items()
+        if measures and loss != base
+    }
 
 
 def difference_table(result: Result, measures: Sequence[str] = ()) -> Table:

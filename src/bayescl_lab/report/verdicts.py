@@ -45,14 +45,14 @@ def comparison_verdict(result: Result, runs: Iterable[tuple[str, Readings]] = ()
     paired = paired_differences(result, base)
     if not paired:
         return ["There are no labels to judge by: the losses cannot be told apart."]
-    *findings, following = _findings(base, paired, in_points="summary" in result)
-    said = [
+    *findings, advice = _findings(base, paired, in_points="summary" in result)
+    sentences = [
         *([paragraph("tuned", result["tuning"])] if result.get("tuning") else []),
         *findings,
         *_trust_sentences(runs, losses, base),
-        following,
+        advice,
     ]
-    return [sentence[:1].upper() + sentence[1:] for sentence in said]
+    return [sentence[:1].upper() + sentence[1:] for sentence in sentences]
 
 
 def _findings(base: str, paired: Mapping[str, Mapping[str, Any]], *, in_points: bool) -> list[str]:
@@ -69,7 +69,7 @@ def _findings(base: str, paired: Mapping[str, Mapping[str, Any]], *, in_points: 
         for sign in (1, -1, 0)
     )
 
-    def told(losses: Iterable[str]) -> str:
+    def with_gains(losses: Iterable[str]) -> str:
         """Losses with their differences on the headline."""
         unit = " points" * in_points
         return ", ".join(
@@ -77,7 +77,7 @@ def _findings(base: str, paired: Mapping[str, Mapping[str, Any]], *, in_points: 
             for loss in losses
         )
 
-    def elsewhere(losses: Iterable[str], sign: int) -> str:
+    def with_measures(losses: Iterable[str], sign: int) -> str:
         """Losses with the measures on which they are above or below the baseline."""
         parts = []
         for loss in losses:
@@ -89,40 +89,39 @@ def _findings(base: str, paired: Mapping[str, Mapping[str, Any]], *, in_points: 
     groups = {
         f"above {title}": above,
         f"below {title}": below,
-        f"not told from {title} by {seeds}": level,
+        f"not told apart from {title} by {seeds}": level,
     }
-    parts = [f"{words} {where}: {told(losses)}" for words, losses in groups.items() if losses]
-    said = [f"{'; '.join(parts)}."] if parts else []
-    better, worse = elsewhere(below + level, 1), elsewhere(above, -1)
-    said += [f"but above {title}: {better}."] if better else []
-    said += [f"but below {title}: {worse}."] if worse else []
+    parts = [f"{words} {where}: {with_gains(losses)}" for words, losses in groups.items() if losses]
+    sentences = [f"{'; '.join(parts)}."] if parts else []
+    better, worse = with_measures(below + level, 1), with_measures(above, -1)
+    sentences += [f"but above {title}: {better}."] if better else []
+    sentences += [f"but below {title}: {worse}."] if worse else []
     if oracles:
-        first = ORACLE if ORACLE in oracles else oracles[0]
-        if gains[first]["sign"] != 1:
-            reached = "that is no certain gain, so false negatives cost little here"
+        oracle = ORACLE if ORACLE in oracles else oracles[0]
+        if gains[oracle]["sign"] != 1:
+            comment = "that is no certain gain, so false negatives cost little here"
         elif above:
-            share = gains[above[0]]["mean"] / gains[first]["mean"]
-            reached = (
-                f"{loss_title(above[0])} reaches {share:.0%} of the {loss_title(first)}'s gain"
-            )
+            share = gains[above[0]]["mean"] / gains[oracle]["mean"]
+            best = loss_title(above[0])
+            comment = f"{best} reaches {share:.0%} of the {loss_title(oracle)}'s gain"
         else:
-            reached = "none of that is reached without labels"
-        said.append(f"knowing the labels, which nobody has: {told(oracles)}; {reached}.")
+            comment = "none of that is reached without labels"
+        sentences.append(f"knowing the labels, which nobody has: {with_gains(oracles)}; {comment}.")
 
     if seeds == "1 seed":
-        following = "repeat with --seeds 4; one seed shows no spread, so nothing is certain."
+        advice = "repeat with --seeds 4; one seed shows no spread, so nothing is certain."
     elif above:
-        following = f"train with --loss {above[0]}."
+        advice = f"train with --loss {above[0]}."
     elif better:
-        following = f"keep {title}, unless those other measures matter more to you."
+        advice = f"keep {title}, unless those other measures matter more to you."
     elif oracles and not any(gains[loss]["sign"] for loss in oracles):
-        following = f"keep {title}: there is nothing here for another loss to gain."
+        advice = f"keep {title}: there is nothing here for another loss to gain."
     else:
-        following = (
-            f"keep {title}: another temperature may change more than another loss, and more than "
-            f"{seeds} show smaller differences."
+        advice = (
+            f"keep {title}: another temperature may change more than another loss, and more seeds "
+            "would show smaller differences."
         )
-    return [*said, f"next: {following}"]
+    return [*sentences, f"next: {advice}"]
 
 
 def _trust_sentences(

@@ -105,7 +105,7 @@ def _write_encoder(run: LoadedRun, folder: Path) -> dict[str, Any]:
 def _write_recommender(run: LoadedRun, folder: Path) -> dict[str, Any]:
     """Ids, matrices and known items; what their card says."""
     users, items = (run.recommender.embeddings(of) for of in ("users", "items"))
-    known = run.recommender.known
+    known = run.recommender.record.known
     titles = {} if known.item_titles is None else {"item_titles": known.item_titles}
     arrays = {
         "user_ids": known.user_ids,

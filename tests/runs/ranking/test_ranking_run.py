@@ -191,7 +191,7 @@ def test_ials_is_judged_in_the_same_way_and_serves_from_its_folder(settings, tmp
     assert evaluate_run(tmp_path / "ials")["metrics"] == result["metrics"]
     recommender = load_recommender(tmp_path / "ials")
     assert len(recommender.embeddings("items")["embedding"][0]) == 4
-    own = recommender.known.item_ids[recommender.parts.train.matrix[[3]].indices]
+    own = recommender.record.known.item_ids[recommender.parts.train.matrix[[3]].indices]
     new = recommender.recommend(items=own.tolist(), k=2)
     group = {int(item.split()[-1]) % 3 for item in [*own, *new["item"]]}
     assert len(group) == 1
@@ -218,14 +218,14 @@ def test_lists_hold_the_best_unseen_items_of_the_users_own_group(settings, tmp_p
     assert own["score"].to_list() == pytest.approx(lists["score"].to_list(), abs=1e-5)
     # A list is never filled up with known items, and who is not in the data gets popular ones.
     assert len(recommender.recommend("u-3", k=1000)) == known.num_items - len(
-        np.unique(recommender.known.matrix[[row]].indices)
+        np.unique(recommender.record.known.matrix[[row]].indices)
     )
     assert (recommender.popular_lists("u-0"), recommender.popular_lists("u-99")) == (0, 1)
     with pytest.raises(ValueError, match=r"has no users u-99, who"):
         recommender.recommend(["u-0", "u-99", "who"])
     both = recommender.recommend(["u-3", "u-0"], k=2)
     assert both["user"].to_list() == ["u-3", "u-3", "u-0", "u-0"]
-    counts = np.sort(np.bincount(recommender.known.matrix.indices))[::-1]
+    counts = np.sort(np.bincount(recommender.record.known.matrix.indices))[::-1]
     popular = recommender.recommend("u-99", k=5)
     assert popular["user"].to_list() == ["u-99"] * 5
     assert popular["score"].to_list() == counts[:5].tolist()

@@ -18,12 +18,13 @@ Yahoo!R3        two files of user, song and rating, separated by tabs, whose nam
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 import polars as pl
 
+from bayescl_lab.ranking.catalog import PUBLISHED
 from bayescl_lab.ranking.readers.columns import RawInteractions
 from bayescl_lab.ranking.readers.table import read_text, text_lines
 
@@ -100,20 +101,21 @@ def read_yahoo_r3(folder: Path, name: str) -> RawInteractions:
     return RawInteractions(pl.concat([kept, drawn]), name=name, report=report if left_out else {})
 
 
-_BY_FILES: dict[tuple[str, ...], Reader] = {
-    ("ydata-ymusic*-train.txt", "ydata-ymusic*-test.txt"): read_yahoo_r3,
-    ("train.txt", "test.txt"): read_lightgcn,
-    ("u.data",): read_ml_100k,
-    ("ratings.dat",): read_ml_1m,
+_READERS: Mapping[str, Reader] = {
+    "yahoo-r3": read_yahoo_r3,
+    "gowalla": read_lightgcn,  # and all of LightGCN's splits
+    "ml-100k": read_ml_100k,
+    "ml-1m": read_ml_1m,
 }
-"""The reader of a folder with such files."""
+"""The reader of a folder with the files of a known data set."""
 
 
 def recognised(path: Path) -> Reader | None:
     """The reader of a file, or of the files in a folder, by their names; None for tables."""
-    for names, read in _BY_FILES.items():
-        in_folder = path.is_dir() and all(any(path.glob(name)) for name in names)
-        if in_folder or names == (path.name,):
+    for name, read in _READERS.items():
+        patterns = PUBLISHED[name].patterns
+        in_folder = path.is_dir() and all(any(path.glob(pattern)) for pattern in patterns)
+        if in_folder or patterns == (path.name,):
             return read
     return None
 

@@ -62,9 +62,9 @@ def read_tables(
     parts = [table for table, _ in tables]
     given = parts.pop() if test else None
     if len(parts) > 1:
-        for column in ("user", "item"):
-            ids = common_ids([part[column] for part in parts])
-            parts = [part.with_columns(own) for part, own in zip(parts, ids, strict=True)]
+        for kind in ("user", "item"):
+            ids = common_ids([part[kind] for part in parts])
+            parts = [part.with_columns(column) for part, column in zip(parts, ids, strict=True)]
     bad = sum(left_out for _, left_out in tables)
     report = {"rows with missing or unparsable values left out": bad} if bad else {}
     return RawInteractions(pl.concat(parts), given, name=name, report=report)

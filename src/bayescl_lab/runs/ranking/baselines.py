@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from bayescl_lab.ranking.ease import ease_memory
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
-from bayescl_lab.ranking.metrics import LIST_LENGTHS, evaluate_ranking
+from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Scorer
 from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
 from bayescl_lab.runs.ranking.settings import (
@@ -49,7 +48,7 @@ def fit_baseline(
         return start.result
     record = RankingRecord.of(settings.data, settings.evaluate_on, watches=False)
     parts = record.parts(settings.evaluate_on)
-    scorer, figures = _fitted(settings, parts, LIST_LENGTHS)
+    scorer, figures = _fitted(settings, parts)
     with start.work() as folder:
         record.write(folder)
         if isinstance(scorer, EmbeddingScorer):
@@ -66,7 +65,7 @@ def fit_baseline(
 
 
 def evaluate_baselines(
-    parts: RankingParts, ks: Sequence[int] = LIST_LENGTHS, *, without: str | None = None
+    parts: RankingParts, *, without: str | None = None
 ) -> dict[str, dict[str, Any]]:
     """Results of the baselines, all but one, on the data that a recommender is evaluated on.
 
@@ -89,7 +88,7 @@ def evaluate_baselines(
             }
             continue
         settings = BaselineSettings(name)
-        _, figures = _fitted(settings, parts, ks)
+        _, figures = _fitted(settings, parts)
         results[name] = {
             **{key: figures[key] for key in ("metrics", "fit_seconds", "evaluation_seconds")},
             "settings": {"regularization": settings.regularization} if name == EASE_NAME else {},
@@ -97,14 +96,12 @@ def evaluate_baselines(
     return results
 
 
-def _fitted(
-    settings: BaselineSettings, parts: RankingParts, ks: Sequence[int]
-) -> tuple[Scorer, dict[str, Any]]:
-    """A fitted baseline, its figures and seconds."""
+def _fitted(settings: BaselineSettings, parts: RankingParts) -> tuple[Scorer, dict[str, Any]]:
+    """A fitted baseline, and its metrics and the seconds that both took."""
     started = time.perf_counter()
     scorer = settings.fitted(parts.train)
     done = time.perf_counter()
-    figures = evaluate_ranking(scorer, parts, ks)
+    figures = evaluate_ranking(scorer, parts)
     seconds = {"fit_seconds": done - started, "evaluation_seconds": time.perf_counter() - done}
     return scorer, {**figures, **seconds}
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab.ranking.metrics import LIST_LENGTHS, evaluate_ranking
+from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.ranking.baselines import evaluate_baselines
 from bayescl_lab.runs.ranking.serving import load_recommender
@@ -14,9 +13,7 @@ from bayescl_lab.runs.ranking.settings import KIND
 from bayescl_lab.runs.run import write_evaluation
 
 
-def evaluate_run(
-    path: Path, ks: Sequence[int] = LIST_LENGTHS, *, data: str | None = None
-) -> dict[str, Any]:
+def evaluate_run(path: Path, *, data: str | None = None) -> dict[str, Any]:
     """Evaluate a run, finished or not, by full ranking; write and return ``evaluation.json``.
 
     With ``data``, it is evaluated on other interactions, without those that it was trained on.
@@ -34,8 +31,8 @@ def evaluate_run(
         "epochs": epochs,
         "of_epochs": None if epochs is None else config["epochs"],
         "evaluated_on": parts.evaluated_on if data is None else data,
-        **evaluate_ranking(scorer, parts, ks),
-        "baselines": evaluate_baselines(parts, ks, without=config["encoder"]),
+        **evaluate_ranking(scorer, parts),
+        "baselines": evaluate_baselines(parts, without=config["encoder"]),
         "report": parts.report,
         "settings": config,
     }

@@ -60,8 +60,8 @@ def inspect_ranking(
     if baseline_of(config) is not None:
         raise ValueError(f"{path} holds the baseline {config['encoder']}, which has no loss")
     loss = RankingSettings.from_config(config).loss
-    weighs_candidates = issubclass(loss.made, ContrastiveLoss)
-    if not weighs_candidates:
+    weights_candidates = issubclass(loss.made, ContrastiveLoss)
+    if not weights_candidates:
         raise ValueError(
             f"the loss {loss.loss} does not weight candidates: there is nothing to inspect"
         )
@@ -94,12 +94,12 @@ def _drawn_users(
 ) -> Int[Tensor, " users"]:
     """Users with both known and held-out items."""
     counts = [np.diff(part.matrix.indptr) for part in (known, held_out)]
-    able = torch.from_numpy(np.flatnonzero((counts[0] > 0) & (counts[1] > 0)))
-    if len(able) == 0:
+    eligible = torch.from_numpy(np.flatnonzero((counts[0] > 0) & (counts[1] > 0)))
+    if len(eligible) == 0:
         raise ValueError(f"{held_out.name}: no user has both known and held-out items")
     generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.ESTIMATES, 0, 7))
     count = max(1, MOST_PAIRS // known.num_items) if users is None else users
-    return able[torch.randperm(len(able), generator=generator)][:count]
+    return eligible[torch.randperm(len(eligible), generator=generator)][:count]
 
 
 @torch.no_grad()
@@ -112,8 +112,8 @@ def _scored(run: RankingRun, rows: Int[Tensor, " users"]) -> ScoredCandidates:
     )
     # A known item of each user, always the same one.
     seed = derived_seed(run.settings.seed, Purpose.ESTIMATES, 0, 8)
-    luck = torch.rand(known.shape[1], generator=torch.Generator().manual_seed(seed))
-    positives = (luck * known).argmax(dim=1)
+    priority = torch.rand(known.shape[1], generator=torch.Generator().manual_seed(seed))
+    positives = (priority * known).argmax(dim=1)
     loss: Any = run.model.loss
     return score_candidates(
         loss,

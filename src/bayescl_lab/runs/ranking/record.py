@@ -70,18 +70,18 @@ class RankingRecord:
         parts = load_interactions(
             **asdict(data), evaluate_on="validation" if watches else evaluate_on
         )
-        own = {"train": parts.train, parts.evaluated_on: parts.evaluation}
+        by_name = {"train": parts.train, parts.evaluated_on: parts.evaluation}
         if parts.unseen is not None:
-            own["test"] = parts.unseen
+            by_name["test"] = parts.unseen
         description = {
             "data": data.data,
             "files": files,
             "folder": str(place.resolve()) if is_folder else None,
             "columns": guessed_columns(data),
-            "interactions": {name: part.num_interactions for name, part in own.items()},
+            "interactions": {name: part.num_interactions for name, part in by_name.items()},
             "report": dict(parts.reading),
         }
-        return replace(cls.of_parts(**own), description=description)
+        return replace(cls.of_parts(**by_name), description=description)
 
     def parts(self, evaluate_on: str) -> RankingParts:
         """The parts to evaluate on; lists leave out all interactions of earlier parts."""

@@ -94,19 +94,19 @@ class Recommender:
         if items is not None:
             if user_id is not None:
                 raise ValueError("give either a user or the items of a new user, not both")
-            own = np.unique(self._places("item", items))
-            if len(own) == 0:
+            owned = np.unique(self._places("item", items))
+            if len(owned) == 0:
                 raise ValueError("items must name at least one item, got none")
-            users, scores = None, self._newcomer_scores(own)
+            users, scores = None, self._newcomer_scores(owned)
         elif isinstance(user_id, (int, str)):
-            row, own, is_trained = self._user(user_id)
+            row, owned, is_trained = self._user(user_id)
             users = self._arrays["user_ids"][[row]] if row >= 0 else [user_id]
             scores = self._scores_of(row) if is_trained else self._popularity
         else:
             rows = None if user_id is None else self._places("user", user_id)
-            known = None if allow_known else self.known
+            known = None if allow_known else self.record.known
             return self._many_lists(rows, k, without, known)
-        left_out = without if allow_known else np.concatenate([without, own])
+        left_out = without if allow_known else np.concatenate([without, owned])
         return self._frame(*_best(scores, left_out, k), users)
 
     def popular_lists(
@@ -161,11 +161,6 @@ class Recommender:
         return self.record.parts(self._evaluate_on)
 
     @property
-    def known(self) -> Interactions:
-        """Every interaction of every part, which lists leave out."""
-        return self.record.known
-
-    @property
     def scorer(self) -> Scorer:
         """What scores all items for some users."""
         return self.trained[0]
@@ -200,19 +195,19 @@ class Recommender:
 
         from bayescl_lab.ranking.full_ranking import full_ranking
 
-        own = self.scorer
+        scorer = self.scorer
         popularity, trained = map(torch.from_numpy, (self._popularity, self._trained_users))
 
         def scores(users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
-            scores = own.scores(users)
+            scores = scorer.scores(users)
             scores[~trained[users]] = popularity.to(scores)
             scores[:, without] = -math.inf
             return scores
 
-        shape = {"num_users": own.num_users, "num_items": own.num_items}
-        scorer: Any = SimpleNamespace(scores=scores, **shape)
+        shape = {"num_users": scorer.num_users, "num_items": scorer.num_items}
+        list_scorer: Any = SimpleNamespace(scores=scores, **shape)
         users = None if rows is None else torch.from_numpy(rows)
-        top = full_ranking(scorer, k, seen=known, users=users)
+        top = full_ranking(list_scorer, k, seen=known, users=users)
         ids = self._arrays["user_ids"] if rows is None else self._arrays["user_ids"][rows]
         return self._frame(top.items.numpy(), top.scores.numpy(), ids)
 
