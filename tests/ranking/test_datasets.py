@@ -98,6 +98,7 @@ def test_a_folder_of_lightgcn_keeps_its_split_and_validates_per_user(write):
 def test_recbole_is_known_by_its_suffix_in_a_folder_too(write):
     lines = [f"u{user}\t{item}\t3" for user in range(3) for item in range(5)]
     path = write("x.inter", "\n".join(["user_id:token\titem_id:token\trating:float", *lines]))
+    write("notes.csv", "user,item\nu9,9\n")  # not a part of RecBole's table
     for data in (path, path.parent):
         parts = load_interactions(str(data))
         assert parts.train.num_interactions + parts.evaluation.num_interactions == 15

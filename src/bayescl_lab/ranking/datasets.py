@@ -144,9 +144,8 @@ def _author_split(data: str) -> RawInteractions:
     """The files of the paper's first author: user, item and rating, a header above them."""
     if data != "ml-100k":
         raise ValueError(f"split 'author' exists only for ml-100k, got {data}")
-    train, test = (
-        data_folder() / data / _AUTHOR_SPLIT / f"{part}.csv" for part in ("train", "test")
-    )
+    folder = data_folder() / data / _AUTHOR_SPLIT
+    train, test = folder / "train.csv", folder / "test.csv"
     if not (train.is_file() and test.is_file()):
         raise ValueError(
             f"split 'author' needs {train} and test.csv beside it, with columns user, item and "
@@ -165,6 +164,8 @@ def _tables(path: Path) -> tuple[list[Path], Path | None]:
         test = train.with_name(train.name.replace("train", "test", 1))
         if train.parent == path and train.name.startswith("train.") and test in parts:
             return [train], test
+    if len(inter := [file for file in parts if file.suffix == INTER]) == 1:
+        return inter, None
     if not parts:
         raise ValueError(
             f"{path} has no interactions: it must hold train.txt and test.txt, train.csv and "
