@@ -1,23 +1,25 @@
 """Probes of frozen features: k-NN, and linear classifiers from all labels or from a few.
 
-All linear classifiers are L2-penalised softmax regressions, many small problems at a time.
+All linear classifiers are L2-penalised softmax regressions of scikit-learn.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.nn import functional as F
 
 from bayescl.axes import Float, Int, Tensor
 
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
+
 TOP = 5  # guesses in the second score
 ROWS_AT_ONCE = 1024  # rows whose neighbours are searched for at a time
-
-PROBLEMS_AT_ONCE, WEIGHTS_AT_ONCE = 50, 1 << 21
-"""Largest numbers of draws and of weights fitted at a time. L-BFGS keeps up to 200 copies of the
-weights: 1.7 GB."""
 
 
 class ProbeData(NamedTuple):
@@ -29,16 +31,15 @@ class ProbeData(NamedTuple):
     labels: Int[Tensor, " rows"]
     num_classes: int
 
-    def standardised(
-        self,
-    ) -> tuple[Float[Tensor, "train features"], Float[Tensor, "rows features"]]:
+    def standardised(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Both features with mean 0 and deviation 1 over the training images, or 0 if constant."""
         train = self.train_features
         deviation, mean = torch.std_mean(train, dim=0, correction=0)
         # Features of a dead unit differ by rounding at most: leave them at 0, do not blow them up.
         alive = deviation > 1e-6 * deviation.max().clamp_min(torch.finfo(train.dtype).tiny)
         scale = torch.where(alive, deviation, torch.inf)
-        return (train - mean) / scale, (self.features - mean) / scale
+        both = (train - mean) / scale, (self.features - mean) / scale
+        return both[0].cpu().numpy(), both[1].cpu().numpy()
 
 
 class TopScore(NamedTuple):
@@ -93,11 +94,12 @@ def linear_probe(data: ProbeData) -> TopScore:
     :func:`~bayescl_lab.images.probes.augmented_linear_probe`.
     """
     train_features, features = data.standardised()
-    rows, labels = train_features[None], data.train_labels[None]
-    weight, bias = fit_softmax_regression(
-        rows, labels, num_classes=data.num_classes, inverse_penalty=0.1
-    )
-    return top_score(features @ weight[0] + bias[0], data.labels)
+    train_labels = data.train_labels.cpu().numpy()
+    model = softmax_regression(train_features, train_labels, inverse_penalty=0.1)
+    scores = torch.zeros(len(features), data.num_classes, dtype=torch.float64)
+    # In float64 improbable classes keep their order.
+    scores[:, model.classes_] = torch.from_numpy(model.predict_proba(features.astype(float)))
+    return top_score(scores, data.labels.cpu())
 
 
 def top_score(logits: Float[Tensor, "rows classes"], labels: Int[Tensor, " rows"]) -> TopScore:
@@ -119,19 +121,15 @@ def few_label_probe(
     Features are standardised over all training images, without labels.
     """
     counts = {"num_classes": data.num_classes, "labels_per_class": labels_per_class}
-    chosen = few_label_draws(data.train_labels, **counts, draws=draws, seed=seed)
+    chosen = few_label_draws(data.train_labels, **counts, draws=draws, seed=seed).numpy()
     train_features, features = data.standardised()
-    weights = train_features.shape[1] * data.num_classes
-    at_once = max(1, min(PROBLEMS_AT_ONCE, WEIGHTS_AT_ONCE // weights))
-    accuracies = []
-    for rows in chosen.split(at_once):
-        weight, bias = fit_softmax_regression(
-            train_features[rows], data.train_labels[rows], num_classes=data.num_classes
-        )
-        guesses = (features @ weight + bias).argmax(dim=-1)
-        accuracies.append((guesses == data.labels).double().mean(dim=1))
-    accuracy = torch.cat(accuracies)
-    return FewLabelScore(accuracy.mean().item(), accuracy.std().item() if draws > 1 else 0.0)
+    train_labels, labels = data.train_labels.cpu().numpy(), data.labels.cpu().numpy()
+    accuracies = [
+        softmax_regression(train_features[rows], train_labels[rows]).score(features, labels)
+        for rows in chosen
+    ]
+    spread = stdev(accuracies) if draws > 1 else 0.0
+    return FewLabelScore(fmean(accuracies), spread)
 
 
 def few_label_draws(
@@ -149,54 +147,19 @@ def few_label_draws(
             )
         order = torch.rand(draws, len(rows), generator=generator).argsort(dim=1)
         columns.append(rows[order[:, :labels_per_class]])
-    return torch.cat(columns, dim=1).to(labels.device)
+    return torch.cat(columns, dim=1)
 
 
-def fit_softmax_regression(
-    features: Float[Tensor, "problems rows features"],
-    labels: Int[Tensor, "problems rows"],
-    *,
-    num_classes: int,
-    inverse_penalty: float = 1.0,
-) -> tuple[Float[Tensor, "problems features classes"], Float[Tensor, "problems 1 classes"]]:
-    r"""Fit one L2-penalised softmax regression per problem.
+def softmax_regression(
+    features: NDArray[np.float32], labels: NDArray[np.int64], inverse_penalty: float = 1.0
+) -> LogisticRegression:
+    r"""The minimum of :math:`C \sum_r \mathrm{CE}_r + \tfrac12 \lVert W \rVert^2`; biases are free.
 
-    Each problem minimises :math:`C \sum_r \mathrm{CE}_r + \tfrac12 \lVert W \rVert^2`, as
-    scikit-learn's ``LogisticRegression`` does; the bias is not penalised. The problems are
-    independent, so L-BFGS on their sum solves them all at once. Larger values of
-    :math:`C`, ``inverse_penalty``, fit the labels more closely.
-
-    Returns:
-        Weight and bias of each problem; ``features @ weight + bias`` are the classes' logits.
-
-    Example:
-        >>> features = torch.tensor([[[-1.0], [-0.5], [0.5], [1.0]]])
-        >>> labels = torch.tensor([[0, 0, 1, 1]])
-        >>> weight, bias = fit_softmax_regression(features, labels, num_classes=2)
-        >>> (torch.tensor([[-2.0], [2.0]]) @ weight + bias).argmax(dim=-1)
-        tensor([[0, 1]])
+    A larger :math:`C`, ``inverse_penalty``, fits the labels more closely.
     """
-    features = features.detach().float()
-    problems, rows, dim = features.shape
-    weight = features.new_zeros(problems, dim, num_classes, requires_grad=True)
-    bias = features.new_zeros(problems, 1, num_classes, requires_grad=True)
-    optimizer = torch.optim.LBFGS(
-        [weight, bias],
-        max_iter=200,
-        tolerance_grad=1e-4,
-        tolerance_change=1e-7,
-        line_search_fn="strong_wolfe",
-    )
+    from sklearn.dummy import DummyClassifier
+    from sklearn.linear_model import LogisticRegression
 
-    def objective() -> Tensor:
-        optimizer.zero_grad()
-        logits = torch.baddbmm(bias, features, weight)
-        misfit = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum")
-        # Per row, so that one line search suits problems of any size.
-        value = (inverse_penalty * misfit + 0.5 * weight.square().sum()) / rows
-        value.backward()
-        return value
-
-    with torch.enable_grad():
-        optimizer.step(objective)
-    return weight.detach(), bias.detach()
+    if (labels == labels[0]).all():  # scikit-learn wants two classes
+        return DummyClassifier().fit(features, labels)
+    return LogisticRegression(C=inverse_penalty, max_iter=2000).fit(features, labels)
