@@ -98,7 +98,7 @@ def _display_math(writer: Any, node: nodes.math_block) -> None:
 _SHAPE = re.compile(r"""\b(Float|Int|Bool)\[Tensor, (['"]) ?([^'"]*)\2\]""")
 
 
-# What lies beside docs/ and has another name on the site.
+# Pages that lie outside docs/ and have another name on the site.
 _ELSEWHERE = {
     "(../README.md": "(index.md",
     "(../benchmarks/README.md": "(benchmarks.md",
@@ -107,7 +107,7 @@ _ELSEWHERE = {
 
 
 def _pages_elsewhere(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Lead links that suit the repository to the site's own pages."""
+    """Point links that work in the repository at the site's own pages."""
     del app, docname
     for link, page in _ELSEWHERE.items():
         source[0] = source[0].replace(link, page)
@@ -142,7 +142,7 @@ def _readable_types(
 
 
 def _public_alias(app: Sphinx, env: Any, node: Any, contnode: nodes.Node) -> nodes.Node | None:
-    """Lead ``bayescl.Name`` and private modules' names to where the name is documented."""
+    """Point ``bayescl.Name`` and private modules' names at where the name is documented."""
     if node.get("refdomain") != "py":
         return None
     name = node["reftarget"].rsplit(".", 1)[-1]
@@ -150,9 +150,9 @@ def _public_alias(app: Sphinx, env: Any, node: Any, contnode: nodes.Node) -> nod
     for room in ("losses", "functional", "engines", "diagnostics", "estimation", "distributed"):
         target = f"bayescl.{room}.{name}"
         if target in domain.objects:
-            found = domain.objects[target]
+            entry = domain.objects[target]
             return make_refnode(
-                app.builder, node["refdoc"], found.docname, found.node_id, contnode, target
+                app.builder, node["refdoc"], entry.docname, entry.node_id, contnode, target
             )
     return None
 

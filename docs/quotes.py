@@ -56,7 +56,7 @@ BLOCK = re.compile(
 
 
 def refreshed(text: str, folder: Path) -> str:
-    """A page in a folder with every quote brought up to date.
+    """Return the text of a page in a folder with every quote brought up to date.
 
     Raises:
         ValueError: if a quote is malformed, or its file is missing or has nothing at its place.
@@ -100,8 +100,8 @@ def table(file: Path, place: str, *words: str) -> str:
         except ValueError:
             return ""
 
-    found = taken(_content(file), place, where)
-    records = found.values() if isinstance(found, Mapping) else found
+    content = taken(_content(file), place, where)
+    records = content.values() if isinstance(content, Mapping) else content
     return Table(
         [{name: cell(columns[name], record) for name in columns} for record in records]
     ).markdown()
@@ -171,15 +171,15 @@ def taken(content: Any, place: str, where: Mapping[str, str] | None = None) -> A
         ValueError: if there is nothing, or if several records match instead of one.
     """
     if where and isinstance(content, list):
-        content = [record for record in content if _is(record, where)]
+        content = [record for record in content if _matches(record, where)]
     if not place:
         return content
     key, _, rest = place.partition("/")
     if isinstance(content, Mapping) and key in content:
         return taken(content[key], rest, where)
-    if key in _REDUCED:
+    if key in _REDUCTIONS:
         records = list(content.values()) if isinstance(content, Mapping) else content
-        return _REDUCED[key](records, [taken(record, rest) for record in records])
+        return _REDUCTIONS[key](records, [taken(record, rest) for record in records])
     if isinstance(content, list) and key.isdigit():
         return taken(content[int(key)], rest, where)
     if isinstance(content, list):
@@ -189,7 +189,7 @@ def taken(content: Any, place: str, where: Mapping[str, str] | None = None) -> A
     raise ValueError(f"there is nothing at {place}")
 
 
-def _is(record: object, where: Mapping[str, str]) -> bool:
+def _matches(record: object, where: Mapping[str, str]) -> bool:
     """Whether a record has these values, given as text; 1 is also 1.0."""
     return not isinstance(record, Mapping) or all(
         key in record and str(record[key]).removesuffix(".0") == text.removesuffix(".0")
@@ -197,7 +197,7 @@ def _is(record: object, where: Mapping[str, str]) -> bool:
     )
 
 
-_REDUCED: dict[str, Callable[[list[Any], list[Any]], Any]] = {
+_REDUCTIONS: dict[str, Callable[[list[Any], list[Any]], Any]] = {
     "count": lambda records, _: len(records),
     "max": lambda _, values: max(values),
     "min": lambda _, values: min(values),
@@ -206,7 +206,7 @@ _REDUCED: dict[str, Callable[[list[Any], list[Any]], Any]] = {
         [record["candidates"] for record in records], values
     ),
 }
-"""What makes one value of records and their values at a place."""
+"""Functions that reduce records, and their values at a place, to one value."""
 
 
 def _content(file: Path) -> object:

@@ -4,7 +4,8 @@ pip install bayescl scipy && python examples/sound.py
 
 Needs the Free Spoken Digit Dataset (3,000 recordings, 10 words, 6 speakers; CC BY-SA 4.0):
 download https://github.com/Jakobovski/free-spoken-digit-dataset/archive/refs/tags/v1.0.10.tar.gz
-as ``spoken-digits.tar.gz`` into the folder ``$BAYESCL_DATA``. Training takes about two minutes.
+as ``spoken-digits.tar.gz`` into the folder ``$BAYESCL_DATA``, or into ``data`` if that is not set.
+Training takes about two minutes.
 
 Pass ``--pitch 0`` for views that keep the pitch, by which speakers differ.
 """
@@ -64,14 +65,11 @@ def log_mel_picture(sound: np.ndarray, bank: np.ndarray) -> np.ndarray:
 
 def spoken_digits() -> tuple[Recordings, Recordings]:
     """Training and test recordings; each speaker's first five of each word are for the test."""
-    name = "spoken-digits.tar.gz"
-    nearby = Path(__file__).parents[1] / ".." / "shared" / "data"
-    places = [Path(os.environ.get("BAYESCL_DATA", "data")), nearby]
-    found = [place / name for place in places if (place / name).exists()]
-    if not found:
-        raise SystemExit(f"there is no {name}: download it as the head of this file says")
+    file = Path(os.environ.get("BAYESCL_DATA", "data")) / "spoken-digits.tar.gz"
+    if not file.exists():
+        raise SystemExit(f"there is no {file}: download it as the head of this file says")
     bank, rows = mel_bank(), []
-    with tarfile.open(found[0]) as archive:
+    with tarfile.open(file) as archive:
         for member in archive:
             if member.name.endswith(".wav"):
                 _, sound = wavfile.read(io.BytesIO(archive.extractfile(member).read()))
@@ -91,11 +89,11 @@ def spoken_digits() -> tuple[Recordings, Recordings]:
 
 
 def view(pictures: Tensor, pitch: float = 0.15) -> Tensor:
-    """The same words said otherwise: earlier or later, faster or slower, higher or lower, masked.
+    """The same words said differently: earlier or later, faster or slower, higher or lower, masked.
 
     Args:
         pictures: ``[batch, 1, mel, time]``.
-        pitch: how far it may move, as a share of the bands; 0: not at all.
+        pitch: how far it may move, as a share of the bands.
     """
     batch = len(pictures)
 
@@ -152,11 +150,11 @@ def train(
 def known(labels: Tensor, per_class: int, seed: int) -> Tensor:
     """The labels of a few rows of each class, and -1 for all other rows."""
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
-    some = torch.full_like(labels, -1)
+    kept = torch.full_like(labels, -1)
     for label in labels.unique():
         rows = order[labels[order] == label][:per_class]
-        some[rows] = label
-    return some
+        kept[rows] = label
+    return kept
 
 
 @torch.no_grad()
@@ -164,25 +162,25 @@ def scores(network: nn.Module, data: Recordings, test: Recordings) -> dict[str, 
     """Accuracy by the 10 nearest recordings, and by the class means of five labelled ones."""
     features, unseen = (F.normalize(network(part.pictures), dim=1) for part in (data, test))
     nearest = (unseen @ features.T).topk(10, dim=1).indices
-    found = {}
+    accuracies = {}
     for name in ("words", "speakers"):
         labels, wanted = getattr(data, name), getattr(test, name)
         votes = F.one_hot(labels[nearest]).sum(1).argmax(1)
-        found[f"{name}, k-NN"] = float((votes == wanted).float().mean())
+        accuracies[f"{name}, k-NN"] = float((votes == wanted).float().mean())
         few = []
         for draw in range(20):
-            some = known(labels, 5, draw)
-            means = torch.stack([features[some == label].mean(0) for label in labels.unique()])
+            labelled = known(labels, 5, draw)
+            means = torch.stack([features[labelled == label].mean(0) for label in labels.unique()])
             few.append(((unseen @ F.normalize(means, dim=1).T).argmax(1) == wanted).float().mean())
-        found[f"{name}, 5 labels"] = float(torch.stack(few).mean())
-    return found
+        accuracies[f"{name}, 5 labels"] = float(torch.stack(few).mean())
+    return accuracies
 
 
 def main() -> None:
     """Train with three losses and print what their encoders know."""
     parser = argparse.ArgumentParser(description="Learn spoken digits from raw sound.")
     parser.add_argument("--epochs", type=int, default=40)
-    parser.add_argument("--pitch", type=float, default=0.15, help="how far views move it; 0: not")
+    parser.add_argument("--pitch", type=float, default=0.15, help="how far views move it")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     data, test = spoken_digits()

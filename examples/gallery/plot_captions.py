@@ -31,7 +31,7 @@ centers = torch.randn(len(captions), 32)
 images = centers[groups] + 1.5 * torch.randn(256, 32)
 
 words = sorted({word for caption in captions for word in caption.split()})
-texts = torch.tensor([[float(word in one.split()) for word in words] for one in captions])[groups]
+texts = torch.tensor([[float(word in text.split()) for word in words] for text in captions])[groups]
 
 # %%
 # Training in both directions
@@ -58,8 +58,8 @@ def trained(groups: torch.Tensor | None) -> list[float]:
         with torch.no_grad():
             rows = nn.functional.normalize(image_encoder(images), dim=1)
             columns = nn.functional.normalize(text_encoder(texts), dim=1)
-            found = all_groups[(rows @ columns.T).argmax(dim=1)]
-            accuracy.append(float((found == all_groups).float().mean()))
+            nearest = all_groups[(rows @ columns.T).argmax(dim=1)]
+            accuracy.append(float((nearest == all_groups).float().mean()))
     return accuracy
 
 

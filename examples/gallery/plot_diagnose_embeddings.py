@@ -36,12 +36,12 @@ view_1, view_2 = ((centered + 0.15 * torch.randn_like(centered)) @ axes.T for _ 
 # Items are scored in random batches, as in training. Latent classes are fitted to items that are
 # not scored. Labels are used only to judge.
 
-found = diagnose_embeddings(view_1, view_2, labels=labels)
+diagnosis = diagnose_embeddings(view_1, view_2, labels=labels)
 
-print(f"candidates of an anchor:       {found.candidates}")
-print(f"of them false negatives:       {found.false_negatives:.1f}")
-print(f"among its ten nearest:         {found.nearest_false:.0%}")
-print(f"trust in the latent classes:   {found.trust:.2f}")
+print(f"candidates of an anchor:       {diagnosis.candidates}")
+print(f"of them false negatives:       {diagnosis.false_negatives:.1f}")
+print(f"among its ten nearest:         {diagnosis.nearest_false:.0%}")
+print(f"trust in the latent classes:   {diagnosis.trust:.2f}")
 
 # %%
 # How would each loss weight them?
@@ -50,7 +50,7 @@ print(f"trust in the latent classes:   {found.trust:.2f}")
 # share of it that pushes false negatives away.
 
 print("loss             weight of false   of true   repulsion on false")
-for name, loss in found.losses.items():
+for name, loss in diagnosis.losses.items():
     false, true = loss.diagnosis.mean_weight_false, loss.diagnosis.mean_weight_true
     print(f"{name:15}  {false:15.2f}   {true:7.2f}   {loss.false_share:18.1%}")
 
@@ -60,21 +60,21 @@ for name, loss in found.losses.items():
 # The oracle's curve is the share of true negatives at each similarity. The closer a loss comes to
 # it, the less it is fooled.
 
-figure = similarity_figure(found)
+figure = similarity_figure(diagnosis)
 
 # %%
 # Weights
 # -------
 # The further apart the two histograms, the better a loss tells false negatives from true ones.
 
-figure = weights_figure(found.losses["latent classes"].diagnosis)
+figure = weights_figure(diagnosis.losses["latent classes"].diagnosis)
 
 # %%
 # Calibration
 # -----------
 # Of the candidates with a posterior of 0.8, are 80 % true negatives?
 
-figure = reliability_figure(found.losses["latent classes"].diagnosis)
+figure = reliability_figure(diagnosis.losses["latent classes"].diagnosis)
 
 # %%
 # From a file

@@ -79,15 +79,15 @@ def trained(groups: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
         value.backward()
         optimizer.step()
     with torch.no_grad():
-        found = encoder(counts(questions)), encoder(counts(answers))
-    return tuple(nn.functional.normalize(rows, dim=1) for rows in found)
+        embeddings = encoder(counts(questions)), encoder(counts(answers))
+    return tuple(nn.functional.normalize(rows, dim=1) for rows in embeddings)
 
 
 # %%
 # With and without the keys
 # -------------------------
-# Without keys, the two questions with one answer push each other's answer away, although it is the
-# same text.
+# Without keys, two questions that share an answer push it away: each meets the other's copy of it
+# as a negative.
 
 figure, axes = plt.subplots(1, 2, figsize=(7, 3.2), sharey=True)
 for axis, (title, given) in zip(
@@ -98,6 +98,6 @@ for axis, (title, given) in zip(
     axis.imshow(similarity.numpy(), vmin=-1, vmax=1, cmap="RdBu_r")
     axis.set(title=title, xlabel="answer", ylabel="question")
     repeated = similarity.diagonal()[[0, 1, 2, 3, 5, 6]].mean()
-    print(f"{title}: similarity to the own answer, of repeated texts {repeated:.3f}")
+    print(f"{title}: mean similarity of repeated texts to their answers {repeated:.3f}")
 figure.tight_layout()
 plt.show()
