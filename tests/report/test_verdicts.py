@@ -132,3 +132,5 @@ def test_trust_that_stayed_0_is_said_with_its_cost() -> None:
     assert len(sentences_with(0.2, 0.5)) == 2
     (sentence,) = training_verdict("latent", [{"epoch": 1, "trust": 0.0}])
     assert "every step was InfoNCE" in sentence
+    (sentence,) = training_verdict("latent", [{"epoch": 1, "trust": 0.0}], labels=True)
+    assert "the loss differed from InfoNCE only in pairs of labelled items, and" in sentence

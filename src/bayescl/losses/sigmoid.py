@@ -91,7 +91,7 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
         else:
             nn.init.constant_(self.learnable_bias, number)
 
-    def _current_bias(self) -> float | Tensor:
+    def current_bias(self) -> float | Tensor:
         """The bias that the next call uses, with gradient if it is learnable."""
         if self._bias_of_call is not None:
             return self._bias_of_call
@@ -129,7 +129,7 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits without the bias."""
-        bias, biased = self._current_bias(), self.objective_in("logits", temperature)
+        bias, biased = self.current_bias(), self.objective_in("logits", temperature)
 
         def objective(
             positive: Tensor, unlabeled: Tensor, *, valid: Tensor | None = None
@@ -146,7 +146,7 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
         gathering = replace(gathering, in_rounds=adds_up and self.engine != "dense")
         # (a . c + t b * 1) / t = s + b, in every engine, with the right gradients.
         anchors = batches[0].anchors
-        scaled = torch.as_tensor(temperature * self._current_bias(), device=anchors.device)
+        scaled = torch.as_tensor(temperature * self.current_bias(), device=anchors.device)
         one = anchors.new_ones(())
         corrected = [layouts.corrected(batch, temperature) for batch in batches]
         biased = [layouts.with_coordinate(batch, scaled, one, one) for batch in corrected]

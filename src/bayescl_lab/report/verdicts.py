@@ -45,11 +45,12 @@ def comparison_verdict(result: Result, runs: Iterable[tuple[str, Readings]] = ()
     paired = paired_differences(result, base)
     if not paired:
         return ["There are no labels to judge by: the losses cannot be told apart."]
+    labels = bool(result.get("settings", {}).get("labels_per_class"))
     *findings, advice = _findings(base, paired, in_points="summary" in result)
     sentences = [
         *([paragraph("tuned", result["tuning"])] if result.get("tuning") else []),
         *findings,
-        *_trust_sentences(runs, losses, base),
+        *_trust_sentences(runs, losses, base, labels=labels),
         advice,
     ]
     return [sentence[:1].upper() + sentence[1:] for sentence in sentences]
@@ -125,7 +126,7 @@ def _findings(base: str, paired: Mapping[str, Mapping[str, Any]], *, in_points: 
 
 
 def _trust_sentences(
-    runs: Iterable[tuple[str, Readings]], losses: Mapping[str, Any], base: str
+    runs: Iterable[tuple[str, Readings]], losses: Mapping[str, Any], base: str, *, labels: bool
 ) -> list[str]:
     """What became of the trust of losses that have one, if it stayed 0."""
     highest: dict[str, list[float]] = {}
@@ -135,14 +136,16 @@ def _trust_sentences(
             highest.setdefault(name, []).append(max(trust))
     seconds = {name: losses[name]["seconds_per_epoch"]["mean"] for name in (base, *highest)}
     return [
-        paragraph("untrusted", name, base, seconds[name] / seconds[base], values)
+        paragraph("untrusted", name, base, seconds[name] / seconds[base], values, labels)
         for name, values in highest.items()
         if min(values) == 0
     ]
 
 
-def training_verdict(loss: str, rows: Readings) -> list[str]:
+def training_verdict(loss: str, rows: Readings, *, labels: bool = False) -> list[str]:
     """Say how far a loss came to trust its latent classes, and what speaks against BPR.
+
+    ``labels`` says whether the loss knew labels of some items.
 
     Example:
         >>> training_verdict("latent", [{"epoch": 1, "trust": 0.0}, {"epoch": 2, "trust": 0.75}])
@@ -156,7 +159,7 @@ def training_verdict(loss: str, rows: Readings) -> list[str]:
     if not seen:
         return []
     first = next((row for row in seen if row["trust"] > 0), None)
-    return [paragraph("trust_in_training", loss, first, seen[-1])]
+    return [paragraph("trust_in_training", loss, first, seen[-1], labels)]
 
 
 def runs_below(folder: Path) -> list[tuple[str, Readings]]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from bayescl_lab.compare.summary import SPREAD, mean_and_spread
-from bayescl_lab.images.datasets import load_images
 from bayescl_lab.paper.images.request import TableRequest
 from bayescl_lab.paper.images.sizes import DATA
 from bayescl_lab.paper.images.tables import SECONDS, PaperTable
@@ -58,11 +57,7 @@ def reproduce_table(
     start = RunStart(out, f"reproduce {table.name}", request, resume=resume, what="table")
     if start.result is not None:
         return start.result
-    # Bad input, a data set that is not there among it, is found before there is a folder.
-    first, *_ = runs.values()
-    ImageRun(first)
-    for data in {settings.data for settings in runs.values()} - {first.data}:
-        load_images(data)
+    _check_runs(runs.values())
     with start.work() as folder:
         results = {
             name: RunFolder.open(path, IMAGES).read_result() for name, path in elsewhere.items()
@@ -97,8 +92,7 @@ def reproduce_tables(
     start = RunStart(out, f"reproduce {ALL}", request, resume=resume, what="set of tables")
     if start.result is not None:
         return start.result
-    for data in {settings.data for runs in plan.values() for settings in runs.values()}:
-        load_images(data)
+    _check_runs(settings for runs in plan.values() for settings in runs.values())
     places: dict[str, Path] = {}
     before = 0
 
@@ -123,6 +117,12 @@ def reproduce_tables(
             before += sum(settings.epochs for settings in plan[name].values())
             finished(result, path)
     return start.finish({"tables": list(plan)})
+
+
+def _check_runs(runs: Iterable[ImageSettings]) -> None:
+    """Refuse bad input, such as a data set that is not there, before there is a folder."""
+    for settings in {(run.data, run.classes): run for run in runs}.values():
+        ImageRun(settings)
 
 
 def runs_of_tables(
