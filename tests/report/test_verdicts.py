@@ -130,7 +130,8 @@ def test_trust_that_stayed_0_is_said_with_its_cost() -> None:
     )
     assert "in 1 of 2 runs" in sentences_with(0, 0.5)[1]
     assert len(sentences_with(0.2, 0.5)) == 2
-    (sentence,) = training_verdict("latent", [{"epoch": 1, "trust": 0.0}])
+    rows = [{"epoch": 1, "trust": 0.0}]
+    (sentence,) = training_verdict({"loss": "latent"}, rows)
     assert "every step was InfoNCE" in sentence
-    (sentence,) = training_verdict("latent", [{"epoch": 1, "trust": 0.0}], labels=True)
+    (sentence,) = training_verdict({"loss": "latent", "labels_per_class": 5}, rows)
     assert "the loss differed from InfoNCE only in pairs of labelled items, and" in sentence

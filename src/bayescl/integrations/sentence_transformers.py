@@ -117,7 +117,7 @@ class MemoryByDimension(nn.Module):
     def of(self, loss: Any, dim: int) -> Iterator[None]:
         """Give a loss the memory for embeddings of a length, while the context lasts."""
         memory = loss.memory
-        if memory.items is not None and memory.items.shape[1] != 2 * dim:
+        if memory.dim not in (None, dim):
             loss.memory = self._others[str(dim)]
         try:
             yield

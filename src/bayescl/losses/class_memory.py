@@ -105,6 +105,11 @@ class ClassMemory(nn.Module):
             return None if self.ring is None else self.ring[: self.came]
         return self.ring.roll(-self.came % self.size, dims=0)
 
+    @property
+    def dim(self) -> int | None:
+        """Coordinates of the embeddings that are remembered; None before any."""
+        return None if self.ring is None else self.ring.shape[1] // 2
+
     # ------------------------------------------------------------------ how far to trust it
 
     @property
@@ -272,6 +277,8 @@ class ClassMemory(nn.Module):
     def _fit(self, tau_plus: float | None, *, everywhere: bool) -> None:
         """Fit at a prior, or at several and keep the one in which views and mixtures agree best."""
         self.fits_without_trust = 0 if self.trust > 0 else self.fits_without_trust + 1
+        if tau_plus is not None and is_hopeless(tau_plus, self.size):
+            return
         items = self.items
         assert items is not None  # some have just come
         how: dict[str, Any] = {
@@ -279,8 +286,6 @@ class ClassMemory(nn.Module):
             "labelled": self.latest_of_each_label(_LABELLED_PER_CLASS),
         }
         if tau_plus is not None:
-            if is_hopeless(tau_plus, self.size):
-                return
             classes = fitted_classes(items, tau_plus, **how)
         else:
             finer = SCALES[min(self.scale + 1, len(SCALES) - 1)]
@@ -314,11 +319,10 @@ class ClassMemory(nn.Module):
         """Move to the embeddings' device, and refuse embeddings of another size."""
         if self.ring is None:
             return
-        dim = self.ring.shape[1] // 2
-        if rows.shape[-1] != dim:
+        if rows.shape[-1] != self.dim:
             raise ValueError(
-                f"embeddings must have {dim} coordinates, like those that the loss remembers, got "
-                f"{rows.shape[-1]}: use a new loss for another encoder"
+                f"embeddings must have {self.dim} coordinates, like those that the loss remembers, "
+                f"got {rows.shape[-1]}: use a new loss for another encoder"
             )
         if self.ring.device != rows.device:  # what a checkpoint brought may lie elsewhere
             state = self.get_extra_state()

@@ -81,7 +81,7 @@ def images(
         )
     if result:  # the first process shows it
         show(f"{loss} on {data}, {run.evaluate_on} part", probe_table(result["probes"]))
-        say(*result.get("remarks", ()), *_verdict(loss, result.get("settings", {}), folder))
+        say(*result.get("remarks", ()), *_verdict(result["settings"], folder))
         say(f"{result['seconds_per_epoch']:.2f} seconds per epoch; run folder: {folder}")
 
 
@@ -179,13 +179,12 @@ def _print_ranking(result: Mapping[str, Any], folder: Path) -> None:
     say(*(f"{count} {phrase}" for phrase, count in result["report"].items()))
     if "seconds_per_epoch" in result:
         say(f"{result['seconds_per_epoch']:.2f} seconds per epoch")
-    say(*_verdict(name, settings, folder), f"run folder: {folder}")
+    say(*_verdict(settings, folder), f"run folder: {folder}")
 
 
-def _verdict(loss: str, settings: Mapping[str, Any], folder: Path) -> list[str]:
+def _verdict(settings: Mapping[str, Any], folder: Path) -> list[str]:
     """What a run's rows say of its loss, if anything."""
     from bayescl_lab.report.verdicts import training_verdict
     from bayescl_lab.runs.folder import RunFolder
 
-    labels = bool(settings.get("labels_per_class"))
-    return training_verdict(loss, RunFolder(folder, "").read_metrics(), labels=labels)
+    return training_verdict(settings, RunFolder(folder, "").read_metrics())

@@ -148,14 +148,13 @@ def _run_section(folder: Path, result: Result) -> Section:
     """A single run."""
     settings = result["settings"]
     name = settings["loss"] if "loss" in settings else settings["encoder"]
-    labels = bool(settings.get("labels_per_class"))
     words = [counted(result["epochs"], "epoch")] if result.get("epochs") else []
     words += [f"seed {settings['seed']}"] if "seed" in settings else []
     words += [f"scored on the {settings['evaluate_on']} part"]
     lead = [
         f"Run `{folder.resolve().name}`: {', '.join(words)}.",
         *map(str, result.get("remarks", [])),
-        *training_verdict(name, RunFolder(folder, "").read_metrics(), labels=labels),
+        *training_verdict(settings, RunFolder(folder, "").read_metrics()),
         *(f"{sentence}." for sentence in baseline_sentences(result)),
     ]
     if "metrics" in result:

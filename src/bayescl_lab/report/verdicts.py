@@ -45,7 +45,7 @@ def comparison_verdict(result: Result, runs: Iterable[tuple[str, Readings]] = ()
     paired = paired_differences(result, base)
     if not paired:
         return ["There are no labels to judge by: the losses cannot be told apart."]
-    labels = bool(result.get("settings", {}).get("labels_per_class"))
+    labels = _knows_labels(result.get("settings", {}))
     *findings, advice = _findings(base, paired, in_points="summary" in result)
     sentences = [
         *([paragraph("tuned", result["tuning"])] if result.get("tuning") else []),
@@ -142,24 +142,29 @@ def _trust_sentences(
     ]
 
 
-def training_verdict(loss: str, rows: Readings, *, labels: bool = False) -> list[str]:
-    """Say how far a loss came to trust its latent classes, and what speaks against BPR.
-
-    ``labels`` says whether the loss knew labels of some items.
+def training_verdict(settings: Mapping[str, Any], rows: Readings) -> list[str]:
+    """Say how far a run's loss came to trust its latent classes, and what speaks against BPR.
 
     Example:
-        >>> training_verdict("latent", [{"epoch": 1, "trust": 0.0}, {"epoch": 2, "trust": 0.75}])
+        >>> rows = [{"epoch": 1, "trust": 0.0}, {"epoch": 2, "trust": 0.75}]
+        >>> training_verdict({"loss": "latent"}, rows)
         ['Trust in the latent classes: 0.75 at the end, above 0 from epoch 2 of 2 on.']
-        >>> training_verdict("info_nce", [{"epoch": 1, "loss": 4.0}])
+        >>> training_verdict({"loss": "info_nce"}, [{"epoch": 1, "loss": 4.0}])
         []
     """
+    loss = settings.get("loss")  # none of a baseline
     if loss == "bpr":
         return ["BPR was below InfoNCE on every data set measured: compare with --loss info_nce."]
     seen = [row for row in rows if "trust" in row]
     if not seen:
         return []
     first = next((row for row in seen if row["trust"] > 0), None)
-    return [paragraph("trust_in_training", loss, first, seen[-1], labels)]
+    return [paragraph("trust_in_training", loss, first, seen[-1], _knows_labels(settings))]
+
+
+def _knows_labels(settings: Mapping[str, Any]) -> bool:
+    """Whether the latent-class loss was given labels of some items."""
+    return settings.get("labels_per_class") is not None
 
 
 def runs_below(folder: Path) -> list[tuple[str, Readings]]:

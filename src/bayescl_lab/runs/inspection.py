@@ -129,7 +129,7 @@ def _latent_classes(loss: Any) -> dict[str, Any] | None:
     mixtures = zip(sizes, agreements, trusts, strict=True)
     return {
         "fitted": memory.classes is not None,
-        "remembered": 0 if memory.items is None else len(memory.items),
+        "remembered": min(memory.came, memory.size),
         "memory_size": memory.size,
         "trust": loss.trust,
         "threshold": loss.threshold,
