@@ -18,7 +18,7 @@ from bayescl.axes import Float, Tensor
 from bayescl.engines.batch import ContrastiveBatch
 from bayescl.functional.excluded import Excluded
 from bayescl.functional.objective import LogSumObjective
-from bayescl.functional.sorting import can_look, columns_in_order, runs_of
+from bayescl.functional.sorting import is_eager_cpu, columns_in_order, runs_of
 
 _BLOCK = 2**18  # logits sorted at a time on the CPU: they and temporaries fit in a core's cache
 _NOTHING = 1e-30  # a sum below it is 0, and so is its gradient; divided by it, nothing overflows
@@ -43,7 +43,7 @@ class Sums(NamedTuple):
         # Where the largest logit weighs nothing, the others' exponentials may have underflowed.
         terms = self.exponentials * weights
         total = terms.sum(dim=1)
-        if not can_look(total) or not total.numel() or not total.min() > _FAR_FROM_NOTHING:
+        if not is_eager_cpu(total) or not total.numel() or not total.min() > _FAR_FROM_NOTHING:
             return None
         return Sums(terms, total, total.log() + self.shift)
 
@@ -64,7 +64,7 @@ def sums_of(
     if objective.ranks is None:
         batch.excluded(rows).fill_(logits, -torch.inf)
         return exponentiate(logits, powers)
-    if objective.ranks != "histogram" and powers == [1] and can_look(logits):
+    if objective.ranks != "histogram" and powers == [1] and is_eager_cpu(logits):
         return [_sums_in_order(objective, logits, batch, rows)]
     # Weights join as p s_i + log w_i, [rows, candidates].
     log_weights = objective.log_weights(logits, valid=batch.mask(rows))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.functional.excluded import Excluded
-from bayescl.functional.sorting import can_look
+from bayescl.functional.sorting import is_eager_cpu
 
 Layout = Literal["two_views", "in_batch", "sampled", "logits"]
 """Ways to call a loss."""
@@ -102,7 +102,7 @@ class CandidateRule:
 
 def _equal(groups: Tensor, others: Tensor) -> Bool[Tensor, "rows candidates"]:
     """Where groups are equal; NumPy compares integers in a third of torch's time."""
-    if can_look(groups) and can_look(others):
+    if is_eager_cpu(groups) and is_eager_cpu(others):
         return torch.from_numpy(groups.numpy() == others.numpy())
     return groups == others
 

@@ -18,7 +18,7 @@ from bayescl.engines.batch import ContrastiveBatch
 from bayescl.engines.dense import ObjectiveAt
 from bayescl.functional.objective import as_data
 from bayescl.functional.similarity import candidate_logits
-from bayescl.functional.sorting import can_look
+from bayescl.functional.sorting import is_eager_cpu
 
 _CPU_LOGITS = 2**18  # per chunk, unless that leaves too few anchors for a matrix product
 _DEVICE_LOGITS = 2**25  # per chunk elsewhere: enough work to fill a GPU
@@ -283,7 +283,7 @@ def _quick_row_losses(run: Run, upstream: Tensor | None, *, differentiate: bool)
     """
     batch, temperature, rows = run.batch, run.temperature, run.batch.candidates
     data = as_data(run.objective_at(temperature))
-    if data is None or batch.knows_pairs or not can_look(rows):
+    if data is None or batch.knows_pairs or not is_eager_cpu(rows):
         return None
     powers = [power for power in data.powers if power != 0]
     if data.ranks == "histogram" or (data.ranks is not None and powers != [1]) or not powers:
@@ -316,7 +316,7 @@ def _product_over(divisor: float | Tensor, left: Tensor, right: Tensor) -> Tenso
 
 def _workers(batch: ContrastiveBatch, chunks: int) -> int:
     """Number of threads to divide chunks among; 1 if torch's own threads do as well."""
-    if not can_look(batch.anchors) or batch.num_anchors * batch.num_candidates < _WORTH_THREADS:
+    if not is_eager_cpu(batch.anchors) or batch.num_anchors * batch.num_candidates < _WORTH_THREADS:
         return 1
     return max(1, min(torch.get_num_threads(), chunks, _MOST_WORKERS))
 

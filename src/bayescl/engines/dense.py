@@ -20,7 +20,7 @@ from bayescl.engines.batch import ContrastiveBatch
 from bayescl.functional.objective import LogSumObjective, Objective
 from bayescl.functional.sigmoid import Sigmoid
 from bayescl.functional.similarity import candidate_logits, pair_logits
-from bayescl.functional.sorting import can_look
+from bayescl.functional.sorting import is_eager_cpu
 
 ObjectiveAt = Callable[[float | Tensor], Objective]
 """Returns the objective at a given temperature, on which the debiased objectives' floor depends."""
@@ -102,7 +102,7 @@ def rows_not_finite(
     """True where a logit that counts is NaN or infinite; None if surely none is."""
     positive, unlabeled = positive.detach(), unlabeled.detach()
     # A sum is not finite if a term is not, and takes a fraction of the time to look at each.
-    if can_look(unlabeled) and math.isfinite(unlabeled.sum() + positive.sum()):
+    if is_eager_cpu(unlabeled) and math.isfinite(unlabeled.sum() + positive.sum()):
         return None
     bad, mask = ~unlabeled.isfinite(), valid()
     if mask is not None:

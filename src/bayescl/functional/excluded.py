@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.functional.sorting import can_look
+from bayescl.functional.sorting import is_eager_cpu
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Excluded:
         if self.mask is None:
             if self.columns is not None:
                 values.scatter_(1, self.columns, value)
-        elif values.dtype != torch.float32 or not can_look(values):
+        elif values.dtype != torch.float32 or not is_eager_cpu(values):
             values.masked_fill_(self.mask, value)
         else:
             # masked_fill_ branches at every entry on the CPU, and takes up to ten times as long as

@@ -10,7 +10,7 @@ import torch
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_choice
 from bayescl.functional.histogram import check_bins, map_by_histogram
-from bayescl.functional.sorting import can_look, columns_in_order
+from bayescl.functional.sorting import is_eager_cpu, columns_in_order
 
 Ranks = Literal["mid", "upper", "histogram"]
 Transform = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -105,7 +105,7 @@ def map_cdf(
         doubled = below + through if ranks == "mid" else 2 * through
         return function(doubled.to(values.dtype) / (2 * count.clamp(min=1)))
 
-    if not can_look(values):
+    if not is_eager_cpu(values):
         result = _map_sorted_rows(*values.sort(dim=1), count, transform)
     else:
         result = torch.empty_like(values)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from bayescl.axes import Float, Tensor
-from bayescl.functional.sorting import can_look
+from bayescl.functional.sorting import is_eager_cpu
 
 _ORDINARY = (1e-10, 1e10)
 """Lengths whose squares are far from the ends of float32."""
@@ -52,7 +52,7 @@ def ordinary_lengths(rows: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows 1
     None if squares of a length would leave the range of float32, if one is not finite, or if
     branching on values would synchronize or is not allowed here.
     """
-    if rows.dtype not in (torch.float32, torch.float64) or not can_look(rows):
+    if rows.dtype not in (torch.float32, torch.float64) or not is_eager_cpu(rows):
         return None
     lengths: Tensor = torch.linalg.vector_norm(rows.detach(), dim=-1, keepdim=True)
     if lengths.numel() == 0:

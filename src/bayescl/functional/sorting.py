@@ -58,7 +58,7 @@ class OrderedColumns(NamedTuple):
     """Flat positions in the sorted rows of values that equal the next in their row, ascending."""
 
 
-def can_look(tensor: Tensor) -> bool:
+def is_eager_cpu(tensor: Tensor) -> bool:
     """Whether Python code can cheaply branch on the tensor's values.
 
     It can on the CPU, unless ``torch.compile`` or a ``torch.func`` transform is tracing; on other

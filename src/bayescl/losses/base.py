@@ -24,7 +24,7 @@ from bayescl.engines import (
 )
 from bayescl.functional.objective import Maskless, Objective, takes_mask
 from bayescl.functional.similarity import unit_vectors
-from bayescl.functional.sorting import can_look
+from bayescl.functional.sorting import is_eager_cpu
 from bayescl.losses import layouts
 from bayescl.losses.denominators import MovingDenominators
 from bayescl.losses.gathering import Gathering
@@ -500,7 +500,7 @@ class ContrastiveLoss(nn.Module):
             return check_temperature(temperature)
         check_floating("temperature", temperature)
         check_shape("temperature", temperature, ())
-        if can_look(temperature) and temperature.item() <= 0:  # NaN makes NaN
+        if is_eager_cpu(temperature) and temperature.item() <= 0:  # NaN makes NaN
             raise ValueError(f"temperature must be positive, got {temperature.item():g}")
         return temperature.to(torch.promote_types(temperature.dtype, torch.float32))
 

@@ -14,7 +14,7 @@ from bayescl.checks import check_count, check_interval
 from bayescl.engines import ContrastiveBatch
 from bayescl.functional.log_space import softplus
 from bayescl.functional.similarity import pair_logits
-from bayescl.functional.sorting import can_look
+from bayescl.functional.sorting import is_eager_cpu
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.hyperparameters import Hyperparameter, state_numbers
 from bayescl.losses.layouts import check_groups
@@ -83,7 +83,7 @@ class MovingDenominators(nn.Module):
         on_host = isinstance(indices, Tensor) and indices.is_cpu
         check_groups("indices", indices, (items,), None if on_host else self.log_sums.device)
         indices = indices.long()
-        if can_look(indices):
+        if is_eager_cpu(indices):
             low, high = indices.min().item(), indices.max().item()
             if low < 0 or high >= self.size:
                 raise ValueError(

@@ -14,7 +14,7 @@ import torch
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_floating, check_mask, check_shape, check_tensor
 from bayescl.engines import CandidateRule, ContrastiveBatch, Labels
-from bayescl.functional.sorting import can_look
+from bayescl.functional.sorting import is_eager_cpu
 
 _NO_GROUP = torch.iinfo(torch.int64).min  # of rows that belong to none
 
@@ -85,7 +85,7 @@ def two_views(
     check_labels("labels", labels, (batch,), view_1.device)
     check_valid(valid, (2 * batch, 2 * batch), view_1.device, gather)
     rows = scale(torch.cat([view_1, view_2]))
-    if groups is None and valid is None and can_look(rows):
+    if groups is None and valid is None and is_eager_cpu(rows):
         rule = _rule_of_two_views(batch)
     else:
         own = torch.arange(2 * batch, device=rows.device)
@@ -202,7 +202,7 @@ def _labels_of(
 
 def _some_known(anchors: Tensor, candidates: Tensor) -> Labels | None:
     """Labels, or None if surely none is known: the loss is then as without, bit for bit."""
-    if can_look(anchors) and not (bool((anchors >= 0).any()) or bool((candidates >= 0).any())):
+    if is_eager_cpu(anchors) and not (bool((anchors >= 0).any()) or bool((candidates >= 0).any())):
         return None
     return Labels(anchors.long(), candidates.long())
 
@@ -219,7 +219,7 @@ def check_valid(
     if valid is not None:
         columns = "candidates of all processes" if gather and spread else shape[1]
         check_mask("valid", valid, (shape[0], columns), device)
-        if not gather and can_look(valid) and not valid.numpy().any():
+        if not gather and is_eager_cpu(valid) and not valid.numpy().any():
             raise ValueError("valid must leave at least one row a candidate, got False everywhere")
 
 
@@ -249,5 +249,5 @@ def check_labels(
     if labels is None:
         return
     check_groups(name, labels, shape, device)
-    if can_look(labels) and labels.numel() and int(labels.min()) < -1:
+    if is_eager_cpu(labels) and labels.numel() and int(labels.min()) < -1:
         raise ValueError(f"{name} must be at least -1, which means unknown, got {labels.min():d}")
