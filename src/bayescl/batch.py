@@ -100,6 +100,7 @@ class Batch:
         positive: column of each positive, if that is in the first block and all anchors have one.
         valid: True where a column may count for an anchor; None if all may.
         weight: of each pair's loss; None if all weigh 1.
+        trust: how far the posterior of pairs is trusted, in [0, 1].
     """
 
     layout: Layout
@@ -111,6 +112,7 @@ class Batch:
     positive: Int[Tensor, " anchors"] | None = None
     valid: Bool[Tensor, "anchors candidates"] | None = None
     weight: Float[Tensor, " pairs"] | None = None
+    trust: float | Float[Tensor, ""] = 1.0
 
     @property
     def num_anchors(self) -> int:
@@ -150,7 +152,10 @@ class Batch:
             return ~excluded.mask
         if excluded.columns is None:
             return None
-        shape, device = (rows.stop - rows.start, self.num_candidates), self.anchors.embeddings.device
+        shape, device = (
+            (rows.stop - rows.start, self.num_candidates),
+            self.anchors.embeddings.device,
+        )
         every = torch.ones(shape, dtype=torch.bool, device=device)
         return every.scatter(1, excluded.columns, False)
 
@@ -225,9 +230,7 @@ class Batch:
 
     # ------------------------------------------------------------------ changes
 
-    def with_offsets(
-        self, anchors: Tensor, positives: Tensor, columns: Sequence[Tensor]
-    ) -> Batch:
+    def with_offsets(self, anchors: Tensor, positives: Tensor, columns: Sequence[Tensor]) -> Batch:
         """Give every row one more coordinate, which adds its products to the similarities."""
         blocks = zip(self.columns, columns, strict=True)
         return replace(
@@ -244,7 +247,8 @@ class Batch:
         # (a . c + t * -log_q) / t = s - log_q, in every engine, and with the right gradient for t.
         scale = torch.as_tensor(temperature, device=self.anchors.embeddings.device)
         log_q = [block.log_q for block in self.columns if block.log_q is not None]
-        return self.with_offsets(scale, -self.positives.log_q, [-part for part in log_q])
+        corrected = self.with_offsets(scale, -self.positives.log_q, [-part for part in log_q])
+        return replace(corrected, positives=replace(corrected.positives, log_q=None))
 
     def gathered(self, gather: Callable[[Tensor, int], Tensor], starts: Sequence[int]) -> Batch:
         """Replace shared columns by those of all processes.
@@ -415,8 +419,7 @@ def sampled(
     of_anchors = rows_of(anchors, **known)
     shape = (batch, candidates.shape[-2])
     check_valid(valid, shape, anchors.device, gather and candidates.ndim == 2)
-    if (log_q is None) != (positive_log_q is None):
-        raise ValueError("log_q and positive_log_q must be given together")
+    check_together(log_q, positive_log_q)
     of_pairs = of_anchors if anchor_of is None else of_anchors[anchor_of]
     of_pairs = replace(of_pairs, embeddings=positives)
     if log_q is not None and positive_log_q is not None:
@@ -459,9 +462,7 @@ def rows_of(embeddings: Float[Tensor, "*own rows dim"], **known: Tensor | None) 
     return _checked_rows(embeddings, {name: (name, part) for name, part in known.items()})
 
 
-def _others(
-    kind: str, embeddings: Tensor, anchors: Rows, known: dict[str, Tensor | None]
-) -> Rows:
+def _others(kind: str, embeddings: Tensor, anchors: Rows, known: dict[str, Tensor | None]) -> Rows:
     """Columns that are nobody's positives; what anchors know and they do not is unknown."""
     dim, own = anchors.embeddings.shape[1], embeddings.ndim == 3
     check_shape(kind, embeddings, (*((len(anchors),) if own else ()), kind, dim))
@@ -555,6 +556,12 @@ def check_log_q(name: str, log_q: Tensor, rows: Tensor, shape: Sequence[int]) ->
     check_shape(name, log_q, shape)
 
 
+def check_together(log_q: Tensor | None, positive_log_q: Tensor | None) -> None:
+    """Refuse one of two corrections without the other."""
+    if (log_q is None) != (positive_log_q is None):
+        raise ValueError("log_q and positive_log_q must be given together")
+
+
 def check_valid(
     valid: Tensor | None, shape: tuple[int, int], device: torch.device, gather: bool
 ) -> None:
@@ -586,9 +593,7 @@ def check_keys(
     check_shape(name, keys_of_rows, wanted)
 
 
-def check_labels(
-    name: str, labels: Tensor, shape: Sequence[int], device: torch.device
-) -> None:
+def check_labels(name: str, labels: Tensor, shape: Sequence[int], device: torch.device) -> None:
     """Refuse labels that are not integers from -1 up, or have another shape."""
     check_keys(name, labels, shape, device, keys=0)
     if is_eager_cpu(labels) and labels.numel() and int(labels.min()) < UNKNOWN:
