@@ -16,9 +16,8 @@ from typing import Any, Literal
 import torch
 
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.checks import check_floating, check_mask, check_shape, check_tensor
+from bayescl.checks import check_floating, check_mask, check_shape, check_tensor, is_eager_cpu
 from bayescl.functional.excluded import Excluded
-from bayescl.functional.sorting import is_eager_cpu
 
 Layout = Literal["two_views", "in_batch", "sampled", "logits"]
 """Ways to call a loss."""
@@ -131,7 +130,7 @@ class Batch:
     @property
     def num_candidates(self) -> int:
         """Number of columns, including those that do not count."""
-        return len(self.columns[0]) if len(self.columns) == 1 else sum(map(len, self.columns))
+        return sum(map(len, self.columns))
 
     @property
     def is_square(self) -> bool:
@@ -150,8 +149,9 @@ class Batch:
         if self._needs_mask:
             return Excluded(mask=self._excluded_mask(rows))
         few = self._columns_alone  # no mask is built
-        whole = few.columns is None or rows.stop - rows.start == self.num_anchors
-        return few if whole else few.of(rows)
+        if few.columns is None or rows.stop - rows.start == len(few.columns):
+            return few
+        return few.of(rows)
 
     def mask(self, rows: slice | None = None) -> Bool[Tensor, "rows candidates"] | None:
         """True where a column is a candidate of an anchor; None if all are."""
