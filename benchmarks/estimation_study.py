@@ -1,4 +1,4 @@
-"""The error of alpha's estimates, and the effect of alpha during training: the docs' figures.
+"""The error of alpha's estimates: the docs' figures.
 
     python benchmarks/estimation_study.py --out results/estimation
     python docs/quotes.py docs
@@ -24,19 +24,21 @@ import torch
 from harness import options, write_json
 
 from bayescl.diagnostics import calibration, candidate_posterior, diagnose, score_candidates
-from bayescl.estimation import anchor_aucs, label_free_alpha, label_free_bias
+from bayescl.estimation import anchor_aucs, label_free_alpha, label_free_bias, macro_auc
 from bayescl.estimation.auc import MeasuredAlpha
 from bayescl.figures import NEUTRAL, legend_under, panels
 from bayescl.losses import BayesianContrastiveLoss
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.images.feature_probes import ProbeData, few_label_probe
 from bayescl_lab.images.probes import extract_features
+from bayescl_lab.images.store import ImageStore
+from bayescl_lab.images.subsets import balanced_rows
 from bayescl_lab.paper.simulation.frames import Record, rounded
 from bayescl_lab.paper.simulation.model import independent_pair_auc
 from bayescl_lab.paper.simulation.process import Settings, generator, observe
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.alpha import labelled_alpha, labelled_part
 from bayescl_lab.runs.images.inspection import drawn_batches, inspect_images, scored_batch
+from bayescl_lab.runs.images.monitoring import embedded_views
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
@@ -51,23 +53,18 @@ SEEDS = (0, 1, 2)
 STOPS = (0, 2, 5, 10)
 SCORED_IMAGES = 512
 VARIANTS = {
-    "InfoNCE": {"loss": LossSettings("info_nce")},
-    "fixed": {"alpha_schedule": "fixed"},
-    "measured by model": {"alpha_schedule": "measured", "alpha_reading": "model"},
-    "measured as AUC": {"alpha_schedule": "measured", "alpha_reading": "auc"},
-    "label-free": {"alpha_schedule": "label-free", "alpha_reading": "model"},
+    "InfoNCE": LossSettings("info_nce"),
+    "fixed": LossSettings("bayesian", {"alpha": 0.9, "beta": 0.5, "tau_plus": 0.1}),
 }
-WATCHED = ("InfoNCE", "fixed")
-"""Variants that are measured at every stop; the others at their end."""
 
 BASE = ImageSettings(
-    loss=LossSettings("bayesian", {"alpha": 0.9, "beta": 0.5, "tau_plus": 0.1}),
+    loss=VARIANTS["fixed"],
     evaluate_on="validation",
     epochs=STOPS[-1],
-    alpha_every=2,
     device="cpu",
 )
 LABELS_PER_CLASS = (1, 5)
+LABELLED = 20  # images per class in the labelled part
 
 SHOWN_PRIOR = 0.1
 _ON_THE_PROCESS = (
@@ -125,7 +122,7 @@ def _process_draw(alpha: float, tau_plus: float, index: int, anchors: int) -> di
 
 
 def digits_study(folder: Path, *, base: ImageSettings = BASE) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Train on digits with alpha in every way, and measure at the stops up to the last epoch.
+    """Train on digits, and measure at the stops up to the last epoch.
 
     Returns one record per variant and epoch, and one per variant with its probes: means over seeds
     and standard deviations.
@@ -133,12 +130,12 @@ def digits_study(folder: Path, *, base: ImageSettings = BASE) -> tuple[pl.DataFr
     stops = [stop for stop in STOPS if stop < base.epochs] + [base.epochs]
     measured: dict[tuple[str, int], list[dict[str, float]]] = {}
     probes: dict[str, list[dict[str, float]]] = {}
-    for name, changes in VARIANTS.items():
+    for name, loss in VARIANTS.items():
         for seed in SEEDS:
-            settings = replace(base, seed=seed, **changes)
+            settings = replace(base, seed=seed, loss=loss)
             run = ImageRun(settings)
             out = RunFolder.create(folder / f"{name}-{seed}", run.kind, settings.as_config())
-            for stop in stops if name in WATCHED else stops[-1:]:
+            for stop in stops:
                 if stop:  # the learning rate follows the whole run's course
                     run.fit(out, epochs=stop)
                 measured.setdefault((name, stop), []).append(measurements(run, stop))
@@ -167,7 +164,7 @@ def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
     if found.measured is None or found.measured_tau_plus is None or found.by_weight is None:
         raise ValueError("the study needs labels of several classes")
     tau_plus = found.measured_tau_plus
-    part = labelled_part(store, seed=seed)
+    part = balanced_rows(store.labels, LABELLED * store.num_classes, seed=seed)
     free, biases = [], []
     for scored in batches:
         sides = scored.positive, scored.unlabeled
@@ -181,7 +178,7 @@ def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
         # InfoNCE is the Bayesian loss at alpha = beta = 0.5.
         "alpha_in_use": float(getattr(model.loss, "alpha", 0.5)),
         "auc": found.measured.auc,
-        "part_auc": labelled_alpha(model, epoch, images=part, reading="auc", seed=seed),
+        "part_auc": view_auc(run, store.subset(part), epoch),
         "free_auc": mean(free),
         "bias_true": mean(bias.true_negatives for bias in biases),
         "bias_false": mean(bias.false_negatives for bias in biases),
@@ -198,6 +195,13 @@ def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
         "skill_model": by_model.skill or 0.0,
         "skill_auc": by_auc.skill or 0.0,
     }
+
+
+def view_auc(run: ImageRun, images: ImageStore, epoch: int) -> float:
+    """The AUC of one view of each image against the other view of all others."""
+    view_1, view_2 = embedded_views(run.model, images, run.settings.seed, epoch)
+    own, labels = torch.arange(len(images)), images.labels
+    return macro_auc(view_1, labels, view_2, labels, own=own)
 
 
 def few_label_accuracies(run: ImageRun) -> dict[str, float]:
