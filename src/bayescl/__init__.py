@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bayescl.losses import *  # noqa: F403
 
 __version__ = "0.1.0"
-_ROOMS = ("distributed", "engines", "functional", "losses")
+_ROOMS = ("batch", "distributed", "engine", "functional", "losses")
 
 
 def __getattr__(name: str) -> Any:

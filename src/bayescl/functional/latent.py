@@ -1,12 +1,9 @@
-"""The latent-class objective: candidates are weighted and attracted by their posterior."""
+"""The latent-class loss: a posterior of pairs says which candidates repel and which attract."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
-
-import torch
-from torch.nn import functional as F
 
 from bayescl.axes import (
     Bool,
@@ -19,7 +16,8 @@ from bayescl.axes import (
 )
 from bayescl.checks import check_choice, check_interval, check_mask, check_positive, check_shape
 from bayescl.functional.excluded import Excluded
-from bayescl.functional.objective import LogSumObjective, PairTerms
+from bayescl.functional.objective import LogSumObjective
+from bayescl.functional.pairs import PairWeights, Scaled, above, mean_1
 
 Aim = Literal["pairs", "both", "classes"]
 """What training is for: finding the exact pair, its class, or both."""
@@ -46,47 +44,41 @@ class Latent(LogSumObjective):
     threshold: float = THRESHOLD
     aim: Aim = "classes"
     sharpness: float = 1.0
+    members_repel: bool = False
     reads_same_class = True
 
-    def pair_terms(
+    def pair_weights(
         self,
         same_class: Float[Tensor, "anchors candidates"],
         excluded: Excluded,
-        certain: Bool[Tensor, "anchors candidates"] | None = None,
-    ) -> PairTerms:
+        is_labeled: Bool[Tensor, "anchors candidates"] | None = None,
+        trust: float | Float[Tensor, ""] = 1.0,
+    ) -> PairWeights:
         """Return what repels, and what attracts in one way or the other."""
         others = 1 - same_class  # [anchors, candidates], as all that follow
         excluded.fill_(others, 0.0)
-        attracted = F.threshold(same_class, self.threshold, 0.0, inplace=True)  # P [P > threshold]
+        attracted = above(same_class, self.threshold)  # P [P > threshold]
         excluded.fill_(attracted, 0.0)
         count = excluded.counts(others.shape[1], others.device).to(others.dtype)
-
-        def mean_1(weights: Tensor) -> Tensor:
-            return count / weights.sum(dim=1).clamp_min_(1e-30)  # without weight nothing remains
-
-        scale, nothing = mean_1(others), others.new_zeros(len(others))
         if self.aim == "classes":
-            pulls = attracted if self.attraction else None
-            share = self._share(attracted)
-            return PairTerms(others, scale, pulls, share, None, nothing, None, nothing)
+            repel = None if self.members_repel else mean_1(others, count)
+            return PairWeights(repel, self._target(attracted) if self.attraction else None)
         # All candidates repel. Members attract with at most ``attraction`` together.
-        weights, pulls, share, weights_scale = None, None, nothing, None
-        if certain is not None and self.aim == "both":  # no need for caution where labels are known
-            known = certain.to(others.dtype)
-            pulls = attracted * known
-            attracted -= pulls
-            share = self._share(pulls)
-            weights = torch.addcmul(1 - known, known, others)
+        repel = attract = None
+        if is_labeled is not None and self.aim == "both":  # no need for caution with labels
+            known = is_labeled.to(others.dtype)
+            attract = self._target(attracted * known)
+            attracted -= attract.matrix
+            weights = (1 - known).addcmul_(known, others)
             excluded.fill_(weights, 0.0)
-            weights_scale = mean_1(weights)
-        draw = self.attraction / attracted.sum(dim=1).clamp_min(1)
-        return PairTerms(
-            weights, weights_scale, pulls, share, attracted, draw, others, scale, self.sharpness
-        )
+            repel = mean_1(weights, count)
+        strength = self.attraction / self.sharpness
+        rank = Scaled(attracted, strength / attracted.sum(dim=1).clamp_min(1))
+        return PairWeights(repel, attract, rank, mean_1(others, count), self.sharpness)
 
-    def _share(self, pulls: Float[Tensor, "anchors candidates"]) -> Float[Tensor, " anchors"]:
-        """What turns pulls into shares of the target, of which the positive has the rest."""
-        return self.attraction / (1 + self.attraction * pulls.sum(dim=1))
+    def _target(self, pulls: Float[Tensor, "anchors candidates"]) -> Scaled:
+        """Shares of the target, of which the positive has the rest."""
+        return Scaled(pulls, self.attraction / (1 + self.attraction * pulls.sum(dim=1)))
 
 
 def latent_loss(
@@ -98,7 +90,7 @@ def latent_loss(
     threshold: float = THRESHOLD,
     aim: Aim = "classes",
     sharpness: float = 1.0,
-    certain: Bool[Tensor, "anchors candidates"] | None = None,
+    is_labeled: Bool[Tensor, "anchors candidates"] | None = None,
     valid: CandidateMask | None = None,
 ) -> PerAnchor:
     r"""The contrastive loss with candidates weighted and attracted by a posterior, per anchor.
@@ -135,7 +127,7 @@ def latent_loss(
         threshold: posterior above which a candidate attracts, in [0, 1].
         aim: ``"classes"`` for the first formula, ``"pairs"`` or ``"both"`` for the second.
         sharpness: :math:`\kappa`, positive: how soon a member that leads the others is left alone.
-        certain: True where :math:`P_j` is known to be right, as from labels. With ``"both"``, such
+        is_labeled: True where :math:`P_j` is known to be right, as from labels. With ``"both"``, such
             pairs are treated by the first formula.
         valid: True where a candidate counts. A row without candidates has loss 0.
 
@@ -159,9 +151,9 @@ def latent_loss(
     check_attraction(attraction)
     check_interval("threshold", threshold, 0.0, 1.0)
     check_shape("same_class", same_class, unlabeled.shape)
-    if certain is not None:
-        check_mask("certain", certain, unlabeled.shape, unlabeled.device)
+    if is_labeled is not None:
+        check_mask("is_labeled", is_labeled, unlabeled.shape, unlabeled.device)
     check_choice("aim", aim, AIMS)
     check_positive("sharpness", sharpness)
     objective = Latent(attraction, threshold, aim, sharpness)
-    return objective(positive, unlabeled, valid=valid, same_class=same_class, certain=certain)
+    return objective(positive, unlabeled, valid=valid, same_class=same_class, is_labeled=is_labeled)

@@ -19,7 +19,7 @@ from typing_extensions import Self
 from bayescl.checks import check_choice, check_count
 from bayescl.figures import NEUTRAL
 from bayescl.losses import (
-    AttractingOracleContrastiveLoss,
+    SupervisedContrastiveLoss,
     BayesianContrastiveLoss,
     ContrastiveLoss,
     DebiasedContrastiveLoss,
@@ -80,7 +80,7 @@ LOSSES: dict[str, LossRow] = {
     ),
     "oracle": LossRow("oracle", "#2e8b57", images=OracleContrastiveLoss),
     "attracting_oracle": LossRow(
-        "attracting oracle", "#1b5e3a", images=AttractingOracleContrastiveLoss
+        "attracting oracle", "#1b5e3a", images=SupervisedContrastiveLoss
     ),
     "bpr": LossRow("BPR", "#7d5ba6", ranking=BPRLoss),
 }
