@@ -66,6 +66,11 @@ def memory_for(tau_plus: float) -> int:
     return next((size for size in (1024, 2048, 4096) if size * tau_plus >= 16), _LARGEST_MEMORY)
 
 
+def default_memory(tau_plus: float | None) -> int:
+    """Items that a memory holds for classes of a prior: what it would for those it estimates."""
+    return max(memory_for(1 / SCALES[-1]), 0 if tau_plus is None else memory_for(tau_plus))
+
+
 def mixture_sizes(tau_plus: float, items: int) -> tuple[int, ...]:
     """Components of each mixture for classes of a prior, with so many items to fit to."""
     most = max(1, min(MOST_COMPONENTS, items // ITEMS_PER_COMPONENT))
@@ -77,6 +82,12 @@ def is_hopeless(tau_plus: float, memory: int) -> bool:
     """Whether so few components would merge so many classes that none could be believed."""
     most = max(mixture_sizes(tau_plus, memory))
     return float(trust_of_share(torch.tensor(1 / most), tau_plus)) == 0
+
+
+def enough_items(tau_plus: float | None, memory: int) -> int:
+    """Number of items needed for a fit: with fewer, each would get its own component."""
+    prior = 1 / SCALES[1] if tau_plus is None else tau_plus
+    return min(ITEMS_PER_COMPONENT * max(mixture_sizes(prior, memory)), memory)
 
 
 def fitted_classes(
