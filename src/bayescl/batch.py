@@ -217,7 +217,10 @@ class Batch:
     def posterior(
         self, rows: slice | None = None
     ) -> tuple[Float[Tensor, "rows candidates"] | None, Bool[Tensor, "rows candidates"] | None]:
-        """Posterior that pairs are of one class, and where labels settle it; None if unknown."""
+        """Posterior that pairs are of one class, and where labels settle it; None if unknown.
+
+        Only of two views, whose classes may form without losing an exact pair, is it said where.
+        """
         rows = slice(0, self.num_anchors) if rows is None else rows
         tile, mine = None, self.anchors[rows]
         if mine.factors is not None:
@@ -233,7 +236,8 @@ class Batch:
         mine_labels, their_labels = mine.labels[:, None], _joined(theirs)
         is_labeled = (mine_labels != UNKNOWN) & (their_labels != UNKNOWN)
         equal = (is_labeled & (mine_labels == their_labels)).to(mine.embeddings.dtype)
-        return equal if tile is None else torch.where(is_labeled, equal, tile), is_labeled
+        tile = equal if tile is None else torch.where(is_labeled, equal, tile)
+        return tile, is_labeled if self.layout == "two_views" else None
 
     # ------------------------------------------------------------------ changes
 

@@ -76,7 +76,6 @@ class ClassMemory(nn.Module):
         self.fits_without_trust = 0  # in a row
         self.precision: Precision | None = None  # of attracting pairs, None if not measured
         self._trust: Tensor | None = None  # of each mixture; None when it must be computed again
-        self._is_trusted = False
         # What follows is the state.
         self.calls = 0  # of update
         self.num_seen = 0  # items so far
@@ -111,7 +110,6 @@ class ClassMemory(nn.Module):
                 low, high = trust_of_precision(torch.tensor(self.precision[1:3])).tolist()
                 trust = trust.clamp(low, high)
             self._trust = trust
-            self._is_trusted = not trust.is_cpu or bool(trust.any())
         return self._trust
 
     @property
@@ -123,15 +121,17 @@ class ClassMemory(nn.Module):
         return trust_of_agreement(agreement) * sized * trust_of_closeness(classes.closeness)
 
     @property
-    def is_trusted(self) -> bool:
-        """Whether any mixture may be trusted; always True on a GPU, which it does not wait for."""
-        return self.trust_by_mixture is not None and self._is_trusted
-
-    @property
     def trust(self) -> float:
         """The mean over mixtures; 0 before the first fit."""
+        return float(self._mean_trust)
+
+    @property
+    def _mean_trust(self) -> float | Tensor:
+        """A number on the CPU; a tensor on a GPU, which it does not wait for."""
         trust = self.trust_by_mixture
-        return 0.0 if trust is None else float(trust.mean())
+        if trust is None:
+            return 0.0
+        return float(trust.mean()) if trust.is_cpu else trust.mean()
 
     @property
     def measured_strength(self) -> float | None:
@@ -146,7 +146,8 @@ class ClassMemory(nn.Module):
     def posterior(self, batch: Batch, *, unit: bool = False) -> Batch:
         """Return a batch whose rows have factors of the posterior that two are of one class.
 
-        An anchor and its positives are one item: each pair gets the mean signature of both.
+        An anchor and its positives are one item: each pair gets the mean signature of both. The
+        posterior is that before trust, which the batch holds beside it.
 
         Args:
             batch: any layout, with columns of this process.
@@ -159,8 +160,10 @@ class ClassMemory(nn.Module):
             ValueError: if embeddings differ in size from those that are remembered.
         """
         self._follow(batch.anchors.embeddings)
-        if not self.is_trusted:
+        trust = self._mean_trust
+        if not isinstance(trust, Tensor) and trust == 0:
             return batch
+        batch = replace(batch, trust=trust)
 
         def signature(rows: Rows) -> Tensor:
             return self._signatures(rows.embeddings.flatten(end_dim=-2), unit=unit)
@@ -194,10 +197,10 @@ class ClassMemory(nn.Module):
         """Return the posterior that embeddings are of one class; all 0 if nothing is trusted."""
         self._follow(first)
         self._follow(second)
-        if not self.is_trusted:
+        if self.trust_by_mixture is None:
             return first.new_zeros(len(first), len(second), dtype=torch.float32)
         rows, columns = (self._factors(self._signatures(side)) for side in (first, second))
-        return (rows @ columns.T).clamp(0, 1)
+        return self._mean_trust * (rows @ columns.T).clamp(0, 1)
 
     def labelled_rows(self) -> Rows | None:
         """Both views of the latest few items of each label, with their labels; None without."""
@@ -214,11 +217,10 @@ class ClassMemory(nn.Module):
         return signatures(rows if unit else unit_or_nan(rows), classes)
 
     def _factors(self, signature: Tensor) -> Tensor:
-        classes, trust = self.classes, self.trust_by_mixture
-        assert classes is not None
-        assert trust is not None
+        classes = self.classes
+        assert classes is not None  # else there are no signatures
         # Nothing is known of rows that are not finite.
-        return signature_factors(signature.nan_to_num(0.0), trust, classes)
+        return signature_factors(signature.nan_to_num(0.0), classes)
 
     # ------------------------------------------------------------------ what it learns
 
@@ -346,8 +348,7 @@ class ClassMemory(nn.Module):
         if classes is None or audited is None:
             return
         first, second = self._signatures(torch.cat(audited.views.chunk(2, dim=1))).chunk(2)
-        whole = first.new_ones(len(classes.sizes))
-        factors = signature_factors(((first + second) / 2).nan_to_num(0.0), whole, classes)
+        factors = self._factors((first + second) / 2)
         self.precision = Precision.of_pairs(factors @ factors.T > self.threshold, audited.labels)
 
     # ------------------------------------------------------------------ what it found

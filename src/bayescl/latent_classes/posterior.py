@@ -8,9 +8,10 @@ and fine mixtures are more surely of one class than two that share only a coarse
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 
 import torch
 
@@ -146,11 +147,9 @@ def signatures(
 
 
 def signature_factors(
-    signature: Float[Tensor, "rows signature"],
-    trust: Float[Tensor, " mixtures"],
-    classes: LatentClasses,
+    signature: Float[Tensor, "rows signature"], classes: LatentClasses
 ) -> Float[Tensor, "rows factors"]:
-    r"""Factors of the same-class posterior, with what labels say of components.
+    r"""Factors of the same-class posterior before trust, with what labels say of components.
 
     With labels, rows :math:`i` and :math:`j` that are of labelled classes as surely as
     :math:`\lambda_i = \sum_c g_{ic}` are of one class in a mixture with probability
@@ -161,15 +160,15 @@ def signature_factors(
     Their lengths are at most 1; without labels they are those of :func:`same_class_factors`.
     """
     sizes = classes.sizes
-    lengths = (trust / len(sizes)).sqrt()
-    factors = unit_by_mixture(signature[:, : sum(sizes)], sizes, lengths)
+    length = len(sizes) ** -0.5
+    factors = unit_by_mixture(signature[:, : sum(sizes)], sizes, repeat(length))
     if classes.component_labels is None:
         return factors
     labeled = signature[:, sum(sizes) :].unflatten(1, (len(sizes), -1))  # [rows, mixtures, labels]
     unsure = (1 - labeled.sum(dim=2).square()).clamp_min(0).sqrt()  # [rows, mixtures]
     views = torch.split(factors, list(sizes), dim=1)
     seen = [part * scale[:, None] for part, scale in zip(views, unsure.T, strict=True)]
-    return torch.cat([*seen, (labeled * lengths[:, None]).flatten(1)], dim=1)
+    return torch.cat([*seen, (labeled * length).flatten(1)], dim=1)
 
 
 def item_responsibilities(
@@ -295,12 +294,11 @@ def same_class(
 def unit_by_mixture(
     rows: Float[Tensor, "rows components"],
     sizes: Sequence[int],
-    lengths: Float[Tensor, " mixtures"] | None = None,
+    lengths: Iterable[float | Tensor] = repeat(1.0),
 ) -> Float[Tensor, "rows components"]:
     """Rows with length 1, or the given one, in the columns of each mixture."""
-    parts: list[Tensor] = []
-    wanted = [1.0] * len(sizes) if lengths is None else lengths.unbind()
-    for part, length in zip(torch.split_with_sizes(rows, sizes, 1), wanted, strict=True):
+    parts = []
+    for part, length in zip(torch.split_with_sizes(rows, sizes, 1), lengths, strict=False):
         norm = torch.linalg.vector_norm(part, dim=1, keepdim=True).clamp_min_(1e-12)
         parts.append(part * (length / norm))
     return torch.cat(parts, dim=1)
