@@ -21,7 +21,7 @@ from bayescl.losses.base import ContrastiveLoss, SharedOptions, without_autocast
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.parameters import Hyperparameter, class_prior
 
-_SHARPEST = 0.1  # temperature above which members are ranked as at this one
+_RANKED_AT = 0.1  # temperature at which members are ranked, whatever that of the loss is
 _MOST_REMEMBERED = 2**20
 _FITS_IN_VAIN = 100  # in a row, without trust: some 200,000 items at the default
 
@@ -182,8 +182,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective at a temperature."""
         scale = temperature.detach() if isinstance(temperature, Tensor) else temperature
-        sharpness = max(1.0, float(scale) / _SHARPEST)  # a soft temperature tells little apart
-        return Latent(self.attraction, self.threshold, self.aim, sharpness)
+        return Latent(self.attraction, self.threshold, self.aim, float(scale) / _RANKED_AT)
 
     def extra_repr(self) -> str:
         """Show every setting."""
