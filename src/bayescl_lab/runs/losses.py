@@ -19,7 +19,6 @@ from typing_extensions import Self
 from bayescl.checks import check_choice, check_count
 from bayescl.figures import NEUTRAL
 from bayescl.losses import (
-    SupervisedContrastiveLoss,
     BayesianContrastiveLoss,
     ContrastiveLoss,
     DebiasedContrastiveLoss,
@@ -27,6 +26,7 @@ from bayescl.losses import (
     InfoNCELoss,
     LatentClassContrastiveLoss,
     OracleContrastiveLoss,
+    SupervisedContrastiveLoss,
 )
 from bayescl_lab._docstrings import descriptions
 from bayescl_lab.ranking.losses import BPRLoss
