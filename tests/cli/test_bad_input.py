@@ -120,8 +120,6 @@ COMMANDS = [
     (f"{IMAGES} --loss triplet", 'Invalid value "triplet" for --loss. Choose from: "info_nce"'),
     (f"{IMAGES} --alpha 1 --beta 1", "alpha and beta"),
     (f"{IMAGES} --num_classes 1", "num_classes must be a whole number of at least 2"),
-    (f"{IMAGES} --alpha_schedule ramp --loss hard", "alpha_schedule must be fixed"),
-    (f"{IMAGES} --alpha_schedule measured --beta 1 --alpha .9", "beta must be below 1"),
     (f"{IMAGES} --devices 3", "batch_size must be divisible by the number of devices"),
     (f"{IMAGES} --checkpoint-every-steps 0", "checkpoint_every_steps must be at least 1"),
     (f"{IMAGES} --logger paper", "logger must be one of csv"),

@@ -9,8 +9,8 @@ from ranking_data import COLUMNS
 
 from bayescl.diagnostics import diagnose, score_candidates
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.alpha import embedded_views
 from bayescl_lab.runs.images.inspection import inspect_images
+from bayescl_lab.runs.images.monitoring import embedded_views
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.ranking.inspection import inspect_ranking

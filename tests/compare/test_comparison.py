@@ -123,13 +123,6 @@ def test_losses_have_one_temperature_unless_another_is_given_or_recorded(kind, n
     assert typed == dict.fromkeys(names, 0.7)
 
 
-def test_the_schedule_of_alpha_is_for_the_losses_that_have_one(settings):
-    losses = (LossSettings("info_nce"), LossSettings("bayesian"))
-    runs = ImageComparison(losses, 1, replace(settings, alpha_schedule="ramp")).runs()
-    assert runs["bayesian-seed0"].alpha_schedule == "ramp"
-    assert runs["info_nce-seed0"].alpha_schedule == "fixed"
-
-
 def test_a_copy_of_cifar10_in_jpeg_files_is_never_called_cifar10():
     assert data_title("data/cifar10") == "CIFAR-10"
     assert data_title("data/cifar10-jpeg/") == "CIFAR-10 (JPEG)"

@@ -23,8 +23,7 @@ READERS_OWN = {
     "docs/integrations/lightning.md": """
 import lightning.pytorch as pl
 import bayescl
-from bayescl.estimation import LinearRamp
-from bayescl.integrations.lightning import AlphaCallback, DiagnosticsCallback
+from bayescl.integrations.lightning import DiagnosticsCallback
 from bayescl_lab.integrations.timm import TimmEncoder
 encoder = TimmEncoder("resnet18", image_size=32)
 """,

@@ -1,4 +1,4 @@
-"""The parameters of the Bayesian loss: estimated, measured or scheduled."""
+"""The parameters of the Bayesian loss: estimated or measured."""
 
 from bayescl.estimation.auc import (
     MeasuredAlpha,
@@ -20,18 +20,13 @@ from bayescl.estimation.prior import (
     tau_plus_of_density,
     tau_plus_of_labels,
 )
-from bayescl.estimation.schedule import Fixed, LinearRamp, Schedule, apply_schedule
 
 __all__ = [
-    "Fixed",
     "LabelFreeBias",
-    "LinearRamp",
     "MeasuredAlpha",
     "Reading",
-    "Schedule",
     "alpha_of_auc",
     "anchor_aucs",
-    "apply_schedule",
     "label_free_alpha",
     "label_free_bias",
     "macro_auc",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import torch
 from typing_extensions import Unpack
@@ -45,11 +46,15 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     an item, or an anchor and its positive. Memory, fits and trust are part of ``state_dict``. With
     ``gather=True`` all processes hold the same memory and the same fits.
 
-    If some labels are known, pass them to any call as ``labels=``, with -1 for items without. Pairs
-    of two known labels are then settled, and with two views they attract or repel as
-    :class:`~bayescl.losses.SupervisedContrastiveLoss` has it. Labelled items say of which
-    class components are, and the :attr:`precision` of the classes is measured on them, which
-    replaces the trust by agreement as labels grow.
+    Trust without labels says that there are classes, not that they are yours: where a nuisance that
+    views keep (batch, speaker, device) is what clusters, name it with ``domains=``, and pass a
+    handful of labels as ``audit=``, which only measure. The :attr:`precision` of attracting pairs
+    among them bounds the trust from both sides as evidence grows. Where it is surely high, two
+    views attract at full strength; where it is low, the loss is InfoNCE.
+
+    Labels passed as ``labels=`` train, -1 for items without: pairs of two known labels are settled,
+    and with two views they attract or repel as :class:`~bayescl.losses.SupervisedContrastiveLoss`
+    has it. Labelled items also say of which class components are.
 
     Args:
         num_classes: approximate number of classes; half or double the true number does little harm.
@@ -60,8 +65,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         aim: ``"pairs"`` or ``"classes"``.
         attraction: how strongly likely members of the anchor's class attract, in [0, 1e6].
         threshold: posterior above which a candidate attracts, in [0, 1].
-        memory_size: number of items remembered. Default: 1,024, or more for at least 16 items of
-            each class, up to 8,192.
+        memory_size: number of items remembered. Default: 4,096, or 8,192 for more than 256 classes.
         refit_every: steps between two fits. Default: as many as bring twice the items that the last
             fit saw, or up to four times in batches below 128 items; for a memory of 1,024, every 8
             steps of 2 x 256 views and every 64 of 2 x 64.
@@ -199,6 +203,8 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
                 return memory.posterior(batch, unit=self.normalize)
             with gathering.synchronized_errors():
                 informed = memory.posterior(batch, unit=self.normalize)
+            if memory.measured_strength is not None:
+                informed = replace(informed, is_measured=True)
             gather = gathering.rows_of_all if gathering.active else None
             memory.update(batch, tau_plus=self._prior, gather=gather)
         if self.estimates_prior and memory.classes is not None:

@@ -67,7 +67,7 @@ def images(
         num_classes: sets tau_plus to 1/C unless it is set explicitly.
         workers: parallel runs, one thread each; default: one per core, or one on a GPU.
     """
-    from bayescl_lab.compare.comparison import settle_losses, with_alpha
+    from bayescl_lab.compare.comparison import settle_losses
     from bayescl_lab.compare.images import ImageComparison, recorded_hyperparameters
     from bayescl_lab.report.figures import comparison_figure
     from bayescl_lab.report.images import accuracy_table
@@ -83,7 +83,7 @@ def images(
         hyperparameters=trials.hyperparameters,
         recorded=lambda loss: recorded_hyperparameters(data, loss),
     )
-    first = ImageSettings(**vars(settings), loss=with_alpha(settled))
+    first = ImageSettings(**vars(settings), loss=settled[0])
     comparison = ImageComparison(settled, trials.seeds, first, trials.tune)
     folder = place.folder(f"compare-{data}")
     result = _compare(comparison, folder, place, workers)

@@ -129,8 +129,7 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
             counts = {name: values.pop(name) for name in ("seeds", "tune")}
             kind = cls.settings_type.parts["loss"]
             losses = tuple(kind.taken_from({"loss": name, **by_loss[name]}) for name in names)
-            first = with_alpha(losses)
-            shared: Any = cls.settings_type.from_config({**first.as_config(), **values})
+            shared: Any = cls.settings_type.from_config({**losses[0].as_config(), **values})
             return cls(losses, shared=shared, **counts)
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"the stored settings are damaged: {error}") from None
@@ -189,11 +188,6 @@ def compare(
             "threads_per_run": 1,
         }
     return start.finish(result)
-
-
-def with_alpha(losses: Sequence[Loss]) -> Loss:
-    """The loss in a comparison's shared settings; a schedule of alpha needs one that has alpha."""
-    return next((loss for loss in losses if takes(loss.loss, "alpha")), losses[0])
 
 
 def settle_losses(

@@ -20,9 +20,9 @@ from bayescl_lab.images.probes import knn_score, run_probes
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.alpha import alpha_callback, pair_columns
 from bayescl_lab.runs.images.encoder import load_pretrained
 from bayescl_lab.runs.images.model import build_model
+from bayescl_lab.runs.images.monitoring import pair_metrics
 from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import SHA256, ImageSettings
 from bayescl_lab.runs.loading import IMAGES
@@ -71,7 +71,6 @@ class ImageRun(TrainedRun[ImageSettings]):
         self.parts: ImageParts = parts.to(self.device)
         self.known = _known_labels(self.parts.train, settings)
         self.batches = StoreBatches(self.parts.train, order, self.known)
-        self.alpha = alpha_callback(settings, self.parts.train)
 
     def part(self, name: str) -> ImageStore:
         """The images of a part, "train" or "evaluation"; a ``ValueError`` if there are none."""
@@ -123,24 +122,20 @@ class ImageRun(TrainedRun[ImageSettings]):
             ) from None
 
     def fit(self, folder: RunFolder, **options: Any) -> Journal:
-        """Train with the alpha that changes, and end the processes that decode images."""
-        callbacks = [] if self.alpha is None else [self.alpha]
-        options |= {"precision": self.settings.precision, "callbacks": callbacks}
+        """Train, and end the processes that decode images."""
         try:
-            return super().fit(folder, **options)
+            return super().fit(folder, precision=self.settings.precision, **options)
         finally:
             self.batches.close()
 
     def columns(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
-        """The changing alpha, the pairs that attract, and the k-NN score every few epochs."""
+        """The pairs that attract, and the k-NN score every few epochs."""
         del folder, rows
         settings, epoch = self.settings, trainer.current_epoch
-        loss: Any = self.model.loss
-        columns = {} if self.alpha is None else {"alpha": float(loss.alpha)}
-        columns |= pair_columns(self.model, self.parts.train, seed=settings.seed, epoch=epoch)
+        metrics = pair_metrics(self.model, self.parts.train, seed=settings.seed, epoch=epoch)
         if settings.knn_every and (epoch + 1) % settings.knn_every == 0:
-            columns["knn"] = knn_score(self.model, self.parts)
-        return columns
+            metrics["knn"] = knn_score(self.model, self.parts)
+        return metrics
 
     def evaluate(self) -> dict[str, float]:
         """Evaluate the current encoder with every probe."""
