@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
 import torch
 from typing_extensions import Unpack
@@ -205,8 +204,6 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
                 return memory.posterior(batch, unit=self.normalize)
             with gathering.synchronized_errors():
                 informed = memory.posterior(batch, unit=self.normalize)
-            if memory.measured_strength is not None:
-                informed = replace(informed, is_measured=True)
             gather = gathering.rows_of_all if gathering.active else None
             memory.update(batch, tau_plus=self._prior, gather=gather)
         if self.estimates_prior and memory.classes is not None:
