@@ -119,11 +119,11 @@ def inspect(
 
 def _inspect_run(path: Path, options: dict[str, Any]) -> None:
     """Figures of a run on images or of a recommender."""
-    from bayescl_lab.runs.folder import RunFolder
+    from bayescl_lab.runs.run import Kind
 
     users, encoder = options.pop("users"), named_encoder(options.pop("encoder"))
     of_images = {name: options.pop(name) for name in ("part", "images", "anchor_images")}
-    if RunFolder.find(path).kind == "train ranking":
+    if Kind.of(path) is Kind.RANKING:
         from bayescl_lab.runs.ranking.inspection import inspect_ranking
 
         inspection = inspect_ranking(path, users=users, **options)

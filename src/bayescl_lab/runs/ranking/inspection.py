@@ -22,7 +22,8 @@ from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.inspection import Inspection, extreme_rows, write_inspection
 from bayescl_lab.runs.losses import LOSSES
 from bayescl_lab.runs.ranking.run import RankingRun
-from bayescl_lab.runs.ranking.settings import KIND, RankingSettings, baseline_of
+from bayescl_lab.runs.ranking.settings import RankingSettings, baseline_of
+from bayescl_lab.runs.run import Kind
 
 MOST_PAIRS = 4_000_000  # of user and item to inspect, if nobody says how many users
 CHUNK = 128  # users scored at a time
@@ -55,7 +56,7 @@ def inspect_ranking(
         ValueError: if the folder does not hold a recommender with a checkpoint, its loss does not
             weight candidates, or nobody has held-out items.
     """
-    folder = RunFolder.open(path, KIND)
+    folder = RunFolder.open(path, Kind.RANKING)
     config = folder.config()
     if baseline_of(config) is not None:
         raise ValueError(f"{path} holds the baseline {config['encoder']}, which has no loss")
