@@ -193,7 +193,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
     ) -> Result:
         """Train in a run folder, evaluate, write weights and result; returns ``result.json``.
 
-        ``fit_options`` are those of :meth:`fit`; the run is ``given`` arguments besides its settings.
+        ``fit_options`` are those of :meth:`fit`, ``given`` the run's besides its settings.
         Processes that do not write return nothing.
         """
         writes = settings.this_process().rank == 0
