@@ -80,6 +80,8 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
 def check_shape(name: str, tensor: Tensor, expected: Sequence[int | str | None]) -> None:
     """Refuse a tensor whose shape is not ``expected``; a string or None stands for any size."""
     shape = tuple(tensor.shape)
+    if shape == tuple(expected):
+        return
     fits = len(shape) == len(expected) and all(
         not isinstance(want, int) or size == want
         for size, want in zip(shape, expected, strict=True)
@@ -133,6 +135,21 @@ def check_finite(name: str, tensor: Tensor) -> None:
     if not bool(torch.isfinite(tensor).all()):
         bad = int((~torch.isfinite(tensor)).sum())
         raise ValueError(f"{name} must be finite, got {bad} NaN or infinite entries")
+
+
+def is_eager_cpu(tensor: Tensor) -> bool:
+    """Whether Python code can cheaply branch on the tensor's values.
+
+    It can on the CPU, unless ``torch.compile`` or a ``torch.func`` transform is tracing; on other
+    devices it would have to synchronize.
+    """
+    import torch
+
+    return (
+        tensor.is_cpu
+        and not torch.compiler.is_compiling()
+        and not torch._C._are_functorch_transforms_active()
+    )
 
 
 def missing(library: str, extra: str, error: ImportError) -> ImportError:

@@ -69,9 +69,8 @@ class ImageOptions(TrainedSettings):
         compiled: compile the network with torch.compile.
         labels_per_class: labelled training images of each class that the latent-class loss knows,
             drawn by the seed; other losses do not see them. Default: none.
-        aim: what the latent-class loss is for: pairs keeps retrieval of an image's own views,
-            classes loses it for tight classes, both is between; auto goes from both to classes
-            if known labels show that the classes found are right.
+        aim: what the latent-class loss is for: pairs keeps retrieval of an image's own views and
+            finds its class next; classes gives that up for tighter classes.
         knn_every: epochs between k-NN scores during training; 0 for none.
         linear_protocol: how the linear probe is trained: fast, on cached features, or as in the
             paper.
@@ -116,7 +115,7 @@ class ImageOptions(TrainedSettings):
     channels_last: bool = False
     compiled: bool = False
     labels_per_class: Count | None = None
-    aim: Literal["auto", "pairs", "both", "classes"] = "auto"
+    aim: Literal["pairs", "classes"] = "pairs"
     knn_every: CountOr0 = 0
     linear_protocol: Literal["fast", "paper"] = "fast"
     init: str | None = None
