@@ -17,6 +17,7 @@ from bayescl.diagnostics.summary import Diagnosis, counted, diagnose
 from bayescl.diagnostics.weights import WeightHistogram, candidate_weights, weight_histogram
 from bayescl.estimation import tau_plus_of_labels
 from bayescl.functional.similarity import unit_vectors
+from bayescl.latent_classes.fit import memory_for
 from bayescl.losses import (
     BayesianContrastiveLoss,
     ContrastiveLoss,
@@ -25,7 +26,6 @@ from bayescl.losses import (
     LatentClassContrastiveLoss,
     OracleContrastiveLoss,
 )
-from bayescl.losses.class_fits import memory_for
 from bayescl.losses.parameters import class_prior
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -28,6 +27,7 @@ from bayescl.integrations._texts import (
     text_keys,
     token_rows,
 )
+from bayescl.latent_classes.memory import ClassMemory
 from bayescl.losses import (
     BayesianContrastiveLoss,
     ContrastiveLoss,
@@ -36,7 +36,6 @@ from bayescl.losses import (
     InfoNCELoss,
     LatentClassContrastiveLoss,
 )
-from bayescl.losses.class_memory import ClassMemory
 
 try:
     from sentence_transformers import SentenceTransformer
@@ -110,7 +109,7 @@ class MemoryByDimension(nn.Module):
 
     def __init__(self, memory: ClassMemory) -> None:
         super().__init__()
-        self._new_memory = partial(ClassMemory, memory.size, memory.refit_every)
+        self._new_memory = memory.empty_copy
         self._others: defaultdict[str, ClassMemory] = defaultdict(self._new_memory)
 
     @contextmanager
