@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,6 @@ from torch import Tensor
 
 from bayescl.batch import two_views
 from bayescl.functional import item_responsibilities
-from bayescl.latent_classes.explain import Reason
 from bayescl.latent_classes.fit import (
     COMPONENTS_PER_CLASS,
     MOST_COMPONENTS,
@@ -23,7 +21,6 @@ from bayescl.latent_classes.fit import (
     mixture_sizes,
 )
 from bayescl.latent_classes.memory import ClassMemory
-from bayescl.latent_classes.trust import Precision
 
 TAU_PLUS = 0.5
 SIZES = tuple(round(each / TAU_PLUS) for each in COMPONENTS_PER_CLASS)
