@@ -24,8 +24,7 @@ import torch
 from harness import options, write_json
 
 from bayescl.diagnostics import calibration, candidate_posterior, diagnose, score_candidates
-from bayescl.estimation import anchor_aucs, label_free_alpha, label_free_bias
-from bayescl.estimation.auc import MeasuredAlpha
+from bayescl.estimation import MeasuredAlpha, anchor_aucs, label_free_alpha, win_rates
 from bayescl.figures import NEUTRAL, legend_under, panels
 from bayescl.losses import BayesianContrastiveLoss
 from bayescl_lab._files import save_figure, write_atomically
@@ -90,8 +89,8 @@ def _process_draw(alpha: float, tau_plus: float, index: int, anchors: int) -> di
     positive = torch.cat([chunk.positives[:, 0] for chunk in chunks])
     unlabeled = torch.cat([chunk.unlabeled for chunk in chunks])
     truth = torch.cat([~chunk.true_negative for chunk in chunks])
-    labelled = MeasuredAlpha(float(anchor_aucs(unlabeled, truth).nanmean()), "model")
-    free = label_free_alpha(positive, unlabeled, tau_plus=tau_plus, reading="model")
+    labelled = MeasuredAlpha(float(anchor_aucs(unlabeled, truth).nanmean()))
+    free = label_free_alpha(positive, unlabeled, tau_plus=tau_plus)
     scored = score_candidates(
         BayesianContrastiveLoss(), positive, unlabeled, layout="logits", false_negative=truth
     )
@@ -145,12 +144,12 @@ def measurements(run: ImageRun) -> dict[str, float]:
     if found.measured is None or found.measured_tau_plus is None or found.by_weight is None:
         raise ValueError("the study needs labels of several classes")
     tau_plus = found.measured_tau_plus
-    free, biases = [], []
+    free, over_true, over_false = [], [], []
     for scored in batches:
-        sides = scored.positive, scored.unlabeled
-        options = {"tau_plus": tau_plus, "valid": scored.valid}
-        free.append(label_free_alpha(*sides, reading="model", **options).auc)
-        biases.append(label_free_bias(*sides, scored.truth, auc=found.measured.auc, **options))
+        sides, valid = (scored.positive, scored.unlabeled), scored.valid
+        free.append(label_free_alpha(*sides, tau_plus=tau_plus, valid=valid).auc)
+        over_true.append(win_rates(*sides, valid=scored.true_negative).nanmean().item())
+        over_false.append(win_rates(*sides, valid=scored.truth).nanmean().item())
     posteriors = {check.source: check.calibration for check in found.posteriors}
     by_model = posteriors["measured, model reading"]
     by_auc = posteriors["measured, authors' reading"]
@@ -159,8 +158,8 @@ def measurements(run: ImageRun) -> dict[str, float]:
         "alpha_in_use": float(getattr(model.loss, "alpha", 0.5)),
         "auc": found.measured.auc,
         "free_auc": mean(free),
-        "bias_true": mean(bias.true_negatives for bias in biases),
-        "bias_false": mean(bias.false_negatives for bias in biases),
+        "bias_true": mean(over_true) - found.measured.auc,
+        "bias_false": tau_plus / (1 - tau_plus) * (mean(over_false) - 0.5),
         "alpha_model": found.measured.model,
         "tau_plus": tau_plus,
         "roc_auc": found.by_weight.roc_auc,

@@ -22,6 +22,8 @@ from bayescl.functional.excluded import Excluded
 Layout = Literal["two_views", "in_batch", "sampled", "logits"]
 """Ways to call a loss."""
 
+__all__ = ["UNKNOWN", "Batch", "Layout", "Rows", "in_batch", "sampled", "two_views"]
+
 UNKNOWN = -1
 """In groups: in no group. In domains and labels: not known."""
 

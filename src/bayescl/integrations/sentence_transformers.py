@@ -229,9 +229,10 @@ class ContrastiveRankingLoss(nn.Module):
             if rest:
                 known["extra_groups"] = torch.stack([extra_keys, extra_keys], dim=1)
             # Groups compare anchors with anchors, and positives with positives.
-            candidates = torch.cat([positives, extra_keys])
+            columns = [positives, extra_keys] if rest else [positives]
             if self.loss.gather:
-                candidates = distributed.gather(candidates)  # in the order of the loss's columns
+                columns = [distributed.gather(part) for part in columns]
+            candidates = torch.cat(columns)
             if bool(torch.isin(anchors, candidates).any()):
                 known["valid"] = candidates != anchors[:, None]
         return known

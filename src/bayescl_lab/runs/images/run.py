@@ -25,10 +25,9 @@ from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.images.monitoring import pair_metrics
 from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import SHA256, ImageSettings
-from bayescl_lab.runs.loading import IMAGES
 from bayescl_lab.runs.loop import Journal
 from bayescl_lab.runs.losses import LOSSES
-from bayescl_lab.runs.run import Result, Rows, TrainedRun, write_evaluation
+from bayescl_lab.runs.run import Kind, Result, Rows, TrainedRun, write_evaluation
 from bayescl_lab.runs.weights import part_of_state, read_weights
 
 
@@ -42,7 +41,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         record: the record of images in the run's folder, which the images must match.
     """
 
-    kind = IMAGES
+    kind = Kind.IMAGES
     settings_type = ImageSettings
     model: SimCLR
     batches: StoreBatches
@@ -112,7 +111,7 @@ class ImageRun(TrainedRun[ImageSettings]):
 
     def start_from(self, path: Path) -> None:
         """Load the encoder and projection head of another run, which must be the same networks."""
-        state = read_weights(RunFolder.open(path, IMAGES))
+        state = read_weights(RunFolder.open(path, Kind.IMAGES))
         try:
             for name in ("encoder", "projection_head"):
                 self.model.get_submodule(name).load_state_dict(part_of_state(state, name))
@@ -128,7 +127,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         finally:
             self.batches.close()
 
-    def columns(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
+    def epoch_metrics(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
         """The pairs that attract, and the k-NN score every few epochs."""
         del folder, rows
         settings, epoch = self.settings, trainer.current_epoch
@@ -142,7 +141,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         self.model.to(self.device)
         return run_probes(self.model, self.parts, linear_protocol=self.settings.linear_protocol)
 
-    def figures(self, folder: RunFolder, rows: Rows) -> Result:
+    def results(self, folder: RunFolder, rows: Rows) -> Result:
         """Every probe, the numbers of images and of labels that the loss knew, and remarks."""
         del folder, rows
         train, evaluation = self.parts.train, self.parts.evaluation
@@ -180,7 +179,7 @@ def train_images(
     *,
     encoder: nn.Module | None = None,
     resume: bool = False,
-    **watching: Any,
+    **fit_options: Any,
 ) -> Result:
     """Train on images, evaluate the encoder with every probe and write both to a run folder.
 
@@ -196,7 +195,7 @@ def train_images(
         resume: continue the run in ``out`` from its last checkpoint, or from the start if there is
             none. A finished run is not changed. ``settings.data`` may name a new location of the
             same images. If False, ``out`` must not exist or be empty.
-        **watching: ``progress``, ``pulse``, ``loggers`` and when to save; see
+        **fit_options: ``progress``, ``pulse``, ``loggers`` and when to save; see
             :class:`~bayescl_lab.runs.loop.Journal`.
 
     Returns:
@@ -209,12 +208,12 @@ def train_images(
     """
     given: dict[str, Any] = {"encoder": encoder}
     if resume:
-        folder = RunFolder.open(out, IMAGES)
+        folder = RunFolder.open(out, Kind.IMAGES)
         before = str(folder.config().get("data", settings.data))
         if settings.data != before:
             given |= {"data": settings.data, "record": ImageRecord.read(folder)}
             settings = replace(settings, data=before)
-    return ImageRun.train(settings, out, watching, resume=resume, **given)
+    return ImageRun.train(settings, out, fit_options, resume=resume, **given)
 
 
 def evaluate_images(

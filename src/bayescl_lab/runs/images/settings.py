@@ -124,7 +124,7 @@ class ImageOptions(TrainedSettings):
     device: Device = "auto"
     devices: Count = 1
     num_nodes: Count = 1
-    may_change = frozenset({"data", "epochs", "loader", "loader_workers"})
+    may_change = frozenset({"epochs", "loader", "loader_workers"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -157,7 +157,7 @@ class ImageSettings(ImageOptions):
     """
 
     loss: LossSettings = field(kw_only=True)
-    parts: ClassVar = {"loss": LossSettings}
+    parts: ClassVar = {"loss": LossSettings.taken_from}
 
     def choice_of_images(self) -> dict[str, Any]:
         """Arguments of :func:`~bayescl_lab.images.datasets.load_images` but for where they are."""
