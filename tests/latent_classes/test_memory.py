@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
@@ -13,6 +14,7 @@ from torch.nn import functional as F
 
 from bayescl.batch import in_batch, reversed_pairs, sampled, two_views
 from bayescl.functional import item_responsibilities
+from bayescl.latent_classes.explain import Reason
 from bayescl.latent_classes.fit import (
     COMPONENTS_PER_CLASS,
     MOST_COMPONENTS,
@@ -23,6 +25,7 @@ from bayescl.latent_classes.fit import (
     mixture_sizes,
 )
 from bayescl.latent_classes.memory import ClassMemory
+from bayescl.latent_classes.trust import Precision
 
 TAU_PLUS = 0.5
 SIZES = tuple(round(each / TAU_PLUS) for each in COMPONENTS_PER_CLASS)

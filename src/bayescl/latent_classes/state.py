@@ -66,9 +66,9 @@ def classes_of(tensors: Mapping[str, Any], sizes: Sequence[int]) -> LatentClasse
     """The fit that has these tensors, the inverse of :func:`tensors_of`."""
     squares = torch.split(tensors["transitions"], [size * size for size in sizes])
     return LatentClasses(
-        mixtures=Mixtures(*(tensors[name] for name in _OF_MIXTURES), tuple(sizes)),
+        mixtures=Mixtures(**{name: tensors[name] for name in _OF_MIXTURES}, sizes=tuple(sizes)),
         transitions=tuple(map(torch.Tensor.view, squares, sizes, sizes)),
-        **{name: tensors.get(name) for name in _OF_CLASSES},
+        **{name: tensors[name] for name in _OF_CLASSES if name in tensors},
     )
 
 
