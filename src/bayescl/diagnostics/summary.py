@@ -282,5 +282,8 @@ def _label_free(
     if tau_plus is None or tau_plus >= 1:
         return None
     full = [scored for scored in batches if bool(scored.valid.any())]
-    aucs = [label_free_alpha(s.positive, s.unlabeled, valid=s.valid, tau_plus=tau_plus).auc for s in full]
+    aucs = [
+        label_free_alpha(s.positive, s.unlabeled, valid=s.valid, tau_plus=tau_plus).auc
+        for s in full
+    ]
     return MeasuredAlpha(sum(aucs) / len(aucs)) if aucs else None
