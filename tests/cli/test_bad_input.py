@@ -97,7 +97,7 @@ RUNS = [
     ("--config .", "cannot read the configuration file ."),
     ("--config", "--config requires an argument"),
     ("--resume", "--resume needs --out"),
-    ("--resume --out missing", "missing is not a run folder"),
+    ("--resume --out missing", "there is no run folder missing"),
     ("--resume --out full", "full is not a run folder: it has no config.yaml"),
     ("--out /proc/bayescl-run", "/proc/bayescl-run"),
     ("--out few.npz/run", "cannot write to few.npz/run: few.npz is not a writable folder"),

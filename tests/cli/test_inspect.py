@@ -46,7 +46,7 @@ def test_a_run_is_inspected_in_figures_and_pictures(bayescl, run) -> None:
     assert drawn("run") == FILES
     report = report_of("run")
     assert report["verdict"] in outcome.out
-    assert report["advice"]["sentences"][0] in outcome.out
+    assert f"Use {report['advice']['call']}" in outcome.out
     assert report["images"] == 40
     assert report["batches"] == 2
     assert report["labelled"]

@@ -28,8 +28,8 @@ def test_a_smoke_table_is_printed_written_and_resumed_with_the_settings_in_its_f
     Path("table/result.json").unlink()
     again = bayescl("reproduce prior --resume --out table --workers 1")
     assert again.out == outcome.out
-    complaint = bayescl("reproduce prior --resume --out table --epochs 3").complaint
-    assert "the run in table has epochs = 1, got 3" in complaint
+    complaint = bayescl("reproduce prior --resume --out table --epochs 3").err
+    assert "a resumed run keeps its settings: epochs = 1, got 3" in complaint
     complaint = bayescl("reproduce runtime --resume --out table").complaint
     assert "table holds a run of 'reproduce prior'" in complaint
 

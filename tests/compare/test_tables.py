@@ -196,7 +196,7 @@ def test_a_table_cut_off_and_resumed_equals_the_unbroken_one(tiny, tmp_path):
     pages = [paper_markdown(read_json(tmp_path / run / "result.json")) for run in ("cut", "whole")]
     assert pages[0].startswith("# Tiny")
     assert pages[0] == pages[1]
-    with pytest.raises(ValueError, match="a table with other settings"):
+    with pytest.raises(ValueError, match="a resumed run keeps its settings"):
         reproduce_table(tiny, replace(request, seeds=5), tmp_path / "cut", resume=True)
 
 

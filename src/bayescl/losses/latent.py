@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
 import torch
 from typing_extensions import Unpack
@@ -23,6 +22,7 @@ from bayescl.losses.parameters import Hyperparameter, class_prior
 
 _RANKED_AT = 0.1  # temperature at which members are ranked, whatever that of the loss is
 _MOST_REMEMBERED = 2**20
+_CALLS_IN_EVAL_MODE = 10
 _FITS_IN_VAIN = 100  # in a row, without trust: some 200,000 items at the default
 
 
@@ -129,6 +129,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             check_count("refit_every", refit_every, 1)
         self.memory = ClassMemory(size, refit_every, self.threshold)
         self._has_warned = False
+        self._calls_in_eval_mode = 0
 
     @property
     def trust(self) -> float:
@@ -199,11 +200,10 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         memory = self.memory
         with without_autocast(batch.anchors.embeddings.device):
             if gathering is None or not learns:
+                self._warn_if_never_trained(batch)
                 return memory.posterior(batch, unit=self.normalize)
             with gathering.synchronized_errors():
                 informed = memory.posterior(batch, unit=self.normalize)
-            if memory.measured_strength is not None:
-                informed = replace(informed, is_measured=True)
             gather = gathering.rows_of_all if gathering.active else None
             memory.update(batch, tau_plus=self._prior, gather=gather)
         if self.estimates_prior and memory.classes is not None:
@@ -211,6 +211,18 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         if not self._has_warned:
             self._warn_if_in_vain()
         return informed
+
+    def _warn_if_never_trained(self, batch: Batch) -> None:
+        """Warn once if a loss that never learned is used for training."""
+        if self.memory.calls or not batch.anchors.embeddings.requires_grad:
+            return
+        self._calls_in_eval_mode += 1
+        if self._calls_in_eval_mode == _CALLS_IN_EVAL_MODE:
+            warnings.warn(
+                f"{_CALLS_IN_EVAL_MODE} calls with gradient in eval() mode: nothing is remembered, "
+                "so the loss is InfoNCE. Call loss.train() to look for classes",
+                stacklevel=6,
+            )
 
     def _warn_if_in_vain(self) -> None:
         """Warn once if no classes can be looked for, or if fits cost time and earn no trust."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from bayescl_lab.cli._console import Bar, EpochBar, print_guesses, say, show
 from bayescl_lab.cli._options import (
-    CIRCUMSTANCE,
-    CIRCUMSTANCES,
     FLAT,
+    RUNTIME_OPTION,
+    RUNTIME_OPTIONS,
     Place,
     Workers,
     usual_workers,
@@ -27,9 +27,9 @@ def reproduce(
     table: Literal["all", "binary", "multiclass", "negatives", "hardness", "prior", "runtime"],
     *,
     request: Annotated[TableRequest, FLAT] = TableRequest(),
-    fetch: Annotated[bool, CIRCUMSTANCE] = False,
+    fetch: Annotated[bool, RUNTIME_OPTION] = False,
     workers: Workers = None,
-    place: Annotated[Place, CIRCUMSTANCES] = Place(),
+    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
     """Make the paper's tables on images, one or all.
 
@@ -89,7 +89,7 @@ def ranking(
     *,
     request: Annotated[RankingRequest, FLAT] = RankingRequest(),
     workers: Workers = None,
-    place: Annotated[Place, CIRCUMSTANCES] = Place(),
+    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
     """Make the paper's ranking table: choose settings, then judge on test.
 
@@ -110,6 +110,7 @@ def ranking(
     path = place.folder(f"ranking-{'-'.join(request.data)}")
     if place.resume:
         folder = RunFolder.open(path, KIND)
+        request.resume_from(RankingRequest.from_config(folder.config()))
     else:
         for cell in cells:
             print_guesses(cell.plan.fixed.data)

@@ -64,7 +64,7 @@ class ImageComparison(Comparison[ImageSettings]):
                     f"{self.shared.data}: a comparison needs labels to evaluate encoders"
                 )
 
-    def figures(self, results: Results, data: None) -> dict[str, Any]:
+    def summary(self, results: Results, data: None) -> dict[str, Any]:
         """The summary of all runs."""
         del data
         return {"summary": summarise(list(results.values()))}
