@@ -478,13 +478,16 @@ def reversed_pairs(
     if log_q is not None:
         check_log_q("anchor_log_q", log_q, anchors.embeddings, (len(anchors),))
         anchors = replace(anchors, log_q=log_q.detach())
-    place = batch.anchor_of
-    if place is None:
-        positives, place = anchors, batch.positive
-    else:
-        positives = anchors[place]
-    pairs = replace(pairs, log_q=None)
-    return Batch("in_batch", pairs, positives, (anchors,), None, None, place, valid)
+    place = batch.positive if batch.anchor_of is None else batch.anchor_of
+    return replace(
+        batch,
+        anchors=replace(pairs, log_q=None),
+        positives=anchors if batch.anchor_of is None else anchors[batch.anchor_of],
+        columns=(anchors,),
+        anchor_of=None,
+        positive=place,
+        valid=valid,
+    )
 
 
 def rows_of(embeddings: Float[Tensor, "*own rows dim"], **known: Tensor | None) -> Rows:

@@ -636,7 +636,7 @@ class ContrastiveLoss(nn.Module):
                 self._check_finite_losses(losses, batches, temperature)
             gathering.raise_peer_errors()
         if not torch.compiler.is_compiling():
-            self._look_at_candidates(losses, batch)
+            self._look_at_candidates(losses, batches[0])
         if batch.weight is not None and self.reduction == "mean":
             return losses.sum() / weight * share
         return self.reduced(losses, share)
