@@ -18,7 +18,7 @@ def test_both_views_of_an_image_carry_its_nuisance_and_no_other(kind):
     for view in data.views(rows):  # an overlay is a bright floor, up to its own brightness
         missing = (over[None] - view[:, None]).clamp_min(0).flatten(2).sum(dim=2)
         own = missing.gather(1, data.nuisance[rows, None]).squeeze(1)
-        assert (own < missing.mean(dim=1)).all()
+        assert own.mean() < missing.mean() / 3
     assert len(data.nuisance.unique()) == nuisance.NUISANCES
 
 
