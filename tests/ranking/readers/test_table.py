@@ -92,7 +92,9 @@ def test_lines_of_json_are_read_as_text_is_also_compressed(write):
         path = write("a.jsonl", content)
         with pytest.raises(ValueError, match=re.escape(f"{path}{message}")):
             read_table(path, NAMES)
-    with pytest.raises(ValueError, match=".jsonl text has a fixed format: no_header is for tables"):
+    with pytest.raises(
+        ValueError, match=r"\.jsonl text has a fixed format: no_header is for tables"
+    ):
         load_interactions(str(path), no_header=True)
 
 

@@ -216,7 +216,7 @@ def test_lists_hold_the_best_unseen_items_of_the_users_own_group(settings, tmp_p
     own = everyone.filter(everyone["user"] == "u-3")
     assert own.drop("score").equals(lists.drop("score"))
     assert own["score"].to_list() == pytest.approx(lists["score"].to_list(), abs=1e-5)
-    # A list is never filled up with known items, and who is not in the data gets popular ones on request.
+    # A list is never filled up with known items, and strangers get popular ones only on request.
     assert len(recommender.recommend("u-3", k=1000)) == known.num_items - len(
         np.unique(recommender.record.known.matrix[[row]].indices)
     )

@@ -115,9 +115,7 @@ def _only_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
             )
         if tables:
             return tables[0]
-    raise ValueError(
-        f"{path} holds no table: none of its files ends in {', '.join(TABLES)}"
-    )
+    raise ValueError(f"{path} holds no table: none of its files ends in {', '.join(TABLES)}")
 
 
 def _copy(

@@ -72,9 +72,10 @@ class Recommender:
 
         A user's items in any part of the data are left out: the run was trained on one part and
         evaluated on another, but the user has them all. Users without interactions in training get
-        the most popular items. A new user with some items gets a list based on them: with embeddings by :mod:`bayescl_lab.ranking.fold_in`, with EASE
-        and iALS by their own formulas. Items without interactions in training are ignored; if there
-        are no others, the list is that of popular items.
+        the most popular items. A new user with some items gets a list based on them: with
+        embeddings by :mod:`bayescl_lab.ranking.fold_in`, with EASE and iALS by their own formulas.
+        Items without interactions in training are ignored; if there are no others, the list is that
+        of popular items.
 
         Args:
             user_id: the user's id in the data set, or several; default: all users.
@@ -87,9 +88,9 @@ class Recommender:
                 default such a user is an error.
 
         Returns:
-            One row per item, list by list: ``user`` (without one user's ``items``), ``rank`` from 1, ``item``,
-            ``title`` if the data set has titles, and ``score``, for popular items the number of
-            their users.
+            One row per item, list by list: ``user`` (not for ``items`` of one user), ``rank`` from
+            1, ``item``, ``title`` if the data set has titles, and ``score``, for popular items the
+            number of their users.
 
         Raises:
             ValueError: if ``exclude``, ``items`` or the users have an unknown id, both a user and
