@@ -9,7 +9,6 @@ import torch
 
 # What each of these files imports at its top, by the pattern of their paths.
 _NEEDED = {
-    "src/bayescl/engines/fused/[!_]*.py": "triton",  # kernels are decorated while they are imported
     "src/bayescl/integrations/sentence_transformers.py": "sentence_transformers",
     "src/bayescl/integrations/pytorch_metric_learning.py": "pytorch_metric_learning",
     "src/bayescl_lab/integrations/cornac.py": "cornac",

@@ -75,7 +75,7 @@ LOSSES: dict[str, tuple[Made, int]] = {
     "sigmoid, Bayesian": (_sigmoid(bayescl.BayesianSigmoidLoss, num_classes=CLASSES), 0),
     "sigmoid, latent classes": (_sigmoid(bayescl.LatentClassSigmoidLoss, num_classes=CLASSES), 0),
     "oracle": (lambda t: bayescl.OracleContrastiveLoss(temperature=t), 0),
-    "attracting oracle": (lambda t: bayescl.AttractingOracleContrastiveLoss(temperature=t), 0),
+    "attracting oracle": (lambda t: bayescl.SupervisedContrastiveLoss(temperature=t), 0),
 }
 """How each loss is made at a temperature, and how many labels of each number it knows."""
 

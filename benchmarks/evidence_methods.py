@@ -151,7 +151,7 @@ def method(
         "bayesian": bayescl.BayesianContrastiveLoss,
         "latent": bayescl.LatentClassContrastiveLoss,
         "oracle": bayescl.OracleContrastiveLoss,
-        "attracting_oracle": bayescl.AttractingOracleContrastiveLoss,
+        "attracting_oracle": bayescl.SupervisedContrastiveLoss,
     }
     prior = {"num_classes": classes} if name in ("bayesian", "latent") else {}
     return LibraryLoss(makers[name](**{**prior, **values}), pairs)

@@ -44,7 +44,7 @@ LOSSES: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
     "InfoNCE": bayescl.InfoNCELoss,
     **{f"latent classes, {aim}": partial(_LATENT, aim=aim) for aim in ("pairs", "both", "classes")},
     "oracle": bayescl.OracleContrastiveLoss,
-    "attracting oracle": bayescl.AttractingOracleContrastiveLoss,
+    "attracting oracle": bayescl.SupervisedContrastiveLoss,
 }
 ADAPTED: dict[str, dict[str, int]] = {
     "InfoNCE": {},

@@ -18,9 +18,9 @@ import torch
 from contenders import cross_entropy_info_nce
 from gpu_journal import Run, times
 
-from bayescl.engines.fused import fused_loss
-from bayescl.engines.fused.tiles import Precision
-from bayescl.engines.select import Engine, per_anchor_losses
+from bayescl.engine.fused import fused_loss
+from bayescl.engine.fused.tiles import Precision
+from bayescl.engine.select import Engine, per_anchor_losses
 from bayescl.functional import Bayesian, InfoNCE, LogSumObjective, unit_vectors
 from bayescl.losses.layouts import two_views
 

@@ -29,8 +29,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import bayescl
 from bayescl.distributed import NOTE_BYTES
-from bayescl.engines import CandidateRule, ContrastiveBatch
-from bayescl.engines.chunked import default_chunk_size
+from bayescl.engine import CandidateRule, ContrastiveBatch
+from bayescl.engine.chunked import default_chunk_size
 from bayescl.losses.class_fits import is_hopeless, memory_for, mixture_sizes
 
 DEVICES, BATCHES, LINKS = (8, 64, 256, 1024), (2**12, 2**16, 2**20), (25, 50, 400)  # GB/s
@@ -234,8 +234,8 @@ def tables(dim: int, rate: float, half_rate: float, bandwidth: float) -> dict[st
     """Every table of the page but that of latent classes, and the figures between them."""
     bins = bayescl.BayesianContrastiveLoss().bins
     losses = {
-        "InfoNCE": bayescl.InfoNCELoss(engine="dense"),
-        "Bayesian": bayescl.BayesianContrastiveLoss(alpha=0.9, engine="dense"),
+        "InfoNCE": bayescl.InfoNCELoss(engine="reference"),
+        "Bayesian": bayescl.BayesianContrastiveLoss(alpha=0.9, engine="reference"),
     }
     dense = {name: saved_bytes_per_logit(loss, 128, 1024, dim) for name, loss in losses.items()}
     precisions = [(*key, "float32", rate) for key in PRODUCTS]

@@ -95,7 +95,7 @@ def run_losses() -> None:
     kinds = [getattr(bayescl, name) for name in bayescl.__all__ if name.endswith("Loss")]
     rows = torch.randn(3, 6, 4, generator=torch.Generator().manual_seed(0))
     groups = torch.arange(6) % 3
-    fused = () if bayescl.engines.fused_unavailable_reason() else FUSED
+    fused = () if bayescl.engine.fused_unavailable_reason() else FUSED
     calls = [*product(kinds, ("dense", "chunked")), *((kind, "fused") for kind in fused)]
     for kind, engine in calls:
         objective = (bayescl.functional.InfoNCE(),) if kind is bayescl.ContrastiveLoss else ()

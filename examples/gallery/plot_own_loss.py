@@ -48,7 +48,7 @@ class Decoupled(LogSumObjective):
         return log_sums[0] - positive
 
 
-as_data = bayescl.ContrastiveLoss(Decoupled(), temperature=0.2, engine="chunked")
+as_data = bayescl.ContrastiveLoss(Decoupled(), temperature=0.2, engine="blocked")
 print(as_data(view_1, view_2))
 
 # %%

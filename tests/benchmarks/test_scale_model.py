@@ -107,12 +107,12 @@ def test_only_the_dense_engine_keeps_logits_and_the_chunked_multiplies_three_tim
     rows = [torch.randn(n, dim, requires_grad=True) for n in (anchors, anchors, candidates)]
     losses = {"InfoNCE": bayescl.InfoNCELoss, "Bayesian": bayescl.BayesianContrastiveLoss}
     for name, loss in losses.items():
-        count = operations(lambda loss=loss: loss(engine="chunked").sampled(*rows).backward())
+        count = operations(lambda loss=loss: loss(engine="blocked").sampled(*rows).backward())
         expected = scale_model.operations_per_logit("chunked", name, dim)
         assert count / (anchors * candidates) == pytest.approx(expected, rel=0.02)
         sizes = (512, 1024, 4)
-        assert scale_model.saved_bytes_per_logit(loss(engine="dense"), *sizes) >= scale_model.FLOAT
-        assert scale_model.saved_bytes_per_logit(loss(engine="chunked"), *sizes) < 1
+        assert scale_model.saved_bytes_per_logit(loss(engine="reference"), *sizes) >= scale_model.FLOAT
+        assert scale_model.saved_bytes_per_logit(loss(engine="blocked"), *sizes) < 1
 
 
 @pytest.mark.parametrize("classes", [10, 800])

@@ -70,7 +70,7 @@ def test_the_command_says_what_the_function_says(bayescl) -> None:
         temperature=0.2,
     )
     report = figures()
-    assert report.pop("advice")["call"] == ("AttractingOracleContrastiveLoss(temperature=0.2)")
+    assert report.pop("advice")["call"] == ("SupervisedContrastiveLoss(temperature=0.2)")
     assert report == json.loads(json.dumps(found.figures()))
 
 
@@ -78,7 +78,7 @@ def test_the_command_says_what_the_function_says(bayescl) -> None:
     ("names", "options", "advice"),
     [
         ("embeddings", "", "Cannot be told from this, because one view"),
-        ("embeddings labels", "", "Use AttractingOracleContrastiveLoss"),
+        ("embeddings labels", "", "Use SupervisedContrastiveLoss"),
         ("embeddings second_view", "", "Use LatentClassContrastiveLoss(temperature=0.5). "),
         ("queries documents", "", 'aim="pairs"). '),
         ("q d", "--queries q --documents d", 'aim="pairs"). '),

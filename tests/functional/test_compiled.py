@@ -10,8 +10,8 @@ from cases import each
 from torch import Tensor
 
 import bayescl
-from bayescl.engines import Excluded, _exponentials
-from bayescl.engines._exponentials import LOG2_E, add_log_weights
+from bayescl.engine import Excluded, _exponentials
+from bayescl.engine._exponentials import LOG2_E, add_log_weights
 from bayescl.functional.bayesian import Bayesian
 from bayescl.functional.ranks import Ranks
 
@@ -90,7 +90,7 @@ def test_losses_and_gradients_are_the_same_with_and_without_numba(
     view_1, view_2 = torch.randn(2, 130, 16, generator=generator)
     valid = torch.rand(130, 130, generator=generator) < 0.9
     own = torch.randn(130, 70, 16, generator=generator)
-    loss = bayescl.BayesianContrastiveLoss(tau_plus=0.1, temperature=0.2, engine="chunked")
+    loss = bayescl.BayesianContrastiveLoss(tau_plus=0.1, temperature=0.2, engine="blocked")
 
     def gradients() -> list[Tensor]:
         leaves = [view.clone().requires_grad_() for view in (view_1, view_2)]

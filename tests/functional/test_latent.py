@@ -108,12 +108,12 @@ def test_what_is_not_valid_changes_nothing_and_receives_nothing() -> None:
     certain = posterior < 0.4
     for aim in AIMS:
         result = F.latent_loss(
-            positive, unlabeled, posterior, valid=valid, certain=certain, aim=aim
+            positive, unlabeled, posterior, valid=valid, is_labeled=certain, aim=aim
         )
         for i in range(5):
             parts = (values[None, i, valid[i]] for values in (unlabeled, posterior, certain))
             logits, same, known = parts
-            alone = F.latent_loss(positive[i : i + 1], logits, same, certain=known, aim=aim)
+            alone = F.latent_loss(positive[i : i + 1], logits, same, is_labeled=known, aim=aim)
             torch.testing.assert_close(result[i : i + 1], alone)
         assert result[5] == 0  # a row without candidates costs nothing
         assert not F.latent_loss(positive, unlabeled[:, :0], posterior[:, :0], aim=aim).any()

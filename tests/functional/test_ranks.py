@@ -9,7 +9,7 @@ from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayescl.engines import Excluded
+from bayescl.engine import Excluded
 from bayescl.functional import empirical_cdf
 from bayescl.functional.ranks import EXACT_RANKS, Ranks
 from bayescl.functional.sorting import columns_in_order

@@ -129,7 +129,7 @@ def draw_loss(dice: Dice) -> Drawn:
 
         # The sharper members are told apart, the more rounding of a logit counts.
         if name == "attracting oracle":
-            make = partial(bayescl.AttractingOracleContrastiveLoss, attraction=pull)
+            make = partial(bayescl.SupervisedContrastiveLoss, attraction=pull)
             return Drawn(name, make, latent, signed=True, slope=2.0)
         make = partial(bayescl.LatentClassContrastiveLoss, **strength, **MEMORY, aim=aim)
         slope = 2.0 if aim == "classes" else 2.0 + 2 * pull

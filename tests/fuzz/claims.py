@@ -25,10 +25,10 @@ def violations(seed: int) -> list[str]:
     try:
         engine = dice.one("dense", "chunked")
         each = call.run(drawn, memory, reduction="none", engine=engine, chunk_size=chunk)
-        dense = call.run(drawn, memory, engine="dense", **settings)
-        chunked = call.run(drawn, memory, engine="chunked", chunk_size=chunk, **settings)
-        precise = call.run(drawn, memory, engine="dense", precise=True, **settings)
-        both = call.run(drawn, memory, engine="chunked", chunk_size=chunk, precise=True, **settings)
+        dense = call.run(drawn, memory, engine="reference", **settings)
+        chunked = call.run(drawn, memory, engine="blocked", chunk_size=chunk, **settings)
+        precise = call.run(drawn, memory, engine="reference", precise=True, **settings)
+        both = call.run(drawn, memory, engine="blocked", chunk_size=chunk, precise=True, **settings)
     except Exception as problem:  # any call that is drawn here must be answered
         return [f"{told}: {type(problem).__name__}: {problem}"]
     found = [

@@ -19,7 +19,7 @@ NUMBERS = (
 COUNTS = (None, 0, -3, 2.5, "many", True, 2**70, float("nan"))
 MAKERS = (
     bayescl.InfoNCELoss, bayescl.DebiasedContrastiveLoss, bayescl.HardContrastiveLoss,
-    bayescl.BayesianContrastiveLoss, bayescl.AttractingOracleContrastiveLoss,
+    bayescl.BayesianContrastiveLoss, bayescl.SupervisedContrastiveLoss,
     bayescl.LatentClassContrastiveLoss, bayescl.BayesianSigmoidLoss, bayescl.LatentClassSigmoidLoss,
     bayescl.LearnableTemperature, bayescl.CandidateQueue, bayescl.MovingDenominators,
 )  # fmt: skip

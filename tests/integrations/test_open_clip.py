@@ -40,7 +40,7 @@ def test_the_sigmoid_loss_is_siglip_loss(bias: float, dtype: torch.dtype, within
     wanted = pairs_of_clip(SigLipLoss(), bias=bias, dtype=dtype)
     for criterion in (
         ours.SigLipLoss(),
-        ours.SigLipLoss(chunk_size=4, engine="chunked"),
+        ours.SigLipLoss(chunk_size=4, engine="blocked"),
         ours.BayesianSigLipLoss(alpha=0.5),  # all weigh the same
         ours.LatentClassSigLipLoss(num_classes=3),  # nothing is trusted yet
     ):

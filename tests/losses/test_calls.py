@@ -23,7 +23,7 @@ def rows(count: int, seed: int) -> Tensor:
 @engines
 def test_one_key_in_a_column_is_one_group(engine: str) -> None:
     first, second, groups = rows(6, 0), rows(6, 1), KEYS[:, :1]
-    loss = bayescl.AttractingOracleContrastiveLoss(engine=engine, chunk_size=4)
+    loss = bayescl.SupervisedContrastiveLoss(engine=engine, chunk_size=4)
     expected = loss(first, second, groups=groups[:, 0])
     torch.testing.assert_close(loss(first, second, groups=groups), expected)
     own = rows(12, 3).view(6, 2, 4)

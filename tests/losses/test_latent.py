@@ -234,7 +234,7 @@ def test_engines_agree_for_every_aim_with_and_without_labels() -> None:
         more: dict[str, Any] = {"reduction": ("none", "mean", "sum")[number % 3]}
         if number % 5 < 2:
             more["temperature"] = bayescl.LearnableTemperature(0.3)
-        loss = fitted(attraction=1.5, aim=aim, engine="dense", **more).eval()
+        loss = fitted(attraction=1.5, aim=aim, engine="reference", **more).eval()
         expected = called(loss, layout, dtype, labels=labels)
         for chunk_size in (5, 100) if number % 4 else (1,):
             loss.engine, loss.chunk_size = "chunked", chunk_size
@@ -303,7 +303,7 @@ def slow(loss: LatentClassContrastiveLoss, layout: str, rows: list[Tensor], labe
             positive = anchors[i] @ positives[i] / loss.temperature
             settled = certain.tolist() if labels else None
             losses.append(
-                reference.latent(positive, logits, same.tolist(), certain=settled, **settings)
+                reference.latent(positive, logits, same.tolist(), is_labeled=settled, **settings)
             )
     return torch.stack(losses)
 
@@ -352,7 +352,7 @@ def test_all_labels_make_it_the_attracting_oracle() -> None:
         ENGINES, (torch.float32, torch.float64), (0.0, 1.0, 2.0)
     ):
         shared = {"engine": engine, "reduction": "none", "attraction": attraction}
-        oracle = bayescl.AttractingOracleContrastiveLoss(temperature=0.5, chunk_size=5, **shared)
+        oracle = bayescl.SupervisedContrastiveLoss(temperature=0.5, chunk_size=5, **shared)
         for loss in (make(**shared), fitted(**shared), fitted(0.9, aim="classes", **shared)):
             views, known = classes(12, 12, seed=1, dtype=dtype), labels_of(12, 1, known=1.0)
             values = loss.eval()(*views, labels=known), oracle(*views, groups=known)
@@ -812,10 +812,10 @@ def test_fits_in_vain_bring_one_warning(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_attracting_oracle_takes_one_label_per_row() -> None:
-    oracle, views = bayescl.AttractingOracleContrastiveLoss(), classes(12, 12, seed=0)
+    oracle, views = bayescl.SupervisedContrastiveLoss(), classes(12, 12, seed=0)
     with pytest.raises(ValueError, match="needs one group per row and candidate"):
         oracle(*views, groups=KEYS)
     with pytest.raises(ValueError, match="needs groups"):
         oracle(*views)
     with pytest.raises(ValueError, match="attraction must lie in"):
-        bayescl.AttractingOracleContrastiveLoss(attraction=-0.5)
+        bayescl.SupervisedContrastiveLoss(attraction=-0.5)

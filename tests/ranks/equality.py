@@ -26,12 +26,12 @@ LOSSES: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
     "debiased": partial(bayescl.DebiasedContrastiveLoss, tau_plus=0.1),
     "hard": partial(bayescl.HardContrastiveLoss, tau_plus=0.1, concentration=0.5),
     "bayesian": bayesian,
-    "bayesian, chunked": partial(bayesian, engine="chunked", chunk_size=3),
+    "bayesian, chunked": partial(bayesian, engine="blocked", chunk_size=3),
     "sigmoid": bayescl.SigmoidContrastiveLoss,  # in rounds
-    "sigmoid, dense": partial(bayescl.SigmoidContrastiveLoss, engine="dense"),
+    "sigmoid, dense": partial(bayescl.SigmoidContrastiveLoss, engine="reference"),
     "sigmoid, Bayesian": partial(bayescl.BayesianSigmoidLoss, tau_plus=0.1, beta=0.7),
     "oracle": bayescl.OracleContrastiveLoss,
-    "attracting oracle": bayescl.AttractingOracleContrastiveLoss,
+    "attracting oracle": bayescl.SupervisedContrastiveLoss,
 }
 
 

@@ -82,24 +82,9 @@ def bayesian(positive: Tensor, unlabeled: Row, **parameters: Any) -> Tensor:
     return softplus(log_sum(unlabeled, weights) - positive)
 
 
-def sigmoid(
-    positive: Tensor,
-    unlabeled: Row,
-    *,
-    bias: float = 0.0,
-    ranks: str = "mid",
-    same_class: Tensor | None = None,
-    **weighting: float,
-) -> Tensor:
-    """SigLIP's sum over pairs; weights by rank, if any, have mean 1."""
-    logits = tensor_of(unlabeled) + bias
-    weights = torch.ones_like(logits)
-    if weighting and len(logits):
-        weights = rank_weights(logits, ranks, **weighting)
-        weights = weights / weights.mean()
-    if same_class is not None:
-        weights = weights * (1 - same_class)
-    return softplus(-positive - bias) + (weights * softplus(logits)).sum()
+def sigmoid(positive: Tensor, unlabeled: Row, *, bias: float = 0.0) -> Tensor:
+    """SigLIP's sum over pairs."""
+    return softplus(-positive - bias) + softplus(tensor_of(unlabeled) + bias).sum()
 
 
 def hard(
@@ -131,15 +116,15 @@ def latent(
     threshold: float,
     aim: str = "classes",
     sharpness: float = 1.0,
-    certain: Sequence[bool] | Tensor | None = None,
+    is_labeled: Sequence[bool] | Tensor | None = None,
 ) -> Tensor:
     """Where labels settle a pair, the aim "both" does as "classes" does."""
     if not len(unlabeled):
         return info_nce(positive, unlabeled)
     logits, same = tensor_of(unlabeled), torch.as_tensor(same_class, dtype=torch.float64)
     trusted = torch.full(logits.shape, aim == "classes")
-    if aim == "both" and certain is not None:
-        trusted = torch.as_tensor(certain, dtype=torch.bool)
+    if aim == "both" and is_labeled is not None:
+        trusted = torch.as_tensor(is_labeled, dtype=torch.bool)
     attracts, others = torch.where(same > threshold, same, 0.0), 1 - same
     weights, loss = torch.where(trusted, others, 1.0), torch.zeros_like(positive)
     if weights.sum() > 0:
@@ -195,7 +180,4 @@ WEIGHTINGS = {
     ),
     "bayesian, perfect": Weighting(*BAYESIAN, PERFECT),
     "sigmoid": Weighting(F.sigmoid_loss, bayescl.SigmoidContrastiveLoss, sigmoid, {"bias": -2.0}),
-    "sigmoid, Bayesian": Weighting(
-        F.sigmoid_loss, bayescl.BayesianSigmoidLoss, sigmoid, {**USUAL, "bias": -2.0}
-    ),
 }

@@ -79,7 +79,7 @@ CLEAR, CLASSES = items()
 IN_BATCH = {"layout": "in_batch"}
 
 LATENT, PLAIN = "LatentClassContrastiveLoss", "InfoNCELoss"
-ORACLE = "AttractingOracleContrastiveLoss"
+ORACLE = "SupervisedContrastiveLoss"
 PAIRS = f'{LATENT}(temperature=0.5, aim="pairs")'
 FIRST, FEW, TWICE = "the exact partner stays first", "too few to matter", "occur more than once"
 

@@ -13,7 +13,7 @@ from bayescl.axes import Tensor
 from bayescl.functional import Objective
 from bayescl.losses import ContrastiveLoss, HardContrastiveLoss
 from bayescl.losses.base import SharedOptions
-from bayescl.losses.hyperparameters import Hyperparameter
+from bayescl.losses.parameters import Hyperparameter
 from bayescl_lab.compare.comparison import compare
 from bayescl_lab.compare.images import ImageComparison
 from bayescl_lab.report.figures import comparison_figure

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from bayescl.axes import Bool, Float, Int, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
+from bayescl.batch import Batch, Layout
 from bayescl.checks import check_choice, check_mask
-from bayescl.engines import ContrastiveBatch, Layout
 from bayescl.functional.objective import LogSumObjective, Objective, as_data
 from bayescl.losses import ContrastiveLoss
 
@@ -41,7 +41,8 @@ class ScoredCandidates:
         sees_labels: whether the loss leaves false negatives out, as the oracle does.
         same_class: the loss's current posterior that a candidate is of the anchor's class; None if
             it has none.
-        certain: True where labels given to the loss settle that posterior.
+        is_labeled: True where labels given to the loss settle that posterior.
+        trust: how far the posterior is trusted otherwise, in [0, 1].
     """
 
     positive: Float[Tensor, " anchors"]
@@ -51,7 +52,8 @@ class ScoredCandidates:
     false_negative: Bool[Tensor, "anchors candidates"] | None = None
     sees_labels: bool = False
     same_class: Float[Tensor, "anchors candidates"] | None = None
-    certain: Bool[Tensor, "anchors candidates"] | None = None
+    is_labeled: Bool[Tensor, "anchors candidates"] | None = None
+    trust: float | Float[Tensor, ""] = 1.0
 
     @property
     def tells_apart(self) -> bool:
@@ -159,12 +161,13 @@ class _Twin(ContrastiveLoss):
 
     def __init__(self, loss: ContrastiveLoss, recorder: _Recorder) -> None:
         same: Any = {"temperature": loss.temperature, "normalize": loss.normalize}
-        super().__init__(recorder, **same, reduction="none", engine="dense")
+        super().__init__(recorder, **same, reduction="none", engine="reference")
         self.original = loss
 
-    def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
-        """Return what the original loss knows of a batch."""
-        return self.original.informed(batch)
+    def with_posterior(self, batch: Batch, gathering: object = None) -> Batch:
+        """Return what the original loss knows of a batch, which learns nothing."""
+        del gathering
+        return self.original.with_posterior(batch)
 
 
 def _recorded(
@@ -178,7 +181,7 @@ def _recorded(
     (call,) = recorder.calls
     if call["valid"] is None:
         call["valid"] = torch.ones_like(call["unlabeled"], dtype=torch.bool)
-    objective = loss.objective_in(layout, loss.temperature)
+    objective = loss.objective(loss.temperature)
     return ScoredCandidates(**call, objective=objective, sees_labels=loss.needs_groups)
 
 

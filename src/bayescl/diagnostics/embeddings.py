@@ -26,7 +26,7 @@ from bayescl.losses import (
     OracleContrastiveLoss,
 )
 from bayescl.losses.class_fits import memory_for
-from bayescl.losses.hyperparameters import class_prior
+from bayescl.losses.parameters import class_prior
 
 if TYPE_CHECKING:
     import numpy as np

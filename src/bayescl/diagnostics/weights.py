@@ -55,17 +55,15 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
     objective, logits, valid = scored.objective, scored.unlabeled, scored.valid
     excluded = Excluded.without(valid)
     if isinstance(objective, Sigmoid):
-        of_pairs = objective.weights(logits, excluded, valid=valid, same_class=scored.same_class)
-        return valid.to(logits) if of_pairs is None else torch.where(valid, of_pairs, 0.0)
+        return valid.to(logits)
     if not isinstance(objective, LogSumObjective):
         raise TypeError(f"the weights of {type(objective).__name__} are not known")
     if scored.same_class is not None and objective.reads_same_class:
-        terms = objective.pair_terms(scored.same_class.clone(), excluded, scored.certain)
-        if terms.others is not None:  # all candidates repel; what sets them apart is the posterior
-            return terms.others * terms.others_scale[:, None]
-        assert terms.weights is not None  # as there are no members
-        assert terms.scale is not None
-        return terms.weights * terms.scale[:, None]
+        known = scored.same_class.clone(), excluded, scored.is_labeled, scored.trust
+        pairs = objective.pair_weights(*known)
+        # Where all candidates repel, what sets them apart is the posterior.
+        scaled = pairs.repel if pairs.others is None else pairs.others
+        return valid.to(logits) if scaled is None else scaled.matrix * scaled.factor[:, None]
     weights = objective.weights(logits, valid=valid)
     tilt = objective.powers[0] - 1
     if tilt != 0:
@@ -95,7 +93,6 @@ def candidate_posterior(
     See Also:
         :func:`bayescl.functional.posterior`: the formula.
     """
-    # A histogram only approximates mid-ranks, for speed.
     ranks: Ranks = "upper" if getattr(scored.objective, "ranks", None) == "upper" else "mid"
     cdf = empirical_cdf(scored.unlabeled, valid=scored.valid, ranks=ranks)
     cdf = proposal_cdf(cdf, alpha=alpha, tau_plus=tau_plus)

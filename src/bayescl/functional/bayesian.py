@@ -18,7 +18,6 @@ class Bayesian(LogSumObjective):
     beta: float
     tau_plus: float
     ranks: Ranks = "mid"
-    bins: int = 256
 
     @property
     def may_drop(self) -> bool:
@@ -39,7 +38,6 @@ def bayesian_loss(
     tau_plus: float,
     valid: CandidateMask | None = None,
     ranks: Ranks = "mid",
-    bins: int = 256,
 ) -> PerAnchor:
     r"""The Bayesian contrastive loss, one value per anchor.
 
@@ -56,9 +54,8 @@ def bayesian_loss(
         beta: hardness, in [0.5, 1]; 0.5 is pure debiasing.
         tau_plus: prior probability that a candidate is a positive, in [0, 1).
         valid: True where a candidate counts. A row without candidates has loss 0.
-        ranks: ``"mid"``, ``"upper"`` or ``"histogram"``; see
+        ranks: ``"mid"``, or ``"upper"`` as in the paper; see
             :func:`~bayescl.functional.empirical_cdf`.
-        bins: bins of the histogram: 64, 128, 256, 512 or 1024.
 
     Returns:
         Non-negative losses; InfoNCE at ``alpha = beta = 0.5``.
@@ -74,5 +71,5 @@ def bayesian_loss(
     Reference:
         Liu et al., ICML 2024, Eqs. "debias" and "ome1", Algorithm 1.
     """
-    objective = Bayesian(alpha, beta, tau_plus, ranks, bins)
+    objective = Bayesian(alpha, beta, tau_plus, ranks)
     return objective(positive, unlabeled, valid=valid)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import torch
-from torch.nn.functional import logsigmoid
 
 from bayescl.axes import (
     Bool,
@@ -26,6 +25,7 @@ from bayescl.axes import (
 )
 from bayescl.functional.excluded import Excluded
 from bayescl.functional.log_space import contrast, log_count, masked_logsumexp, softplus
+from bayescl.functional.pairs import PairWeights, weighted_pair_losses
 from bayescl.functional.ranks import Ranks, map_cdf
 
 
@@ -41,40 +41,6 @@ class Objective(Protocol):
     ) -> PerAnchor:
         """Return one loss per anchor from its positive's and its candidates' logits."""
         ...
-
-
-class PairTerms(NamedTuple):
-    r"""What an objective makes of the posterior of pairs; constants for the gradient.
-
-    An anchor's loss is
-
-    .. math::
-        \log\Big(e^{s^+} + c \sum_j w_j e^{s_j}\Big) - s^+ + h \sum_j p_j (s^+ - s_j)
-        + \frac{g}{\kappa} \sum_j m_j
-        \log\Big(1 + \frac{d \sum_k o_k e^{\kappa s_k}}{e^{\kappa s_j}}\Big).
-
-    Factors of rows are kept apart, since scaling a row's sums is cheaper than scaling a matrix.
-    Every matrix is 0 for what is not a candidate.
-    """
-
-    weights: Float[Tensor, "anchors candidates"] | None
-    """Of the exponentials, :math:`w`; None if all candidates weigh 1."""
-    scale: Float[Tensor, " anchors"] | None
-    """Factor that gives an anchor's weights mean 1, :math:`c`; None where they are 1."""
-    pulls: Float[Tensor, "anchors candidates"] | None
-    """Candidates' parts of the target, :math:`p`; None where the positive has all of it."""
-    share: Float[Tensor, " anchors"]
-    """Factor that turns pulls into shares of the target, :math:`h`; the positive has the rest."""
-    members: Float[Tensor, "anchors candidates"] | None
-    """How strongly a member is drawn past all that are not members, :math:`m`, or None."""
-    draw: Float[Tensor, " anchors"]
-    """Factor of these, :math:`g`."""
-    others: Float[Tensor, "anchors candidates"] | None
-    """How far a candidate is not a member, :math:`o`; None where there are no members."""
-    others_scale: Float[Tensor, " anchors"]
-    """Factor that gives these mean 1, :math:`d`."""
-    sharpness: float = 1.0
-    r"""How soon a member that leads the others is left alone, :math:`\kappa`."""
 
 
 class Slopes(NamedTuple):
@@ -103,9 +69,8 @@ class LogSumObjective:
     Attributes:
         ranks: kind of rank that :meth:`weights_of_cdf` receives, as in
             :func:`~bayescl.functional.empirical_cdf`; None if all candidates weigh the same.
-        bins: bins of the histogram, if ranks come from one.
         reads_same_class: whether the objective uses the posterior that pairs are of one class,
-            through :meth:`pair_terms`, if a batch has one.
+            through :meth:`pair_weights`, if a batch has one.
 
     Example:
         >>> from dataclasses import dataclass
@@ -121,13 +86,17 @@ class LogSumObjective:
     """
 
     ranks: Ranks | None = None
-    bins: int = 256
     reads_same_class: bool = False
 
     @property
     def powers(self) -> tuple[float, ...]:
         """Powers of the sums, at least 0; 0 stands for the unweighted number of candidates."""
         return (1.0,)
+
+    @property
+    def sum_powers(self) -> list[float]:
+        """The powers but 0."""
+        return [power for power in self.powers if power != 0]
 
     @property
     def may_drop(self) -> bool:
@@ -138,18 +107,20 @@ class LogSumObjective:
         """Return the weights at values of the CDF in (0, 1], constants for the gradient."""
         raise NotImplementedError(f"{type(self).__name__} sets ranks without weights_of_cdf")
 
-    def pair_terms(
+    def pair_weights(
         self,
         same_class: Float[Tensor, "anchors candidates"],
         excluded: Excluded,
-        certain: Bool[Tensor, "anchors candidates"] | None = None,
-    ) -> PairTerms:
-        """Return weights and pulls from the posterior of pairs.
+        is_labeled: Bool[Tensor, "anchors candidates"] | None = None,
+        trust: float | Float[Tensor, ""] = 1.0,
+    ) -> PairWeights:
+        """Return what the posterior of pairs makes of each candidate.
 
         Args:
             same_class: the posterior, in [0, 1]; may be overwritten.
             excluded: which columns are not candidates; their entries may hold any number.
-            certain: True where the posterior is known to be right, from labels.
+            is_labeled: True where the posterior is known to be right, from labels.
+            trust: how far the rest of it is trusted, in [0, 1].
         """
         raise NotImplementedError(f"{type(self).__name__} does not use a posterior of pairs")
 
@@ -202,17 +173,14 @@ class LogSumObjective:
         """Every candidate's weight by its rank; 1 if the objective uses no ranks."""
         if self.ranks is None:
             return torch.ones_like(unlabeled)
-        return map_cdf(
-            unlabeled, self.weights_of_cdf, valid=valid, ranks=self.ranks, bins=self.bins
-        )
+        return map_cdf(unlabeled, self.weights_of_cdf, valid=valid, ranks=self.ranks)
 
     def log_weights(
         self, unlabeled: UnlabeledLogits, *, valid: CandidateMask | None
     ) -> UnlabeledLogits:
         """Logarithms of :meth:`weights`, computed once per rank if rows share their ranks."""
-        if self.ranks is None or self.ranks == "histogram":
-            # A bin's weight is a mean: take its logarithm, not the mean of logarithms.
-            return self.weights(unlabeled, valid=valid).log()
+        if self.ranks is None:
+            return torch.zeros_like(unlabeled)
         return map_cdf(
             unlabeled, lambda cdf: self.weights_of_cdf(cdf).log(), valid=valid, ranks=self.ranks
         )
@@ -224,15 +192,19 @@ class LogSumObjective:
         *,
         valid: CandidateMask | None = None,
         same_class: Float[Tensor, "anchors candidates"] | None = None,
-        certain: Bool[Tensor, "anchors candidates"] | None = None,
+        is_labeled: Bool[Tensor, "anchors candidates"] | None = None,
+        trust: float | Float[Tensor, ""] = 1.0,
     ) -> PerAnchor:
         """Return one loss per anchor from the whole matrix of logits.
 
-        The posterior ``same_class``, in [0, 1], and where it is ``certain`` are used only if
+        What is known of pairs, as :meth:`pair_weights` takes it, is used only if
         :attr:`reads_same_class` is True.
         """
         if self.reads_same_class and same_class is not None:
-            return self._from_pairs(positive, unlabeled, same_class.detach(), certain, valid)
+            excluded = Excluded.without(valid)
+            same_class = same_class.detach().clone()
+            weights = self.pair_weights(same_class, excluded, is_labeled, trust)
+            return weighted_pair_losses(positive, unlabeled, weights, valid)
         log_weights = None if self.ranks is None else self.log_weights(unlabeled, valid=valid)
         counted = valid
         if log_weights is not None and self.may_drop:
@@ -248,45 +220,6 @@ class LogSumObjective:
             terms = terms if log_weights is None else terms + log_weights
             sums.append(masked_logsumexp(terms, counted))
         return self.from_log_sums(positive, tuple(sums))
-
-    def _from_pairs(
-        self,
-        positive: PositiveLogits,
-        unlabeled: UnlabeledLogits,
-        same_class: Float[Tensor, "anchors candidates"],
-        certain: Bool[Tensor, "anchors candidates"] | None,
-        valid: CandidateMask | None,
-    ) -> PerAnchor:
-        """The loss if a posterior gives weights and targets."""
-        terms = self.pair_terms(same_class.clone(), Excluded.without(valid), certain)
-        loss = contrast(positive, _weighted_logsumexp(unlabeled, terms.weights, terms.scale, valid))
-        if terms.pulls is not None:
-            # s+ less the mean over the targets, which is 0 exactly where nothing attracts.
-            targets = terms.pulls * terms.share[:, None]
-            apart = torch.where(targets > 0, positive[:, None] - unlabeled, 0)
-            loss = loss + (targets * apart).sum(dim=1)
-        if terms.members is not None and terms.others is not None:
-            sharp = unlabeled if terms.sharpness == 1 else terms.sharpness * unlabeled
-            rest = _weighted_logsumexp(sharp, terms.others, terms.others_scale, None)
-            ahead = torch.where(terms.members > 0, sharp, 0) - rest[:, None]
-            behind = (terms.members * logsigmoid(ahead)).sum(dim=1)
-            loss = loss - terms.draw * behind / terms.sharpness
-        return loss
-
-
-def _weighted_logsumexp(
-    logits: UnlabeledLogits,
-    weights: Float[Tensor, "anchors candidates"] | None,
-    scale: Float[Tensor, " anchors"] | None,
-    valid: CandidateMask | None,
-) -> PerAnchor:
-    """Log of each row's weighted sum of exponentials."""
-    if weights is None or scale is None:
-        return masked_logsumexp(logits, valid)
-    # Candidates of weight 0 do not count: a sum over -inf alone would have a NaN gradient.
-    counted = weights > 0
-    log_weights = (torch.where(counted, weights, 1) * scale[:, None]).log()
-    return masked_logsumexp(logits + log_weights, counted)
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,11 @@ import torch
 
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_choice
-from bayescl.functional.histogram import check_bins, map_by_histogram
-from bayescl.functional.sorting import is_eager_cpu, columns_in_order
+from bayescl.functional.sorting import columns_in_order, is_eager_cpu
 
-Ranks = Literal["mid", "upper", "histogram"]
+Ranks = Literal["mid", "upper"]
 Transform = Callable[[Tensor, Tensor, Tensor], Tensor]
-EXACT_RANKS: tuple[Ranks, ...] = ("mid", "upper")
-RANKS: tuple[Ranks, ...] = (*EXACT_RANKS, "histogram")
+RANKS: tuple[Ranks, ...] = ("mid", "upper")
 _BLOCK = 2**17
 """Number of logits sorted at a time on the CPU, so that temporaries stay in cache and heap."""
 
@@ -25,7 +23,6 @@ def empirical_cdf(
     *,
     valid: Bool[Tensor, "*anchors candidates"] | None = None,
     ranks: Ranks = "mid",
-    bins: int = 256,
 ) -> Float[Tensor, "*anchors candidates"]:
     r"""Empirical CDF of each anchor's unlabeled logits, at these logits.
 
@@ -37,21 +34,19 @@ def empirical_cdf(
         \hat\Phi_{UN} = \frac{n_< + n_= / 2}{N} \;\text{(mid)}.
 
     The paper's upper ranks bias small rows: the mean importance weight falls below 1. Mid-ranks are
-    symmetric and have no such bias. A histogram over each row's own range gives mid-ranks up to its
-    bins, without a sort.
+    symmetric and have no such bias.
 
     Args:
         unlabeled: logits, or anything that increases with them. Not differentiated: the result
             is piecewise constant.
         valid: True where a candidate counts; rows may have different numbers of candidates.
-        ranks: ``"mid"``, ``"upper"`` or ``"histogram"``.
-        bins: bins of the histogram: 64, 128, 256, 512 or 1024.
+        ranks: ``"mid"`` or ``"upper"``.
 
     Returns:
         Values in (0, 1], float32 or float64. Where ``valid`` is False the value is 1.
 
     Raises:
-        ValueError: if ``ranks`` or ``bins`` is not one of these.
+        ValueError: if ``ranks`` is not one of these.
 
     Example:
         >>> logits = torch.tensor([[6.0, 4.0, 3.0, 7.0, 5.0]])
@@ -63,7 +58,7 @@ def empirical_cdf(
     Reference:
         Liu et al., ICML 2024, Eq. "puedf", and the example below it.
     """
-    cdf = map_cdf(unlabeled, lambda values: values, valid=valid, ranks=ranks, bins=bins)
+    cdf = map_cdf(unlabeled, lambda values: values, valid=valid, ranks=ranks)
     return cdf if valid is None else cdf.masked_fill(~valid, 1.0)
 
 
@@ -73,7 +68,6 @@ def map_cdf(
     *,
     valid: Bool[Tensor, "*anchors candidates"] | None,
     ranks: Ranks,
-    bins: int = 256,
 ) -> Float[Tensor, "*anchors candidates"]:
     """Apply an elementwise ``function`` to the empirical CDF of each logit.
 
@@ -89,9 +83,6 @@ def map_cdf(
     valid = None if valid is None else valid.reshape(values.shape)
     if values.shape[1] == 0:  # no candidates, and no largest value
         return function(values).view(unlabeled.shape)
-    if ranks == "histogram":
-        check_bins(bins)
-        return map_by_histogram(values, function, valid=valid, bins=bins).view(unlabeled.shape)
     if valid is None:
         count = torch.full((1, 1), values.shape[1], device=values.device)
     else:

@@ -59,7 +59,6 @@ def logit_weights(
     tau_plus: float,
     valid: Bool[Tensor, "*anchors candidates"] | None = None,
     ranks: Ranks = "mid",
-    bins: int = 256,
 ) -> Float[Tensor, "*anchors candidates"]:
     """Importance weight of every candidate, from its rank among the anchor's candidates.
 
@@ -80,7 +79,7 @@ def logit_weights(
         tensor([[1.0394, 0.9148, 1.0838]])
     """
     weights = partial(weights_of_cdf, alpha=alpha, beta=beta, tau_plus=tau_plus)
-    return map_cdf(unlabeled, weights, valid=valid, ranks=ranks, bins=bins)
+    return map_cdf(unlabeled, weights, valid=valid, ranks=ranks)
 
 
 def weights_of_cdf(

@@ -3,36 +3,30 @@
 from bayescl.losses.base import ContrastiveLoss
 from bayescl.losses.bayesian import BayesianContrastiveLoss
 from bayescl.losses.debiased import DebiasedContrastiveLoss, HardContrastiveLoss
-from bayescl.losses.denominators import MovingDenominators
 from bayescl.losses.gradient_cache import cached_backward
-from bayescl.losses.hyperparameters import LearnableTemperature
 from bayescl.losses.info_nce import (
-    AttractingOracleContrastiveLoss,
     InfoNCELoss,
     OracleContrastiveLoss,
+    SupervisedContrastiveLoss,
 )
 from bayescl.losses.latent import LatentClassContrastiveLoss
+from bayescl.losses.margin import Margin
+from bayescl.losses.parameters import LearnableTemperature
 from bayescl.losses.queue import CandidateQueue
-from bayescl.losses.sigmoid import (
-    BayesianSigmoidLoss,
-    LatentClassSigmoidLoss,
-    SigmoidContrastiveLoss,
-)
+from bayescl.losses.sigmoid import SigmoidContrastiveLoss
 
 __all__ = [
-    "AttractingOracleContrastiveLoss",
     "BayesianContrastiveLoss",
-    "BayesianSigmoidLoss",
     "CandidateQueue",
     "ContrastiveLoss",
     "DebiasedContrastiveLoss",
     "HardContrastiveLoss",
     "InfoNCELoss",
     "LatentClassContrastiveLoss",
-    "LatentClassSigmoidLoss",
     "LearnableTemperature",
-    "MovingDenominators",
+    "Margin",
     "OracleContrastiveLoss",
     "SigmoidContrastiveLoss",
+    "SupervisedContrastiveLoss",
     "cached_backward",
 ]

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import nn
 from typing_extensions import TypedDict
 
+from bayescl import batch as layouts
 from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.batch import Batch
 from bayescl.checks import check_choice, check_count, check_finite, check_floating, check_shape
-from bayescl.engines import (
-    ENGINES,
-    ContrastiveBatch,
-    Engine,
-    Layout,
-    logits_loss,
-    per_anchor_losses,
-)
+from bayescl.engine import ENGINES, Engine, losses_of_logits, pair_losses_of_batch
 from bayescl.functional.objective import Maskless, Objective, takes_mask
 from bayescl.functional.similarity import unit_vectors
 from bayescl.functional.sorting import is_eager_cpu
-from bayescl.losses import layouts
-from bayescl.losses.denominators import MovingDenominators
 from bayescl.losses.gathering import Gathering
-from bayescl.losses.hyperparameters import LearnableTemperature, check_temperature, state_numbers
+from bayescl.losses.margin import Guide, Margin, within_margin
+from bayescl.losses.parameters import LearnableTemperature, check_temperature, state_numbers
 
 Reduction = Literal["mean", "sum", "none"]
 
@@ -43,6 +37,13 @@ class SharedOptions(TypedDict, total=False):
     chunk_size: int | None
     gather: bool
     check_finite: bool
+
+
+_OTHER_NAMES = dict.fromkeys(("tau", "t", "scale", "logit_scale", "softmax_scale"), "temperature")
+"""What other libraries call the shared arguments. A scale multiplies: it is 1 / temperature."""
+
+_FEW_CANDIDATES = 16  # below which most anchors of a batch of few domains learn little
+_LOOKS = 10  # calls in which the candidates of each domain are counted
 
 
 class ContrastiveLoss(nn.Module):
@@ -60,12 +61,10 @@ class ContrastiveLoss(nn.Module):
         normalize: whether embeddings are scaled to length 1 first. Similarities are then cosines,
             otherwise inner products.
         reduction: ``"mean"`` or ``"sum"`` over anchors, or ``"none"``.
-        engine: ``"dense"``, ``"chunked"``, or ``"auto"`` to choose between them by size;
-            ``engine_used`` names the one that computed the last call. ``"fused"`` needs a CUDA
-            device and Triton, and takes the ranks for the Bayesian weights from a histogram. It
-            multiplies half-precision embeddings as they are, on the matrix units; the others
-            convert them to float32.
-        chunk_size: anchors at a time on the chunked engine; default: chosen for the device.
+        engine: ``"blocked"``; ``"reference"``, which can be differentiated any number of times; or
+            ``"auto"`` for the reference under ``torch.compile`` and ``torch.func`` transforms, and
+            the blocked engine otherwise.
+        chunk_size: anchors at a time on the blocked engine; default: chosen for the device.
         gather: whether anchors are scored against the candidates of all processes of the default
             process group; gradients flow back to the processes that own them. Batches may differ in
             size. The processes' means average to the mean over all anchors, so when gradients are
@@ -95,8 +94,8 @@ class ContrastiveLoss(nn.Module):
     uses_labels = False
     """Whether the loss can use the labels of some items."""
 
-    can_be_fused = True
-    """Whether the fused engine can compute the loss."""
+    other_names: ClassVar[Mapping[str, str]] = {}
+    """Arguments by the names that they have elsewhere, for messages."""
 
     def __init__(
         self,
@@ -109,18 +108,20 @@ class ContrastiveLoss(nn.Module):
         chunk_size: int | None = None,
         gather: bool = False,
         check_finite: bool = False,
+        **unknown: Any,
     ) -> None:
         super().__init__()
+        for name in unknown:
+            word = {**_OTHER_NAMES, **self.other_names}.get(name)
+            hint = "" if word is None else f": it is called {word} here"
+            raise TypeError(f"{type(self).__name__} has no argument {name!r}{hint}")
         check_choice("reduction", reduction, ("mean", "sum", "none"))
         check_choice("engine", engine, ENGINES)
-        if engine == "fused" and not self.can_be_fused:
-            raise ValueError("engine must be auto, dense or chunked for this loss, got 'fused'")
         if chunk_size is not None:
             check_count("chunk_size", chunk_size, 1)
         if objective is not None and not takes_mask(objective):
             objective = Maskless(objective)
         self._objective = objective
-        self.denominators: MovingDenominators | None = None
         self.learnable_temperature: LearnableTemperature | None = None
         if isinstance(temperature, LearnableTemperature):
             self.learnable_temperature = temperature
@@ -129,10 +130,11 @@ class ContrastiveLoss(nn.Module):
         self.normalize = normalize
         self.reduction = reduction
         self.engine = engine
-        self.engine_used: Engine | None = None
         self.chunk_size = chunk_size
         self.gather = gather
         self.check_finite = check_finite
+        self._calls_with_domains = 0
+        self._has_warned_of_candidates = False
 
     @property
     def temperature(self) -> float:
@@ -155,20 +157,18 @@ class ContrastiveLoss(nn.Module):
             raise TypeError(f"{type(self).__name__} needs an objective: pass a function of logits")
         return self._objective
 
-    def objective_in(self, layout: Layout, temperature: float | Tensor) -> Objective:
-        """Return the objective in a layout; the same in all, unless a loss says otherwise."""
-        del layout
-        return self.objective(temperature)
-
     def forward(
         self,
         view_1: Float[Tensor, "batch dim"],
         view_2: Float[Tensor, "batch dim"],
         *,
         groups: Int[Tensor, " batch *keys"] | None = None,
+        domains: Int[Tensor, " batch *keys"] | None = None,
         labels: Int[Tensor, " batch"] | None = None,
+        audit: Int[Tensor, " batch"] | None = None,
         valid: Bool[Tensor, "two_batch two_batch"] | None = None,
-        indices: Int[Tensor, " batch"] | None = None,
+        margin: Margin | None = None,
+        guide: Guide | None = None,
         temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss of two views of a batch, as SimCLR does.
@@ -179,15 +179,22 @@ class ContrastiveLoss(nn.Module):
         Args:
             view_1: embeddings of the first views.
             view_2: embeddings of the second views of the same items, in the same order.
-            groups: one integer per item; items of one group are never each other's negatives. With
-                several, ``[batch, keys]``, one equal key is enough.
+            groups: one integer per item; items of one group are never each other's negatives, and
+                -1 is in no group. With several, ``[batch, keys]``, one equal key is enough.
+            domains: one integer per item for a nuisance that you know: its batch, speaker, device
+                or day. Only items of the anchor's own domain are its candidates, so the loss has no
+                reason to tell domains apart. -1 is unknown: a candidate for all. With several,
+                ``[batch, keys]``, all must be equal.
             labels: class of each item, -1 where it is not known; only for a loss that can use some
                 labels, as :class:`~bayescl.losses.LatentClassContrastiveLoss` does.
+            audit: class of each item, -1 where it is not known, for a loss that can measure itself
+                on labels that it does not train with.
             valid: True where a pair of rows of ``torch.cat([view_1, view_2])`` may count. With
                 ``gather``, columns are both views of rank 0, then both views of rank 1, and so on.
-            indices: place of each item in the data set, for a loss with
-                :class:`~bayescl.MovingDenominators`; all distinct, of all processes too. On the CPU
-                they are checked.
+            margin: leaves out candidates that score like the positive; see
+                :class:`~bayescl.Margin`.
+            guide: embeddings of both views by another model, by which the margin judges instead.
+                Not with ``gather``.
             temperature: used for this call instead of the loss's own; a one-element tensor receives
                 a gradient.
 
@@ -198,40 +205,51 @@ class ContrastiveLoss(nn.Module):
             ValueError: if shapes do not match or no row has a candidate; with ``gather``, on all
                 processes if on any.
             RuntimeError: with ``gather``, if there is no process group.
+
+        Reference:
+            For ``domains``: Tsai et al., "Conditional Contrastive Learning for Improving Fairness
+            in Self-Supervised Learning", 2021.
         """
         gathering = Gathering.of("two views", self.gather)
-        with gathering.refusals():
-            temperature = self._begun(temperature, labels, indices, groups=groups)
+        with gathering.synchronized_errors():
+            temperature = self._validate_call(temperature, labels, audit, groups=groups)
             view_1, view_2 = self._check(view_1=view_1, view_2=view_2)
             batch = layouts.two_views(
                 view_1,
                 view_2,
-                groups=groups,
-                labels=labels,
                 valid=valid,
                 gather=gathering.active,
                 scale=self._scale,
+                groups=groups,
+                domains=domains,
+                labels=labels,
+                audit=audit,
             )
-            batch = self._with_indices(batch, indices, len(view_1))
-        return self._evaluate(gathering, [batch], temperature)
+        return self._evaluate(gathering, batch, temperature, margin, guide)
 
     def in_batch(
         self,
         anchors: Float[Tensor, "batch dim"],
-        positives: Float[Tensor, "batch dim"],
+        positives: Float[Tensor, "pairs dim"],
         *,
-        extra: Float[Tensor, "extra dim"] | None = None,
-        groups: Int[Tensor, " batch *keys"] | None = None,
-        extra_groups: Int[Tensor, " extra *keys"] | None = None,
-        labels: Int[Tensor, " batch"] | None = None,
-        extra_labels: Int[Tensor, " extra"] | None = None,
+        anchor_of: Int[Tensor, " pairs"] | None = None,
+        positive_weight: Float[Tensor, " pairs"] | None = None,
+        extra: Float[Tensor, "*own extra dim"] | None = None,
+        groups: Int[Tensor, " pairs *keys"] | None = None,
+        extra_groups: Int[Tensor, "*own_extra_keys"] | None = None,
+        domains: Int[Tensor, " pairs *keys"] | None = None,
+        extra_domains: Int[Tensor, "*own_extra_keys"] | None = None,
+        labels: Int[Tensor, " pairs"] | None = None,
+        extra_labels: Int[Tensor, "*own extra"] | None = None,
+        audit: Int[Tensor, " pairs"] | None = None,
         valid: Bool[Tensor, "batch columns"] | None = None,
+        margin: Margin | None = None,
+        guide: Guide | None = None,
         log_q: Float[Tensor, " columns"] | None = None,
         anchor_log_q: Float[Tensor, " batch"] | None = None,
         both_directions: bool = False,
-        indices: Int[Tensor, " batch"] | None = None,
         temperature: float | Float[Tensor, ""] | None = None,
-    ) -> Float[Tensor, "*anchors"]:
+    ) -> Float[Tensor, "*pairs"]:
         """Compute the loss of pairs whose candidates are the other pairs' positives.
 
         This is the layout of retrieval, CLIP and two-tower recommenders.
@@ -239,92 +257,116 @@ class ContrastiveLoss(nn.Module):
         Args:
             anchors: embeddings of users, queries or images.
             positives: embeddings of each anchor's item, document or caption, in the same order.
-            extra: further candidates for every anchor, such as mined hard negatives.
+            anchor_of: for several positives per anchor, the row of ``anchors`` that each positive
+                belongs to. An anchor's positives are never its negatives.
+            positive_weight: of each pair's loss, not negative; the mean is then a weighted one.
+                Default: 1.
+            extra: further candidates, such as mined hard negatives: for every anchor, or
+                ``[batch, extra, dim]`` if each anchor has its own.
             groups: one integer per pair; pairs of one group (the same item, say) are never each
-                other's negatives. With several, ``[batch, keys]`` (for query and document, say),
-                one equal key is enough.
-            extra_groups: the groups of ``extra``, if known.
+                other's negatives, and -1 is in no group. With several, ``[pairs, keys]`` (for query
+                and document, say), one equal key is enough. Of an anchor with several positives,
+                what is known of its first holds.
+            extra_groups: the groups of ``extra``, shaped like ``extra`` without ``dim`` (with
+                ``keys`` in its place), if known.
+            domains: one integer per pair, as in :meth:`forward`.
+            extra_domains: the domains of ``extra``. Default: not known.
             labels: class of each pair, as in :meth:`forward`.
             extra_labels: the classes of ``extra``. Default: not known.
+            audit: class of each pair that only measures, as in :meth:`forward`.
             valid: True where an anchor (row) may be scored against a candidate (column); columns
-                are ``positives``, then ``extra``. With ``gather``, columns are those of rank 0,
-                then those of rank 1, and so on, and ``both_directions`` must be False. The entry of
-                an anchor and its own positive is ignored.
+                are ``positives``, then ``extra``. With ``gather``, columns are the positives of all
+                processes by rank, then the shared ``extra`` of all, and ``both_directions`` must be
+                False. The entry of an anchor and its own positive is ignored.
+            margin: leaves out candidates that score like the positive; ``extra`` is exempt unless
+                the margin says otherwise. See :class:`~bayescl.Margin`.
+            guide: embeddings of ``anchors``, ``positives`` (and ``extra``, if it is judged) by
+                another model, by which the margin judges instead. Not with ``gather``.
             log_q: log probability that a row is sampled, of this process's ``positives``, then
-                ``extra``; it is subtracted from the row's logits, as a positive and as a candidate.
-                In-batch candidates need it if some items are in many pairs, since popular ones are
-                sampled more often: pass the log of an item's share of the pairs. Not
-                differentiated. Default: no correction.
+                shared ``extra``; it is subtracted from the row's logits, as a positive and as a
+                candidate. In-batch candidates need it if some items are in many pairs, since
+                popular ones are sampled more often: pass the log of an item's share of the pairs.
+                Not differentiated. Default: no correction.
             anchor_log_q: the same of the anchors, for the second direction.
             both_directions: whether every positive is also an anchor against all anchors, as in
                 CLIP. ``extra`` does not take part in the second direction.
-            indices: place of each pair in the data set; see :meth:`forward`. Not with ``extra``.
-            temperature: of this call. The result and the errors are those of :meth:`forward`; with
-                both directions, the anchors' values come before the positives'.
+            temperature: of this call. The errors are those of :meth:`forward`.
+
+        Returns:
+            A scalar, or with ``reduction="none"`` one value per pair; with both directions, the
+            anchors' values come before the positives'.
 
         Reference:
             For ``log_q``: Yi et al., "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item
             Recommendations", RecSys 2019.
         """
         gathering = Gathering.of("in_batch", self.gather)
-        with gathering.refusals():
-            temperature = self._begun(temperature, labels, indices, groups=groups)
-            anchors, positives, *more = self.prepared(
-                anchors=anchors, positives=positives, **({} if extra is None else {"extra": extra})
-            )
-            if more:
+        with gathering.synchronized_errors():
+            temperature = self._validate_call(temperature, labels, audit, groups=groups)
+            of_extra = {"groups": extra_groups, "domains": extra_domains, "labels": extra_labels}
+            given = {"anchors": anchors, "positives": positives}
+            if extra is not None:
                 self._require_groups(extra_groups=extra_groups)
-                if indices is not None:
-                    raise ValueError(
-                        "extra must be None with indices: denominators are of the data"
-                    )
-            known: dict[str, Any] = {
-                "groups": groups, "labels": labels, "gather": gathering.active
-            }  # fmt: skip
-            there = layouts.pairs(
+                given["extra"] = extra
+            else:
+                for name, part in of_extra.items():
+                    if part is not None:
+                        raise ValueError(f"extra_{name} needs extra")
+            anchors, positives, *more = (self._scale(rows) for rows in self._check(**given))
+            batch = layouts.in_batch(
                 anchors,
                 positives,
+                anchor_of=anchor_of,
                 extra=more[0] if more else None,
-                extra_groups=extra_groups,
-                extra_labels=extra_labels,
                 valid=valid,
                 log_q=log_q,
-                **known,
+                gather=gathering.active,
+                rank=gathering.rank,
+                of_extra=of_extra,
+                groups=groups,
+                domains=domains,
+                labels=labels,
+                audit=audit,
             )
-            batches = [self._with_indices(there, indices, len(anchors))]
-            if anchor_log_q is not None:
-                if not both_directions:
-                    raise ValueError("anchor_log_q needs both_directions")
-                layouts.check_log_q("anchor_log_q", anchor_log_q, anchors, anchors.shape[:1])
-            if both_directions:
-                if valid is not None:
-                    if gathering.active:
-                        raise ValueError(
-                            "valid must be None if both_directions and gather are set: this "
-                            "process's mask does not say which anchors of other processes its "
-                            "positives may be scored against; mark pairs with groups instead"
-                        )
-                    valid = valid[:, : len(anchors)].T
-                back = layouts.pairs(positives, anchors, valid=valid, log_q=anchor_log_q, **known)
-                batches.append(replace(back, indices=batches[0].indices))
-        return self._evaluate(gathering, batches, temperature)
+            batch = self._weighted(batch, positive_weight)
+            if anchor_log_q is not None and not both_directions:
+                raise ValueError("anchor_log_q needs both_directions")
+            if both_directions and valid is not None:
+                if gathering.active:
+                    raise ValueError(
+                        "valid must be None if both_directions and gather are set: this process's "
+                        "mask does not say which anchors of other processes its positives may be "
+                        "scored against; mark pairs with groups instead"
+                    )
+                valid = valid[:, : len(positives)].T
+        return self._evaluate(
+            gathering, batch, temperature, margin, guide,
+            (valid, anchor_log_q) if both_directions else None,
+        )  # fmt: skip
 
     def sampled(
         self,
         anchors: Float[Tensor, "batch dim"],
-        positives: Float[Tensor, "batch dim"],
+        positives: Float[Tensor, "pairs dim"],
         candidates: Float[Tensor, "*own candidates dim"],
         *,
+        anchor_of: Int[Tensor, " pairs"] | None = None,
+        positive_weight: Float[Tensor, " pairs"] | None = None,
         groups: Int[Tensor, " batch *keys"] | None = None,
         candidate_groups: Int[Tensor, "*own_candidates_keys"] | None = None,
+        domains: Int[Tensor, " batch *keys"] | None = None,
+        candidate_domains: Int[Tensor, "*own_candidates_keys"] | None = None,
         labels: Int[Tensor, " batch"] | None = None,
         candidate_labels: Int[Tensor, "*own candidates"] | None = None,
+        audit: Int[Tensor, " batch"] | None = None,
         valid: Bool[Tensor, "batch candidates"] | None = None,
+        margin: Margin | None = None,
+        guide: Guide | None = None,
         log_q: Float[Tensor, "*own candidates"] | None = None,
-        positive_log_q: Float[Tensor, " batch"] | None = None,
+        positive_log_q: Float[Tensor, " pairs"] | None = None,
         gather_candidates: bool = True,
         temperature: float | Float[Tensor, ""] | None = None,
-    ) -> Float[Tensor, "*anchors"]:
+    ) -> Float[Tensor, "*pairs"]:
         """Compute the loss of pairs with drawn candidates.
 
         Args:
@@ -334,43 +376,61 @@ class ContrastiveLoss(nn.Module):
                 ``[candidates, dim]`` if all anchors share them. With ``gather``, shared candidates
                 are shared by all processes, which should then draw different ones; an anchor's own
                 are not gathered.
-            groups: one integer per anchor, or several, ``[batch, keys]``.
+            anchor_of: for several positives per anchor, the row of ``anchors`` that each positive
+                belongs to. Logits, ranks and sums are computed once for all positives of an anchor:
+                one row for each user instead of each of its items. Mark in ``valid`` or groups
+                which candidates are positives.
+            positive_weight: of each pair's loss; see :meth:`in_batch`.
+            groups: one integer per anchor, or several, ``[batch, keys]``; -1 is in no group.
             candidate_groups: one integer per candidate, shaped like ``candidates`` without ``dim``
                 (or with ``keys`` in its place). A candidate that shares a key with the anchor does
                 not count.
+            domains: one integer per anchor, as in :meth:`forward`.
+            candidate_domains: the domain of each candidate. Default: not known.
             labels: class of each anchor, as in :meth:`forward`.
             candidate_labels: class of each candidate. Default: not known.
+            audit: class of each anchor that only measures, as in :meth:`forward`.
             valid: True where a candidate counts for an anchor; with ``gather``, columns are the
                 candidates of rank 0, then those of rank 1, and so on.
+            margin: leaves out candidates that score like the positive; see
+                :class:`~bayescl.Margin`.
+            guide: embeddings of ``anchors``, ``positives`` and ``candidates`` by another model, by
+                which the margin judges instead. Not with ``gather``.
             log_q: log probability that a candidate is sampled, shaped like ``candidates`` without
                 ``dim``; it is subtracted from the candidate's logits. See :meth:`in_batch`.
             positive_log_q: the same of each positive; given together with ``log_q``.
             gather_candidates: with ``gather``, whether shared candidates come from all processes.
                 False if every process has drawn the same ones: then only what the mean over all
-                anchors and a memory need is sent.
-            temperature: of this call. The result and the errors are those of :meth:`forward`.
+                pairs and a memory need is sent.
+            temperature: of this call. The result is that of :meth:`in_batch`, and the errors are
+                those of :meth:`forward`.
         """
         gathering = Gathering.of("sampled", self.gather, candidates=gather_candidates)
-        with gathering.refusals():
-            temperature = self._begun(temperature, labels, groups=groups)
-            anchors, positives, candidates = self.prepared(
-                anchors=anchors, positives=positives, candidates=candidates
-            )
-            batch = layouts.drawn(
+        with gathering.synchronized_errors():
+            temperature = self._validate_call(temperature, labels, audit, groups=groups)
+            given = {"anchors": anchors, "positives": positives, "candidates": candidates}
+            anchors, positives, candidates = (self._scale(rows) for rows in self._check(**given))
+            batch = layouts.sampled(
                 anchors,
                 positives,
                 candidates,
-                groups=groups,
-                candidate_groups=candidate_groups,
-                labels=labels,
-                candidate_labels=candidate_labels,
+                anchor_of=anchor_of,
                 valid=valid,
                 log_q=log_q,
                 positive_log_q=positive_log_q,
-                gather=gathering.active,
-                gather_candidates=gather_candidates,
+                gather=gathering.active and gather_candidates,
+                of_candidates={
+                    "groups": candidate_groups,
+                    "domains": candidate_domains,
+                    "labels": candidate_labels,
+                },
+                groups=groups,
+                domains=domains,
+                labels=labels,
+                audit=audit,
             )
-        return self._evaluate(gathering, [batch], temperature)
+            batch = self._weighted(batch, positive_weight)
+        return self._evaluate(gathering, batch, temperature, margin, guide)
 
     def from_logits(
         self,
@@ -398,8 +458,8 @@ class ContrastiveLoss(nn.Module):
                 those of :meth:`forward`.
         """
         gathering = Gathering.of("from_logits", self.gather)
-        with gathering.refusals():
-            temperature = self._begun(temperature)
+        with gathering.synchronized_errors():
+            temperature = self._validate_call(temperature)
             check_floating("positive", positive)
             check_floating("unlabeled", unlabeled, positive.device)
             check_shape("positive", positive, ("anchors",))
@@ -420,80 +480,55 @@ class ContrastiveLoss(nn.Module):
                 check_finite("unlabeled", unlabeled.masked_fill(~counted, 0))
             by_column = isinstance(log_q, Tensor) and log_q.ndim < 2
             shape = unlabeled.shape[1:] if by_column else unlabeled.shape
-            log_qs = layouts.checked_log_q(positive_log_q, log_q, positive, shape)
-            if log_qs is not None:
-                positive = positive - log_qs[0].to(positive)
-                unlabeled = unlabeled - log_qs[1].to(positive)
+            layouts.check_together(log_q, positive_log_q)
+            if log_q is not None and positive_log_q is not None:
+                layouts.check_log_q("log_q", log_q, positive, shape)
+                layouts.check_log_q("positive_log_q", positive_log_q, positive, positive.shape)
+                positive = positive - positive_log_q.detach().to(positive)
+                unlabeled = unlabeled - log_q.detach().to(positive)
         # -inf under a mask would still turn products with zero gradients into NaN.
         unlabeled = unlabeled.masked_fill(~counted, 0)
         objective = self.objective(temperature)
         share = gathering.mean_share(len(positive))
-        losses = logits_loss(objective, positive, unlabeled, valid=counted)
+        losses = losses_of_logits(objective, positive, unlabeled, valid=counted)
         return self.reduced(losses, share)
 
-    def prepared(self, **embeddings: Tensor) -> list[Tensor]:
-        """Check embeddings, convert half precision to float32 and scale to length 1 if asked.
-
-        For your own layouts, in a class derived from a loss.
-
-        Args:
-            **embeddings: ``[rows, dim]``, under the names that error messages use; ``candidates``
-                may also be ``[rows, candidates, dim]``.
-
-        Raises:
-            ValueError: if one is empty, has the wrong shape, or is not finite while
-                ``check_finite`` is set.
-        """
-        return [self._scale(rows) for rows in self._check(**embeddings)]
-
     def _check(self, **embeddings: Tensor) -> list[Tensor]:
-        """Check embeddings and bring them to one precision, for most engines at least float32."""
+        """Check embeddings and bring them to one precision, at least float32."""
         device: torch.device | None = None
         for name, rows in embeddings.items():
             check_floating(name, rows, device)
             device = rows.device
-            if rows.ndim not in ((2, 3) if name == "candidates" else (2,)):
+            if rows.ndim not in ((2, 3) if name in ("candidates", "extra") else (2,)):
                 raise ValueError(f"{name} must have shape [rows, dim], got {list(rows.shape)}")
             if rows.numel() == 0:
                 raise ValueError(f"{name} must not be empty, got shape {list(rows.shape)}")
             if self.check_finite:
                 check_finite(name, rows)
-        # The fused engine's kernels sum products of half precision in float32.
-        return _in_one_precision(*embeddings.values(), half=self.engine == "fused")
+        return _in_one_precision(*embeddings.values())
 
     def _scale(self, rows: Tensor) -> Tensor:
         """Scale embeddings to length 1 if asked."""
         if not self.normalize:
             return rows
         with without_autocast(rows.device):
-            if rows.dtype in (torch.float16, torch.bfloat16):
-                return unit_vectors(rows.float()).to(rows.dtype)
             return unit_vectors(rows)
 
-    def _begun(
+    def _validate_call(
         self,
         temperature: float | Tensor | None,
         labels: Tensor | None = None,
-        indices: Tensor | None = None,
+        audit: Tensor | None = None,
         **groups: Tensor | None,
     ) -> float | Tensor:
         """Return a call's temperature, or refuse arguments that this loss cannot use."""
-        if labels is not None and not self.uses_labels:
+        if not self.uses_labels and (labels is not None or audit is not None):
+            name = "audit" if labels is None else "labels"
             raise ValueError(
-                f"labels must be None, because {type(self).__name__} cannot use some labels; "
+                f"{name} must be None, because {type(self).__name__} cannot use some labels; "
                 "LatentClassContrastiveLoss can, and groups= marks items that are never negatives"
             )
         self._require_groups(**groups)
-        if self.denominators is None and indices is not None:
-            raise ValueError(
-                f"indices must be None, because this {type(self).__name__} keeps no denominators: "
-                "make it with denominators=MovingDenominators(size)"
-            )
-        if self.denominators is not None and indices is None and self.training:
-            raise ValueError(
-                "indices must be given to train a loss with denominators; two views and in_batch "
-                "take them"
-            )
         if temperature is None:
             return self.current_temperature()
         if not isinstance(temperature, Tensor):
@@ -510,79 +545,136 @@ class ContrastiveLoss(nn.Module):
             if self.needs_groups and value is None:
                 raise ValueError(f"{type(self).__name__} needs {name}: an integer label per row")
 
-    def _with_indices(
-        self, batch: ContrastiveBatch, indices: Tensor | None, items: int
-    ) -> ContrastiveBatch:
-        """Note which items of the data set a batch holds, if the loss keeps denominators."""
-        if self.denominators is None or indices is None:
+    def _weighted(self, batch: Batch, weight: Tensor | None) -> Batch:
+        """The batch with a weight of each pair's loss."""
+        if weight is None:
             return batch
-        return replace(batch, indices=self.denominators.checked(indices, items))
+        rows = batch.positives.embeddings
+        check_floating("positive_weight", weight, rows.device)
+        check_shape("positive_weight", weight, rows.shape[:1])
+        if is_eager_cpu(weight) and not (bool((weight >= 0).all()) and bool(weight.any())):
+            raise ValueError("positive_weight must not be negative, nor 0 everywhere")
+        return replace(batch, weight=weight.detach().to(rows.dtype))
 
-    def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
-        """Return a batch with what the loss knows of its pairs, without remembering the batch."""
+    def with_posterior(self, batch: Batch, gathering: Gathering | None = None) -> Batch:
+        """Return a batch with what the loss knows of its pairs.
+
+        One of two methods to override in a new loss, beside :meth:`objective`.
+
+        Args:
+            batch: this process's part, before other processes' candidates are gathered.
+            gathering: the call of a loss; None to learn nothing from the batch.
+        """
+        del gathering
         return batch
 
     def current_temperature(self) -> float | Float[Tensor, ""]:
         """Return the temperature that the next call uses, with gradient if it is learnable."""
         if self.learnable_temperature is None:
-            return self.temperature
+            return self._temperature
         temperature: Tensor = self.learnable_temperature()
         return temperature
 
     def _evaluate(
-        self, gathering: Gathering, batches: Sequence[ContrastiveBatch], temperature: float | Tensor
-    ) -> Float[Tensor, "*anchors"]:
-        """Compute and reduce the losses of one or more batches of one call."""
-        informed = [self.informed(batch) for batch in batches]
-        return self._losses_of(gathering, informed, temperature)
-
-    def _losses_of(
-        self, gathering: Gathering, batches: Sequence[ContrastiveBatch], temperature: float | Tensor
-    ) -> Float[Tensor, "*anchors"]:
-        """Compute and reduce the losses of batches with all that is known of their pairs."""
-        batches = [layouts.corrected(batch, temperature) for batch in batches]
-        batches, share = gathering.candidates_of_all(batches)
-        parts = [self._per_anchor(batch, temperature) for batch in batches]
-        moving, indices, fresh = self.denominators, batches[0].indices, None
-        if moving is not None and indices is not None:
-            with without_autocast(parts[0].device):
-                parts, fresh = moving.moved(parts, batches, temperature)
-        losses = parts[0] if len(parts) == 1 else torch.cat(parts)
+        self,
+        gathering: Gathering,
+        batch: Batch,
+        temperature: float | Tensor,
+        margin: Margin | None = None,
+        guide: Guide | None = None,
+        reverse: tuple[Tensor | None, Tensor | None] | None = None,
+    ) -> Float[Tensor, "*pairs"]:
+        """Compute and reduce the losses of a batch, and of its second direction if asked."""
+        batch = self.with_posterior(batch, gathering)
+        batches = [batch]
+        if reverse is not None:
+            with gathering.synchronized_errors():
+                batches.append(layouts.reversed_pairs(batch, *reverse))
+        weight = 0.0
+        if gathering.active or batch.weight is not None:
+            for part in batches:
+                weight += float(len(part.positives) if part.weight is None else part.weight.sum())
+        batches, share = gathering.gather_candidates(batches, weight)
+        if margin is not None:
+            if guide is not None and gathering.active:
+                raise ValueError("guide must be None with gather: its embeddings are not gathered")
+            guides = guide, None if guide is None else (guide[1], guide[0])
+            pairs = zip(batches, guides, strict=False)
+            batches = [within_margin(part, margin, judge) for part, judge in pairs]
+        elif guide is not None:
+            raise ValueError("guide needs margin")
+        losses = self._losses_of(batches[0], temperature)
+        if len(batches) > 1:
+            losses = torch.cat([losses, self._losses_of(batches[1], temperature)])
         if self.check_finite:
-            with gathering.refusals():
+            with gathering.synchronized_errors():
                 self._check_finite_losses(losses, batches, temperature)
-            gathering.go_on()
-        if moving is not None and indices is not None and fresh is not None and self.training:
-            moving.keep(indices, fresh, gathering)
+            gathering.raise_peer_errors()
+        if not torch.compiler.is_compiling():
+            self._look_at_candidates(losses, batch)
+        if batch.weight is not None and self.reduction == "mean":
+            return losses.sum() / weight * share
         return self.reduced(losses, share)
 
+    def _losses_of(self, batch: Batch, temperature: float | Tensor) -> Float[Tensor, " pairs"]:
+        """Compute one loss per pair of a batch, with all that is known."""
+        # Ranks and sums need float32: among 4,096 cosines bfloat16 tells some 1,350 apart.
+        with without_autocast(batch.anchors.embeddings.device):
+            return pair_losses_of_batch(
+                batch.corrected(temperature),
+                temperature,
+                self.objective,
+                engine=self.engine,
+                shared_upstream=self.reduction != "none",
+                chunk_size=self.chunk_size,
+            )
+
     def _check_finite_losses(
-        self, losses: Tensor, batches: Sequence[ContrastiveBatch], temperature: float | Tensor
+        self, losses: Tensor, batches: Sequence[Batch], temperature: float | Tensor
     ) -> None:
         """Refuse logits that were not finite, although the embeddings were."""
         bad = int((~losses.detach().isfinite()).sum())
-        if bad:
-            scale = torch.as_tensor(temperature).detach().item()
-            largest = max(float(batch.candidates.detach().abs().max()) for batch in batches)
-            raise ValueError(
-                f"logits must be finite, got NaN or infinity for {bad} of {len(losses)} anchors: "
-                f"coordinates reach {largest:.3g}, and the temperature is {scale:.3g}"
-            )
+        if bad == 0:
+            return
+        rows = [part for batch in batches for part in (batch.positives, *batch.columns)]
+        for part in rows:
+            if part.log_q is not None:
+                check_finite("log_q", part.log_q)
+        scale = torch.as_tensor(temperature).detach().item()
+        largest = max(float(part.embeddings.detach().abs().max()) for part in rows)
+        raise ValueError(
+            f"logits must be finite, got NaN or infinity for {bad} of {len(losses)} pairs: "
+            f"coordinates reach {largest:.3g}, and the temperature is {scale:.3g}"
+        )
 
-    def _per_anchor(self, batch: ContrastiveBatch, temperature: float | Tensor) -> Tensor:
-        # Ranks and sums need float32: among 4,096 cosines bfloat16 tells some 1,350 apart.
-        with without_autocast(batch.anchors.device):
-            losses, engine = per_anchor_losses(
-                batch,
-                temperature,
-                partial(self.objective_in, batch.layout),
-                engine=self.engine,
-                uniform=self.reduction != "none" and batch.indices is None,
-                chunk_size=self.chunk_size,
-            )
-        if self.engine_used != engine:  # a module's attributes are slow to set
-            self.engine_used = engine
-        return losses
+    def _look_at_candidates(self, losses: Tensor, batch: Batch) -> None:
+        """Warn once, or raise with ``check_finite``, if few anchors have candidates."""
+        if self._has_warned_of_candidates or not is_eager_cpu(losses):
+            return
+        reason = None
+        if not losses.detach().any():
+            mask = batch.mask()
+            if mask is not None and not mask.any():
+                reason = "no anchor has a candidate, so the loss and its gradient are 0"
+        if batch.anchors.domains is not None and self._calls_with_domains < _LOOKS:
+            self._calls_with_domains += 1
+            mask = batch.mask()
+            counts = torch.zeros(1) if mask is None else mask.sum(dim=1)
+            if (
+                reason is None
+                and mask is not None
+                and float(counts.float().median()) < _FEW_CANDIDATES
+            ):
+                reason = (
+                    f"most anchors have fewer than {_FEW_CANDIDATES} candidates of their own "
+                    "domain in a batch; draw batches of few domains with DomainBatchSampler"
+                )
+        if reason is None:
+            return
+        if self.check_finite:
+            raise ValueError(reason)
+        self._has_warned_of_candidates = True
+        warnings.warn(reason, stacklevel=4)
 
     def reduced(
         self, losses: Float[Tensor, " anchors"], share: float = 1.0
@@ -622,9 +714,9 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     return torch.autocast(device.type, enabled=False)
 
 
-def _in_one_precision(*tensors: Tensor, half: bool = False) -> list[Tensor]:
-    """Bring tensors to their common precision; half precision to float32 unless it may stay."""
-    dtype = tensors[0].dtype if half else torch.float32
+def _in_one_precision(*tensors: Tensor) -> list[Tensor]:
+    """Bring tensors to their common precision, at least float32."""
+    dtype = torch.float32
     for tensor in tensors:
         dtype = torch.promote_types(dtype, tensor.dtype)
     return [tensor if tensor.dtype == dtype else tensor.to(dtype) for tensor in tensors]

@@ -7,13 +7,11 @@ from typing_extensions import Unpack
 from bayescl.axes import Tensor
 from bayescl.checks import check_choice
 from bayescl.functional.bayesian import Bayesian
-from bayescl.functional.histogram import check_bins
 from bayescl.functional.mixture import PairMixture, check_alpha, check_beta, check_tau_plus
 from bayescl.functional.objective import Objective
 from bayescl.functional.ranks import RANKS, Ranks
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
-from bayescl.losses.denominators import MovingDenominators, for_engine
-from bayescl.losses.hyperparameters import Hyperparameter, class_prior
+from bayescl.losses.parameters import Hyperparameter, class_prior
 
 
 class BayesianContrastiveLoss(ContrastiveLoss):
@@ -29,11 +27,8 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         beta: hardness, in [0.5, 1]. The default of 0.5 only debiases; larger values mine hard
             negatives.
         num_classes: sets ``tau_plus`` to ``1 / num_classes`` if it is not given.
-        ranks: ``"mid"``, ``"upper"`` as in the paper, or ``"histogram"`` for mid-ranks at the
-            resolution of a histogram; see :func:`~bayescl.functional.empirical_cdf`.
-        bins: bins of the histogram: 64, 128, 256, 512 or 1024. ``engine="fused"`` always uses one.
-        denominators: moving estimates of each anchor's sum over candidates, which make small
-            batches act large; calls then need ``indices``. Default: none.
+        ranks: ``"mid"``, or ``"upper"`` as in the paper; mid-ranks have less error where there are
+            few candidates. See :func:`~bayescl.functional.empirical_cdf`.
         **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`.
 
     Raises:
@@ -65,22 +60,17 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         beta: float = 0.5,
         num_classes: int | None = None,
         ranks: Ranks = "mid",
-        bins: int = 256,
-        denominators: MovingDenominators | None = None,
         **shared: Unpack[SharedOptions],
     ) -> None:
         super().__init__(**shared)
-        self.denominators = for_engine(denominators, self.engine)
         check_choice("ranks", ranks, RANKS)
         self.tau_plus = class_prior(tau_plus, num_classes)
         self.alpha = alpha
         self.beta = beta
         PairMixture.hard_negatives(self.alpha, self.beta)  # refuses the corner where both are 1
-        check_bins(bins)
         self.ranks = ranks
-        self.bins = bins
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits, which does not depend on the temperature."""
         del temperature
-        return Bayesian(self.alpha, self.beta, self.tau_plus, self.ranks, self.bins)
+        return Bayesian(self.alpha, self.beta, self.tau_plus, self.ranks)

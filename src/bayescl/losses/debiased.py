@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from typing_extensions import Unpack
 
 from bayescl.axes import Tensor
@@ -10,7 +13,7 @@ from bayescl.functional.debiased import Debiased, Hard
 from bayescl.functional.mixture import check_tau_plus
 from bayescl.functional.objective import Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
-from bayescl.losses.hyperparameters import Hyperparameter, class_prior
+from bayescl.losses.parameters import Hyperparameter, class_prior
 
 
 class DebiasedContrastiveLoss(ContrastiveLoss):
@@ -89,6 +92,7 @@ class HardContrastiveLoss(DebiasedContrastiveLoss):
         :func:`bayescl.functional.hard_loss`: the same on logits.
     """
 
+    other_names: ClassVar[Mapping[str, str]] = {"beta": "concentration"}
     concentration = Hyperparameter(lambda value: check_non_negative("concentration", value))
     hyperparameters = ("tau_plus", "minimum_similarity", "concentration")
 

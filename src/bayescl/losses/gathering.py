@@ -11,7 +11,7 @@ import torch
 
 from bayescl import distributed
 from bayescl.axes import Tensor
-from bayescl.engines import ContrastiveBatch, Labels, SpreadBatch
+from bayescl.batch import UNKNOWN, Batch, Rows
 
 
 @dataclass(frozen=True)
@@ -21,18 +21,22 @@ class Gathering:
     call: str  # name of the layout, which must be the same on all processes
     active: bool  # whether there are other processes to gather from
     candidates: bool = True  # whether candidates are gathered too; else all hold the same ones
-    in_rounds: bool = False  # whether an engine fetches them, one process's at a time
 
     @classmethod
     def of(cls, call: str, gather: bool, *, candidates: bool = True) -> Gathering:
         """Return the gathering of a call; a group of one process has nothing to gather."""
         return cls(call, gather and distributed.world_size() > 1, candidates)
 
-    def refusals(self) -> AbstractContextManager[None]:
+    @property
+    def rank(self) -> int:
+        """This process's number, 0 if it is alone."""
+        return distributed.rank() if self.active else 0
+
+    def synchronized_errors(self) -> AbstractContextManager[None]:
         """Make every process raise if one raises while it checks its own input."""
         return distributed.shared_refusals() if self.active else nullcontext()
 
-    def go_on(self) -> None:
+    def raise_peer_errors(self) -> None:
         """Raise if another process has refused its input."""
         if self.active:
             distributed.exchange({"call": self.call})
@@ -51,22 +55,22 @@ class Gathering:
         sizes = [distributed.agreed_sizes(of_part) for of_part in every]
         return [distributed.gather_rows(*pair) for pair in zip(rows, sizes, strict=True)]
 
-    def candidates_of_all(
-        self, batches: Sequence[ContrastiveBatch]
-    ) -> tuple[list[ContrastiveBatch], float]:
-        """The batches with the candidates of all processes, by rank, and :meth:`mean_share`.
+    def gather_candidates(
+        self, batches: Sequence[Batch], weight: float
+    ) -> tuple[list[Batch], float]:
+        """The batches with the candidates of all processes, and :meth:`mean_share` of ``weight``.
 
-        An anchor's own candidates stay as they are, and so do those that are the same everywhere.
+        The columns of a block are ordered by rank. An anchor's own candidates stay as they are, and
+        so do those that are the same everywhere.
         """
         if not self.active:
             return list(batches), 1.0
-        anchors = sum(batch.num_anchors for batch in batches)
-        own = batches[0].candidates.ndim == 3
-        if own or not self.candidates:
-            call = f"{self.call} with {'own' if own else 'the same'} candidates"
-            return list(batches), replace(self, call=call).mean_share(anchors)
+        shared = [not block.are_own for block in batches[0].columns]
+        if not self.candidates or not any(shared):
+            call = f"{self.call} with {'the same' if any(shared) else 'own'} candidates"
+            return list(batches), replace(self, call=call).mean_share(weight)
         notes = distributed.exchange(
-            {"call": self.call, "anchors": anchors, "batches": [_note(batch) for batch in batches]}
+            {"call": self.call, "weight": weight, "batches": [_note(batch) for batch in batches]}
         )
         share = _share(notes)
         distributed.agreed("the number of directions", [len(note["batches"]) for note in notes])
@@ -74,25 +78,23 @@ class Gathering:
         every = [[note["batches"][which] for note in notes] for which in range(len(batches))]
         agreed = [_agreed_sizes(parts) for parts in every]
         labelled = any(part["labels"] for parts in every for part in parts)
-        gathered: list[ContrastiveBatch] = []
+        gathered = []
         for batch, sizes in zip(batches, agreed, strict=True):
-            if labelled and batch.labels is None:  # another process knows some
-                unknown = (
-                    torch.full(rows.shape[:-1], -1, device=rows.device)
-                    for rows in (batch.anchors, batch.candidates)
-                )
-                batch = replace(batch, labels=Labels(*unknown))
-            if self.in_rounds:
-                gathered.append(SpreadBatch(**vars(batch), sizes=tuple(sizes)))
-            else:
-                gathered.append(_with_all_candidates(batch, sizes))
+            if labelled and batch.anchors.labels is None:  # another process knows some
+                batch = _with_unknown_labels(batch)
+            starts = [sum(of_block[: distributed.rank()]) for of_block in sizes]
+
+            def fetch(part: Tensor, place: int, sizes: list[list[int]] = sizes) -> Tensor:
+                return distributed.gather_rows(part, sizes[place])
+
+            gathered.append(batch.gathered(fetch, starts))
         return gathered, share
 
-    def mean_share(self, anchors: int) -> float:
-        """The factor that turns the average of the processes' means into that of all anchors."""
+    def mean_share(self, weight: float) -> float:
+        """The factor that turns the average of the processes' means into that of all pairs."""
         if not self.active:
             return 1.0
-        return _share(distributed.exchange({"call": self.call, "anchors": anchors}))
+        return _share(distributed.exchange({"call": self.call, "weight": weight}))
 
 
 def _agree_on_call(notes: Sequence[dict[str, Any]]) -> None:
@@ -102,32 +104,51 @@ def _agree_on_call(notes: Sequence[dict[str, Any]]) -> None:
 
 
 def _share(notes: Sequence[dict[str, Any]]) -> float:
-    """This process's share of the anchors, times the number of processes."""
+    """This process's share of the weight of all pairs, times the number of processes."""
     _agree_on_call(notes)
-    anchors = [int(note["anchors"]) for note in notes]
-    return len(anchors) * anchors[distributed.rank()] / sum(anchors)
+    weights = [float(note["weight"]) for note in notes]
+    return len(weights) * weights[distributed.rank()] / sum(weights)
 
 
-def _note(batch: ContrastiveBatch) -> dict[str, Any]:
+def _note(batch: Batch) -> dict[str, Any]:
     """What other processes must know of this process's part."""
-    valid, known = batch.rule.valid, batch.same_class
+    mine, valid = batch.anchors, batch.valid
     return {
-        **distributed.describe(batch.candidates),
+        "blocks": [
+            distributed.describe(block.embeddings.flatten(0, -2)) for block in batch.columns
+        ],
+        "own": [block.are_own for block in batch.columns],
         "anchors": batch.num_anchors,
-        "groups": batch.rule.num_keys,
+        "groups": 0 if mine.groups is None else mine.groups.shape[1],
+        "domains": 0 if mine.domains is None else mine.domains.shape[1],
+        "log_q": batch.positives.log_q is not None,
         "valid": None if valid is None else list(valid.shape),
-        "components": None if known is None else known.anchors.shape[1],
-        "labels": batch.labels is not None,
+        "components": None if mine.factors is None else mine.factors.shape[1],
+        "labels": mine.labels is not None,
     }
 
 
-def _agreed_sizes(parts: Sequence[dict[str, Any]]) -> list[int]:
-    """The number of candidates on each process, after all have read the same notes."""
-    sizes = distributed.agreed_sizes(parts)
-    distributed.agreed("the number of groups per row", [part["groups"] for part in parts])
-    distributed.agreed("what is known of pairs", [part["components"] for part in parts])
+def _agreed_sizes(parts: Sequence[dict[str, Any]]) -> list[list[int]]:
+    """The rows of each block on each process, after all have read the same notes."""
+    for key, name in (
+        ("own", "which candidates are an anchor's own"),
+        ("groups", "the number of groups per row"),
+        ("domains", "the number of domains per row"),
+        ("log_q", "whether log_q is given"),
+        ("components", "what is known of pairs"),
+    ):
+        distributed.agreed(name, [part[key] for part in parts])
+    own = parts[0]["own"]
+    every = zip(*(part["blocks"] for part in parts), strict=True)
+    sizes = [distributed.agreed_sizes(blocks) for blocks in every]
+    columns = sum(sum(of_block) for of_block, alone in zip(sizes, own, strict=True) if not alone)
     for rank, part in enumerate(parts):
-        wanted = [part["anchors"], sum(sizes)]
+        of_own = sum(
+            of_block[rank] // part["anchors"]
+            for of_block, alone in zip(sizes, own, strict=True)
+            if alone
+        )
+        wanted = [part["anchors"], columns + of_own]
         if part["valid"] not in (None, wanted):
             raise ValueError(
                 f"valid must have shape {wanted} on rank {rank} (its anchors, the candidates of "
@@ -136,11 +157,12 @@ def _agreed_sizes(parts: Sequence[dict[str, Any]]) -> list[int]:
     return sizes
 
 
-def _with_all_candidates(batch: ContrastiveBatch, sizes: Sequence[int]) -> ContrastiveBatch:
-    """Gather candidates and their groups; this process's columns follow those of lower ranks."""
-    rule, start = batch.rule, sum(sizes[: distributed.rank()])
-    own, positive = (
-        None if places is None else places + start for places in (rule.own, rule.positive)
-    )
-    rule = replace(rule, own=own, positive=positive)
-    return batch.with_candidates(lambda rows: distributed.gather_rows(rows, sizes), rule)
+def _with_unknown_labels(batch: Batch) -> Batch:
+    """The batch with labels, none of which is known."""
+
+    def unknown(rows: Rows) -> Rows:
+        shape, device = rows.embeddings.shape[:-1], rows.embeddings.device
+        return replace(rows, labels=torch.full(shape, UNKNOWN, device=device))
+
+    anchors, positives, *columns = map(unknown, (batch.anchors, batch.positives, *batch.columns))
+    return replace(batch, anchors=anchors, positives=positives, columns=tuple(columns))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
 from typing_extensions import Unpack
 
 from bayescl.axes import Tensor
-from bayescl.engines import ContrastiveBatch, Labels
+from bayescl.batch import Batch, Rows
 from bayescl.functional.info_nce import InfoNCE
 from bayescl.functional.latent import Latent, check_attraction
 from bayescl.functional.objective import Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
-from bayescl.losses.denominators import MovingDenominators, for_engine
-from bayescl.losses.hyperparameters import Hyperparameter
+from bayescl.losses.gathering import Gathering
+from bayescl.losses.parameters import Hyperparameter
 
 
 class InfoNCELoss(ContrastiveLoss):
@@ -24,8 +23,6 @@ class InfoNCELoss(ContrastiveLoss):
     Bayesian loss at ``alpha = beta = 0.5``.
 
     Args:
-        denominators: moving estimates of each anchor's sum over candidates, which make small
-            batches act large; calls then need ``indices``. Default: none.
         **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`.
 
     Example:
@@ -40,11 +37,8 @@ class InfoNCELoss(ContrastiveLoss):
         :func:`bayescl.functional.info_nce_loss`: the same on logits.
     """
 
-    def __init__(
-        self, *, denominators: MovingDenominators | None = None, **shared: Unpack[SharedOptions]
-    ) -> None:
+    def __init__(self, **shared: Unpack[SharedOptions]) -> None:
         super().__init__(**shared)
-        self.denominators = for_engine(denominators, self.engine)
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits, which does not depend on the temperature."""
@@ -75,27 +69,36 @@ class OracleContrastiveLoss(InfoNCELoss):
     needs_groups = True
 
 
-class AttractingOracleContrastiveLoss(ContrastiveLoss):
-    """The latent-class loss with labels in place of its posterior: the best it could reach.
+class SupervisedContrastiveLoss(ContrastiveLoss):
+    r"""Supervised contrastive loss (SupCon): candidates of the anchor's label attract.
 
-    Call it with ``groups=labels``; candidates of the anchor's label do not repel but attract, as
-    further positives.
+    Call it with ``groups=labels``, one label per row. With the candidates :math:`P` of the anchor's
+    label and :math:`N` of others, it is
+
+    .. math::
+        \log\Big(e^{s^+} + \sum_{j \in N} e^{s_j}\,\tfrac{|N \cup P|}{|N|}\Big)
+        - \frac{s^+ + \lambda \sum_{j \in P} s_j}{1 + \lambda |P|}.
+
+    So members of a class attract and do not repel one another: the best that latent classes could
+    reach. With ``members_repel=True`` the sum runs over all candidates with weight 1: the loss of
+    the reference, which equals pytorch-metric-learning's ``SupConLoss``.
 
     Args:
-        attraction: how strongly candidates of the anchor's label attract, in [0, 1e6].
+        attraction: how strongly candidates of the anchor's label attract, :math:`\lambda`, in
+            [0, 1e6].
+        members_repel: whether candidates of the anchor's label also repel, as in SupCon.
         **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`.
-            The fused engine cannot compute it.
 
     Raises:
         ValueError: if an argument is out of range, or a call has several groups per row.
 
     Example:
-        >>> loss = AttractingOracleContrastiveLoss(temperature=0.5)
+        >>> loss = SupervisedContrastiveLoss(temperature=0.5)
         >>> loss(torch.eye(3), torch.eye(3), groups=torch.tensor([0, 0, 1]))
         tensor(1.3215)
 
     Reference:
-        Khosla et al., "Supervised Contrastive Learning", NeurIPS 2020, for attraction by labels.
+        Khosla et al., "Supervised Contrastive Learning", NeurIPS 2020, Eq. 2.
 
     See Also:
         :class:`OracleContrastiveLoss`, which only leaves false negatives out.
@@ -104,29 +107,38 @@ class AttractingOracleContrastiveLoss(ContrastiveLoss):
     attraction = Hyperparameter(check_attraction)
     hyperparameters = ("attraction",)
     needs_groups = True
-    can_be_fused = False
 
-    def __init__(self, *, attraction: float = 1.0, **shared: Unpack[SharedOptions]) -> None:
+    def __init__(
+        self,
+        *,
+        attraction: float = 1.0,
+        members_repel: bool = False,
+        **shared: Unpack[SharedOptions],
+    ) -> None:
         super().__init__(**shared)
         self.attraction = attraction
+        self.members_repel = members_repel
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits, which does not depend on the temperature."""
         del temperature
-        return Latent(self.attraction)
+        return Latent(self.attraction, aim="classes", members_repel=self.members_repel)
 
-    def _per_anchor(self, batch: ContrastiveBatch, temperature: float | Tensor) -> Tensor:
-        rule = batch.rule
-        rows, columns = rule.anchor_groups, rule.candidate_groups
-        if rows is None or columns is None or rule.num_keys > 1:
-            raise ValueError(f"{type(self).__name__} needs one group per row and candidate")
-        if rows.ndim > 1:
-            rows, columns = rows[:, 0], columns[..., 0]
-        # Any integers serve as groups, and labels start at 0.
-        _, numbers = torch.unique(
-            torch.cat([rows.long(), columns.long().flatten()]), return_inverse=True
+    def with_posterior(self, batch: Batch, gathering: Gathering | None = None) -> Batch:
+        """Return the batch with its groups as labels of all rows."""
+        del gathering
+
+        def labelled(rows: Rows) -> Rows:
+            groups = rows.groups
+            # An anchor with several positives in a batch has one key more, its own.
+            keys = 1 if batch.anchor_of is None or batch.layout != "in_batch" else 2
+            if groups is None or groups.shape[-1] != keys:
+                raise ValueError(f"{type(self).__name__} needs one group per row and candidate")
+            own = groups[..., 1:] if keys == 2 else None
+            return replace(rows, groups=own, labels=groups[..., 0])
+
+        anchors, positives = labelled(batch.anchors), labelled(batch.positives)
+        columns = (
+            anchors if block is batch.anchors else labelled(block) for block in batch.columns
         )
-        anchors, candidates = numbers[: len(rows)], numbers[len(rows) :].view_as(columns)
-        rule = replace(rule, anchor_groups=None, candidate_groups=None)
-        known = Labels(anchors, candidates)
-        return super()._per_anchor(replace(batch, rule=rule, labels=known), temperature)
+        return replace(batch, anchors=anchors, positives=positives, columns=tuple(columns))

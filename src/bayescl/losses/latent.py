@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from typing_extensions import Unpack
 
 from bayescl.axes import Float, Tensor
+from bayescl.batch import Batch, Rows
 from bayescl.checks import check_choice, check_count, check_interval
-from bayescl.engines import ContrastiveBatch, Layout, SameClass
 from bayescl.functional.latent import AIMS, THRESHOLD, Aim, Latent, check_attraction
+from bayescl.functional.latent_classes.posterior import LatentClasses, outlook_factors
 from bayescl.functional.objective import Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions, without_autocast
 from bayescl.losses.class_explanation import explanation, too_many_classes
 from bayescl.losses.class_fits import SCALES, is_hopeless, memory_for
 from bayescl.losses.class_memory import ClassMemory, Precision
 from bayescl.losses.gathering import Gathering
-from bayescl.losses.hyperparameters import Hyperparameter, class_prior
+from bayescl.losses.parameters import Hyperparameter, class_prior
 
-STRENGTHS: dict[Aim, float] = {"pairs": 0.05, "both": 1.0, "classes": 1.0}
-"""What ``attraction`` is multiplied by, for each aim."""
-
-_SHARPEST = 0.1  # temperature above which members are drawn as at this one, with "pairs"
+_SHARPEST = 0.1  # temperature above which members are ranked as at this one
 _MOST_REMEMBERED = 2**20
 _FITS_IN_VAIN = 100  # in a row, without trust: some 200,000 items at the default
-_TRUSTED_PRECISION = 0.6  # surely measured, from which classes may form without caution
 
 
 class LatentClassContrastiveLoss(ContrastiveLoss):
@@ -42,18 +38,10 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     or if positives are no closer than other members of a class. If ``trust`` is 0, as before the
     first fit, the loss is exactly InfoNCE. :meth:`explain` says in words what was found.
 
-    What training is for is the one choice that matters, ``aim``:
-
-    ===========  ==========================================================================
-    "pairs"      InfoNCE, and members are gently drawn past all that are not members
-    "both"       the same, twenty times as strongly
-    "classes"    members count as further positives and no longer as negatives
-    ===========  ==========================================================================
-
-    With "classes", the exact partner is lost among the members of its class: never use it for
-    retrieval of exact pairs. The default, "auto", is "both" for two views and "pairs" for
-    :meth:`in_batch` and :meth:`sampled`; it becomes "classes" for two views where labels show that
-    the classes found are right.
+    The exact pair stays first, and its class comes next, in every layout: members of a class are
+    ranked above the mean non-member, and then left alone. With ``aim="classes"`` members count as
+    further positives and no longer as negatives: the exact partner is lost among them, so never use
+    it for retrieval of exact pairs.
 
     Calls in ``train()`` mode are remembered in every layout but :meth:`from_logits`: two views of
     an item, or an anchor and its positive. Memory, fits and trust are part of ``state_dict``. With
@@ -61,7 +49,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
 
     If some labels are known, pass them to any call as ``labels=``, with -1 for items without. Pairs
     of two known labels are then settled, and with two views they attract or repel as
-    :class:`~bayescl.losses.AttractingOracleContrastiveLoss` has it. Labelled items say of which
+    :class:`~bayescl.losses.SupervisedContrastiveLoss` has it. Labelled items say of which
     class components are, and the :attr:`precision` of the classes is measured on them, which
     replaces the trust by agreement as labels grow.
 
@@ -71,9 +59,8 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             ``1 / tau_plus`` says what was found.
         tau_plus: prior probability that a candidate is of the anchor's class, in (0, 1), instead of
             ``num_classes``.
-        aim: ``"auto"``, ``"pairs"``, ``"both"`` or ``"classes"``.
-        attraction: how strongly likely members of the anchor's class attract, in [0, 1e6],
-            relative to what ``aim`` says.
+        aim: ``"pairs"`` or ``"classes"``.
+        attraction: how strongly likely members of the anchor's class attract, in [0, 1e6].
         threshold: posterior above which a candidate attracts, in [0, 1].
         memory_size: number of items remembered. Default: 1,024, or more for at least 16 items of
             each class, up to 8,192.
@@ -81,7 +68,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             fit saw, or up to four times in batches below 128 items; for a memory of 1,024, every 8
             steps of 2 x 256 views and every 64 of 2 x 64.
         **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`. The
-            default temperature is 0.25. The fused engine cannot compute this loss.
+            default temperature is 0.25.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -111,14 +98,13 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     attraction = Hyperparameter(check_attraction)
     hyperparameters: tuple[str, ...] = ("tau_plus", "attraction")
     uses_labels = True
-    can_be_fused = False
 
     def __init__(
         self,
         *,
         num_classes: int | None = None,
         tau_plus: float | None = None,
-        aim: Aim | Literal["auto"] = "auto",
+        aim: Aim = "pairs",
         attraction: float = 1.0,
         threshold: float = THRESHOLD,
         memory_size: int | None = None,
@@ -129,8 +115,8 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         super().__init__(**shared)
         self.tau_plus = class_prior(tau_plus, num_classes)
         self.estimates_prior = tau_plus is None and num_classes is None
-        check_choice("aim", aim, ("auto", *AIMS))
-        self.aim = aim
+        check_choice("aim", aim, AIMS)
+        self.aim: Aim = aim
         self.attraction = attraction
         self.threshold = check_interval("threshold", threshold, 0.0, 1.0)
         prior = 1 / SCALES[-1] if self.estimates_prior else self.tau_plus
@@ -191,55 +177,37 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             return first.new_zeros(len(first), len(second), dtype=torch.float32)
         return (rows @ columns.T).clamp(0, 1)
 
-    def aim_in(self, layout: Layout) -> Aim:
-        """Return the aim of a call in a layout, which ``"auto"`` leaves open."""
-        if self.aim != "auto":
-            return self.aim
-        if layout in ("in_batch", "sampled"):
-            return "pairs"
-        measured = self.memory.evidence > 0.5 and self.precision.low > _TRUSTED_PRECISION
-        return "classes" if measured else "both"
-
-    def objective_in(self, layout: Layout, temperature: float | Tensor) -> Objective:
-        """Return the objective in a layout and at a temperature."""
-        aim = self.aim_in(layout)
-        sharpness = 1.0
-        if aim == "pairs":  # a soft temperature would never leave members alone
-            scale = temperature.detach() if isinstance(temperature, Tensor) else temperature
-            sharpness = max(1.0, float(scale) / _SHARPEST)
-        return Latent(STRENGTHS[aim] * self.attraction, self.threshold, aim, sharpness)
-
     def objective(self, temperature: float | Tensor) -> Objective:
-        """Return the objective for two views."""
-        return self.objective_in("two_views", temperature)
+        """Return the objective at a temperature."""
+        scale = temperature.detach() if isinstance(temperature, Tensor) else temperature
+        sharpness = max(1.0, float(scale) / _SHARPEST)  # a soft temperature tells little apart
+        return Latent(self.attraction, self.threshold, self.aim, sharpness)
 
     def extra_repr(self) -> str:
         """Show every setting."""
         return f"aim={self.aim!r}, threshold={self.threshold:g}, {super().extra_repr()}"
 
-    def _evaluate(
-        self, gathering: Gathering, batches: Sequence[ContrastiveBatch], temperature: float | Tensor
-    ) -> Float[Tensor, "*anchors"]:
-        """Compute the losses with the current classes; then remember the batch."""
+    def with_posterior(self, batch: Batch, gathering: Gathering | None = None) -> Batch:
+        """Return a batch with the posterior of its pairs, and learn from it while training."""
         if torch.compiler.is_compiling():
             # What is remembered changes with every call: traced, it would be compiled each time.
-            value: Tensor = torch.compiler.disable(self._evaluate)(gathering, batches, temperature)
-            return value
-        first, memory = batches[0], self.memory
-        device = first.anchors.device
+            known: Batch = torch.compiler.disable(self.with_posterior)(batch, gathering)
+            return known
         # A transform's values must not outlive it.
         learns = self.training and not torch._C._are_functorch_transforms_active()
-        with torch.no_grad(), without_autocast(device):
-            with gathering.refusals():
-                outlooks = self._outlooks(first)
-            learned = self._learned(gathering, first, outlooks) if learns else None
-            informed = [self._with_posterior(first, outlooks), *map(self.informed, batches[1:])]
-        value = self._losses_of(gathering, informed, temperature)
-        if learned is None:
-            return value
+        memory = self.memory
+        with torch.no_grad(), without_autocast(batch.anchors.embeddings.device):
+            signatures = self._signatures(batch)
+            if gathering is None or not learns:
+                return self._known(batch, signatures)
+            learned = self._learned(gathering, batch, signatures)
+            batch = self._known(batch, signatures)
         view_1, view_2, labels = learned
         # Under inference_mode, too, what is remembered must serve later training.
-        with torch.inference_mode(mode=False), without_autocast(device):
+        with (
+            torch.inference_mode(mode=False),
+            without_autocast(batch.anchors.embeddings.device),
+        ):
             memory.remember(
                 view_1.detach(),
                 view_2.detach(),
@@ -251,19 +219,22 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             self.tau_plus = memory.prior
         if not self._has_warned:
             self._warn_if_in_vain()
-        return value
+        return batch
 
     def _learned(
-        self, gathering: Gathering, batch: ContrastiveBatch, outlooks: _Outlooks | None
+        self, gathering: Gathering, batch: Batch, signatures: _Outlooks | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Compare the last fit with a new batch; return all processes' views and labels of it."""
         memory = self.memory
         # Of two views, the second half of the anchors are the first half's positives.
-        items = batch.num_anchors // (1 if batch.rule.own is None else 2)
-        parts = [batch.anchors[:items], batch.positives[:items]]
-        if outlooks is not None and memory.is_due_to_observe:
-            parts += [outlooks.anchors[:items], outlooks.positives[:items]]
-        labels = None if batch.labels is None else batch.labels.anchors[:items]
+        pairs = batch.pair_anchors
+        items = len(pairs) // (1 if batch.own is None else 2)
+        parts = [pairs.embeddings[:items], batch.positives.embeddings[:items]]
+        if signatures is not None and memory.is_due_to_observe:
+            parts += [signatures.anchors[:items], signatures.positives[:items]]
+        labels = None if pairs.labels is None else pairs.labels[:items]
+        with gathering.synchronized_errors():
+            pass
         if gathering.active:  # other processes may know labels
             parts.append(parts[0].new_full((items,), -1).long() if labels is None else labels)
             *parts, labels = gathering.rows_of_all(*parts, calls=memory.calls)
@@ -292,55 +263,71 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         self._has_warned = True
         warnings.warn(reason, stacklevel=2)
 
-    def informed(self, batch: ContrastiveBatch) -> ContrastiveBatch:
-        """Return a batch with the posterior of its pairs, if any mixture is trusted."""
-        with torch.no_grad(), without_autocast(batch.anchors.device):
-            return self._with_posterior(batch, self._outlooks(batch))
-
-    def _outlooks(self, batch: ContrastiveBatch) -> _Outlooks | None:
-        """Outlooks of all rows; None before the first fit, and where nothing would use them."""
+    def _signatures(self, batch: Batch) -> _Outlooks | None:
+        """Signatures of all rows; None before the first fit, and where nothing would use them."""
         memory = self.memory
-        memory.follow(batch.candidates)
+        memory.follow(batch.anchors.embeddings)
         observes = self.training and memory.is_due_to_observe
         if memory.classes is None or not (memory.may_trust or observes):
             return None
 
-        def of(rows: Tensor) -> Tensor:
-            return cast(Tensor, memory.outlook(rows, unit=self.normalize))
+        def of(rows: Rows) -> Tensor:
+            flat = rows.embeddings.flatten(end_dim=-2)
+            return cast(Tensor, memory.outlook(flat, unit=self.normalize))
 
-        candidates = of(batch.candidates.flatten(end_dim=-2))
-        if batch.candidates is batch.anchors:
-            first, second = candidates.chunk(2)
-            return _Outlooks(first, second, candidates)
-        place = batch.rule.positive
-        positives = of(batch.positives) if place is None else candidates[place]
-        return _Outlooks(of(batch.anchors), positives, candidates)
+        columns = tuple(of(block) for block in batch.columns)
+        if batch.is_square:
+            first, second = columns[0].chunk(2)
+            return _Outlooks(first, second, columns)
+        positives = columns[0] if batch.positives is batch.columns[0] else of(batch.positives)
+        return _Outlooks(of(batch.pair_anchors), positives, columns)
 
-    def _with_posterior(
-        self, batch: ContrastiveBatch, outlooks: _Outlooks | None
-    ) -> ContrastiveBatch:
-        """Add the posterior that these outlooks give, if any mixture is trusted."""
-        if outlooks is None:
+    def _known(self, batch: Batch, signatures: _Outlooks | None) -> Batch:
+        """Add the posterior that these signatures give, if any mixture is trusted."""
+        if signatures is None:
             return batch
-        # An anchor and its positive are one item: each gets the mean outlook of both.
-        both = (outlooks.anchors + outlooks.positives) / 2
-        candidates, place = outlooks.candidates, batch.rule.positive
-        two_views = batch.candidates is batch.anchors
-        if two_views:
-            candidates = both
-        elif place is not None:
-            candidates = candidates.index_copy(0, place, both)
-        columns = self.memory.factors(candidates)
-        items = self.memory.factors(both) if place is None else columns
-        if columns is None or items is None:
+
+        def with_factors(rows: Rows, factors: Tensor) -> Rows:
+            shape = rows.embeddings.shape[:-1]
+            factors = factors.to(rows.embeddings.dtype).view(*shape, -1)
+            return replace(rows, factors=factors)
+
+        # An anchor and its positive are one item: each gets the mean signature of both.
+        both = (signatures.anchors + signatures.positives) / 2
+        trust = self.memory.trust_by_mixture
+        if trust is None or not self.memory.may_trust:
             return batch
-        if two_views:
-            items = columns = torch.cat([columns, columns])
-        elif place is not None:
-            items = columns[place]
-        items, columns = items.to(batch.anchors.dtype), columns.to(batch.anchors.dtype)
-        columns = columns.view(*batch.candidates.shape[:-1], -1)
-        return replace(batch, same_class=SameClass(items, columns))
+        items = self._factors(both)
+        batch = replace(batch, trust=float(trust.mean()) if trust.is_cpu else trust.mean())
+        if batch.is_square:
+            rows = with_factors(batch.anchors, torch.cat([items, items]))
+            positives = replace(batch.positives, factors=rows.factors)
+            return replace(batch, anchors=rows, positives=positives, columns=(rows,))
+        positives = with_factors(batch.positives, items)
+        of_anchors = items
+        if batch.anchor_of is not None:
+            of_anchors = _means_of(both, batch.anchor_of, batch.num_anchors)
+            of_anchors = self._factors(of_anchors)
+        anchors = with_factors(batch.anchors, of_anchors)
+        columns = []
+        for block, signature in zip(batch.columns, signatures.columns, strict=True):
+            if block is batch.positives:
+                columns.append(positives)
+            else:
+                columns.append(with_factors(block, self._factors(signature)))
+        return replace(batch, anchors=anchors, positives=positives, columns=tuple(columns))
+
+    def _factors(self, signatures: Tensor) -> Tensor:
+        """Factors of the posterior before trust; nothing is known of rows that are not finite."""
+        classes = cast(LatentClasses, self.memory.classes)
+        whole = torch.ones_like(cast(Tensor, self.memory.trust_by_mixture))
+        return outlook_factors(signatures.nan_to_num(0.0), whole, classes)
+
+
+def _means_of(values: Tensor, anchor_of: Tensor, anchors: int) -> Tensor:
+    """Mean over each anchor's pairs."""
+    sums = values.new_zeros(anchors, values.shape[1]).index_add_(0, anchor_of, values)
+    return sums / anchor_of.bincount(minlength=anchors).clamp_min(1)[:, None]
 
 
 class _Outlooks(NamedTuple):
@@ -348,4 +335,4 @@ class _Outlooks(NamedTuple):
 
     anchors: Float[Tensor, "items components"]
     positives: Float[Tensor, "items components"]
-    candidates: Float[Tensor, "candidates components"]
+    columns: tuple[Float[Tensor, "candidates components"], ...]

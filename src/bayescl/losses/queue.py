@@ -9,9 +9,9 @@ from torch import nn
 
 from bayescl import distributed
 from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.batch import check_keys
 from bayescl.checks import check_count, check_floating, check_shape
-from bayescl.losses.hyperparameters import state_numbers
-from bayescl.losses.layouts import check_groups
+from bayescl.losses.parameters import state_numbers
 
 
 class CandidateQueue(nn.Module):
@@ -110,7 +110,8 @@ class CandidateQueue(nn.Module):
         with distributed.shared_refusals(gather):
             check_floating("embeddings", embeddings)
             check_shape("embeddings", embeddings, ("rows", self.dim))
-            check_groups("groups", groups, embeddings.shape[:1])
+            if groups is not None:
+                check_keys("groups", groups, embeddings.shape[:1], keys=0)
             if (groups is None) != (kept is None):
                 expected = "None" if kept is None else "given: this queue stores them"
                 raise ValueError(f"groups must be {expected}")

@@ -7,10 +7,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from bayescl.axes import Bool, Float, Tensor
+from bayescl.batch import sampled as sampled_batch
 from bayescl.checks import check_positive
 from bayescl.functional.similarity import candidate_logits, pair_logits, unit_vectors
 from bayescl.losses.gathering import Gathering
-from bayescl.losses.layouts import drawn
 
 
 class BPRLoss(nn.Module):
@@ -65,8 +65,8 @@ class BPRLoss(nn.Module):
         ``gather``, on all processes if on any.
         """
         gathering = Gathering.of("sampled", self.gather)
-        with gathering.refusals():
-            drawn(anchors, positives, candidates, valid=valid)  # checks the shapes
+        with gathering.synchronized_errors():  # of shapes
+            sampled_batch(anchors, positives, candidates, valid=valid, of_candidates={})
         share = gathering.mean_share(len(anchors))
         if self.normalize:
             anchors, positives, candidates = map(unit_vectors, (anchors, positives, candidates))

@@ -130,7 +130,7 @@ def _choice(diagnosis: EmbeddingDiagnosis) -> tuple[str | None, str, tuple[str, 
         why = f"{false:.1f} {of} are false negatives, and the labels say which. {words}"
         if diagnosis.views == 2:
             why += f" If labels are only here to judge, use {latent if trusted else plain}."
-        return f"AttractingOracleContrastiveLoss({scale})", why, ("groups",)
+        return f"SupervisedContrastiveLoss({scale})", why, ("groups",)
     if diagnosis.labelled:
         known = f"{diagnosis.labelled_items:,} of {diagnosis.items:,} labels are known"
         why = f"{known}, and they settle the pairs between them. {words}{exact}"

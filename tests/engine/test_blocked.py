@@ -72,9 +72,9 @@ def assert_engines_agree(
     tolerance: float,
     **options: Any,
 ) -> None:
-    expected = results(make(engine="dense", **options), call, inputs)
+    expected = results(make(engine="reference", **options), call, inputs)
     for result, right in zip(
-        results(make(engine="chunked", **options), call, inputs), expected, strict=True
+        results(make(engine="blocked", **options), call, inputs), expected, strict=True
     ):
         # The temperature's gradient sums terms of both signs: hold it to the sum's own size.
         slack = 10 if result.ndim == 0 else 1
@@ -133,7 +133,7 @@ def test_runs_of_ties_have_the_weights_of_counted_ranks_in_float32(kind: str, ra
 
 def test_inputs_that_need_no_gradient_get_none() -> None:
     inputs = embeddings((6, 4), (6, 4), (9, 4), dtype=torch.float32)
-    loss = bayescl.BayesianContrastiveLoss(engine="chunked")
+    loss = bayescl.BayesianContrastiveLoss(engine="blocked")
     for wanted in ([0], [1], [2], [0, 2]):
         some = [one.detach().requires_grad_(i in wanted) for i, one in enumerate(inputs)]
         make = bayescl.BayesianContrastiveLoss
@@ -147,7 +147,7 @@ def test_inputs_that_need_no_gradient_get_none() -> None:
 def test_an_input_overwritten_before_the_backward_pass_is_refused() -> None:
     view_1, view_2 = embeddings((5, 3), (5, 3), dtype=torch.float64)
     anchors = 2 * view_1
-    losses = bayescl.InfoNCELoss(engine="chunked", reduction="none", normalize=False).in_batch(
+    losses = bayescl.InfoNCELoss(engine="blocked", reduction="none", normalize=False).in_batch(
         anchors, view_2
     )
     anchors.detach().zero_()
@@ -183,7 +183,7 @@ def test_what_inference_has_remembered_does_for_training() -> None:
 
 def test_a_second_backward_is_refused() -> None:
     view_1, view_2 = embeddings((5, 3), (5, 3), dtype=torch.float64)
-    value = bayescl.InfoNCELoss(engine="chunked")(view_1, view_2)
+    value = bayescl.InfoNCELoss(engine="blocked")(view_1, view_2)
     gradient = torch.autograd.grad(value, view_1, create_graph=True)[0]
     with pytest.raises(RuntimeError, match="differentiable once"):
         gradient.sum().backward()
@@ -229,7 +229,7 @@ class LargestTensor(TorchDispatchMode):
 def test_memory_grows_linearly_with_rows_at_a_fixed_chunk_size(name: str, reduction: str) -> None:
     def footprint(batch: int) -> tuple[int, int]:
         view_1, view_2 = embeddings((batch, 4), (batch, 4), dtype=torch.float32)
-        loss = MAKERS[name](engine="chunked", chunk_size=8, reduction=reduction)
+        loss = MAKERS[name](engine="blocked", chunk_size=8, reduction=reduction)
         held = Held()
         with (
             LargestTensor() as largest,
@@ -255,7 +255,7 @@ def test_the_engine_is_chosen_by_size_and_can_be_forced(caplog: pytest.LogCaptur
         loss(large, large)
     assert loss.engine_used == "chunked"
     assert "chunked engine for 300 x 300 logits" in caplog.text
-    forced = bayescl.BayesianContrastiveLoss(engine="dense")
+    forced = bayescl.BayesianContrastiveLoss(engine="reference")
     torch.testing.assert_close(forced(large, large), loss(large, large))
     assert forced.engine_used == "dense"
 
@@ -265,10 +265,10 @@ def test_the_engine_is_chosen_by_size_and_can_be_forced(caplog: pytest.LogCaptur
 def test_threads_share_chunks_out_and_change_nothing(
     name: str, grad: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bayescl.engines.chunked._WORTH_THREADS", 1)
+    monkeypatch.setattr("bayescl.engine.chunked._WORTH_THREADS", 1)
     inputs = embeddings((23, 7), (23, 7), dtype=torch.float64)
     temperature = bayescl.LearnableTemperature(0.3).to(torch.float64)
-    loss = MAKERS[name](temperature=temperature, engine="chunked", chunk_size=5)
+    loss = MAKERS[name](temperature=temperature, engine="blocked", chunk_size=5)
     before, found = torch.get_num_threads(), []
     try:
         for threads in (1, 3):
@@ -288,8 +288,8 @@ def test_an_error_in_a_thread_is_the_callers(monkeypatch: pytest.MonkeyPatch) ->
     def refuse(positive: Tensor, unlabeled: Tensor, *, valid: Tensor | None = None) -> Tensor:
         raise ValueError("no such loss")
 
-    monkeypatch.setattr("bayescl.engines.chunked._WORTH_THREADS", 1)
+    monkeypatch.setattr("bayescl.engine.chunked._WORTH_THREADS", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    loss = bayescl.ContrastiveLoss(refuse, engine="chunked", chunk_size=2)
+    loss = bayescl.ContrastiveLoss(refuse, engine="blocked", chunk_size=2)
     with pytest.raises(ValueError, match="no such loss"):
         loss(torch.eye(4), torch.eye(4))

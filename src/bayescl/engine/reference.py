@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -16,9 +17,8 @@ from bayescl.axes import (
     Tensor,
     UnlabeledLogits,
 )
-from bayescl.engines.batch import ContrastiveBatch
+from bayescl.batch import Batch
 from bayescl.functional.objective import LogSumObjective, Objective
-from bayescl.functional.sigmoid import Sigmoid
 from bayescl.functional.similarity import candidate_logits, pair_logits
 from bayescl.functional.sorting import is_eager_cpu
 
@@ -26,12 +26,12 @@ ObjectiveAt = Callable[[float | Tensor], Objective]
 """Returns the objective at a given temperature, on which the debiased objectives' floor depends."""
 
 
-def dense_loss(
-    batch: ContrastiveBatch, temperature: float | Float[Tensor, ""], objective_at: ObjectiveAt
-) -> PerAnchor:
-    """Compute one loss per anchor from the full matrix of logits.
+def reference_losses(
+    batch: Batch, temperature: float | Float[Tensor, ""], objective_at: ObjectiveAt
+) -> Float[Tensor, " pairs"]:
+    """Compute one loss per pair from the full matrix of logits.
 
-    Memory grows with anchors x candidates. It can be differentiated any number of times and works
+    Memory grows with pairs x candidates. It can be differentiated any number of times and works
     under ``torch.func.grad`` and ``torch.compile``.
 
     Args:
@@ -39,27 +39,29 @@ def dense_loss(
         temperature: softmax scale, positive.
         objective_at: gives the objective at that temperature.
     """
-    positive = pair_logits(batch.anchors, batch.positives, temperature)
-    unlabeled = candidate_logits(batch.anchors, batch.candidates, temperature)
-    posterior, certain = batch.posterior()
-    return logits_loss(
-        objective_at(temperature),
-        positive,
-        unlabeled,
-        valid=batch.mask(),
-        same_class=posterior,
-        certain=certain,
-    )
+    anchors = batch.anchors.embeddings
+    tiles = [candidate_logits(anchors, block.embeddings, temperature) for block in batch.columns]
+    unlabeled = tiles[0] if len(tiles) == 1 else torch.cat(tiles, dim=1)
+    positive = pair_logits(batch.pair_anchors.embeddings, batch.positives.embeddings, temperature)
+    posterior, is_labeled = batch.posterior()
+    of_rows = (unlabeled, batch.mask(), posterior, is_labeled)
+    if batch.anchor_of is not None:  # every pair as if it were alone
+        index = batch.anchor_of
+        of_rows = tuple(None if part is None else part[index] for part in of_rows)
+    unlabeled, valid, posterior, is_labeled = of_rows
+    known = {"same_class": posterior, "is_labeled": is_labeled, "trust": batch.trust}
+    losses = losses_of_logits(objective_at(temperature), positive, unlabeled, valid=valid, **known)
+    return losses if batch.weight is None else losses * batch.weight
 
 
-def logits_loss(
+def losses_of_logits(
     objective: Objective,
     positive: PositiveLogits,
     unlabeled: UnlabeledLogits,
     *,
     valid: CandidateMask | None,
     same_class: Float[Tensor, "anchors candidates"] | None = None,
-    certain: Bool[Tensor, "anchors candidates"] | None = None,
+    **known: Any,
 ) -> PerAnchor:
     """Compute one loss per anchor from logits; NaN if a logit that counts is not finite.
 
@@ -68,15 +70,15 @@ def logits_loss(
         positive: logit of each anchor's positive.
         unlabeled: logits of each anchor's candidates.
         valid: True where a candidate counts; None if all do.
-        same_class: posterior that candidates are of the anchor's class; passed only to objectives
-            that use it.
-        certain: True where labels settle that posterior.
+        same_class: posterior that candidates are of the anchor's class; passed, as ``known`` is,
+            only to objectives that use it.
+        **known: see :meth:`~bayescl.functional.LogSumObjective.pair_weights`.
 
     Raises:
         ValueError: if the objective returns anything but one value per anchor.
     """
-    if isinstance(objective, (LogSumObjective, Sigmoid)) and objective.reads_same_class:
-        losses = objective(positive, unlabeled, valid=valid, same_class=same_class, certain=certain)
+    if isinstance(objective, LogSumObjective) and objective.reads_same_class:
+        losses = objective(positive, unlabeled, valid=valid, same_class=same_class, **known)
     else:
         losses = objective(positive, unlabeled, valid=valid)
     checked_losses(losses, positive)
@@ -97,14 +99,20 @@ def checked_losses(losses: PerAnchor, positive: PositiveLogits) -> PerAnchor:
 
 
 def rows_not_finite(
-    positive: PositiveLogits, unlabeled: UnlabeledLogits, valid: Callable[[], CandidateMask | None]
+    positive: PositiveLogits | None,
+    unlabeled: UnlabeledLogits,
+    valid: Callable[[], CandidateMask | None],
 ) -> Bool[Tensor, " anchors"] | None:
     """True where a logit that counts is NaN or infinite; None if surely none is."""
-    positive, unlabeled = positive.detach(), unlabeled.detach()
+    unlabeled = unlabeled.detach()
+    total = unlabeled.sum()
     # A sum is not finite if a term is not, and takes a fraction of the time to look at each.
-    if is_eager_cpu(unlabeled) and math.isfinite(unlabeled.sum() + positive.sum()):
+    if positive is not None:
+        total = total + positive.detach().sum()
+    if is_eager_cpu(unlabeled) and math.isfinite(total):
         return None
     bad, mask = ~unlabeled.isfinite(), valid()
     if mask is not None:
         bad = bad & mask
-    return bad.any(dim=1) | ~positive.isfinite()
+    rows = bad.any(dim=1)
+    return rows if positive is None else rows | ~positive.detach().isfinite()

@@ -15,14 +15,16 @@ from numpy.typing import NDArray
 from torch.nn import functional as F
 
 from bayescl.axes import Float, Tensor
-from bayescl.engines.batch import ContrastiveBatch
+from bayescl.batch import Batch
 from bayescl.functional.excluded import Excluded
 from bayescl.functional.objective import LogSumObjective
-from bayescl.functional.sorting import is_eager_cpu, columns_in_order, runs_of
+from bayescl.functional.pairs import Scaled
+from bayescl.functional.sorting import columns_in_order, is_eager_cpu, runs_of
 
 _BLOCK = 2**18  # logits sorted at a time on the CPU: they and temporaries fit in a core's cache
 _NOTHING = 1e-30  # a sum below it is 0, and so is its gradient; divided by it, nothing overflows
 _FAR_FROM_NOTHING = 1e-24  # a sum of this size does not change by what float32 rounds to 0
+_LARGEST_EXPONENT = 40.0  # up to it exponentials need no scaling: float32 ends far from their sums
 LOG2_E = math.log2(math.e)  # powers of 2 are up to four times as fast on the CPU as those of e
 
 
@@ -33,19 +35,17 @@ class Sums(NamedTuple):
     total: Float[Tensor, " rows"]
     log: Float[Tensor, " rows"]  # of the sum before the division; -inf without candidates
 
-    @property
-    def shift(self) -> Float[Tensor, " rows"]:
-        """Logarithm of what each row's exponentials were divided by."""
-        return self.log - self.total.log()
-
-    def weighted(self, weights: Float[Tensor, "rows candidates"]) -> Sums | None:
-        """Sums with weights, in new memory; None unless they are surely as exact."""
-        # Where the largest logit weighs nothing, the others' exponentials may have underflowed.
-        terms = self.exponentials * weights
+    def weighted(
+        self, logits: Float[Tensor, "rows candidates"], power: float, weights: Scaled
+    ) -> Sums:
+        """Sums with weights, in new memory, given the logits whose exponentials these are."""
+        terms = self.exponentials * weights.matrix
         total = terms.sum(dim=1)
-        if not is_eager_cpu(total) or not total.numel() or not total.min() > _FAR_FROM_NOTHING:
-            return None
-        return Sums(terms, total, total.log() + self.shift)
+        if is_eager_cpu(total) and total.numel() and total.min() > _FAR_FROM_NOTHING:
+            log = total.log() + (self.log - self.total.log())
+        else:  # where the largest logit weighs nothing, the others' may have underflowed
+            terms, total, log = _exponentiate_weighted(logits * power, weights.matrix)
+        return Sums(terms, total, log + weights.factor.log())
 
     def per_unit(self, gradient: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
         """The factor that turns exponentials into gradients of logits, given that of ``log``."""
@@ -55,17 +55,21 @@ class Sums(NamedTuple):
 def sums_of(
     objective: LogSumObjective,
     logits: Float[Tensor, "rows candidates"],
-    batch: ContrastiveBatch,
+    batch: Batch,
     rows: slice,
+    bounds: tuple[float, float] | None,
 ) -> list[Sums]:
-    """Compute the sums of an objective's powers but 0; the first overwrites ``logits``."""
+    """Compute the sums of an objective's powers but 0; the first overwrites ``logits``.
+
+    Finite ``bounds`` of the logits, if they are known, may save looking for each row's largest.
+    """
     # S_p = sum of w_i e^(p s_i) over the candidates i of a row, for each power p.
-    powers = [power for power in objective.powers if power != 0]
+    powers, excluded = objective.sum_powers, batch.excluded(rows)
     if objective.ranks is None:
-        batch.excluded(rows).fill_(logits, -torch.inf)
-        return exponentiate(logits, powers)
-    if objective.ranks != "histogram" and powers == [1] and is_eager_cpu(logits):
-        return [_sums_in_order(objective, logits, batch, rows)]
+        excluded.fill_(logits, -torch.inf)
+        return exponentiate(logits, powers, bounds)
+    if powers == [1] and is_eager_cpu(logits):
+        return [_sums_in_order(objective, logits, excluded, bounds)]
     # Weights join as p s_i + log w_i, [rows, candidates].
     log_weights = objective.log_weights(logits, valid=batch.mask(rows))
     others = [logits * power + log_weights for power in powers[1:]]
@@ -74,7 +78,7 @@ def sums_of(
     logits += log_weights
     sums = []
     for terms in (logits, *others):
-        batch.excluded(rows).fill_(terms, -torch.inf)
+        excluded.fill_(terms, -torch.inf)
         sums += exponentiate(terms)
     return sums
 
@@ -82,17 +86,19 @@ def sums_of(
 def _sums_in_order(
     objective: LogSumObjective,
     logits: Float[Tensor, "rows candidates"],
-    batch: ContrastiveBatch,
-    rows: slice,
+    excluded: Excluded,
+    bounds: tuple[float, float] | None,
 ) -> Sums:
     """Sum with weights by exact rank, which rows without ties share in sorted order."""
-    excluded = batch.excluded(rows)
-    total, log = torch.empty_like(logits[:, 0]), torch.empty_like(logits[:, 0])
     step = max(1, _BLOCK // logits.shape[1])
+    if step >= len(logits):
+        add_log_weights(objective, logits, excluded, bounds=bounds)
+        return exponentiate(logits, bounds=bounds)[0]
+    total, log = torch.empty_like(logits[:, 0]), torch.empty_like(logits[:, 0])
     for start in range(0, len(logits), step):
         block = slice(start, start + step)
-        add_log_weights(objective, logits[block], excluded.of(block))
-        _, total[block], log[block] = exponentiate(logits[block])[0]
+        add_log_weights(objective, logits[block], excluded.of(block), bounds=bounds)
+        _, total[block], log[block] = exponentiate(logits[block], bounds=bounds)[0]
     return Sums(logits, total, log)
 
 
@@ -101,18 +107,16 @@ def add_log_weights(
     logits: Float[Tensor, "rows candidates"],
     excluded: Excluded,
     *,
-    unit: float = 1.0,
     bounds: tuple[float, float] | None = None,
 ) -> None:
     """Add the logarithms of the weights by exact rank to logits, in place. Only for the CPU.
 
-    Excluded logits become -inf. Logits and logarithms are multiplied by ``unit``; logits lie
-    between ``bounds``, if these are known.
+    Excluded logits become -inf. Logits lie between ``bounds``, if these are known.
     """
     # A weight depends on a rank and on the row's number of candidates: one table [2, width] for
     # each number, and a row's logits receive the entries of their places in sorted order.
     width, upper = logits.shape[1], objective.ranks == "upper"
-    by_rank = _log_weights_by_rank(objective, width, logits.dtype, unit)
+    by_rank = _log_weights_by_rank(objective, width, logits.dtype)
     compiled = compiled_ranks()
     if compiled is not None and logits.is_contiguous() and compiled.can_add_by_rank(logits.numpy()):
         compiled.add_by_rank(
@@ -164,10 +168,8 @@ def compiled_ranks() -> ModuleType | None:
 class _LogWeightsByRank:
     """Logarithms of the weights by rank, which depend only on a row's number of candidates."""
 
-    def __init__(
-        self, objective: LogSumObjective, width: int, dtype: torch.dtype, unit: float
-    ) -> None:
-        self.objective, self.width, self.unit = objective, width, unit
+    def __init__(self, objective: LogSumObjective, width: int, dtype: torch.dtype) -> None:
+        self.objective, self.width = objective, width
         self._lock = Lock()
         self._known = torch.empty(0, 2, width, dtype=dtype)  # [counts, halves, places]
         self._row_of = np.full(width + 1, -1)
@@ -189,13 +191,13 @@ class _LogWeightsByRank:
         # Rows (1, 3, 5 ...) and (2, 4, 6 ...) over 2 n.
         ranks = torch.arange(1, 2 * count + 1, dtype=self._known.dtype).view(count, 2).T
         log_weights = self.objective.weights_of_cdf(ranks / max(1, 2 * count)).log()
-        return F.pad(self.unit * log_weights, (0, self.width - count), value=-torch.inf)[None]
+        return F.pad(log_weights, (0, self.width - count), value=-torch.inf)[None]
 
 
 _log_weights_by_rank = lru_cache(maxsize=4)(_LogWeightsByRank)  # few objectives at a time
 
 
-def exponentiate_weighted(logits: Tensor, weights: Tensor) -> Sums:
+def _exponentiate_weighted(logits: Tensor, weights: Tensor) -> Sums:
     """Sum the weighted exponentials of each row, which overwrite ``logits``.
 
     Weights are multiplied, since logarithms of 0 and their exponentials are slow.
@@ -208,16 +210,26 @@ def exponentiate_weighted(logits: Tensor, weights: Tensor) -> Sums:
     return Sums(logits, total, total.log() + largest)
 
 
-def exponentiate(logits: Tensor, powers: Sequence[float] = (1.0,)) -> list[Sums]:
+def exponentiate(
+    logits: Tensor,
+    powers: Sequence[float] = (1.0,),
+    bounds: tuple[float, float] | None = None,
+) -> list[Sums]:
     """Sum each power's exponentials of each row; the first overwrite ``logits``."""
-    # log S_p = p m + log sum of e^(p (s - m)), m the row's largest logit. An empty row must not
-    # subtract infinities.
-    largest = logits.amax(dim=1).clamp_(min=torch.finfo(logits.dtype).min)
-    logits.sub_(largest[:, None])
-    scaled = [logits * (power * LOG2_E) for power in powers[1:]]
-    logits *= powers[0] * LOG2_E
-    sums = []
-    for terms, power in zip((logits, *scaled), powers, strict=True):
-        total = terms.exp2_().sum(dim=1)
-        sums.append(Sums(terms, total, total.log().add_(largest, alpha=power)))
+    largest: Tensor | None = None
+    reach = math.inf if bounds is None else max(-bounds[0], bounds[1]) * max(powers)
+    if reach > _LARGEST_EXPONENT:
+        # log S_p = p m + log sum of e^(p (s - m)), m the row's largest logit. An empty row must
+        # not subtract infinities.
+        largest = logits.amax(dim=1).clamp_(min=torch.finfo(logits.dtype).min)
+        logits.sub_(largest[:, None])
+    sums: list[Sums] = []
+    for power in reversed(powers):
+        scale = power * LOG2_E
+        terms = (logits.mul_(scale) if power is powers[0] else logits * scale).exp2_()
+        total = terms.sum(dim=1)
+        log = total.log()
+        sums.insert(
+            0, Sums(terms, total, log if largest is None else log.add_(largest, alpha=power))
+        )
     return sums

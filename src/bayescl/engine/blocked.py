@@ -1,0 +1,361 @@
+"""The exact engine: a few anchors at a time, gradients in closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bayescl.axes import Float
+from bayescl.batch import Batch, Rows
+from bayescl.checks import check_count
+from bayescl.engine.reference import ObjectiveAt
+from bayescl.engine.row_gradients import Block, RowGradients, row_losses
+from bayescl.functional.similarity import candidate_logits
+from bayescl.functional.sorting import is_eager_cpu
+
+_CPU_LOGITS = 2**18  # per chunk, unless that leaves too few anchors for a matrix product
+_DEVICE_LOGITS = 2**25  # per chunk elsewhere: enough work to fill a GPU
+_WORTH_THREADS = 2**21  # logits from which chunks are divided among threads
+_MOST_WORKERS = 8  # each holds a gradient of all candidates
+
+
+def default_chunk_size(batch: Batch) -> int:
+    """Default number of anchors per chunk."""
+    numbers = 0
+    for block in batch.columns:
+        numbers += len(block) * (block.embeddings.shape[-1] if block.are_own else 1)
+    most = _CPU_LOGITS if batch.anchors.embeddings.is_cpu else _DEVICE_LOGITS
+    return max(128, most // max(1, numbers))
+
+
+def blocked_losses(
+    batch: Batch,
+    temperature: float | Float[Tensor, ""],
+    objective_at: ObjectiveAt,
+    *,
+    shared_upstream: bool = False,
+    chunk_size: int | None = None,
+) -> Float[Tensor, " pairs"]:
+    """Compute one loss per pair without ever holding the full matrix of logits.
+
+    Exact: value and gradient equal those of the reference up to rounding. An anchor's logits, ranks
+    and sums are computed once for all of its pairs. Memory grows with ``chunk_size x candidates``
+    plus the size of the embeddings. Nothing is computed for inputs that need no gradient.
+
+    Differentiable once: a second backward pass and ``torch.func`` transforms raise. Use the
+    reference for both; ``engine="auto"`` chooses it under transforms.
+
+    Args:
+        batch: anchors, positives, candidates and which of them count.
+        temperature: softmax scale, positive.
+        objective_at: gives the objective at that temperature.
+        shared_upstream: a promise that every loss will receive the same upstream gradient, as under
+            a mean or a sum. Gradients are then computed in the forward pass, while the logits are
+            at hand; otherwise the backward pass recomputes the logits.
+        chunk_size: anchors at a time, at least 1; default: chosen for the device.
+    """
+    run = _Run(batch, temperature, objective_at, chunk_size)
+    columns = [block.embeddings for block in batch.columns]
+    losses: Tensor = _BlockedLosses.apply(
+        run,
+        shared_upstream,
+        batch.anchors.embeddings,
+        batch.positives.embeddings,
+        temperature,
+        *columns,
+    )
+    return losses
+
+
+class _BlockedLosses(torch.autograd.Function):
+    """A run over the blocks as a node of autograd, which sees the tensors of its batch."""
+
+    @staticmethod
+    def forward(ctx: Any, run: _Run, shared_upstream: bool, *sources: Tensor | float) -> Tensor:
+        wanted = ctx.needs_input_grad[2:]
+        if not any(wanted):
+            return run.losses()[0]
+        ctx.shared_upstream = shared_upstream
+        if shared_upstream:
+            losses, gradients = run.losses(wanted)
+            ctx.save_for_backward(*gradients)
+            return losses
+        ctx.run = run
+        ctx.save_for_backward(*(source for source in sources if isinstance(source, Tensor)))
+        return run.losses()[0]
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        with torch.no_grad():
+            if ctx.shared_upstream:
+                share, saved = upstream[0], ctx.saved_tensors
+                gradients = [None if part is None else part * share for part in saved]
+            else:
+                _ = ctx.saved_tensors  # raises if one was overwritten since
+                gradients = ctx.run.losses(ctx.needs_input_grad[2:], upstream)[1]
+        if torch.is_grad_enabled():
+            gradients = [None if part is None else _differentiable_once(part) for part in gradients]
+        return None, None, *gradients
+
+
+def _differentiable_once(gradient: Tensor) -> Tensor:
+    """Mark the result of a backward pass so that differentiating it raises an error."""
+    # torch's once_differentiable does not raise if the upstream gradient is a constant.
+    marked = gradient.detach().requires_grad_()
+    marked.register_hook(_refuse)
+    return marked
+
+
+def _refuse(_upstream: Tensor) -> None:
+    raise RuntimeError(
+        'this engine is differentiable once; use engine="reference" for a second backward'
+    )
+
+
+# Of anchors, positives, temperature and each block of columns; None for what is not wanted.
+Gradients = list[Tensor | None]
+
+
+class _Run:
+    """A run over the blocks of a batch, whenever its losses or gradients are needed."""
+
+    def __init__(
+        self,
+        batch: Batch,
+        temperature: float | Tensor,
+        objective_at: ObjectiveAt,
+        chunk_size: int | None,
+    ) -> None:
+        self.batch, self.temperature, self.objective_at = batch, temperature, objective_at
+        size = default_chunk_size(batch) if chunk_size is None else chunk_size
+        self.chunk_size = check_count("chunk_size", size, 1)
+
+    def losses(
+        self, wanted: tuple[bool, ...] = (), upstream: Tensor | None = None
+    ) -> tuple[Tensor, Gradients]:
+        """Losses, and the wanted gradients of their sum weighted by ``upstream`` (default: ones).
+
+        Two views in one block are the same rows three times: the candidates receive the gradients
+        of all three.
+        """
+        batch = self.batch
+        weight = batch.weight
+        if weight is not None:
+            upstream = weight if upstream is None else weight * upstream
+        one_piece = batch.is_square and self.chunk_size >= batch.num_anchors
+        if one_piece and batch.positive is not None:
+            losses, gradients = self._in_one_piece(batch.positive, wanted, upstream)
+        else:
+            losses, gradients = self._in_blocks(wanted, upstream)
+        return losses if weight is None else losses * weight, gradients
+
+    def _in_blocks(
+        self, wanted: tuple[bool, ...], upstream: Tensor | None
+    ) -> tuple[Tensor, Gradients]:
+        batch = self.batch
+        anchors, pairs = batch.anchors.embeddings, batch.positives.embeddings
+        columns = [block.embeddings for block in batch.columns]
+        sources = (anchors, pairs, self.temperature, *columns)
+        total: Gradients = [
+            torch.zeros_like(source) if want and isinstance(source, Tensor) else None
+            for source, want in zip(sources, wanted or [False] * len(sources), strict=True)
+        ]
+        scaled = anchors / self.temperature
+        starts = range(0, batch.num_anchors, self.chunk_size)
+        pairs_of = _pairs_of_chunks(batch.anchor_of, batch.num_anchors, starts)
+        losses = scaled.new_empty(len(pairs))
+        workers = _workers(batch, len(starts))
+        # A chunk fills its own rows of the first two gradients, but adds to the others: each worker
+        # has its own copy of these.
+        totals = [total]
+        for _ in range(workers - 1):
+            zeros = (None if part is None else torch.zeros_like(part) for part in total[2:])
+            totals.append([*total[:2], *zeros])
+
+        def work(number: int) -> None:
+            for place in range(number, len(starts), workers):
+                start = starts[place]
+                rows = slice(start, min(start + self.chunk_size, batch.num_anchors))
+                gradients = totals[number] if any(wanted) else None
+                self._block(scaled[rows], rows, pairs_of[place], losses, gradients, upstream)
+
+        _in_threads(work, workers)
+        for other in totals[1:]:
+            for part, added in zip(total[2:], other[2:], strict=True):
+                if part is not None and added is not None:
+                    part += added
+        return losses, total
+
+    def _block(
+        self,
+        anchors: Tensor,
+        rows: slice,
+        pairs: slice | Tensor,
+        losses: Tensor,
+        total: Gradients | None,
+        upstream: Tensor | None,
+    ) -> None:
+        """Fill in the losses of a few ``anchors``, already divided by the temperature.
+
+        With G the gradient of the logits ``[a, n]``, anchors receive G C / t, candidates G' A / t.
+        """
+        batch, temperature = self.batch, self.temperature
+        positives = batch.positives.embeddings[pairs]  # [p, d]
+        place: Tensor | None = None
+        of_pairs = anchors  # [p, d]
+        if batch.anchor_of is not None:
+            place = batch.anchor_of[pairs] - rows.start
+            of_pairs = anchors[place]
+        positive = (of_pairs * positives).sum(dim=1)
+        tiles = [_logits(anchors, block, rows) for block in batch.columns]
+        logits = tiles[0] if len(tiles) == 1 else torch.cat(tiles, dim=1)
+        of_losses = None if upstream is None else upstream[pairs]
+        how = (batch, rows, self.objective_at, temperature, positive, place, logits, of_losses)
+        losses[pairs], gradients = row_losses(Block(*how, total is not None))
+        if gradients is not None and total is not None:
+            self._add(gradients, total, anchors, of_pairs, positives, rows, pairs, place)
+
+    def _add(
+        self,
+        gradients: RowGradients,
+        total: Gradients,
+        anchors: Tensor,
+        of_pairs: Tensor,
+        positives: Tensor,
+        rows: slice,
+        pairs: slice | Tensor,
+        place: Tensor | None,
+    ) -> None:
+        """Add the gradients of a few anchors' logits to those of embeddings and temperature."""
+        factor, temperature = gradients.factor, self.temperature
+        of_anchors, of_positives, of_temperature, *of_columns = total
+        widths = [len(block) for block in self.batch.columns]
+        tiles = torch.split(gradients.unlabeled, widths, dim=1)
+        if of_anchors is not None or of_temperature is not None:
+            pull = torch.zeros_like(anchors)  # [a, d]: sum of columns, weighted for each anchor
+            for tile, block in zip(tiles, self.batch.columns, strict=True):
+                if block.are_own:
+                    pull += torch.einsum("an,and->ad", tile, block.embeddings[rows])
+                else:
+                    pull.addmm_(tile, block.embeddings)
+            if factor is not None:
+                pull *= factor[:, None]
+            if place is None:
+                pull.addcmul_(gradients.positive[:, None], positives)
+            else:
+                pull.index_add_(0, place, gradients.positive[:, None] * positives)
+            pull /= temperature
+            if of_anchors is not None:
+                of_anchors[rows] = pull
+            if of_temperature is not None:
+                # Logits are s = a c / t, so t receives -sum(ds s) / t, and a ds/da = s: the
+                # temperature's gradient is read off the anchor's.
+                of_temperature -= (pull * anchors).sum()
+                if gradients.temperature is not None:
+                    of_temperature += gradients.temperature
+        if of_positives is not None:
+            of_positives[pairs] = gradients.positive[:, None] * of_pairs
+        if factor is not None:
+            anchors = anchors * factor[:, None]
+        for tile, block, of_block in zip(tiles, self.batch.columns, of_columns, strict=True):
+            if of_block is None:
+                continue
+            if block.are_own:
+                torch.mul(tile[:, :, None], anchors[:, None], out=of_block[rows])
+            else:
+                of_block.addmm_(tile.T, anchors)
+
+    def _in_one_piece(
+        self, positive_of: Tensor, wanted: tuple[bool, ...], upstream: Tensor | None
+    ) -> tuple[Tensor, Gradients]:
+        """The result over two views in one block: rows R receive (G + G') R / t."""
+        temperature, rows = self.temperature, self.batch.anchors.embeddings
+        place = positive_of[:, None]
+        logits = _product_over(temperature, rows, rows.T)  # [n, n]
+        positive = logits.gather(1, place).squeeze(1)
+        whole = slice(0, len(rows))
+        how = (self.batch, whole, self.objective_at, temperature, positive, None, logits, upstream)
+        losses, gradients = row_losses(Block(*how, any(wanted)))
+        if gradients is None:
+            return losses, [None] * 4
+        of_logits, factor = gradients.unlabeled, gradients.factor
+        if factor is not None:
+            of_logits *= factor[:, None]
+        of_logits.scatter_(1, place, gradients.positive[:, None])
+        of_logits += of_logits.T.contiguous()
+        of_rows = _product_over(temperature, of_logits, rows)
+        of_temperature = None
+        if wanted[2]:
+            # Logits are products of rows over the temperature, and either row received its share.
+            of_temperature = (of_rows * rows).sum() / (-2 * temperature)
+            if gradients.temperature is not None:
+                of_temperature += gradients.temperature
+        return losses, [None, None, of_temperature, of_rows if wanted[3] else None]
+
+
+def _logits(anchors: Tensor, block: Rows, rows: slice) -> Float[Tensor, "rows candidates"]:
+    """Logits of some anchors, already divided by the temperature, with a block of columns."""
+    columns = block.embeddings
+    if not block.are_own:
+        return anchors @ columns.T
+    # A product for each anchor may lie otherwise, and places in it are written to.
+    return candidate_logits(anchors, columns[rows], 1.0).contiguous()
+
+
+def _pairs_of_chunks(anchor_of: Tensor | None, anchors: int, starts: range) -> list[slice | Tensor]:
+    """The pairs of each chunk of anchors."""
+    ends = [*starts[1:], anchors]
+    chunks = list(zip(starts, ends, strict=True))
+    if anchor_of is None:
+        return [slice(start, end) for start, end in chunks]
+    if len(chunks) == 1:
+        return [slice(0, len(anchor_of))]
+    order = anchor_of.argsort(stable=True)
+    bounds = torch.tensor([*starts, anchors], device=anchor_of.device)
+    places = torch.searchsorted(anchor_of[order], bounds).tolist()
+    return [order[start:end] for start, end in pairwise(places)]
+
+
+def _product_over(divisor: float | Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """``left @ right / divisor``, in one operation if the divisor is a number."""
+    if isinstance(divisor, Tensor):
+        return (left @ right).div_(divisor)
+    return torch.addmm(left.new_empty(1), left, right, beta=0, alpha=1 / divisor)
+
+
+def _workers(batch: Batch, chunks: int) -> int:
+    """Number of threads to divide chunks among; 1 if torch's own threads do as well."""
+    small = batch.num_anchors * batch.num_candidates < _WORTH_THREADS
+    if small or not is_eager_cpu(batch.anchors.embeddings):
+        return 1
+    return max(1, min(torch.get_num_threads(), chunks, _MOST_WORKERS))
+
+
+def _in_threads(work: Callable[[int], None], workers: int) -> None:
+    """Call ``work`` with 0, 1, ... ``workers - 1``, each in a thread with its share of torch's.
+
+    Within an operation, torch's threads wait for one another; these never do. No autograd inside.
+    """
+    if workers == 1:
+        work(0)
+        return
+    threads, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
+
+    def in_thread(number: int) -> None:
+        # Modes belong to threads: a new one has neither of the caller's.
+        with torch.inference_mode() if inference else torch.no_grad():
+            torch.set_num_threads(max(1, threads // workers))
+            work(number)
+
+    try:
+        with ThreadPoolExecutor(workers) as pool:
+            for done in [pool.submit(in_thread, number) for number in range(workers)]:
+                done.result()
+    finally:
+        # The workers changed the number that later threads start with.
+        torch.set_num_threads(threads)
