@@ -5,7 +5,6 @@ What helps when is measured in docs/latent.md and docs/which-loss.md.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -26,7 +25,18 @@ _BY_CHANCE = 0.55  # share of candidates less similar than the positive: below, 
 _TRUSTED = 0.1  # trust from which latent classes are worth their cost
 _HALVES = 0.4  # share of candidates in one class: above, classes may be halves of a cloud
 _WRONG = 0.5  # precision of pairs: below, the classes found are not those of the labels
+_OF_DOMAINS = 0.2  # share of neighbours of one domain beyond chance: above, domains matter
 _COPIED = 0.01  # share of items with a copy from which groups are worth passing
+
+_CAUTION = (
+    " Trust cannot know whether you want these classes: a batch, device or speaker that both views "
+    "show would cluster, too. Labels of a few hundred items (--labels) tell; name what you do not "
+    "want with --domains."
+)
+_TEMPERATURE = (
+    "Keep the temperature that the encoder was trained at. All figures assume {:g}: give the right "
+    "one (--temperature)."
+)
 
 
 @dataclass(frozen=True)
@@ -48,20 +58,31 @@ class Advice:
         return asdict(self)
 
 
-def advise(diagnosis: EmbeddingDiagnosis, first: Rows, second: Rows | None = None) -> Advice:
+def advise(
+    diagnosis: EmbeddingDiagnosis,
+    first: Rows,
+    second: Rows | None = None,
+    *,
+    ids: Rows | None = None,
+) -> Advice:
     """Recommend a loss for embeddings, or say what is missing to do so.
 
     Args:
         diagnosis: what :func:`~bayescl.diagnostics.diagnose_embeddings` returned.
         first: the embeddings that it was made from, ``[items, dim]``.
         second: their second view, if there is one.
+        ids: what each row is of, -1 where unknown; default: equal rows of the last view are copies.
     """
     unknown = _why_unknown(diagnosis, first, second)
     if unknown is not None:
         return _unknown(unknown)
     call, because, pass_on = _choice(diagnosis)
-    copies, more = _copies(diagnosis, first if second is None else second)
-    pass_on = tuple(dict.fromkeys((*pass_on, *copies)))
+    copies, more = _copies(diagnosis, first if second is None else second, ids)
+    domains, of_domains = _domains(diagnosis)
+    pass_on = tuple(dict.fromkeys((*pass_on, *copies, *domains)))
+    more += of_domains
+    if diagnosis.temperature_from == "default":
+        more += (_TEMPERATURE.format(diagnosis.temperature),)
     if call is None:
         return _unknown(because, *more, pass_on=pass_on)
     called = " and ".join(f"{name}=" for name in pass_on)
@@ -111,16 +132,18 @@ def _why_unknown(diagnosis: EmbeddingDiagnosis, first: Rows, second: Rows | None
 
 def _choice(diagnosis: EmbeddingDiagnosis) -> tuple[str | None, str, tuple[str, ...]]:
     """The loss, the reason, and what each call takes; without a loss, what is missing."""
-    scale = f"temperature={diagnosis.temperature:g}"
+    is_given = diagnosis.temperature_from == "given"
+    scale = f"temperature={diagnosis.temperature:g}" if is_given else ""
     by_default = diagnosis.tau_plus_from == "default"
     prior = None if by_default else diagnosis.tau_plus
     classes = ""
     if diagnosis.tau_plus_from == "given":
-        classes = f"num_classes={1 / diagnosis.tau_plus:.0f}, "
+        classes = f"num_classes={1 / diagnosis.tau_plus:.0f}"
     aim, exact = "", ""
     if _are_pairs(diagnosis):
-        aim, exact = ', aim="pairs"', ' With aim="pairs" the exact partner stays first.'
-    plain, latent = f"InfoNCELoss({scale})", f"LatentClassContrastiveLoss({classes}{scale}{aim})"
+        aim, exact = 'aim="pairs"', ' With aim="pairs" the exact partner stays first.'
+    arguments = ", ".join(filter(None, (classes, scale, aim)))
+    plain, latent = f"InfoNCELoss({scale})", f"LatentClassContrastiveLoss({arguments})"
     false, of = diagnosis.false_negatives, f"of an anchor's {diagnosis.candidates} candidates"
     if false < _FEW and not by_default:
         few = f"Only {false:.2g} {of} are false negatives, too few to matter."
@@ -156,20 +179,39 @@ def _choice(diagnosis: EmbeddingDiagnosis) -> tuple[str | None, str, tuple[str, 
             "number of classes (--num-classes), or labels of a few hundred items (--labels)."
         )
         return None, why, ()
-    return latent, f"{words}{exact}", ()
+    caution = _CAUTION if diagnosis.nearest_domain is None else ""
+    return latent, f"{words}{exact}{caution}", ()
 
 
 def _latent_classes(diagnosis: EmbeddingDiagnosis) -> tuple[str, bool]:
     """What became of latent classes, in words, and whether to use them without labels."""
     if diagnosis.trust is None:
         return "", False
+    if diagnosis.trust < _TRUSTED and diagnosis.labelled:
+        return "Beyond the labels, no classes are trusted.", False
     if diagnosis.trust < _TRUSTED:
         return f"Latent classes would change nothing. {diagnosis.explanation}", False
     pairs = diagnosis.losses[LATENT].diagnosis.confident
-    if pairs is not None and pairs.precision is not None and pairs.precision < _WRONG:
-        right = f"{pairs.precision:.0%} of the pairs that would attract are of one label"
-        return f"The classes found without labels are not yours: {right}.", False
-    return f"{diagnosis.explanation}", True
+    if pairs is None or pairs.precision is None:
+        return f"{diagnosis.explanation}", True
+    right = f"{pairs.precision:.0%} of the pairs that would attract are of one label"
+    if pairs.precision < _WRONG:
+        return f"The classes found are not yours: {right}, of items kept out of the fit.", False
+    return f"{diagnosis.explanation} Of items kept out of the fit, {right}.", True
+
+
+def _domains(diagnosis: EmbeddingDiagnosis) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What to pass because of domains, and why."""
+    nearest, chance = diagnosis.nearest_domain, diagnosis.domain_by_chance
+    if nearest is None or chance is None:
+        return (), ()
+    explain = f"{nearest:.0%} of the nearest neighbours ({chance:.0%} by chance)"
+    if nearest - chance < _OF_DOMAINS * (1 - chance):
+        return (), (f"Domains matter little: they explain {explain}.",)
+    why = (
+        f"Domains explain {explain}: pass domains=, and candidates are of the anchor's own domain."
+    )
+    return ("domains",), (why,)
 
 
 def _are_pairs(diagnosis: EmbeddingDiagnosis) -> bool:
@@ -177,10 +219,15 @@ def _are_pairs(diagnosis: EmbeddingDiagnosis) -> bool:
     return diagnosis.views == 2 and diagnosis.layout == "in_batch"
 
 
-def _copies(diagnosis: EmbeddingDiagnosis, rows: Rows) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _copies(
+    diagnosis: EmbeddingDiagnosis, rows: Rows, ids: Rows | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What to pass because of items that occur more than once, and why."""
-    occurrences = Counter(hash(row.tobytes()) for row in np.ascontiguousarray(rows))
-    counts = np.array(list(occurrences.values()))
+    if ids is None:
+        ids = np.array([hash(row.tobytes()) for row in np.ascontiguousarray(rows)])
+    else:
+        ids = np.where(ids < 0, -1 - np.arange(len(ids)), ids)  # unknown ones are alone
+    counts = np.unique(ids, return_counts=True)[1]
     copied = counts[counts > 1].sum() / len(rows)
     if copied < _COPIED:
         return (), ()
