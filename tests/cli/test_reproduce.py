@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,8 +13,11 @@ import pytest
 import torch
 
 from bayescl_lab.cli._console import EpochBar
-from bayescl_lab.cli.reproduce import run_lines
+from bayescl_lab.cli.reproduce import _seconds_in_paper, run_lines
 from bayescl_lab.paper.images.cost import RunCost
+from bayescl_lab.paper.images.request import TableRequest
+from bayescl_lab.paper.images.tables import TABLES
+from bayescl_lab.runs.images.run import ImageRun
 
 SMALL = "--seeds 1 --epochs 1 --device cpu --workers 1 --out table"
 
@@ -63,22 +68,48 @@ def test_all_tables_are_made_by_one_command_that_says_first_what_it_takes(bayesc
     assert "0 runs to train" in again.err
 
 
-def test_the_time_left_is_estimated_by_pixels(monkeypatch):
-    said, now = [], iter([0.0, 30.0])
-    monkeypatch.setattr("bayescl_lab.cli.reproduce.time", SimpleNamespace(monotonic=now.__next__))
-    bar = SimpleNamespace(tell=lambda *_: None, say=said.append)
+def test_the_time_left_is_estimated_from_the_first_steps_with_probes(monkeypatch):
+    told, said, now = [], [], [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("bayescl_lab.cli.reproduce.time", clock)
+    bar = SimpleNamespace(tell=lambda *what: told.append(what), say=said.append)
     costs = {
-        name: RunCost("digits", 2, 1, views, 1)
-        for name, views in (("one", 100.0), ("two", 300.0), ("tiny", 1.0))
+        name: RunCost("digits", 2, 1, views, 10.0, 1)
+        for name, views in (("one", 90.0), ("two", 290.0))
     }
-    lines = run_lines(bar, costs, dict.fromkeys((*costs, "done"), 2))
-    for run, epoch in (("done", 2), ("tiny", 2), ("one", 1), ("one", 2), ("two", 2)):
+    lines = run_lines(bar, costs, dict.fromkeys((*costs, "done"), 2), {"digits": 82.0})
+    for run, epoch, seconds in (
+        *(("done", 2, 0), ("one", 0, 1), ("one", 0.1, 10), ("one", 2, 101)),
+        *(("one", 2, 105), ("two", 0, 120), ("two", 2, 400)),
+    ):
+        now[0] = float(seconds)
         lines(run, epoch, 0)
+    # After 4.5 of 400 units of work in 10 seconds: 395.5 / 4.5 times as many.
+    assert told[:3] == [("done", 0), ("one", 0, ""), ("one", 0, "about 0:14:39 left")]
     assert said == [
-        "1 of 3 runs trained: tiny",
-        "2 of 3 runs trained: one; about 0:01:29 h left, by pixels",
-        "3 of 3 runs trained: two",
+        "1 of 2 runs trained: one, 50.0 seconds per epoch (the paper: 82); about 0:05:03 left, "
+        "probes included",
+        "2 of 2 runs trained: two, 140.0 seconds per epoch (the paper: 82)",
     ]
+
+
+def test_the_seconds_of_the_paper_stand_beside_ours_at_its_size_alone():
+    assert _seconds_in_paper("paper") == {"cifar10": 82.0, "stl10": 169.0}
+    assert _seconds_in_paper("rehearsal") == {}
+
+
+def test_ranks_are_those_of_the_paper_and_few_images_are_few_for_probes_too(bayescl):
+    line = f"reproduce hardness {SMALL} --max-train-images 300"
+    assert bayescl(f"{line} --print-config").out.count("ranks: upper") == 1
+    request = TableRequest(max_train_images=300)
+    settings = request.cells(TABLES["hardness"])[0].settings
+    assert (settings.ranks, settings.max_evaluation_images) == ("upper", 300)
+    run = ImageRun(replace(settings, width=4, device="cpu"))
+    assert run.model.loss.ranks == "upper"
+    assert len(run.parts.evaluation) == 300
+    assert settings.as_config()["ranks"] == "upper"
+    others = TableRequest().cells(TABLES["multiclass"])[0].settings
+    assert "ranks" not in others.as_config()
 
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(
@@ -94,4 +125,12 @@ def test_without_a_terminal_progress_is_a_line_now_and_then(
     lines = captured.err.splitlines()
     assert captured.out == ""
     assert len(lines) == 5
-    assert lines[0] == "hard-seed0: 11 of 60 epochs"
+    assert lines[0] == "hard-seed0: 11 of 60 epochs; about 0:00:49 left"
+
+
+def test_work_that_says_nothing_is_said_to_go_on(capsys, monkeypatch):
+    monkeypatch.setattr(EpochBar, "LONGEST_SILENCE", 0.5)
+    with EpochBar(2) as bar:
+        bar.tell("loss 1.0", 2)
+        time.sleep(2.2)
+    assert "loss 1.0: 2 of 2 epochs (still at work)" in capsys.readouterr().err

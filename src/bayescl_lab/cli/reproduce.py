@@ -6,13 +6,21 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rich.filesize import decimal
 
-from bayescl_lab.cli._console import Bar, EpochBar, console, print_guesses, say, show, table
+from bayescl_lab.cli._console import (
+    Bar,
+    EpochBar,
+    console,
+    print_guesses,
+    say,
+    show,
+    table,
+    time_left,
+)
 from bayescl_lab.cli._options import (
     CIRCUMSTANCE,
     CIRCUMSTANCES,
@@ -27,9 +35,6 @@ from bayescl_lab.paper.images.request import TableRequest
 if TYPE_CHECKING:
     from bayescl_lab.paper.images.cost import RunCost
     from bayescl_lab.runs.images.settings import ImageSettings
-
-TELLING = 0.02
-"""Share of the pixels from which on the time left is estimated; runs on few images mislead."""
 
 
 def reproduce(
@@ -84,7 +89,7 @@ def reproduce(
         options: dict[str, Any] = {
             "resume": place.resume,
             "workers": workers or usual_workers(device, len(runs)),
-            "progress": run_lines(bar, costs, epochs),
+            "progress": run_lines(bar, costs, epochs, _seconds_in_paper(request.size)),
         }
         if table == ALL:
             reproduce_tables(tables, request, folder, finished=_show, **options)
@@ -162,27 +167,54 @@ def _print_plan(costs: Mapping[str, RunCost], folder: Path, command: str) -> Non
 
 
 def run_lines(
-    bar: Bar, costs: Mapping[str, RunCost], epochs: Mapping[str, int]
-) -> Callable[[str, int, int], None]:
-    """A function that shows progress on a bar, with a line and the time left after every run.
+    bar: EpochBar,
+    costs: Mapping[str, RunCost],
+    epochs: Mapping[str, int],
+    in_paper: Mapping[str, float] | None = None,
+) -> Callable[[str, float, float], None]:
+    """A function that shows progress and the time left, with a line after every run.
 
-    ``costs`` are those of the runs to train, ``epochs`` of every run.
+    ``costs`` are those of the runs to train, ``epochs`` of every run, ``in_paper`` the seconds per
+    epoch that the paper prints for a data set.
     """
-    start, left = time.monotonic(), {name: cost.views for name, cost in costs.items()}
-    whole = max(1.0, sum(left.values()))
+    start = time.monotonic()
+    work = {name: cost.views + cost.probes for name, cost in costs.items()}
+    left, begun = dict(work), dict[str, tuple[float, float]]()
 
-    def show(run: str, epoch: int, done: int) -> None:
-        bar.tell(run, done)
-        if run not in left or epoch < epochs[run]:
+    def show(run: str, epoch: float, done: float) -> None:
+        now = time.monotonic()
+        if run not in left:
+            bar.tell(run, done)
             return
-        del left[run]
-        done_share, rest = 1 - sum(left.values()) / whole, ""
-        if left and done_share > TELLING:
-            seconds = round((time.monotonic() - start) * (1 / done_share - 1))
-            rest = f"; about {timedelta(seconds=seconds)} h left, by pixels"
-        bar.say(f"{len(costs) - len(left)} of {len(costs)} runs trained: {run}{rest}")
+        cost = costs[run]
+        left[run] = cost.probes + cost.views * (1 - epoch / epochs[run])
+        if epoch == epochs[run]:
+            del left[run]
+        rest = sum(left.values())
+        words = time_left(now - start, sum(work.values()) - rest, rest)
+        bar.tell(run, done, words)
+        since, before = begun.setdefault(run, (now, epoch))
+        if run in left:
+            return
+        line = f"{len(costs) - len(left)} of {len(costs)} runs trained: {run}"
+        if epoch > before:
+            line += f", {(now - since) / (epoch - before):.1f} seconds per epoch"
+            if cost.data in (in_paper or {}):
+                line += f" (the paper: {(in_paper or {})[cost.data]:g})"
+        bar.say(f"{line}; {words}, probes included" if left and words else line)
 
     return show
+
+
+def _seconds_in_paper(size: str) -> dict[str, float]:
+    """Seconds per epoch that the paper prints, by data set; none for other sizes than its own."""
+    from bayescl_lab.paper.images.tables import SECONDS, TABLES
+
+    return {
+        cell.settings.data: cell.paper[SECONDS].value
+        for cell in TABLES["runtime"].cells(size)
+        if SECONDS in cell.paper
+    }
 
 
 def _show(result: Mapping[str, Any], folder: Path) -> None:

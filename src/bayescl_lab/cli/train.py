@@ -67,7 +67,12 @@ def images(
     run = ImageSettings(**vars(settings), loss=chosen)
     encoder = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
     folder = place.folder(f"{loss}-{data}")
-    with EpochBar(run.epochs) as bar, place.interruptible("train images", folder):
+    # Probes see every image once without a gradient, or a hundred times in the paper's protocol.
+    probes = 17.0 if run.linear_protocol == "paper" else 0.3
+    with (
+        EpochBar(run.epochs, probes=probes) as bar,
+        place.interruptible("train images", folder),
+    ):
         result = train_images(
             run,
             folder,

@@ -165,6 +165,11 @@ class LossSettings:
         """Whether the loss can use the labels of some images."""
         return getattr(self.made, "uses_labels", False)
 
+    @property
+    def uses_ranks(self) -> bool:
+        """Whether the loss weights candidates by their ranks."""
+        return issubclass(self.made, BayesianContrastiveLoss)
+
     def resolved(self) -> dict[str, Any]:
         """Every hyper-parameter of the loss, including defaults."""
         kinds, built = LOSSES[self.loss].hyperparameters, self.build()
