@@ -14,7 +14,6 @@ import torch
 
 from bayescl_lab.cli._console import EpochBar
 from bayescl_lab.cli.reproduce import _seconds_in_paper, run_lines
-from bayescl_lab.paper.images.cost import RunCost
 from bayescl_lab.paper.images.request import TableRequest
 from bayescl_lab.paper.images.tables import TABLES
 from bayescl_lab.runs.images.run import ImageRun
@@ -36,8 +35,8 @@ def test_a_smoke_table_is_printed_written_and_resumed_with_the_settings_in_its_f
     Path("table/result.json").unlink()
     again = bayescl("reproduce prior --resume --out table --workers 1")
     assert again.out == outcome.out
-    complaint = bayescl("reproduce prior --resume --out table --epochs 3").complaint
-    assert "the run in table has epochs = 1, got 3" in complaint
+    complaint = bayescl("reproduce prior --resume --out table --epochs 3").err
+    assert "a resumed run keeps its settings: epochs = 1, got 3" in complaint
     complaint = bayescl("reproduce runtime --resume --out table").complaint
     assert "table holds a run of 'reproduce prior'" in complaint
 
@@ -58,11 +57,9 @@ def test_all_tables_are_made_by_one_command_that_says_first_what_it_takes(bayesc
     for name in made:
         title = Path(f"table/{name}/table.md").read_text().partition("\n")[0].lstrip("# ")
         assert title in " ".join(outcome.out.split())  # it may take two lines
-    plan = outcome.err.splitlines()
-    assert plan[0].strip() == "2 runs to train"
-    assert any(line.startswith("disk: ") and line.endswith("free") for line in plan)
-    assert "bayescl reproduce all --resume --out table" in outcome.err
+    assert "2 runs to train, 2 epochs in all" in outcome.err
     assert "2 of 2 runs trained: multiclass/digits-hard-seed0" in outcome.err
+    assert "bayescl reproduce all --resume --out table" in outcome.err
     again = bayescl("reproduce all --resume --out table --workers 1")
     assert again.status == 0
     assert "0 runs to train" in again.err
@@ -73,23 +70,20 @@ def test_the_time_left_is_estimated_from_the_first_steps_with_probes(monkeypatch
     clock = SimpleNamespace(monotonic=lambda: now[0])
     monkeypatch.setattr("bayescl_lab.cli.reproduce.time", clock)
     bar = SimpleNamespace(tell=lambda *what: told.append(what), say=said.append)
-    costs = {
-        name: RunCost("digits", 2, 1, views, 10.0, 1)
-        for name, views in (("one", 90.0), ("two", 290.0))
-    }
-    lines = run_lines(bar, costs, dict.fromkeys((*costs, "done"), 2), {"digits": 82.0})
+    one = replace(TableRequest().cells(TABLES["multiclass"])[0].settings, epochs=2)
+    runs = {"one": one, "two": replace(one, epochs=8, data="cifar10")}
+    lines = run_lines(bar, runs, {"cifar10": 82.0})
     for run, epoch, seconds in (
         *(("done", 2, 0), ("one", 0, 1), ("one", 0.1, 10), ("one", 2, 101)),
-        *(("one", 2, 105), ("two", 0, 120), ("two", 2, 400)),
+        *(("one", 2, 105), ("two", 0, 120), ("two", 8, 400)),
     ):
         now[0] = float(seconds)
         lines(run, epoch, 0)
-    # After 4.5 of 400 units of work in 10 seconds: 395.5 / 4.5 times as many.
-    assert told[:3] == [("done", 0), ("one", 0, ""), ("one", 0, "about 0:14:39 left")]
+    # After .1 of 10 epochs and probes of .6 in 10 seconds; then after 2.3 of them in 101.
+    assert told[:3] == [("done", 0, ""), ("one", 0, ""), ("one", 0, "about 0:17:30 left")]
     assert said == [
-        "1 of 2 runs trained: one, 50.0 seconds per epoch (the paper: 82); about 0:05:03 left, "
-        "probes included",
-        "2 of 2 runs trained: two, 140.0 seconds per epoch (the paper: 82)",
+        "1 of 2 runs trained: one, 50.0 seconds per epoch; about 0:06:04 left, probes included",
+        "2 of 2 runs trained: two, 35.0 seconds per epoch (the paper: 82)",
     ]
 
 
@@ -112,6 +106,14 @@ def test_ranks_are_those_of_the_paper_and_few_images_are_few_for_probes_too(baye
     assert "ranks" not in others.as_config()
 
 
+def test_work_that_says_nothing_is_said_to_go_on(capsys, monkeypatch):
+    monkeypatch.setattr(EpochBar, "LONGEST_SILENCE", 0.5)
+    with EpochBar(2) as bar:
+        bar.tell("loss 1.0", 2)
+        time.sleep(2.2)
+    assert "loss 1.0: 2 of 2 epochs (still at work)" in capsys.readouterr().err
+
+
 def test_without_a_terminal_progress_is_a_line_now_and_then(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,11 +128,3 @@ def test_without_a_terminal_progress_is_a_line_now_and_then(
     assert captured.out == ""
     assert len(lines) == 5
     assert lines[0] == "hard-seed0: 11 of 60 epochs; about 0:00:49 left"
-
-
-def test_work_that_says_nothing_is_said_to_go_on(capsys, monkeypatch):
-    monkeypatch.setattr(EpochBar, "LONGEST_SILENCE", 0.5)
-    with EpochBar(2) as bar:
-        bar.tell("loss 1.0", 2)
-        time.sleep(2.2)
-    assert "loss 1.0: 2 of 2 epochs (still at work)" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bayescl.diagnostics import diagnose_embeddings
+from bayescl_lab.report.embeddings import advice_sentences
 from bayescl_lab.runs.advice import Advice, advise
 
 Rows = np.ndarray[Any, Any]
@@ -119,7 +120,7 @@ SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...]
     "pairs of one class": (of_one_class, PLAIN, (), "bring the class together"),
     "labels of a few": (
         lambda: views(CLEAR, labels=some(CLASSES, 100)),
-        *(LATENT, ("labels",), "Of items kept out of the fit, 100% of the pairs that would"),
+        *(LATENT, ("labels",), "of items kept out of the fit, 100% of the pairs that would"),
     ),
     "labels of all": (
         lambda: views(CLEAR, labels=CLASSES),
@@ -177,7 +178,7 @@ SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...]
 def test_advice_is_right_or_says_what_is_missing(name: str) -> None:
     make, loss, pass_on, words = SITUATIONS[name]
     advice = make().advice()
-    text = " ".join(advice.sentences)
+    text = " ".join(advice_sentences(advice))
     assert advice.pass_on == pass_on, text
     if loss is None:
         assert advice.call is None, text

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from rich.filesize import decimal
-
-from bayescl_lab.cli._console import (
-    Bar,
-    EpochBar,
-    console,
-    print_guesses,
-    say,
-    show,
-    table,
-    time_left,
-)
+from bayescl_lab.cli._console import Bar, EpochBar, print_guesses, say, show, time_left
 from bayescl_lab.cli._options import (
-    CIRCUMSTANCE,
-    CIRCUMSTANCES,
     FLAT,
+    RUNTIME_OPTION,
+    RUNTIME_OPTIONS,
     Place,
     Workers,
     usual_workers,
@@ -33,7 +21,6 @@ from bayescl_lab.compare.ranking_plans import RankingRequest
 from bayescl_lab.paper.images.request import TableRequest
 
 if TYPE_CHECKING:
-    from bayescl_lab.paper.images.cost import RunCost
     from bayescl_lab.runs.images.settings import ImageSettings
 
 
@@ -41,9 +28,9 @@ def reproduce(
     table: Literal["all", "binary", "multiclass", "negatives", "hardness", "prior", "runtime"],
     *,
     request: Annotated[TableRequest, FLAT] = TableRequest(),
-    fetch: Annotated[bool, CIRCUMSTANCE] = False,
+    fetch: Annotated[bool, RUNTIME_OPTION] = False,
     workers: Workers = None,
-    place: Annotated[Place, CIRCUMSTANCES] = Place(),
+    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
     """Make the paper's tables on images, one or all.
 
@@ -57,7 +44,6 @@ def reproduce(
         workers: parallel runs, one thread each; default: one per core, or one on a GPU.
     """
     from bayescl_lab.cli.data import download_missing
-    from bayescl_lab.paper.images.cost import costs_of
     from bayescl_lab.paper.images.runner import (
         ALL,
         reproduce_table,
@@ -81,15 +67,18 @@ def reproduce(
         check_vacant(folder)
     if fetch:
         download_missing({settings.data for settings in left.values()})
-    costs = dict(zip(left, costs_of(left.values()), strict=True))
-    _print_plan(costs, folder, f"bayescl reproduce {table} --resume --out {folder}")
-    epochs = {name: settings.epochs for name, settings in runs.items()}
+    say(
+        f"{len(left)} runs to train, {sum(run.epochs for run in left.values()):,} epochs in all",
+        f"to continue after an interruption: bayescl reproduce {table} --resume --out {folder}",
+        stderr=True,
+    )
     device = next(iter(runs.values())).torch_device()
-    with EpochBar(sum(epochs.values())) as bar, place.interruptible(f"reproduce {table}", folder):
+    epochs = sum(run.epochs for run in runs.values())
+    with EpochBar(epochs) as bar, place.interruptible(f"reproduce {table}", folder):
         options: dict[str, Any] = {
             "resume": place.resume,
             "workers": workers or usual_workers(device, len(runs)),
-            "progress": run_lines(bar, costs, epochs, _seconds_in_paper(request.size)),
+            "progress": run_lines(bar, left, _seconds_in_paper(request.size)),
         }
         if table == ALL:
             reproduce_tables(tables, request, folder, finished=_show, **options)
@@ -101,7 +90,7 @@ def ranking(
     *,
     request: Annotated[RankingRequest, FLAT] = RankingRequest(),
     workers: Workers = None,
-    place: Annotated[Place, CIRCUMSTANCES] = Place(),
+    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
     """Make the paper's ranking table: choose settings, then judge on test.
 
@@ -122,6 +111,7 @@ def ranking(
     path = place.folder(f"ranking-{'-'.join(request.data)}")
     if place.resume:
         folder = RunFolder.open(path, KIND)
+        request.resume_from(RankingRequest.from_config(folder.config()))
     else:
         for cell in cells:
             print_guesses(cell.plan.fixed.data)
@@ -146,49 +136,25 @@ def ranking(
     say(f"table: {collected / 'table.md'}")
 
 
-def _print_plan(costs: Mapping[str, RunCost], folder: Path, command: str) -> None:
-    """Print on standard error what is left to do, its disk space and the command to continue it."""
-    rows = []
-    for data in dict.fromkeys(cost.data for cost in costs.values()):
-        runs = [cost for cost in costs.values() if cost.data == data]
-        epochs, steps = sum(cost.epochs for cost in runs), sum(cost.steps for cost in runs)
-        views = sum(cost.views for cost in runs) / 1e3
-        rows.append((data, len(runs), f"{epochs:,}", f"{steps:,}", f"{views:,.0f}"))
-    head = ("data set", "runs", "epochs", "steps", "views of 32 x 32, thousands")
-    console(stderr=True).print(table(f"{len(costs)} runs to train", head, rows))
-    existing = next(place for place in (folder, *folder.resolve().parents) if place.is_dir())
-    needed, free = sum(cost.disk for cost in costs.values()), shutil.disk_usage(existing).free
-    short = "" if needed <= free else ": make room, or the runs will stop"
-    say(
-        f"disk: {decimal(needed)} for checkpoints and weights, {decimal(free)} free{short}",
-        f"to continue after an interruption: {command}",
-        stderr=True,
-    )
-
-
 def run_lines(
-    bar: EpochBar,
-    costs: Mapping[str, RunCost],
-    epochs: Mapping[str, int],
-    in_paper: Mapping[str, float] | None = None,
+    bar: EpochBar, runs: Mapping[str, ImageSettings], in_paper: Mapping[str, float]
 ) -> Callable[[str, float, float], None]:
     """A function that shows progress and the time left, with a line after every run.
 
-    ``costs`` are those of the runs to train, ``epochs`` of every run, ``in_paper`` the seconds per
-    epoch that the paper prints for a data set.
+    ``runs`` are those to train, ``in_paper`` the seconds per epoch that the paper prints for a data
+    set. The time left counts epochs, and probes as the epochs that would take as long.
     """
     start = time.monotonic()
-    work = {name: cost.views + cost.probes for name, cost in costs.items()}
+    work = {name: run.epochs + run.probe_epochs for name, run in runs.items()}
     left, begun = dict(work), dict[str, tuple[float, float]]()
 
     def show(run: str, epoch: float, done: float) -> None:
         now = time.monotonic()
         if run not in left:
-            bar.tell(run, done)
+            bar.tell(run, done, "")
             return
-        cost = costs[run]
-        left[run] = cost.probes + cost.views * (1 - epoch / epochs[run])
-        if epoch == epochs[run]:
+        left[run] = work[run] - epoch
+        if epoch == runs[run].epochs:
             del left[run]
         rest = sum(left.values())
         words = time_left(now - start, sum(work.values()) - rest, rest)
@@ -196,11 +162,11 @@ def run_lines(
         since, before = begun.setdefault(run, (now, epoch))
         if run in left:
             return
-        line = f"{len(costs) - len(left)} of {len(costs)} runs trained: {run}"
+        line = f"{len(runs) - len(left)} of {len(runs)} runs trained: {run}"
         if epoch > before:
-            line += f", {(now - since) / (epoch - before):.1f} seconds per epoch"
-            if cost.data in (in_paper or {}):
-                line += f" (the paper: {(in_paper or {})[cost.data]:g})"
+            printed = in_paper.get(runs[run].data)
+            beside = "" if printed is None else f" (the paper: {printed:g})"
+            line += f", {(now - since) / (epoch - before):.1f} seconds per epoch{beside}"
         bar.say(f"{line}; {words}, probes included" if left and words else line)
 
     return show

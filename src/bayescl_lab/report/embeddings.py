@@ -40,7 +40,7 @@ def embeddings_page(diagnosis: EmbeddingDiagnosis, advice: Advice, *, name: str)
         f"{name}: {diagnosis.items:,} embeddings",
         [paragraph("about_embeddings", diagnosis)],
         [batch_table(diagnosis), losses_table(diagnosis)],
-        [*sentences(diagnosis), *advice.sentences],
+        [*sentences(diagnosis), *advice_sentences(advice)],
         list(_pictures(diagnosis)),
         settings,
     )
@@ -114,6 +114,12 @@ def losses_table(diagnosis: EmbeddingDiagnosis) -> Table:
         }
         records.append(record)
     return Table(records, "**What each loss would weigh**", note)
+
+
+def advice_sentences(advice: Advice) -> list[str]:
+    """What to do and why, in a few plain sentences."""
+    names = ("advice", "copies", "popular", "domains", "temperature")
+    return [text for name in names if (text := paragraph(name, advice))]
 
 
 def sentences(diagnosis: EmbeddingDiagnosis) -> list[str]:
