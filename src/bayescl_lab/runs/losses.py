@@ -176,6 +176,11 @@ class LossSettings:
         return self.made(normalize=score == "cosine", **values, **options)
 
     @property
+    def uses_ranks(self) -> bool:
+        """Whether the loss weights candidates by their ranks."""
+        return issubclass(self.made, BayesianContrastiveLoss)
+
+    @property
     def uses_labels(self) -> bool:
         """Whether the loss can use the labels of some images."""
         return getattr(self.made, "uses_labels", False)

@@ -22,6 +22,10 @@ PACKED = (GZIP, ZIP)
 """Suffixes of compressed tables."""
 PARQUET = (".parquet", ".pq")
 TEXT = (".csv", ".tsv")
+JSONL = (".jsonl", ".ndjson")
+"""Text with one JSON object per line, whose keys are the columns."""
+TABLES = (*TEXT, *JSONL, *PARQUET)
+"""Suffixes of what is surely a table."""
 INTER = ".inter"
 """RecBole's tables: separated by tabs, never quoted, with a type behind each column's name,
 such as ``user_id:token``."""
@@ -96,7 +100,7 @@ def unpacked(
 def _only_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
     """The one member of an archive that is a table, without the hidden files that systems add."""
     places = [(member, PurePosixPath(member.filename)) for member in archive.infolist()]
-    for suffixes in ((*TEXT, *PARQUET), _PERHAPS_TABLES):
+    for suffixes in (TABLES, _PERHAPS_TABLES):
         tables = [
             member
             for member, place in places
@@ -110,9 +114,7 @@ def _only_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
             )
         if tables:
             return tables[0]
-    raise ValueError(
-        f"{path} holds no table: none of its files ends in {', '.join((*TEXT, *PARQUET))}"
-    )
+    raise ValueError(f"{path} holds no table: none of its files ends in {', '.join(TABLES)}")
 
 
 def _copy(
