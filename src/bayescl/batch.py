@@ -250,6 +250,11 @@ class Batch:
             settled = is_labeled
         return tile, settled
 
+    @property
+    def trust_of_unsettled(self) -> float | Float[Tensor, ""]:
+        """How far what :meth:`posterior` does not say to be settled is trusted."""
+        return 0.0 if self.is_measured and self.layout == "two_views" else self.trust
+
     # ------------------------------------------------------------------ changes
 
     def with_offsets(self, anchors: Tensor, positives: Tensor, columns: Sequence[Tensor]) -> Batch:

@@ -49,7 +49,7 @@ def reference_losses(
         index = batch.anchor_of
         of_rows = tuple(None if part is None else part[index] for part in of_rows)
     unlabeled, valid, posterior, is_labeled = of_rows
-    known = {"same_class": posterior, "is_labeled": is_labeled, "trust": batch.trust}
+    known = {"same_class": posterior, "is_labeled": is_labeled, "trust": batch.trust_of_unsettled}
     losses = losses_of_logits(objective_at(temperature), positive, unlabeled, valid=valid, **known)
     return losses if batch.weight is None else losses * batch.weight
 
