@@ -14,6 +14,7 @@ from bayescl.functional import empirical_cdf, posterior, proposal_cdf
 from bayescl.functional.excluded import Excluded
 from bayescl.functional.log_space import log_count, masked_logsumexp
 from bayescl.functional.objective import LogSumObjective
+from bayescl.functional.ranks import Ranks
 from bayescl.functional.sigmoid import Sigmoid
 
 
@@ -219,7 +220,8 @@ def extreme_candidates(
         count: number of candidates at each end, at least 1.
 
     Returns:
-        Columns of the smallest and of the largest weights, the most extreme first. They overlap if an anchor has fewer than ``2 count`` candidates.
+        Columns of the smallest and of the largest weights, the most extreme first. They overlap if
+        an anchor has fewer than ``2 count`` candidates.
 
     Raises:
         ValueError: if an anchor has fewer than ``count`` candidates.
