@@ -50,7 +50,9 @@ def test_upper_ranks_lose_to_the_biased_mean_at_four_candidates() -> None:
     settings = Settings(candidates=4)
     draws = [one_draw(settings, generator(0, "few", index)) for index in range(3)]
     for drawn in draws:
-        assert drawn["bayesian_upper"]["below_biased"] < 0 < drawn["bayesian_mid"]["below_biased"]
+        names = ("bayesian_mid", "biased", "bayesian_upper")
+        mid, biased, upper = (drawn[name]["mse"] for name in names)
+        assert mid < biased < upper
 
 
 def test_anchors_without_true_negatives_are_left_out_and_counted() -> None:
