@@ -165,10 +165,10 @@ def loss_share(batch: int, dim: int, encoder_operations: float) -> float:
 
 def encoder_operations(name: str, size: int) -> int:
     """Operations of a network of torchvision on one view, forward and backward."""
-    from bayescl_lab.images.encoders import TorchvisionEncoder
+    from bayescl_lab.images.encoders import ResNetEncoder
 
     with torch.device("meta"):
-        encoder = TorchvisionEncoder(name, channels=3, image_size=size)
+        encoder = ResNetEncoder(name, channels=3, image_size=size)
         view = torch.empty(2, 3, size, size)
         with FlopCounterMode(display=False) as counter:
             encoder(view).sum().backward()
