@@ -45,7 +45,7 @@ def test_train_leaves_a_complete_run_folder_and_a_resumed_run_shows_it_again(bay
     )
     assert written["probes"] == trained["probes"]
     refused = bayescl("train images --out run --resume --lr 0.5")
-    assert "the run in run has lr = 0.001, got 0.5" in refused.complaint
+    assert "a resumed run keeps its settings: lr = 0.001, got 0.5" in refused.complaint
 
 
 def test_a_run_killed_and_resumed_equals_the_unbroken_run(bayescl, bars, tmp_path):

@@ -296,10 +296,9 @@ def test_items_have_the_mean_of_their_views_and_views_and_mixtures_must_agree() 
     expected = view_agreement(first, second, classes.sizes) * classes.alignment
     torch.testing.assert_close(agreement, expected)
     ahead = sum(signatures(normalize(view), classes) for view in (view_1, view_2)) / 2
-    trust = torch.tensor([0.2, 0.9], dtype=torch.float64)
+    whole = torch.ones(2, dtype=torch.float64)
     torch.testing.assert_close(
-        signature_factors(ahead, trust, classes),
-        F.same_class_factors(items, trust, classes.transitions),
+        signature_factors(ahead, classes), F.same_class_factors(items, whole, classes.transitions)
     )
 
 

@@ -76,7 +76,6 @@ class LogSumObjective:
 
     Example:
         >>> from dataclasses import dataclass
-    from functools import cached_property
         >>> @dataclass(frozen=True)
         ... class MeanExponential(LogSumObjective):
         ...     powers = (1.0, 0.0)

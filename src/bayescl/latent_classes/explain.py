@@ -104,7 +104,10 @@ class Finding:
         if self.precision is None:
             return "Its precision is not measured: pass audit labels."
         value, low, high, _ = self.precision
-        return f"On audit labels, {value:.0%} of attracting pairs are of one class ({low:.0%} to {high:.0%})."
+        return (
+            f"On audit labels, {value:.0%} of attracting pairs are of one class "
+            f"({low:.0%} to {high:.0%})."
+        )
 
 
 def limit_of_trust(

@@ -185,10 +185,9 @@ def fit_latent_classes(
         >>> items = torch.eye(4).repeat(10, 1)
         >>> views = [items + 0.1 * torch.randn(40, 4, generator=generator) for _ in range(2)]
         >>> classes = fit_latent_classes(*views, sizes=[4], generator=generator)
-        >>> shares, agreement = item_responsibilities(*views, classes)
-        >>> shares.argmax(dim=1).unique(return_counts=True)[1], agreement.round()
-        (tensor([10, 10, 10, 10]), tensor([1.]))
-
+        >>> shares = class_responsibilities(views[0], classes)
+        >>> shares.argmax(dim=1).unique(return_counts=True)[1], classes.closeness
+        (tensor([10, 10, 10, 10]), tensor(0.4833))
     """
     check_count("iterations", iterations, 0)
     check_positive("shrinkage", shrinkage)

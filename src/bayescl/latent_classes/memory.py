@@ -45,6 +45,7 @@ _INERTIA = 0.9  # decay per call of the views' agreement
 _OBSERVED_EVERY = 4  # calls between two looks at how far views agree
 _LABELLED = 1024  # labelled items that are remembered, beside the memory
 _LABELLED_PER_CLASS = 20  # of each label, as many say which class a component is of
+_SURE = 0.5  # measured strength from which it takes the place of trust
 _AUDITED_PER_CLASS = 20  # of each label, at most as many audit
 
 Gather = Callable[..., list[Tensor]]
@@ -147,7 +148,8 @@ class ClassMemory(nn.Module):
         """Return a batch whose rows have factors of the posterior that two are of one class.
 
         An anchor and its positives are one item: each pair gets the mean signature of both. The
-        posterior is that before trust, which the batch holds beside it.
+        posterior is that before trust, which the batch holds beside it: the measured strength if
+        that is large.
 
         Args:
             batch: any layout, with columns of this process.
@@ -160,10 +162,11 @@ class ClassMemory(nn.Module):
             ValueError: if embeddings differ in size from those that are remembered.
         """
         self._follow(batch.anchors.embeddings)
-        trust = self._mean_trust
+        trust, strength = self._mean_trust, self.measured_strength
         if not isinstance(trust, Tensor) and trust == 0:
             return batch
-        batch = replace(batch, trust=trust)
+        is_measured = strength is not None and strength > _SURE
+        batch = replace(batch, trust=strength if is_measured else trust, is_measured=is_measured)
 
         def signature(rows: Rows) -> Tensor:
             return self._signatures(rows.embeddings.flatten(end_dim=-2), unit=unit)

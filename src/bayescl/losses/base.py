@@ -54,6 +54,7 @@ class SharedOptions(TypedDict, total=False):
 _OTHER_NAMES = dict.fromkeys(("tau", "t", "scale", "logit_scale", "softmax_scale"), "temperature")
 """What other libraries call the shared arguments. A scale multiplies: it is 1 / temperature."""
 
+_SOFTEST = 5.0  # temperature above which somebody may have meant a scale
 _FEW_CANDIDATES = 16  # below which most anchors of a batch of few domains learn little
 _LOOKS = 10  # calls in which the candidates of each domain are counted
 
@@ -139,6 +140,12 @@ class ContrastiveLoss(nn.Module):
             self.learnable_temperature = temperature
         else:
             self.temperature = temperature
+            if self.temperature > _SOFTEST:
+                warnings.warn(
+                    f"temperature={temperature:g} divides similarities: usual values are 0.05 to "
+                    "1. A scale that multiplies them is 1 / temperature",
+                    stacklevel=3,
+                )
         self.normalize = normalize
         self.reduction = reduction
         self.engine = engine
@@ -612,7 +619,7 @@ class ContrastiveLoss(nn.Module):
         if gathering.active or batch.weight is not None:
             for part in batches:
                 weight += float(len(part.positives) if part.weight is None else part.weight.sum())
-        batches, share = gathering.gather_candidates(batches, weight)
+        batches, share = gathering.gather_candidates(batches, weight, temperature)
         if margin is not None:
             if guide is not None and gathering.active:
                 raise ValueError("guide must be None with gather: its embeddings are not gathered")
@@ -629,7 +636,7 @@ class ContrastiveLoss(nn.Module):
                 self._check_finite_losses(losses, batches, temperature)
             gathering.raise_peer_errors()
         if not torch.compiler.is_compiling():
-            self._look_at_candidates(losses, batch)
+            self._look_at_candidates(losses, batches[0])
         if batch.weight is not None and self.reduction == "mean":
             return losses.sum() / weight * share
         return self.reduced(losses, share)

@@ -20,8 +20,9 @@ from bayescl.losses.base import ContrastiveLoss, SharedOptions, without_autocast
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.parameters import Hyperparameter, class_prior
 
-_SHARPEST = 0.1  # temperature above which members are ranked as at this one
+_RANKED_AT = 0.1  # temperature at which members are ranked, whatever that of the loss is
 _MOST_REMEMBERED = 2**20
+_CALLS_IN_EVAL_MODE = 10
 _FITS_IN_VAIN = 100  # in a row, without trust: some 200,000 items at the default
 
 
@@ -45,11 +46,15 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     an item, or an anchor and its positive. Memory, fits and trust are part of ``state_dict``. With
     ``gather=True`` all processes hold the same memory and the same fits.
 
-    If some labels are known, pass them to any call as ``labels=``, with -1 for items without. Pairs
-    of two known labels are then settled, and with two views they attract or repel as
-    :class:`~bayescl.losses.SupervisedContrastiveLoss` has it. Labelled items say of which
-    class components are, and the :attr:`precision` of the classes is measured on them, which
-    replaces the trust by agreement as labels grow.
+    Trust without labels says that there are classes, not that they are yours: where a nuisance that
+    views keep (batch, speaker, device) is what clusters, name it with ``domains=``, and pass a
+    handful of labels as ``audit=``, which only measure. The :attr:`precision` of attracting pairs
+    among them bounds the trust from both sides as evidence grows. Where it is surely high, two
+    views attract at full strength; where it is low, the loss is InfoNCE.
+
+    Labels passed as ``labels=`` train, -1 for items without: pairs of two known labels are settled,
+    and with two views they attract or repel as :class:`~bayescl.losses.SupervisedContrastiveLoss`
+    has it. Labelled items also say of which class components are.
 
     Args:
         num_classes: approximate number of classes; half or double the true number does little harm.
@@ -60,8 +65,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         aim: ``"pairs"`` or ``"classes"``.
         attraction: how strongly likely members of the anchor's class attract, in [0, 1e6].
         threshold: posterior above which a candidate attracts, in [0, 1].
-        memory_size: number of items remembered. Default: 1,024, or more for at least 16 items of
-            each class, up to 8,192.
+        memory_size: number of items remembered. Default: 4,096, or 8,192 for more than 256 classes.
         refit_every: steps between two fits. Default: as many as bring twice the items that the last
             fit saw, or up to four times in batches below 128 items; for a memory of 1,024, every 8
             steps of 2 x 256 views and every 64 of 2 x 64.
@@ -125,6 +129,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             check_count("refit_every", refit_every, 1)
         self.memory = ClassMemory(size, refit_every, self.threshold)
         self._has_warned = False
+        self._calls_in_eval_mode = 0
 
     @property
     def trust(self) -> float:
@@ -178,8 +183,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective at a temperature."""
         scale = temperature.detach() if isinstance(temperature, Tensor) else temperature
-        sharpness = max(1.0, float(scale) / _SHARPEST)  # a soft temperature tells little apart
-        return Latent(self.attraction, self.threshold, self.aim, sharpness)
+        return Latent(self.attraction, self.threshold, self.aim, float(scale) / _RANKED_AT)
 
     def extra_repr(self) -> str:
         """Show every setting."""
@@ -196,6 +200,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         memory = self.memory
         with without_autocast(batch.anchors.embeddings.device):
             if gathering is None or not learns:
+                self._warn_if_never_trained(batch)
                 return memory.posterior(batch, unit=self.normalize)
             with gathering.synchronized_errors():
                 informed = memory.posterior(batch, unit=self.normalize)
@@ -206,6 +211,18 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         if not self._has_warned:
             self._warn_if_in_vain()
         return informed
+
+    def _warn_if_never_trained(self, batch: Batch) -> None:
+        """Warn once if a loss that never learned is used for training."""
+        if self.memory.calls or not batch.anchors.embeddings.requires_grad:
+            return
+        self._calls_in_eval_mode += 1
+        if self._calls_in_eval_mode == _CALLS_IN_EVAL_MODE:
+            warnings.warn(
+                f"{_CALLS_IN_EVAL_MODE} calls with gradient in eval() mode: nothing is remembered, "
+                "so the loss is InfoNCE. Call loss.train() to look for classes",
+                stacklevel=6,
+            )
 
     def _warn_if_in_vain(self) -> None:
         """Warn once if no classes can be looked for, or if fits cost time and earn no trust."""

@@ -12,6 +12,10 @@ from bayescl.axes import Float, Tensor
 Views = Float[Tensor, "images channels height width"]
 """Images with values around [0, 1], or normalised."""
 
+RESNETS = torchvision.models.list_models(
+    module=torchvision.models, include=["resnet*", "resnext*", "wide_resnet*"]
+)
+"""The ResNets of torchvision."""
 SMALL_IMAGE = 64  # pixels of the shorter side up to which a ResNet gets the small stem
 
 
@@ -62,7 +66,7 @@ class ResNetEncoder(nn.Module):
 
     def __init__(self, name: str, *, channels: int = 3, image_size: int = 32) -> None:
         super().__init__()
-        if name not in torchvision.models.list_models(module=torchvision.models.resnet):
+        if name not in RESNETS:
             raise ValueError(
                 f"encoder must be small, a ResNet of torchvision such as resnet18 or resnet50, or "
                 f"a network of timm such as timm:vit_tiny_patch16_224, got {name!r}"
@@ -72,10 +76,8 @@ class ResNetEncoder(nn.Module):
         network.fc = nn.Identity()
         is_small = image_size <= SMALL_IMAGE
         if is_small or channels != 3:
-            form = (
-                {"kernel_size": 3, "padding": 1} if is_small else {"kernel_size": 7, "padding": 3}
-            )
-            stem = nn.Conv2d(channels, 64, stride=1 if is_small else 2, bias=False, **form)
+            side, stride = (3, 1) if is_small else (7, 2)
+            stem = nn.Conv2d(channels, 64, side, stride, padding=side // 2, bias=False)
             nn.init.kaiming_normal_(stem.weight, mode="fan_out", nonlinearity="relu")
             network.conv1 = stem
         if is_small:

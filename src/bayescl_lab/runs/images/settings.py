@@ -69,6 +69,10 @@ class ImageOptions(TrainedSettings):
         compiled: compile the network with torch.compile.
         labels_per_class: labelled training images of each class that the latent-class loss knows,
             drawn by the seed; other losses do not see them. Default: none.
+        audit_share: share of these that only measure how far the classes found are right, instead
+            of training; at least two of each class, or none of fewer than five.
+        domains: keep to candidates of an image's own domain (batch, device, source), for data that
+            tell them: an array "domains" of an .npz file, or folders below the class folders.
         aim: what the latent-class loss is for: pairs keeps retrieval of an image's own views and
             finds its class next; classes gives that up for tighter classes.
         knn_every: epochs between k-NN scores during training; 0 for none.
@@ -115,6 +119,8 @@ class ImageOptions(TrainedSettings):
     channels_last: bool = False
     compiled: bool = False
     labels_per_class: Count | None = None
+    audit_share: Annotated[float, between(0.0, 1.0)] = 1 / 3
+    domains: bool = False
     aim: Literal["pairs", "classes"] = "pairs"
     knn_every: CountOr0 = 0
     linear_protocol: Literal["fast", "paper"] = "fast"
@@ -170,5 +176,5 @@ class ImageSettings(ImageOptions):
 
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values, without those that change nothing."""
-        unused = set() if self.loss.uses_labels else {"labels_per_class", "aim"}
+        unused = set() if self.loss.uses_labels else {"labels_per_class", "audit_share", "aim"}
         return {name: it for name, it in super().as_config().items() if name not in unused}
