@@ -12,19 +12,28 @@ if TYPE_CHECKING:
     from bayescl import distributed as distributed
     from bayescl import functional as functional
     from bayescl.losses import *  # noqa: F403
+    from bayescl.samplers import DomainBatchSampler as DomainBatchSampler
 
 __version__ = "0.1.0"
-_ROOMS = ("batch", "distributed", "engine", "functional", "losses")
+_ROOMS = ("batch", "distributed", "engine", "functional", "losses", "samplers")
 
 
 def __getattr__(name: str) -> Any:
     """Load a room, or a public name of the losses, on first use."""
     if name in _ROOMS:
         return import_module(f"{__name__}.{name}")
+    if name == "DomainBatchSampler":
+        return import_module(f"{__name__}.samplers").DomainBatchSampler
     if name == "__all__" or not name.startswith("_"):
         losses = import_module(f"{__name__}.losses")
         if name == "__all__":
-            return [*losses.__all__, "__version__", "distributed", "functional"]
+            return [
+                *losses.__all__,
+                "DomainBatchSampler",
+                "__version__",
+                "distributed",
+                "functional",
+            ]
         if name in losses.__all__:
             return getattr(losses, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -26,6 +26,7 @@ Layout = Literal["two_views", "in_batch", "sampled", "logits"]
 UNKNOWN = -1
 """In groups: in no group. In domains and labels: not known."""
 
+_NOTHING = (None,) * 6
 _UNEQUAL = torch.iinfo(torch.int64).min  # stands for UNKNOWN where it must equal nothing
 
 
@@ -63,6 +64,12 @@ class Rows:
         """Whether each anchor has its own rows."""
         return self.embeddings.ndim == 3
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing is known of the rows but embeddings."""
+        given = (self.groups, self.domains, self.labels, self.audit, self.log_q, self.factors)
+        return given == _NOTHING  # by identity: a tensor is not None
+
     def map(self, function: Callable[[Tensor], Tensor]) -> Rows:
         """Apply a function that keeps rows together to all that is known."""
         known = vars(self).items()
@@ -74,6 +81,8 @@ class Rows:
 
     def repeated(self, rows: Tensor) -> Rows:
         """What is known, twice, for embeddings of two views of each row."""
+        if self.is_bare:
+            return Rows(rows)
         return replace(self.map(lambda part: torch.cat([part, part])), embeddings=rows)
 
     def with_coordinate(self, numbers: Tensor) -> Rows:
@@ -122,7 +131,7 @@ class Batch:
     @property
     def num_candidates(self) -> int:
         """Number of columns, including those that do not count."""
-        return sum(len(block) for block in self.columns)
+        return len(self.columns[0]) if len(self.columns) == 1 else sum(map(len, self.columns))
 
     @property
     def is_square(self) -> bool:
@@ -170,17 +179,15 @@ class Batch:
     @cached_property
     def _columns_alone(self) -> Excluded:
         """The anchors themselves and their positives."""
-        indices = [index for index in (self.own, self.positive) if index is not None]
-        return Excluded(torch.stack(indices, dim=1) if indices else None)
+        own, positive = self.own, self.positive
+        if own is not None and positive is not None:
+            return _own_and_positive(own, positive)
+        return Excluded(None if positive is None else positive[:, None])
 
     @cached_property
     def _needs_mask(self) -> bool:
-        mine = self.anchors
-        return self.valid is not None or any(
-            (mine.groups is not None and block.groups is not None)
-            or (mine.domains is not None and block.domains is not None)
-            for block in self.columns
-        )
+        known = self.anchors.groups is not None or self.anchors.domains is not None
+        return known or self.valid is not None
 
     def _excluded_mask(self, rows: slice) -> Bool[Tensor, "rows candidates"]:
         """True where a column does not count, in new memory."""
@@ -210,7 +217,10 @@ class Batch:
     def posterior(
         self, rows: slice | None = None
     ) -> tuple[Float[Tensor, "rows candidates"] | None, Bool[Tensor, "rows candidates"] | None]:
-        """Posterior that pairs are of one class, and where labels settle it; None if unknown."""
+        """Posterior that pairs are of one class, and where labels settle it; None if unknown.
+
+        Only of two views, whose classes may form without losing an exact pair, is it said where.
+        """
         rows = slice(0, self.num_anchors) if rows is None else rows
         tile, mine = None, self.anchors[rows]
         if mine.factors is not None:
@@ -226,7 +236,8 @@ class Batch:
         mine_labels, their_labels = mine.labels[:, None], _joined(theirs)
         is_labeled = (mine_labels != UNKNOWN) & (their_labels != UNKNOWN)
         equal = (is_labeled & (mine_labels == their_labels)).to(mine.embeddings.dtype)
-        return equal if tile is None else torch.where(is_labeled, equal, tile), is_labeled
+        tile = equal if tile is None else torch.where(is_labeled, equal, tile)
+        return tile, is_labeled if self.layout == "two_views" else None
 
     # ------------------------------------------------------------------ changes
 
@@ -317,12 +328,12 @@ def two_views(
     if batch < 2 and not gather:
         raise ValueError("view_1 must hold at least 2 rows, got 1: a single item has no candidates")
     check_valid(valid, (2 * batch, 2 * batch), view_1.device, gather)
-    items = rows_of(view_1, **known)
-    if items.labels is not None and _all_unknown(items.labels):
-        items = replace(items, labels=None)
-    rows = items.repeated(scale(torch.cat([view_1, view_2])))
-    own, positive = _places_of_two_views(batch, rows.embeddings.device)
-    positives = rows.map(lambda part: part.roll(batch, 0))
+    embeddings = scale(torch.cat([view_1, view_2]))
+    rows = rows_of(view_1, **known).repeated(embeddings)
+    if rows.labels is not None and _all_unknown(rows.labels):
+        rows = replace(rows, labels=None)
+    own, positive = _places_of_two_views(batch, embeddings.device)
+    positives = replace(rows, embeddings=embeddings.roll(batch, 0))  # of the same items
     return Batch("two_views", rows, positives, (rows,), None, own, positive, valid)
 
 
@@ -335,6 +346,19 @@ def _without_unknown(batch: Batch) -> Batch:
         replace(rows, labels=None) for rows in (batch.anchors, batch.positives, *batch.columns)
     )
     return replace(batch, anchors=anchors, positives=positives, columns=tuple(columns))
+
+
+@lru_cache(maxsize=8)
+def _own_and_positive(own: Tensor, positive: Tensor) -> Excluded:
+    """Columns of the anchors and of their positives; the same for every step of one size."""
+    with torch.inference_mode(mode=False):
+        return Excluded(torch.stack([own, positive], dim=1))
+
+
+@lru_cache(maxsize=8)
+def _arange(count: int, device: torch.device) -> Tensor:
+    with torch.inference_mode(mode=False):
+        return torch.arange(count, device=device)
 
 
 @lru_cache(maxsize=8)
@@ -382,7 +406,7 @@ def in_batch(
     others = () if extra is None else (_others("extra", extra, of_anchors, of_extra),)
     positive = None
     if anchor_of is None:
-        positive = torch.arange(batch, device=anchors.device)
+        positive = _arange(batch, anchors.device)
     else:  # an anchor's positives are of one group more, its own
         number = torch.arange(batch, device=anchors.device) + rank * 2**32
         of_anchors = _with_key(of_anchors, number)
@@ -459,6 +483,8 @@ def rows_of(embeddings: Float[Tensor, "*own rows dim"], **known: Tensor | None) 
         embeddings: one a row.
         **known: fields of :class:`Rows`, which messages call by these names.
     """
+    if tuple(known.values()) == _NOTHING[: len(known)]:
+        return Rows(embeddings)
     return _checked_rows(embeddings, {name: (name, part) for name, part in known.items()})
 
 

@@ -80,6 +80,8 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
 def check_shape(name: str, tensor: Tensor, expected: Sequence[int | str | None]) -> None:
     """Refuse a tensor whose shape is not ``expected``; a string or None stands for any size."""
     shape = tuple(tensor.shape)
+    if shape == tuple(expected):
+        return
     fits = len(shape) == len(expected) and all(
         not isinstance(want, int) or size == want
         for size, want in zip(shape, expected, strict=True)

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from bayescl.axes import Bool, Float, Int, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
-from bayescl.checks import check_choice, check_mask
 from bayescl.batch import Batch, Layout
+from bayescl.checks import check_choice, check_mask
 from bayescl.functional.objective import LogSumObjective, Objective, as_data
 from bayescl.losses import ContrastiveLoss
 

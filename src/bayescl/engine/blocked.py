@@ -26,9 +26,9 @@ _MOST_WORKERS = 8  # each holds a gradient of all candidates
 
 def default_chunk_size(batch: Batch) -> int:
     """Default number of anchors per chunk."""
-    numbers = sum(
-        len(block) * (block.embeddings.shape[-1] if block.are_own else 1) for block in batch.columns
-    )
+    numbers = 0
+    for block in batch.columns:
+        numbers += len(block) * (block.embeddings.shape[-1] if block.are_own else 1)
     most = _CPU_LOGITS if batch.anchors.embeddings.is_cpu else _DEVICE_LOGITS
     return max(128, most // max(1, numbers))
 

@@ -64,8 +64,9 @@ def row_losses(block: Block) -> Result:
     """Compute the losses of a few anchors' pairs and, if asked, their gradients."""
     positive, logits = block.positive, block.logits
     if is_eager_cpu(logits):
-        low, high = (end.item() for end in logits.aminmax())
-        if math.isfinite(low + high) and math.isfinite(positive.sum()):
+        ends = logits.aminmax()
+        low, high = ends.min.item(), ends.max.item()
+        if math.isfinite(low + high + positive.sum()):
             return _finite_row_losses(block._replace(bounds=(low, high)))
     # Rows that are not finite are computed as zeros, and their results become NaN at the end.
     bad_rows = rows_not_finite(None, logits, lambda: block.batch.mask(block.rows))
@@ -101,20 +102,20 @@ def _finite_row_losses(block: Block) -> Result:
 
 def _losses_from_sums(objective: LogSumObjective, block: Block, sums: list[Sums]) -> Result:
     """Losses and gradients, which overwrite exponentials, from the sums of all powers but 0."""
-    positive = block.positive
-    powers = [power for power in objective.powers if power != 0]
-    log_sums = tuple([block.of_pairs(part.log) for part in sums])  # all that the objective sees
+    positive, powers = block.positive, objective.sum_powers
+    logs = [block.of_pairs(part.log) for part in sums]
     if len(powers) < len(objective.powers):
-        logs = iter(log_sums)
         count = block.of_pairs(block.batch.log_counts(block.rows, positive.dtype))
-        log_sums = tuple([count if power == 0 else next(logs) for power in objective.powers])
+        logs.insert(objective.powers.index(0), count)
+    log_sums = tuple(logs)  # all that the objective sees
     if not block.differentiate:
         return objective.from_log_sums(positive, log_sums), None
     losses, of_positive, of_logs = objective.slopes(positive, log_sums)
     if block.upstream is not None:
         of_positive = of_positive * block.upstream
-        of_logs = tuple(of_log * block.upstream for of_log in of_logs)
-    of_logs = tuple(block.per_anchor(of_log) for of_log in of_logs)
+        of_logs = tuple([of_log * block.upstream for of_log in of_logs])
+    if block.anchor_of is not None:
+        of_logs = tuple([block.per_anchor(of_log) for of_log in of_logs])
     of_logits = sums[0].exponentials
     if objective.is_softmax:
         factor = sums[0].per_unit(of_logs[0])  # dL/ds_i = slope p e^(p s_i) / S

@@ -64,7 +64,7 @@ def sums_of(
     Finite ``bounds`` of the logits, if they are known, may save looking for each row's largest.
     """
     # S_p = sum of w_i e^(p s_i) over the candidates i of a row, for each power p.
-    powers, excluded = [power for power in objective.powers if power != 0], batch.excluded(rows)
+    powers, excluded = objective.sum_powers, batch.excluded(rows)
     if objective.ranks is None:
         excluded.fill_(logits, -torch.inf)
         return exponentiate(logits, powers, bounds)
@@ -217,16 +217,19 @@ def exponentiate(
 ) -> list[Sums]:
     """Sum each power's exponentials of each row; the first overwrite ``logits``."""
     largest: Tensor | None = None
-    if bounds is None or max(abs(bound) for bound in bounds) * max(powers) > _LARGEST_EXPONENT:
+    reach = math.inf if bounds is None else max(-bounds[0], bounds[1]) * max(powers)
+    if reach > _LARGEST_EXPONENT:
         # log S_p = p m + log sum of e^(p (s - m)), m the row's largest logit. An empty row must
         # not subtract infinities.
         largest = logits.amax(dim=1).clamp_(min=torch.finfo(logits.dtype).min)
         logits.sub_(largest[:, None])
-    scaled = [logits * (power * LOG2_E) for power in powers[1:]]
-    logits *= powers[0] * LOG2_E
-    sums = []
-    for terms, power in zip((logits, *scaled), powers, strict=True):
-        total = terms.exp2_().sum(dim=1)
+    sums: list[Sums] = []
+    for power in reversed(powers):
+        scale = power * LOG2_E
+        terms = (logits.mul_(scale) if power is powers[0] else logits * scale).exp2_()
+        total = terms.sum(dim=1)
         log = total.log()
-        sums.append(Sums(terms, total, log if largest is None else log.add_(largest, alpha=power)))
+        sums.insert(
+            0, Sums(terms, total, log if largest is None else log.add_(largest, alpha=power))
+        )
     return sums

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import torch
 
 from bayescl.axes import (
     Bool,
@@ -19,10 +21,13 @@ from bayescl.functional.excluded import Excluded
 from bayescl.functional.objective import LogSumObjective
 from bayescl.functional.pairs import PairWeights, Scaled, above, mean_1
 
-Aim = Literal["pairs", "both", "classes"]
-"""What training is for: finding the exact pair, its class, or both."""
+Aim = Literal["pairs", "classes"]
+"""What training is for: the exact pair first and then its class, or the class alone."""
 
-AIMS: tuple[Aim, ...] = ("pairs", "both", "classes")
+AIMS: tuple[Aim, ...] = ("pairs", "classes")
+
+STRENGTH = 10.0
+"""How strongly members are ranked above non-members, at a sharpness of 1."""
 
 THRESHOLD = 0.5
 """Without it, many small posteriors of true negatives would outweigh the few large ones."""
@@ -42,7 +47,7 @@ class Latent(LogSumObjective):
 
     attraction: float = 1.0
     threshold: float = THRESHOLD
-    aim: Aim = "classes"
+    aim: Aim = "pairs"
     sharpness: float = 1.0
     members_repel: bool = False
     reads_same_class = True
@@ -55,6 +60,8 @@ class Latent(LogSumObjective):
         trust: float | Float[Tensor, ""] = 1.0,
     ) -> PairWeights:
         """Return what repels, and what attracts in one way or the other."""
+        if self.aim == "classes" and not (isinstance(trust, float) and trust == 1):
+            same_class = _trusted(same_class, is_labeled, trust)
         others = 1 - same_class  # [anchors, candidates], as all that follow
         excluded.fill_(others, 0.0)
         attracted = above(same_class, self.threshold)  # P [P > threshold]
@@ -63,22 +70,31 @@ class Latent(LogSumObjective):
         if self.aim == "classes":
             repel = None if self.members_repel else mean_1(others, count)
             return PairWeights(repel, self._target(attracted) if self.attraction else None)
-        # All candidates repel. Members attract with at most ``attraction`` together.
+        # All candidates repel, and members are ranked above the mean non-member.
         repel = attract = None
-        if is_labeled is not None and self.aim == "both":  # no need for caution with labels
+        if is_labeled is not None:  # no need for caution where labels settle pairs
             known = is_labeled.to(others.dtype)
             attract = self._target(attracted * known)
             attracted -= attract.matrix
             weights = (1 - known).addcmul_(known, others)
             excluded.fill_(weights, 0.0)
             repel = mean_1(weights, count)
-        strength = self.attraction / self.sharpness
-        rank = Scaled(attracted, strength / attracted.sum(dim=1).clamp_min(1))
-        return PairWeights(repel, attract, rank, mean_1(others, count), self.sharpness)
+        strength = self.attraction * trust / self.sharpness
+        rank = Scaled(attracted, STRENGTH * strength / attracted.sum(dim=1).clamp_min(1))
+        mean = mean_1(others, torch.ones_like(count))
+        return PairWeights(repel, attract, rank, mean, self.sharpness, strength)
 
     def _target(self, pulls: Float[Tensor, "anchors candidates"]) -> Scaled:
         """Shares of the target, of which the positive has the rest."""
         return Scaled(pulls, self.attraction / (1 + self.attraction * pulls.sum(dim=1)))
+
+
+def _trusted(
+    same_class: Tensor, is_labeled: Tensor | None, trust: float | Tensor
+) -> Float[Tensor, "anchors candidates"]:
+    """The posterior as far as it is trusted; what labels settle is certain."""
+    trusted = same_class * trust
+    return trusted if is_labeled is None else torch.where(is_labeled, same_class, trusted)
 
 
 def latent_loss(
@@ -88,34 +104,38 @@ def latent_loss(
     *,
     attraction: float = 1.0,
     threshold: float = THRESHOLD,
-    aim: Aim = "classes",
+    aim: Aim = "pairs",
     sharpness: float = 1.0,
+    trust: float = 1.0,
     is_labeled: Bool[Tensor, "anchors candidates"] | None = None,
     valid: CandidateMask | None = None,
 ) -> PerAnchor:
-    r"""The contrastive loss with candidates weighted and attracted by a posterior, per anchor.
+    r"""InfoNCE in which a posterior says which candidates are members of the anchor's class.
 
-    With the probability :math:`P_j` that candidate :math:`j` shares the anchor's class and
-    :math:`A_j = P_j\,[P_j > \text{threshold}]`,
+    With the probability :math:`P_j` that candidate :math:`j` shares the anchor's class,
+    :math:`A_j = P_j\,[P_j > \text{threshold}]` and the trust :math:`\rho`, the loss with the aim
+    ``"pairs"`` is InfoNCE and two terms more,
+
+    .. math::
+        \log\Big(1 + \frac{\sum_j e^{s_j}}{e^{s^+}}\Big)
+        + \frac{\lambda \rho}{\kappa} \bigg[
+        10\, \frac{\sum_j A_j \log\big(1 + \bar N / e^{\kappa s_j}\big)}{\max(1, \sum_j A_j)}
+        + \log\Big(1 + \frac{\sum_j e^{\kappa s_j}}{e^{\kappa s^+}}\Big) \bigg], \qquad
+        \bar N = \frac{\sum_k (1 - P_k)\, e^{\kappa s_k}}{\sum_k (1 - P_k)}.
+
+    The first ranks members above the mean non-member, and ends there. The second, InfoNCE at a
+    sharper temperature, keeps what tells items apart. So the exact pair stays first, and its class
+    comes next. If all :math:`P_j` are 0 nothing is ranked; if nothing is trusted, it is InfoNCE.
+
+    With the aim ``"classes"`` members are further positives, and no longer negatives:
 
     .. math::
         \log\Big(e^{s^+} + \sum_j w_j e^{s_j}\Big)
         - \frac{s^+ + \lambda \sum_j A_j s_j}{1 + \lambda \sum_j A_j}, \qquad
-        w_j = \frac{1 - P_j}{\mathrm{mean}_k (1 - P_k)}.
+        w_j = \frac{1 - P_j}{\mathrm{mean}_k (1 - P_k)},
 
-    The weights take false negatives out of the sum. Attraction makes likely members of the class
-    further positives, so classes become tight and the exact pair is lost among them.
-
-    With the aim ``"pairs"`` or ``"both"`` the loss is InfoNCE and one term more,
-
-    .. math::
-        \log\Big(e^{s^+} + \sum_j e^{s_j}\Big) - s^+
-        + \frac{\lambda}{\kappa}
-        \frac{\sum_j A_j \log\big(1 + N / e^{\kappa s_j}\big)}{\max(1, \sum_j A_j)}, \qquad
-        N = \sum_k w_k e^{\kappa s_k}.
-
-    It draws members past all that are not members, and ends there: which member is the positive is
-    left to InfoNCE. If all :math:`P_j` are 0, both are exactly InfoNCE.
+    with :math:`\rho P_j` for :math:`P_j`. Classes become tight, and the exact pair is lost among
+    them.
 
     Args:
         positive: logit of each anchor's positive. Differentiated.
@@ -125,14 +145,15 @@ def latent_loss(
             hold any number.
         attraction: :math:`\lambda`, in [0, 1e6]; at 0 nothing attracts.
         threshold: posterior above which a candidate attracts, in [0, 1].
-        aim: ``"classes"`` for the first formula, ``"pairs"`` or ``"both"`` for the second.
-        sharpness: :math:`\kappa`, positive: how soon a member that leads the others is left alone.
-        is_labeled: True where :math:`P_j` is known to be right, as from labels. With ``"both"``, such
-            pairs are treated by the first formula.
+        aim: ``"pairs"`` for the first formula, ``"classes"`` for the second.
+        sharpness: :math:`\kappa`, at least 1: the temperature over 0.1, for temperatures above.
+        trust: :math:`\rho`, in [0, 1].
+        is_labeled: True where :math:`P_j` is known to be right, as from labels. Such pairs are
+            treated by the second formula.
         valid: True where a candidate counts. A row without candidates has loss 0.
 
     Returns:
-        One loss per anchor. By the first formula it may be negative if attracting candidates score
+        One loss per anchor. By the second formula it may be negative if attracting candidates score
         higher than the positive.
 
     Raises:
@@ -140,20 +161,22 @@ def latent_loss(
 
     Example:
         >>> positive, unlabeled = torch.tensor([2.0]), torch.tensor([[0.0, 1.0]])
-        >>> latent_loss(positive, unlabeled, torch.zeros(1, 2))
+        >>> latent_loss(positive, unlabeled, torch.zeros(1, 2), trust=0.0)
         tensor([0.4076])
-        >>> latent_loss(positive, unlabeled, torch.tensor([[0.0, 1.0]]), aim="both")
-        tensor([0.9591])
+        >>> latent_loss(positive, unlabeled, torch.tensor([[0.0, 1.0]]), aim="classes")
+        tensor([0.7395])
 
     See Also:
         :func:`~bayescl.functional.same_class`, which gives the posterior.
     """
     check_attraction(attraction)
     check_interval("threshold", threshold, 0.0, 1.0)
+    check_interval("trust", trust, 0.0, 1.0)
     check_shape("same_class", same_class, unlabeled.shape)
     if is_labeled is not None:
         check_mask("is_labeled", is_labeled, unlabeled.shape, unlabeled.device)
     check_choice("aim", aim, AIMS)
     check_positive("sharpness", sharpness)
     objective = Latent(attraction, threshold, aim, sharpness)
-    return objective(positive, unlabeled, valid=valid, same_class=same_class, is_labeled=is_labeled)
+    known: dict[str, Any] = {"same_class": same_class, "is_labeled": is_labeled, "trust": trust}
+    return objective(positive, unlabeled, valid=valid, **known)

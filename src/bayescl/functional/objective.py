@@ -94,6 +94,11 @@ class LogSumObjective:
         return (1.0,)
 
     @property
+    def sum_powers(self) -> list[float]:
+        """The powers but 0."""
+        return [power for power in self.powers if power != 0]
+
+    @property
     def may_drop(self) -> bool:
         """Whether a weight may be 0; if False, engines do not check."""
         return True

@@ -590,10 +590,10 @@ class ContrastiveLoss(nn.Module):
         if reverse is not None:
             with gathering.synchronized_errors():
                 batches.append(layouts.reversed_pairs(batch, *reverse))
-        weight = sum(
-            float(len(part.positives) if part.weight is None else part.weight.sum())
-            for part in batches
-        )
+        weight = 0.0
+        if gathering.active or batch.weight is not None:
+            for part in batches:
+                weight += float(len(part.positives) if part.weight is None else part.weight.sum())
         batches, share = gathering.gather_candidates(batches, weight)
         if margin is not None:
             if guide is not None and gathering.active:
@@ -603,8 +603,9 @@ class ContrastiveLoss(nn.Module):
             batches = [within_margin(part, margin, judge) for part, judge in pairs]
         elif guide is not None:
             raise ValueError("guide needs margin")
-        parts = [self._losses_of(part, temperature) for part in batches]
-        losses = parts[0] if len(parts) == 1 else torch.cat(parts)
+        losses = self._losses_of(batches[0], temperature)
+        if len(batches) > 1:
+            losses = torch.cat([losses, self._losses_of(batches[1], temperature)])
         if self.check_finite:
             with gathering.synchronized_errors():
                 self._check_finite_losses(losses, batches, temperature)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from typing_extensions import Unpack
@@ -13,6 +13,7 @@ from bayescl.axes import Float, Tensor
 from bayescl.batch import Batch, Rows
 from bayescl.checks import check_choice, check_count, check_interval
 from bayescl.functional.latent import AIMS, THRESHOLD, Aim, Latent, check_attraction
+from bayescl.functional.latent_classes.posterior import LatentClasses, outlook_factors
 from bayescl.functional.objective import Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions, without_autocast
 from bayescl.losses.class_explanation import explanation, too_many_classes
@@ -21,13 +22,9 @@ from bayescl.losses.class_memory import ClassMemory, Precision
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.parameters import Hyperparameter, class_prior
 
-STRENGTHS: dict[Aim, float] = {"pairs": 0.05, "both": 1.0, "classes": 1.0}
-"""What ``attraction`` is multiplied by, for each aim."""
-
-_SHARPEST = 0.1  # temperature above which members are drawn as at this one, with "pairs"
+_SHARPEST = 0.1  # temperature above which members are ranked as at this one
 _MOST_REMEMBERED = 2**20
 _FITS_IN_VAIN = 100  # in a row, without trust: some 200,000 items at the default
-_TRUSTED_PRECISION = 0.6  # surely measured, from which classes may form without caution
 
 
 class LatentClassContrastiveLoss(ContrastiveLoss):
@@ -41,18 +38,10 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     or if positives are no closer than other members of a class. If ``trust`` is 0, as before the
     first fit, the loss is exactly InfoNCE. :meth:`explain` says in words what was found.
 
-    What training is for is the one choice that matters, ``aim``:
-
-    ===========  ==========================================================================
-    "pairs"      InfoNCE, and members are gently drawn past all that are not members
-    "both"       the same, twenty times as strongly
-    "classes"    members count as further positives and no longer as negatives
-    ===========  ==========================================================================
-
-    With "classes", the exact partner is lost among the members of its class: never use it for
-    retrieval of exact pairs. The default, "auto", is "both" for two views and "pairs" for
-    :meth:`in_batch` and :meth:`sampled`; it becomes "classes" for two views where labels show that
-    the classes found are right.
+    The exact pair stays first, and its class comes next, in every layout: members of a class are
+    ranked above the mean non-member, and then left alone. With ``aim="classes"`` members count as
+    further positives and no longer as negatives: the exact partner is lost among them, so never use
+    it for retrieval of exact pairs.
 
     Calls in ``train()`` mode are remembered in every layout but :meth:`from_logits`: two views of
     an item, or an anchor and its positive. Memory, fits and trust are part of ``state_dict``. With
@@ -70,9 +59,8 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
             ``1 / tau_plus`` says what was found.
         tau_plus: prior probability that a candidate is of the anchor's class, in (0, 1), instead of
             ``num_classes``.
-        aim: ``"auto"``, ``"pairs"``, ``"both"`` or ``"classes"``.
-        attraction: how strongly likely members of the anchor's class attract, in [0, 1e6],
-            relative to what ``aim`` says.
+        aim: ``"pairs"`` or ``"classes"``.
+        attraction: how strongly likely members of the anchor's class attract, in [0, 1e6].
         threshold: posterior above which a candidate attracts, in [0, 1].
         memory_size: number of items remembered. Default: 1,024, or more for at least 16 items of
             each class, up to 8,192.
@@ -116,7 +104,7 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         *,
         num_classes: int | None = None,
         tau_plus: float | None = None,
-        aim: Aim | Literal["auto"] = "auto",
+        aim: Aim = "pairs",
         attraction: float = 1.0,
         threshold: float = THRESHOLD,
         memory_size: int | None = None,
@@ -127,8 +115,8 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         super().__init__(**shared)
         self.tau_plus = class_prior(tau_plus, num_classes)
         self.estimates_prior = tau_plus is None and num_classes is None
-        check_choice("aim", aim, ("auto", *AIMS))
-        self.aim = aim
+        check_choice("aim", aim, AIMS)
+        self.aim: Aim = aim
         self.attraction = attraction
         self.threshold = check_interval("threshold", threshold, 0.0, 1.0)
         prior = 1 / SCALES[-1] if self.estimates_prior else self.tau_plus
@@ -191,12 +179,9 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective at a temperature."""
-        aim: Aim = "pairs" if self.aim == "auto" else self.aim
-        sharpness = 1.0
-        if aim == "pairs":  # a soft temperature would never leave members alone
-            scale = temperature.detach() if isinstance(temperature, Tensor) else temperature
-            sharpness = max(1.0, float(scale) / _SHARPEST)
-        return Latent(STRENGTHS[aim] * self.attraction, self.threshold, aim, sharpness)
+        scale = temperature.detach() if isinstance(temperature, Tensor) else temperature
+        sharpness = max(1.0, float(scale) / _SHARPEST)  # a soft temperature tells little apart
+        return Latent(self.attraction, self.threshold, self.aim, sharpness)
 
     def extra_repr(self) -> str:
         """Show every setting."""
@@ -309,9 +294,11 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
 
         # An anchor and its positive are one item: each gets the mean signature of both.
         both = (signatures.anchors + signatures.positives) / 2
-        items = self.memory.factors(both)
-        if items is None:
+        trust = self.memory.trust_by_mixture
+        if trust is None or not self.memory.may_trust:
             return batch
+        items = self._factors(both)
+        batch = replace(batch, trust=float(trust.mean()) if trust.is_cpu else trust.mean())
         if batch.is_square:
             rows = with_factors(batch.anchors, torch.cat([items, items]))
             positives = replace(batch.positives, factors=rows.factors)
@@ -320,15 +307,21 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
         of_anchors = items
         if batch.anchor_of is not None:
             of_anchors = _means_of(both, batch.anchor_of, batch.num_anchors)
-            of_anchors = cast(Tensor, self.memory.factors(of_anchors))
+            of_anchors = self._factors(of_anchors)
         anchors = with_factors(batch.anchors, of_anchors)
         columns = []
         for block, signature in zip(batch.columns, signatures.columns, strict=True):
             if block is batch.positives:
                 columns.append(positives)
             else:
-                columns.append(with_factors(block, cast(Tensor, self.memory.factors(signature))))
+                columns.append(with_factors(block, self._factors(signature)))
         return replace(batch, anchors=anchors, positives=positives, columns=tuple(columns))
+
+    def _factors(self, signatures: Tensor) -> Tensor:
+        """Factors of the posterior before trust; nothing is known of rows that are not finite."""
+        classes = cast(LatentClasses, self.memory.classes)
+        whole = torch.ones_like(cast(Tensor, self.memory.trust_by_mixture))
+        return outlook_factors(signatures.nan_to_num(0.0), whole, classes)
 
 
 def _means_of(values: Tensor, anchor_of: Tensor, anchors: int) -> Tensor:

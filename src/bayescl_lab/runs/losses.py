@@ -79,9 +79,7 @@ LOSSES: dict[str, LossRow] = {
         "latent classes", "#7a4fa3", LatentClassContrastiveLoss, LatentClassContrastiveLoss
     ),
     "oracle": LossRow("oracle", "#2e8b57", images=OracleContrastiveLoss),
-    "attracting_oracle": LossRow(
-        "attracting oracle", "#1b5e3a", images=SupervisedContrastiveLoss
-    ),
+    "attracting_oracle": LossRow("attracting oracle", "#1b5e3a", images=SupervisedContrastiveLoss),
     "bpr": LossRow("BPR", "#7d5ba6", ranking=BPRLoss),
 }
 """Every loss by its name, in the order of tables: baselines first."""

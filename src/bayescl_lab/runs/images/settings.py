@@ -76,9 +76,8 @@ class ImageOptions(TrainedSettings):
         alpha_labels: labelled images per class for measuring alpha.
         labels_per_class: labelled training images of each class that the latent-class loss knows,
             drawn by the seed; other losses do not see them. Default: none.
-        aim: what the latent-class loss is for: pairs keeps retrieval of an image's own views,
-            classes loses it for tight classes, both is between; auto goes from both to classes
-            if known labels show that the classes found are right.
+        aim: what the latent-class loss is for: pairs keeps retrieval of an image's own views and
+            finds its class next; classes gives that up for tighter classes.
         knn_every: epochs between k-NN scores during training; 0 for none.
         linear_protocol: how the linear probe is trained: fast, on cached features, or as in the
             paper.
@@ -127,7 +126,7 @@ class ImageOptions(TrainedSettings):
     alpha_reading: Literal["model", "auc"] = "model"
     alpha_labels: Annotated[int, at_least(2)] = 20
     labels_per_class: Count | None = None
-    aim: Literal["auto", "pairs", "both", "classes"] = "auto"
+    aim: Literal["pairs", "classes"] = "pairs"
     knn_every: CountOr0 = 0
     linear_protocol: Literal["fast", "paper"] = "fast"
     init: str | None = None
