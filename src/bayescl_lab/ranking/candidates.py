@@ -26,8 +26,6 @@ class DrawnCandidates:
 
     Example:
         >>> batch = UserBatch(torch.tensor([0]), torch.tensor([1, 4]), torch.tensor([0, 0]))
-        >>> DrawnCandidates(5, count=5).choose(batch, seed=0)
-        (None, tensor([[ True, False,  True,  True, False]]))
         >>> DrawnCandidates(5, count=3).choose(batch, seed=0)
         (tensor([4, 2, 0]), tensor([[False,  True,  True]]))
     """
@@ -38,13 +36,8 @@ class DrawnCandidates:
 
     def choose(
         self, batch: UserBatch, *, seed: int
-    ) -> tuple[Int[Tensor, " count"] | None, Bool[Tensor, "users count"]]:
-        """Return the candidates, None for all items, and True where one counts for a user."""
-        shape = (len(batch.users), self.count)
-        counts = torch.ones(shape, dtype=torch.bool, device=batch.users.device)
-        if self.count == self.num_items:
-            counts[batch.anchor_of, batch.items] = False
-            return None, counts
+    ) -> tuple[Int[Tensor, " count"], Bool[Tensor, "users count"]]:
+        """Return the candidates, and True where one counts for a user."""
         generator = torch.Generator().manual_seed(seed)
         drawn = torch.randperm(self.num_items, generator=generator)[: self.count]
         drawn = drawn.to(batch.items.device)
@@ -52,6 +45,9 @@ class DrawnCandidates:
         column_of[drawn] = torch.arange(self.count, device=drawn.device)
         columns = column_of[batch.items]
         is_drawn = columns >= 0
+        counts = torch.ones(
+            (len(batch.users), self.count), dtype=torch.bool, device=batch.users.device
+        )
         counts[batch.anchor_of[is_drawn], columns[is_drawn]] = False
         return drawn, counts
 
@@ -67,9 +63,14 @@ class DrawnCandidates:
             batch: the users that this process trains.
             seed: seed of the draw; the same on every process.
         """
-        drawn, valid = self.choose(batch, seed=seed)
-        options: dict[str, Any] = {"anchor_of": batch.anchor_of, "valid": valid}
+        options: dict[str, Any] = {"anchor_of": batch.anchor_of}
+        if self.count == self.num_items:
+            users, items = encoder.embed(batch.users)
+            rows = (users, batch.items, items)
+        else:
+            drawn, options["valid"] = self.choose(batch, seed=seed)
+            rows = encoder.embed(batch.users, batch.items, drawn)
         if isinstance(loss, ContrastiveLoss) and loss.gather:
             options["gather_candidates"] = False  # all processes have the same candidates
-        value: Tensor = loss.sampled(*encoder.embed(batch.users, batch.items, drawn), **options)
+        value: Tensor = loss.sampled(*rows, **options)
         return value

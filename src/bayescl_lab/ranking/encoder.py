@@ -63,18 +63,21 @@ class Encoder(nn.Module, ABC):
         """Return the embeddings of all users and of all items. Differentiable."""
 
     def embed(
-        self,
-        users: Int[Tensor, " users"],
-        items: Int[Tensor, " pairs"],
-        candidates: Int[Tensor, " candidates"] | None,
-    ) -> tuple[
-        Float[Tensor, "users dim"], Float[Tensor, "pairs dim"], Float[Tensor, "candidates dim"]
-    ]:
-        """Return the embeddings for one step: of its users, their items and the candidates.
+        self, users: Int[Tensor, " users"], *items: Int[Tensor, " items"]
+    ) -> tuple[Float[Tensor, "rows dim"], ...]:
+        """Return the embeddings for one step: of its users, and of each set of items.
 
-        Candidates of None are all items. Differentiable.
+        Without any, the second are those of all items. Differentiable.
         """
-        return chosen_rows(*self.users_and_items(), users, items, candidates)
+        all_users, all_items = self.users_and_items()
+        # Indexing would add gradients in an order that differs from run to run if there are several
+        # threads.
+        of_users = F.embedding(users, all_users)
+        if not items:
+            return of_users, all_items
+        # Two reads of a table would write two gradients of its size.
+        read = F.embedding(torch.cat(items), all_items)
+        return of_users, *read.split([len(rows) for rows in items])
 
     @torch.no_grad()
     def scorer(self, *, propagate: int = 0, item_norm_exponent: float = 0.0) -> EmbeddingScorer:
@@ -95,9 +98,9 @@ class MatrixFactorization(Encoder):
     Example:
         >>> train = Interactions.from_pairs([0, 2], [1, 4], user_ids=3, item_ids=5)
         >>> encoder = MatrixFactorization(train, dim=2)
-        >>> rows = encoder.embed(torch.tensor([0, 2]), torch.tensor([1, 4, 4]), None)
+        >>> rows = encoder.embed(torch.tensor([0, 2]), torch.tensor([1, 4, 4]))
         >>> [list(part.shape) for part in rows]
-        [[2, 2], [3, 2], [5, 2]]
+        [[2, 2], [3, 2]]
 
     Reference:
         Koren et al., "Matrix Factorization Techniques for Recommender Systems", Computer 2009.
@@ -108,17 +111,3 @@ class MatrixFactorization(Encoder):
     def users_and_items(self) -> tuple[Float[Tensor, "users dim"], Float[Tensor, "items dim"]]:
         """Return both tables."""
         return self.user_table, self.item_table
-
-
-def chosen_rows(
-    all_users: Tensor, all_items: Tensor, users: Tensor, items: Tensor, candidates: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The rows of two tables that a step reads; candidates of None are all items."""
-    # Indexing would add gradients in an order that differs from run to run if there are several
-    # threads. Two reads of a table would write two gradients of its size.
-    if candidates is None:
-        chosen = (F.embedding(items, all_items), all_items)
-    else:
-        read = F.embedding(torch.cat([items, candidates]), all_items)
-        chosen = read.split([len(items), len(candidates)])
-    return F.embedding(users, all_users), *chosen

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from bayescl.axes import Float, Tensor
+from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_count
 from bayescl_lab.ranking.encoder import Encoder
 from bayescl_lab.ranking.interactions import Interactions
@@ -68,19 +68,17 @@ class LightGCN(Encoder):
         return users, items
 
     def embed(
-        self, users: Tensor, items: Tensor, candidates: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        self, users: Int[Tensor, " users"], *items: Int[Tensor, " items"]
+    ) -> tuple[Float[Tensor, "rows dim"], ...]:
         """Return the embeddings for one step, and compute the last layer only for them."""
-        read = items if candidates is None else torch.cat([items, candidates])
-        few = users.is_cpu and len(users) + len(read) <= len(self.graph) // _FEW
-        if self.layers == 0 or candidates is None or not few:
-            return super().embed(users, items, candidates)
-        nodes, place = torch.cat([users, self.num_users + read]).unique(return_inverse=True)
+        wanted = torch.cat([users, *(self.num_users + rows for rows in items)])
+        few = wanted.is_cpu and len(wanted) <= len(self.graph) // _FEW
+        if self.layers == 0 or not items or not few:
+            return super().embed(users, *items)
+        nodes, place = wanted.unique(return_inverse=True)
         table = torch.cat([self.user_table, self.item_table])
         means: Tensor = MeanOverLayers.apply(table, self.graph, self.layers, nodes)
-        sizes = [len(users), len(items), len(candidates)]
-        of_users, of_items, of_candidates = F.embedding(place, means).split(sizes)
-        return of_users, of_items, of_candidates
+        return F.embedding(place, means).split([len(rows) for rows in (users, *items)])
 
     def extra_repr(self) -> str:
         """Show the sizes, the score and the layers."""
