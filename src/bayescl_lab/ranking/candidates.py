@@ -27,7 +27,7 @@ class DrawnCandidates:
     Example:
         >>> batch = UserBatch(torch.tensor([0]), torch.tensor([1, 4]), torch.tensor([0, 0]))
         >>> DrawnCandidates(5, count=3).choose(batch, seed=0)
-        (tensor([4, 2, 0]), tensor([[False,  True,  True]]))
+        (tensor([4, 0, 1]), tensor([[False,  True, False]]))
     """
 
     def __init__(self, num_items: int, count: int) -> None:

@@ -53,7 +53,7 @@ class BPRLoss(nn.Module):
     def sampled(
         self,
         anchors: Float[Tensor, "batch dim"],
-        positives: Float[Tensor, "pairs dim"],
+        positives: Float[Tensor, "pairs dim"] | Int[Tensor, " pairs"],
         candidates: Float[Tensor, "*own candidates dim"],
         *,
         anchor_of: Int[Tensor, " pairs"] | None = None,
@@ -68,19 +68,20 @@ class BPRLoss(nn.Module):
         gathering = Gathering.of("sampled", self.gather)
         given = {"anchor_of": anchor_of, "valid": valid}
         with gathering.synchronized_errors():  # of shapes
-            sampled_batch(anchors, positives, candidates, **given, of_candidates={})
+            batch = sampled_batch(anchors, positives, candidates, **given, of_candidates={})
+        positives, valid = batch.positives.embeddings, batch.mask()
         share = gathering.mean_share(len(positives))
         if self.normalize:
             anchors, positives, candidates = map(unit_vectors, (anchors, positives, candidates))
         negative = candidate_logits(anchors, candidates, self.temperature)
         if anchor_of is not None:
             anchors, negative = F.embedding(anchor_of, anchors), F.embedding(anchor_of, negative)
+            valid = None if valid is None else valid[anchor_of]
         positive = pair_logits(anchors, positives, self.temperature)
         terms = F.softplus(negative - positive[:, None])
         if valid is None:
             mean = terms.mean()
         else:
-            valid = valid if anchor_of is None else valid[anchor_of]
             counts = valid.sum(dim=1).clamp(min=1)
             mean = (torch.where(valid, terms, 0.0).sum(dim=1) / counts).mean()
         return mean if share == 1 else mean * share

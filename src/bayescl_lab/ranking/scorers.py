@@ -8,7 +8,13 @@ import numpy as np
 import torch
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_choice, check_count, check_floating, check_non_negative, check_shape
+from bayescl.checks import (
+    check_choice,
+    check_count,
+    check_floating,
+    check_non_negative,
+    check_shape,
+)
 from bayescl.functional.similarity import unit_vectors
 from bayescl_lab.ranking.interactions import Interactions
 

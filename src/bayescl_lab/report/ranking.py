@@ -129,7 +129,7 @@ def _settings_table(cell: Result) -> Table:
         record = {"": loss_title(loss)}
         if cell.get("tuning"):
             record["chosen of"] = str(len(cell["tuning"]["losses"][loss]["scores"]))
-        for name in (*_SETTINGS, "item_norm_exponent"):
+        for name in (*_SETTINGS, "propagate", "item_norm_exponent"):
             value = entry["settings"].get(name, "")
             if value is None:  # the prior's default
                 share = RankingLoss(loss).density_share
