@@ -10,6 +10,7 @@ on validation parts. Finished runs stay in a journal, so the script continues wh
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
 from collections.abc import Callable
 from itertools import product
@@ -17,9 +18,10 @@ from operator import itemgetter
 from typing import Any
 
 import torch
-from harness import RESULTS, Journal, keep_freed_memory
+from harness import RESULTS, Journal, keep_freed_memory, write_json
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
+from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.ranking.batches import UserBatches
 from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.datasets import load_interactions
@@ -31,16 +33,18 @@ from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.ranking.scorers import Popularity, Scorer
-from bayescl_lab.runs.losses import RankingLoss
+from bayescl_lab.runs.losses import ranking_loss
 
 LOSSES: dict[str, dict[str, float]] = {"info_nce": {}, "bayesian": {"alpha": 0.9, "beta": 0.7}}
+SPARSE = {"dim": 64, "temperature": 0.12, "batch_size": 256, "epochs": 20, "every": 20, "lr": 0.01}
 SETTINGS: dict[str, dict[str, Any]] = {
-    "ml-100k": {"dim": 128, "temperature": 0.15, "batch_size": 32, "epochs": 16, "every": 2},
-    "gowalla": {"dim": 64, "temperature": 0.12, "batch_size": 256, "epochs": 20, "every": 20},
-    "yelp2018": {"dim": 64, "temperature": 0.12, "batch_size": 256, "epochs": 20, "every": 20},
+    "ml-100k": SPARSE
+    | {"dim": 128, "temperature": 0.15, "batch_size": 32, "epochs": 16, "every": 2},
+    "gowalla": SPARSE,
+    "yelp2018": SPARSE,
 }
 RANKINGS = {"ml-100k": [(0, 0.0)], "gowalla": [(0, 0.0), (1, 0.25), (1, 0.5)]}
-DRAWN, RATE = 4096, 0.01
+DRAWN, MEASURES = 4096, ("recall@20", "ndcg@20")
 EASE_PENALTY = {"ml-100k": 300.0}
 IALS_WEIGHTS = {
     "ml-100k": {"unobserved_weight": 0.5, "regularization": 0.01},
@@ -59,9 +63,9 @@ def course(parts: RankingParts, data: str, loss: str, seed: int) -> list[dict[st
     batches = UserBatches(train, of["batch_size"], seed)
     module = RankingModule(
         encoder=encoder,
-        loss=RankingLoss(loss, values).build(density=train.density),
+        loss=ranking_loss(loss, values).build(density=train.density),
         candidates=DrawnCandidates(train.num_items, DRAWN),
-        learning_rate=RATE,
+        learning_rate=of["lr"],
         total_steps=of["epochs"] * len(batches),
         seed=seed,
     )
@@ -88,12 +92,10 @@ def course(parts: RankingParts, data: str, loss: str, seed: int) -> list[dict[st
 def judged(scorer: Scorer, parts: RankingParts) -> dict[str, float]:
     """The two figures of the page's table."""
     metrics = evaluate_ranking(scorer, parts)["metrics"]
-    return {name: round(metrics[name], 5) for name in ("recall@20", "ndcg@20")}
+    return {name: round(metrics[name], 5) for name in MEASURES}
 
 
-def fitted(
-    parts: RankingParts, make: Callable[[Interactions], Scorer]
-) -> list[dict[str, Any]]:
+def fitted(parts: RankingParts, make: Callable[[Interactions], Scorer]) -> list[dict[str, Any]]:
     """The one row of a model without gradients."""
     start = time.process_time()
     scorer = make(parts.train)
@@ -121,12 +123,29 @@ def main() -> None:
     done = Journal(RESULTS / "recommender-course.jsonl", key=itemgetter(0))
     for seed, method in product(chosen.seeds, chosen.methods or [*plain, *LOSSES]):
         key = [chosen.data, method, 0 if method in plain else seed]
-        if key in done:
-            continue
-        if method in plain:
+        if key not in done and method in plain:
             done.add([key, fitted(parts, plain[method])])
-        else:
+        elif key not in done:
             done.add([key, course(parts, chosen.data, method, seed)])
+    write_json(RESULTS / "recommender-course.json", {"rows": summary(list(done.lines.values()))})
+
+
+def summary(runs: list[Any]) -> list[dict[str, Any]]:
+    """One row for each point of each method's course: means over seeds, and the spread."""
+    points: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for (data, method, _), rows in runs:
+        for row in rows:
+            names = ("epoch", "propagate", "item_norm_exponent")
+            points.setdefault((data, method, *map(row.get, names)), []).append(row)
+    return [
+        {
+            **dict(zip(("data", "method", "epoch", "propagate", "exponent"), key, strict=True)),
+            "seeds": len(rows),
+            "cpu_s": statistics.median(row["cpu_s"] for row in rows),
+            **{name: mean_and_spread([row[name] for row in rows]) for name in MEASURES},
+        }
+        for key, rows in points.items()
+    ]
 
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from bayescl.engine._exponentials import LOG2_E, add_log_weights
 from cases import each
 from torch import Tensor
 
 import bayescl
 from bayescl.engine import Excluded, _exponentials
-from bayescl.engine._exponentials import LOG2_E, add_log_weights
 from bayescl.functional.bayesian import Bayesian
 from bayescl.functional.ranks import Ranks
 

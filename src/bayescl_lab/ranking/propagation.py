@@ -47,9 +47,10 @@ def propagated(
 ) -> tuple[Float[Tensor, "users dim"], Float[Tensor, "items dim"]]:
     r"""Average trained embeddings, scaled to length 1, with those of their neighbours.
 
-    The formula is that of :class:`~bayescl_lab.ranking.light_gcn.LightGCN`, applied once, after training: sparse data gain what
-    propagation in every step gives, at none of its cost, while dense data lose. Items of many users
-    become longer, which the exponent of the item norm uses.
+    The formula is that of :class:`~bayescl_lab.ranking.light_gcn.LightGCN`, applied once, after
+    training: sparse data gain much of what propagation in every step gives, at none of its cost,
+    while dense data lose. Items of many users become longer, which the exponent of the item norm
+    uses.
 
     Args:
         train: the interactions of the graph.
@@ -64,8 +65,8 @@ def propagated(
         tensor([[0.8536, 0.3536]])
 
     Reference:
-        He et al., "Do We Really Need Graph Convolution During Training? Light Post-Training Graph-ODE
-        for Recommendation" (LightGODE), CIKM 2024.
+        Zhang et al., "Do We Really Need Graph Convolution During Training? Light Post-Training
+        Graph-ODE for Efficient Recommendation", CIKM 2024.
     """
     table = torch.cat([unit_vectors(users.detach()), unit_vectors(items.detach())])
     graph = normalized_graph(train).to(table.device)
@@ -84,6 +85,7 @@ class MeanOverLayers(torch.autograd.Function):
     def forward(
         ctx: Any, table: Tensor, graph: Tensor, layers: int, nodes: Tensor | None
     ) -> Tensor:
+        """Propagate a table; nodes of None are all."""
         ctx.graph, ctx.layers, ctx.nodes = graph, layers, nodes
         layer, total = table, table.clone() if nodes is None else table[nodes]
         for number in range(layers):
@@ -94,6 +96,7 @@ class MeanOverLayers(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None, None]:
+        """Propagate the gradient."""
         if ctx.nodes is None:
             share = MeanOverLayers.apply(upstream, ctx.graph, ctx.layers, None)
             return share, None, None, None

@@ -20,7 +20,7 @@ from bayescl_lab.report.tables import (
 )
 from bayescl_lab.report.titles import loss_title, measure_title
 from bayescl_lab.runs.folder import read_json
-from bayescl_lab.runs.losses import RankingLoss
+from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.ranking.settings import PAPER
 
 ORDER = ("ml-100k", "ml-1m", "yahoo-r3", "yelp2018", "gowalla")
@@ -132,7 +132,7 @@ def _settings_table(cell: Result) -> Table:
         for name in (*_SETTINGS, "propagate", "item_norm_exponent"):
             value = entry["settings"].get(name, "")
             if value is None:  # the prior's default
-                share = RankingLoss(loss).density_share
+                share = ranking_loss(loss).density_share
                 value = "density" if share == 1 else f"{share:g} density"
             record[name] = value if isinstance(value, str) else f"{value:g}"
         record["epochs"] = str(entry["epochs"])
@@ -140,7 +140,9 @@ def _settings_table(cell: Result) -> Table:
         records.append(record)
     settings = next(iter(cell["losses"].values()))["settings"]
     own = ENCODERS[settings["encoder"]].own_settings
-    return Table(records, paragraph("shared_settings", settings, own))
+    names = ("dim", *own, "score", "batch_size", "candidates", "lr", "schedule", "weight_decay")
+    given = [name for name in names if settings[name] is not None]
+    return Table(records, paragraph("shared_settings", settings, given))
 
 
 def _plain(text: str) -> str:

@@ -19,15 +19,15 @@ import torch
 
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.losses import RankingLoss
+from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import RankingSettings
 
-LATENT = {"encoder": "lightgcn", "loss": RankingLoss("latent", {"tau_plus": 0.3}), "epochs": 12}
+LATENT = {"encoder": "lightgcn", "loss": ranking_loss("latent", {"tau_plus": 0.3}), "epochs": 12}
 CASES: dict[str, dict[str, Any]] = {
     "mf, a draw, bayesian": {"weight_decay": 0.01, "propagate": 1},
-    "mf, a draw, bpr, inner": {"loss": RankingLoss("bpr"), "score": "inner"},
-    "mf, all, hard": {"loss": RankingLoss("hard"), "candidates": 999, "schedule": "constant"},
+    "mf, a draw, bpr, inner": {"loss": ranking_loss("bpr"), "score": "inner"},
+    "mf, all, hard": {"loss": ranking_loss("hard"), "candidates": 999, "schedule": "constant"},
     "lightgcn, all, latent": {**LATENT, "candidates": 999},
     "lightgcn, a draw, latent": LATENT,
     "best epoch, early stop": {"lr": 0.2, "watch_every": 1, "patience": 1, "epochs": 30},

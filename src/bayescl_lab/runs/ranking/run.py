@@ -15,15 +15,14 @@ from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.ranking.batches import UserBatches
 from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.encoders import build_encoder
-from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.loop import AtomicCheckpointIO, Journal
 from bayescl_lab.runs.ranking.baselines import data_figures, evaluate_baselines
 from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
-from bayescl_lab.runs.ranking.settings import KIND, PAPER, RankingSettings
-from bayescl_lab.runs.run import Result, Rows, TrainedRun
+from bayescl_lab.runs.ranking.settings import PAPER, RankingSettings
+from bayescl_lab.runs.run import Kind, Result, Rows, TrainedRun
 from bayescl_lab.runs.weights import read_weights
 
 PAPER_NOTE = "best epoch on the test part, for each metric separately, as the paper does: inflated"
@@ -47,7 +46,7 @@ class RankingRun(TrainedRun[RankingSettings]):
         interactions: the training interactions.
     """
 
-    kind = KIND
+    kind = Kind.RANKING
     settings_type = RankingSettings
     model: RankingModule
     batches: UserBatches
@@ -113,7 +112,7 @@ class RankingRun(TrainedRun[RankingSettings]):
 
     def start_from(self, path: Path) -> None:
         """Load another run's embeddings of the users and items that both runs know."""
-        folder = RunFolder.open(path, KIND)
+        folder = RunFolder.open(path, Kind.RANKING)
         state = read_weights(folder)
         users, items = RankingRecord.read(folder).rows_of(self.interactions)
         for name, rows in (("user_table", users), ("item_table", items)):
@@ -134,7 +133,7 @@ class RankingRun(TrainedRun[RankingSettings]):
         # The graph, the module's only buffer, does not change.
         return super().fit(folder, epochs=epochs, share_buffers=False, **options)
 
-    def columns(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
+    def epoch_metrics(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
         """Metrics every few epochs and after the last; they choose the epoch and stop early.
 
         The only state is the rows of ``metrics.csv``, so a resumed run decides like an
@@ -157,7 +156,7 @@ class RankingRun(TrainedRun[RankingSettings]):
         self.model.to(self.device)
         return evaluate_ranking(self.model.scorer(), self.parts)
 
-    def figures(self, folder: RunFolder, rows: Rows) -> Result:
+    def results(self, folder: RunFolder, rows: Rows) -> Result:
         """Evaluate the best epoch, or else the last, and write its embeddings."""
         settings = self.settings
         chosen = best_epoch(rows) if self.watched else None
@@ -203,7 +202,7 @@ def train_ranking(
     *,
     resume: bool = False,
     baselines: bool = False,
-    **watching: Any,
+    **fit_options: Any,
 ) -> Result:
     """Train a recommender, evaluate it by full ranking and write both to a run folder.
 
@@ -218,7 +217,7 @@ def train_ranking(
         resume: continue the run in ``out`` from its last checkpoint, or from the start if there is
             none. A finished run is not changed. If False, ``out`` must not exist or be empty.
         baselines: whether to evaluate popularity and EASE too.
-        **watching: ``progress``, ``pulse``, ``loggers`` and when to save; see
+        **fit_options: ``progress``, ``pulse``, ``loggers`` and when to save; see
             :class:`~bayescl_lab.runs.loop.Journal`.
 
     Returns:
@@ -229,14 +228,14 @@ def train_ranking(
             another run, or more epochs are asked of a run that stopped early.
     """
     if resume:
-        folder = RunFolder.open(out, KIND)
+        folder = RunFolder.open(out, Kind.RANKING)
         stopped = stopping_epoch(folder.read_metrics(), settings.patience)
         if stopped is not None and settings.epochs > folder.config()["epochs"]:
             raise ValueError(
                 f"epochs: the run in {out} stopped early, after {stopped}, so more epochs "
                 "change nothing: start a new run from its weights with --init"
             )
-    return RankingRun.train(settings, out, watching, resume=resume, baselines=baselines)
+    return RankingRun.train(settings, out, fit_options, resume=resume, baselines=baselines)
 
 
 def _at_best_epochs(metrics: Mapping[str, float], rows: Rows) -> dict[str, Any]:
