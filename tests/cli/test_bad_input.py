@@ -141,7 +141,7 @@ COMMANDS = [
     ("compare images --hyperparameters {hard:", "it must be a mapping in YAML, got {hard:"),
     (f"{COMPARE_RANKING} --losses oracle", "loss must be one of info_nce"),
     (f"{COMPARE_RANKING} --losses bpr --alpha 0.9", "none of the losses bpr takes alpha"),
-    (f"{COMPARE_RANKING} --losses bpr,hard --candidates in-batch", "the loss bpr needs drawn"),
+    (f"{COMPARE_RANKING} --losses bpr,hard --candidates 0", "candidates"),
     (f"{COMPARE_RANKING} --devices 2", "devices must be 1 in a comparison"),
     (f"{COMPARE_RANKING} --split none", "split must leave something to evaluate, got 'none'"),
     (f"{COMPARE_RANKING} --encoder ease", 'Invalid value "ease" for --encoder. Choose from: "mf"'),
