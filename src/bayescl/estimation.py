@@ -266,9 +266,9 @@ def label_free_alpha(
 def tau_plus_of_labels(labels: Int[Tensor, " items"]) -> float:
     r"""Prior counted on labels: the share of an item's candidates that are of its class.
 
-    With classes of shares :math:`\pi_c` it is :math:`\sum_c \pi_c^2`, less the item itself. One over
-    the number of classes, which ``num_classes`` gives, is the same if classes are balanced and too
-    small if not: large classes have both more anchors and more false negatives.
+    With classes of shares :math:`\pi_c` it is :math:`\sum_c \pi_c^2`, less the item itself. One
+    over the number of classes, which ``num_classes`` gives, is the same if classes are balanced and
+    too small if not: large classes have both more anchors and more false negatives.
 
     Args:
         labels: the class of each item; at least two items.
