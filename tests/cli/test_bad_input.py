@@ -114,11 +114,11 @@ def test_a_run_that_cannot_be_is_refused_before_there_is_a_folder(refused, shelf
 
 
 COMMANDS = [
-    (f"{IMAGES} --alpha 0.3", "alpha must lie in [0.5, 1], got 0.3"),
+    (f"{IMAGES} --loss bayesian --alpha 0.3", "alpha must lie in [0.5, 1], got 0.3"),
     (f"{IMAGES} --loss info_nce --alpha 0.9", "info_nce does not take alpha; it takes"),
     (f"{IMAGES} --loss oracle --num_classes 3", "oracle does not take num_classes"),
     (f"{IMAGES} --loss triplet", 'Invalid value "triplet" for --loss. Choose from: "info_nce"'),
-    (f"{IMAGES} --alpha 1 --beta 1", "alpha and beta"),
+    (f"{IMAGES} --loss bayesian --alpha 1 --beta 1", "alpha and beta"),
     (f"{IMAGES} --num_classes 1", "num_classes must be a whole number of at least 2"),
     (f"{IMAGES} --devices 3", "batch_size must be divisible by the number of devices"),
     (f"{IMAGES} --checkpoint-every-steps 0", "checkpoint_every_steps must be at least 1"),
@@ -141,7 +141,7 @@ COMMANDS = [
     ("compare images --hyperparameters {hard:", "it must be a mapping in YAML, got {hard:"),
     (f"{COMPARE_RANKING} --losses oracle", "loss must be one of info_nce"),
     (f"{COMPARE_RANKING} --losses bpr --alpha 0.9", "none of the losses bpr takes alpha"),
-    (f"{COMPARE_RANKING} --losses bpr,hard --candidates in-batch", "the loss bpr needs drawn"),
+    (f"{COMPARE_RANKING} --losses bpr,hard --candidates 0", "candidates"),
     (f"{COMPARE_RANKING} --devices 2", "devices must be 1 in a comparison"),
     (f"{COMPARE_RANKING} --split none", "split must leave something to evaluate, got 'none'"),
     (f"{COMPARE_RANKING} --encoder ease", 'Invalid value "ease" for --encoder. Choose from: "mf"'),

@@ -83,7 +83,7 @@ def test_a_compressed_table_trains_and_its_changes_are_noticed(bayescl, bought):
     line = "--data bought.csv.gz --dim 4 --epochs 1 --device cpu --out run"
     assert bayescl(f"train ranking {line}").status == 0
     Path("bought.csv.gz").write_bytes(gzip.compress(content + b"u-1,film 2,3\n"))
-    assert "bought.csv.gz: other content than" in bayescl("evaluate run").complaint
+    assert "bought.csv.gz: its content differs" in bayescl("evaluate run").complaint
 
 
 def test_a_part_that_came_later_is_noticed(bayescl, bought):

@@ -132,12 +132,9 @@ class SupervisedContrastiveLoss(ContrastiveLoss):
 
         def labelled(rows: Rows) -> Rows:
             groups = rows.groups
-            # An anchor with several positives in a batch has one key more, its own.
-            keys = 1 if batch.anchor_of is None or batch.layout != "in_batch" else 2
-            if groups is None or groups.shape[-1] != keys:
+            if groups is None or groups.shape[-1] != 1:
                 raise ValueError(f"{type(self).__name__} needs one group per row and candidate")
-            own = groups[..., 1:] if keys == 2 else None
-            return replace(rows, groups=own, labels=groups[..., 0])
+            return replace(rows, groups=None, labels=groups[..., 0])
 
         anchors, positives = labelled(batch.anchors), labelled(batch.positives)
         columns = (

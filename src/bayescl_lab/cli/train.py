@@ -30,7 +30,7 @@ RECOMMENDERS = (*ENCODERS, *BASELINES, IALS_NAME)
 
 def images(
     *,
-    loss: Literal[losses_of("images")] = "bayesian",  # type: ignore[valid-type]
+    loss: Literal[losses_of("images")] = "latent",  # type: ignore[valid-type]
     hyperparameters: Annotated[IMAGE_HYPERPARAMETERS, FLAT] = IMAGE_HYPERPARAMETERS(),
     num_classes: int | None = None,
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),

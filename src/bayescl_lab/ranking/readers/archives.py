@@ -79,7 +79,8 @@ def unpacked(
                 if Path(path.stem).suffix.lower() == ".tar":
                     raise ValueError(f"{path} is an archive: unpack it and name the table in it")
                 plain = Path(folder, path.stem if kind in PACKED else path.name)
-                with gzip.open(path) if kind == GZIP else path.open("rb") as source:
+                opener: Any = gzip.open if kind == GZIP else open
+                with opener(path, "rb") as source:
                     _copy(path, source, plain, first, encoding)
         except LookupError:
             raise ValueError(

@@ -161,8 +161,8 @@ class ImageRun(TrainedRun[ImageSettings]):
         remarks = list(self.parts.remarks)
         if known or audited:
             remarks.append(
-                f"the loss knew the labels of {known} of {len(train)} training images, and measured "
-                f"itself on {audited} more"
+                f"the loss knew the labels of {known} of {len(train)} training images, and "
+                f"measured itself on {audited} more"
             )
         return {
             "images": {"train": len(train), **evaluated},

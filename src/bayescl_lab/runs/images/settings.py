@@ -45,8 +45,8 @@ class ImageOptions(TrainedSettings):
             half of the memory or of the cache folder's free space.
         loader_workers: processes that decode streamed images; 0 decodes in the run's own process;
             default: one less than the number of cores, shared by the devices.
-        encoder: "small"; a network of torchvision such as resnet18, resnet34 or resnet50; of timm,
-            such as timm:resnet18; or one of your own, my_module:build, where build() returns it.
+        encoder: "small"; a ResNet of torchvision such as resnet18, resnet34 or resnet50; a network
+            of timm, such as timm:resnet18; or your own, my_module:build, where build() returns it.
         width: channels of the small encoder's first block.
         stride: stride of the small encoder's first convolution; 2 is cheaper on larger images.
         hidden_dim: width of the projection head's hidden layer.
