@@ -6,6 +6,7 @@ their types and their help come from its class.
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
