@@ -106,7 +106,7 @@ class SupervisedContrastiveLoss(ContrastiveLoss):
         :class:`OracleContrastiveLoss`, which only leaves false negatives out.
     """
 
-    attraction = Hyperparameter(check_attraction)
+    attraction = Hyperparameter(check_attraction, 2.0, 0.5)
     hyperparameters = ("attraction",)
     needs_groups = True
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -80,6 +80,13 @@ class LossRow:
         # The smallest similarity is no choice: it follows from how embeddings are compared.
         built = made()
         return {name: type(getattr(built, name)) for name in names if name != "minimum_similarity"}
+
+    @property
+    def alternatives(self) -> Mapping[str, Sequence[float]]:
+        """Values of each hyper-parameter that a search tries, as its class says."""
+        made: Any = self.images or self.ranking
+        held = {name: inspect.getattr_static(made, name, None) for name in self.hyperparameters}
+        return {name: getattr(one, "worth_trying", ()) for name, one in held.items()}
 
     def help(self, hyperparameter: str) -> str:
         """The first clause of what the class's docstring says of a hyper-parameter."""
