@@ -386,7 +386,8 @@ def in_batch(
 
     What is known is one value a pair.
     """
-    batch, pairs = len(anchors), _check_pairs(anchors, positives, anchor_of)
+    anchor_of = _checked_pairs(anchors, positives, anchor_of)
+    batch, pairs = len(anchors), len(positives)
     if batch < 2 and extra is None and not gather:
         raise ValueError(
             "anchors must hold at least 2 rows, got 1: a single pair has no candidates"
@@ -438,8 +439,7 @@ def sampled(
 
     What is known is one value an anchor.
     """
-    batch = len(anchors)
-    _check_pairs(anchors, positives, anchor_of)
+    batch, anchor_of = len(anchors), _checked_pairs(anchors, positives, anchor_of)
     of_anchors = rows_of(anchors, **known)
     shape = (batch, candidates.shape[-2])
     check_valid(valid, shape, anchors.device, gather and candidates.ndim == 2)
@@ -473,7 +473,7 @@ def reversed_pairs(
     else:
         positives = anchors[place]
     pairs = replace(pairs, log_q=None)
-    return Batch("in_batch", pairs, positives, (anchors,), None, None, place, valid)
+    return Batch("in_batch", pairs, positives, (anchors,), None, None, place, valid, batch.weight)
 
 
 def rows_of(embeddings: Float[Tensor, "*own rows dim"], **known: Tensor | None) -> Rows:
@@ -550,20 +550,25 @@ def _with_key(rows: Rows, key: Int[Tensor, " rows"]) -> Rows:
 
 
 def _first_of_each(pairs: Rows, anchor_of: Tensor, anchors: int) -> Rows:
-    """What is known of each anchor's first pair, and so of the anchor."""
-    order = torch.arange(len(anchor_of) - 1, -1, -1, device=anchor_of.device)
-    first = anchor_of.new_zeros(anchors).scatter_(0, anchor_of[order], order)
-    return pairs[first]
+    """What is known of each anchor's first pair, and so of the anchor; nothing if it has none."""
+    count = len(anchor_of)
+    order = torch.arange(count, device=anchor_of.device)
+    first = anchor_of.new_full((anchors,), count).scatter_reduce(0, anchor_of, order, "amin")
+    has_none = first == count
+    known = pairs[first.clamp(max=count - 1)]
+    return known.map(
+        lambda part: part.masked_fill(has_none.view(-1, *[1] * (part.ndim - 1)), UNKNOWN)
+    )
 
 
 # ---------------------------------------------------------------------- checks
 
 
-def _check_pairs(anchors: Tensor, positives: Tensor, anchor_of: Tensor | None) -> int:
-    """Refuse positives that do not belong to the anchors; return the number of pairs."""
+def _checked_pairs(anchors: Tensor, positives: Tensor, anchor_of: Tensor | None) -> Tensor | None:
+    """Refuse positives that do not belong to the anchors; return whose each is, as an index."""
     if anchor_of is None:
         check_shape("positives", positives, anchors.shape)
-        return len(anchors)
+        return None
     check_shape("positives", positives, ("pairs", anchors.shape[1]))
     check_keys("anchor_of", anchor_of, positives.shape[:1], anchors.device, keys=0)
     if is_eager_cpu(anchor_of):
@@ -573,7 +578,7 @@ def _check_pairs(anchors: Tensor, positives: Tensor, anchor_of: Tensor | None) -
                 f"anchor_of must hold places of anchors, 0 to {len(anchors) - 1}, "
                 f"got {low if low < 0 else high}"
             )
-    return len(positives)
+    return anchor_of.long()
 
 
 def check_log_q(name: str, log_q: Tensor, rows: Tensor, shape: Sequence[int]) -> None:
