@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import torch
 
@@ -26,6 +26,7 @@ Layout = Literal["two_views", "in_batch", "sampled", "logits"]
 UNKNOWN = -1
 """In groups: in no group. In domains and labels: not known."""
 
+_Arguments, _Result = ParamSpec("_Arguments"), TypeVar("_Result")
 _NOTHING = (None,) * 6
 _UNEQUAL = torch.iinfo(torch.int64).min  # stands for UNKNOWN where it must equal nothing
 
@@ -241,6 +242,16 @@ class Batch:
 
     # ------------------------------------------------------------------ changes
 
+    def map_rows(self, function: Callable[[Rows], Rows]) -> Batch:
+        """Apply a function to all rows; what was the same rows stays so."""
+        made = {id(rows): function(rows) for rows in (self.anchors, self.positives, *self.columns)}
+        return replace(
+            self,
+            anchors=made[id(self.anchors)],
+            positives=made[id(self.positives)],
+            columns=tuple(made[id(block)] for block in self.columns),
+        )
+
     def with_offsets(self, anchors: Tensor, positives: Tensor, columns: Sequence[Tensor]) -> Batch:
         """Give every row one more coordinate, which adds its products to the similarities."""
         blocks = zip(self.columns, columns, strict=True)
@@ -342,31 +353,41 @@ def _without_unknown(batch: Batch) -> Batch:
     labels = batch.anchors.labels
     if labels is None or not _all_unknown(labels):
         return batch
-    anchors, positives, *columns = (
-        replace(rows, labels=None) for rows in (batch.anchors, batch.positives, *batch.columns)
-    )
-    return replace(batch, anchors=anchors, positives=positives, columns=tuple(columns))
+    return batch.map_rows(lambda rows: replace(rows, labels=None))
 
 
-@lru_cache(maxsize=8)
+def _kept(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Keep a function's last results, which every step asks for, but not while it is traced."""
+
+    @lru_cache(maxsize=8)
+    def cached(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        with torch.inference_mode(mode=False):  # else autograd could not use the result
+            return function(*args, **kwargs)
+
+    def kept(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        if torch.compiler.is_compiling():
+            return function(*args, **kwargs)
+        return cached(*args, **kwargs)  # type: ignore[arg-type]
+
+    return kept
+
+
+@_kept
 def _own_and_positive(own: Tensor, positive: Tensor) -> Excluded:
     """Columns of the anchors and of their positives; the same for every step of one size."""
-    with torch.inference_mode(mode=False):
-        return Excluded(torch.stack([own, positive], dim=1))
+    return Excluded(torch.stack([own, positive], dim=1))
 
 
-@lru_cache(maxsize=8)
+@_kept
 def _arange(count: int, device: torch.device) -> Tensor:
-    with torch.inference_mode(mode=False):
-        return torch.arange(count, device=device)
+    return torch.arange(count, device=device)
 
 
-@lru_cache(maxsize=8)
+@_kept
 def _places_of_two_views(batch: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Columns of the anchors and of their positives; the same for every step."""
-    with torch.inference_mode(mode=False):  # else autograd could not keep them
-        own = torch.arange(2 * batch, device=device)
-        return own, own.roll(batch)
+    own = torch.arange(2 * batch, device=device)
+    return own, own.roll(batch)
 
 
 def in_batch(
@@ -473,7 +494,10 @@ def reversed_pairs(
     else:
         positives = anchors[place]
     pairs = replace(pairs, log_q=None)
-    return Batch("in_batch", pairs, positives, (anchors,), None, None, place, valid, batch.weight)
+    return replace(
+        batch, anchors=pairs, positives=positives, columns=(anchors,),
+        anchor_of=None, positive=place, valid=valid,
+    )  # fmt: skip
 
 
 def rows_of(embeddings: Float[Tensor, "*own rows dim"], **known: Tensor | None) -> Rows:

@@ -41,7 +41,6 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
         (lambda: BayesianContrastiveLoss(num_classes=1), "num_classes must be .* at least 2"),
         (lambda: BayesianContrastiveLoss(num_classes=2.5), "num_classes must be a whole number"),
         (lambda: BayesianContrastiveLoss(ranks="low"), "ranks must be one of mid, upper"),
-        (lambda: BayesianContrastiveLoss(bins=100), "bins must be one of 64, 128, 256, 512, 1024"),
         (lambda: DebiasedContrastiveLoss(tau_plus=1.5), "tau_plus must lie"),
         (lambda: HardContrastiveLoss(concentration=-1), "concentration must be at least 0"),
         (lambda: InfoNCELoss(temperature=0), "temperature must be positive, got 0"),
@@ -49,8 +48,6 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
         (lambda: InfoNCELoss(reduction="median"), "reduction must be one of mean, sum, none"),
         (lambda: InfoNCELoss(engine="warp"), "engine must be one of"),
         (lambda: bayescl.SigmoidContrastiveLoss(bias=float("nan")), "bias must be finite, got nan"),
-        (lambda: bayescl.SigmoidContrastiveLoss(engine="fused"), "auto, dense or chunked for this"),
-        (lambda: bayescl.LatentClassSigmoidLoss(relief=1.5), r"relief must lie in \[0, 1\], got"),
         (lambda: LearnableTemperature(2.0), r"initial must lie in \(0.01, 1\), got 2.0"),
         (lambda: LearnableTemperature(0.1, 0.5, 0.2), "minimum must be below maximum"),
     ],
@@ -163,12 +160,6 @@ def test_setting_a_bad_value_later_is_refused_and_changes_nothing(name: str, val
     with pytest.raises(ValueError, match=name):
         setattr(loss, name, value)
     assert getattr(loss, name) == before
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_the_fused_engine_says_what_it_lacks() -> None:
-    with pytest.raises(RuntimeError, match='engine="fused" cannot run: '):
-        InfoNCELoss(engine="fused")(A, B)
 
 
 def test_reaching_the_empty_corner_by_schedule_is_refused_at_the_call() -> None:

@@ -164,5 +164,4 @@ def _with_unknown_labels(batch: Batch) -> Batch:
         shape, device = rows.embeddings.shape[:-1], rows.embeddings.device
         return replace(rows, labels=torch.full(shape, UNKNOWN, device=device))
 
-    anchors, positives, *columns = map(unknown, (batch.anchors, batch.positives, *batch.columns))
-    return replace(batch, anchors=anchors, positives=positives, columns=tuple(columns))
+    return batch.map_rows(unknown)

@@ -137,8 +137,4 @@ class SupervisedContrastiveLoss(ContrastiveLoss):
             own = groups[..., 1:] if keys == 2 else None
             return replace(rows, groups=own, labels=groups[..., 0])
 
-        anchors, positives = labelled(batch.anchors), labelled(batch.positives)
-        columns = (
-            anchors if block is batch.anchors else labelled(block) for block in batch.columns
-        )
-        return replace(batch, anchors=anchors, positives=positives, columns=tuple(columns))
+        return batch.map_rows(labelled)
