@@ -4,7 +4,6 @@
 #   make check   lint, formatting, strict types
 #   make docs    the documentation site, in build/site; runs its examples
 #   make bench   measure speed side by side (installs what it compares with)
-#   make bench-gpu  check and measure on a CUDA device, in 25 minutes; goes on after a break
 #   make fuzz    30,000 random calls of the losses, against a slow reference in float64
 #   make test-integrations   the losses inside other libraries (installs those)
 
@@ -15,7 +14,7 @@ INSTALLED := $(VENV)/.installed
 PROCESSES ?= 2
 CASES ?= 30000
 
-.PHONY: demo test fuzz test-integrations check docs bench bench-gpu clean
+.PHONY: demo test fuzz test-integrations check docs bench clean
 
 demo: $(INSTALLED)
 	$(BIN)/bayescl compare images --data digits
@@ -53,11 +52,7 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/lightgcn_epoch.py
 	$(BIN)/python benchmarks/recommender_libraries.py
 	$(BIN)/python benchmarks/recsys_scale.py
-	$(BIN)/python benchmarks/scale_model.py
-	$(BIN)/python docs/quotes.py benchmarks/README.md docs/scale.md
-
-bench-gpu: $(INSTALLED)
-	$(BIN)/python benchmarks/gpu.py
+	$(BIN)/python docs/quotes.py benchmarks/README.md
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -25,9 +25,9 @@ from tuned_comparison import Plan, parser_of, run_plan
 from bayescl_lab.compare.images import PLANS
 from bayescl_lab.compare.tuning import Grid
 from bayescl_lab.report.titles import data_title, loss_title
-from bayescl_lab.runs.losses import LossSettings, image_losses
+from bayescl_lab.runs.losses import LossSettings, losses_of
 
-LOSSES = image_losses()
+LOSSES = losses_of("images")
 """Names of the library's losses, in the order of tables."""
 
 NEED_LIGHTLY = ("nnclr", "swav")

@@ -57,7 +57,9 @@ def contenders(batch: int = 0) -> dict[str, Loss]:
     for name in (REFERENCE, "InfoNCE", "Bayesian"):
         losses[f"{name}, bf16 autocast"] = _in_bfloat16(losses[name])
     losses["latent classes, bf16 autocast"] = _in_bfloat16(latent())
-    losses["Bayesian, dense engine"] = bayescl.BayesianContrastiveLoss(**BAYESIAN, engine="reference")
+    losses["Bayesian, dense engine"] = bayescl.BayesianContrastiveLoss(
+        **BAYESIAN, engine="reference"
+    )
     if batch == BY_CLASSES:
         for count in (100, 1000, 10000):
             losses[f"latent classes, {count:,} of them"] = latent(count)

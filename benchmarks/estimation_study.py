@@ -1,4 +1,4 @@
-"""The error of alpha's estimates, and the effect of alpha during training: the docs' figures.
+"""The error of alpha's estimates: the docs' figures.
 
     python benchmarks/estimation_study.py --out results/estimation
     python docs/quotes.py docs
@@ -24,18 +24,14 @@ import torch
 from harness import options, write_json
 
 from bayescl.diagnostics import calibration, candidate_posterior, diagnose, score_candidates
-from bayescl.estimation import anchor_aucs, label_free_alpha, label_free_bias
-from bayescl.estimation.auc import MeasuredAlpha
+from bayescl.estimation import MeasuredAlpha, anchor_aucs, label_free_alpha, win_rates
 from bayescl.figures import NEUTRAL, legend_under, panels
 from bayescl.losses import BayesianContrastiveLoss
 from bayescl_lab._files import save_figure, write_atomically
-from bayescl_lab.images.feature_probes import ProbeData, few_label_probe
-from bayescl_lab.images.probes import extract_features
 from bayescl_lab.paper.simulation.frames import Record, rounded
 from bayescl_lab.paper.simulation.model import independent_pair_auc
 from bayescl_lab.paper.simulation.process import Settings, generator, observe
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.alpha import labelled_alpha, labelled_part
 from bayescl_lab.runs.images.inspection import drawn_batches, inspect_images, scored_batch
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
@@ -52,23 +48,15 @@ STOPS = (0, 2, 5, 10)
 SCORED_IMAGES = 512
 VARIANTS = {
     "InfoNCE": {"loss": LossSettings("info_nce")},
-    "fixed": {"alpha_schedule": "fixed"},
-    "measured by model": {"alpha_schedule": "measured", "alpha_reading": "model"},
-    "measured as AUC": {"alpha_schedule": "measured", "alpha_reading": "auc"},
-    "label-free": {"alpha_schedule": "label-free", "alpha_reading": "model"},
+    "fixed": {},
 }
-WATCHED = ("InfoNCE", "fixed")
-"""Variants that are measured at every stop; the others at their end."""
 
 BASE = ImageSettings(
     loss=LossSettings("bayesian", {"alpha": 0.9, "beta": 0.5, "tau_plus": 0.1}),
     evaluate_on="validation",
     epochs=STOPS[-1],
-    alpha_every=2,
     device="cpu",
 )
-LABELS_PER_CLASS = (1, 5)
-
 SHOWN_PRIOR = 0.1
 _ON_THE_PROCESS = (
     ("alpha_model", "with labels, model reading", "#0072B2", "o"),
@@ -77,7 +65,6 @@ _ON_THE_PROCESS = (
 )
 _ON_DIGITS = (
     ("auc", "all labels", "#0072B2", "o"),
-    ("part_auc", "20 labels per class", "#009E73", "D"),
     ("free_auc", "without labels (views)", "#E69F00", "^"),
 )
 
@@ -102,8 +89,8 @@ def _process_draw(alpha: float, tau_plus: float, index: int, anchors: int) -> di
     positive = torch.cat([chunk.positives[:, 0] for chunk in chunks])
     unlabeled = torch.cat([chunk.unlabeled for chunk in chunks])
     truth = torch.cat([~chunk.true_negative for chunk in chunks])
-    labelled = MeasuredAlpha(float(anchor_aucs(unlabeled, truth).nanmean()), "model")
-    free = label_free_alpha(positive, unlabeled, tau_plus=tau_plus, reading="model")
+    labelled = MeasuredAlpha(float(anchor_aucs(unlabeled, truth).nanmean()))
+    free = label_free_alpha(positive, unlabeled, tau_plus=tau_plus)
     scored = score_candidates(
         BayesianContrastiveLoss(), positive, unlabeled, layout="logits", false_negative=truth
     )
@@ -124,39 +111,29 @@ def _process_draw(alpha: float, tau_plus: float, index: int, anchors: int) -> di
     }
 
 
-def digits_study(folder: Path, *, base: ImageSettings = BASE) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Train on digits with alpha in every way, and measure at the stops up to the last epoch.
+def digits_study(folder: Path, *, base: ImageSettings = BASE) -> pl.DataFrame:
+    """Train on digits, and measure at the stops up to the last epoch.
 
-    Returns one record per variant and epoch, and one per variant with its probes: means over seeds
-    and standard deviations.
+    Returns one record per variant and epoch: means over seeds and standard deviations.
     """
     stops = [stop for stop in STOPS if stop < base.epochs] + [base.epochs]
     measured: dict[tuple[str, int], list[dict[str, float]]] = {}
-    probes: dict[str, list[dict[str, float]]] = {}
-    for name, changes in VARIANTS.items():
-        for seed in SEEDS:
-            settings = replace(base, seed=seed, **changes)
-            run = ImageRun(settings)
-            out = RunFolder.create(folder / f"{name}-{seed}", run.kind, settings.as_config())
-            for stop in stops if name in WATCHED else stops[-1:]:
-                if stop:  # the learning rate follows the whole run's course
-                    run.fit(out, epochs=stop)
-                measured.setdefault((name, stop), []).append(measurements(run, stop))
-            probes.setdefault(name, []).append(few_label_accuracies(run))
-    by_epoch = [
+    for (name, changes), seed in product(VARIANTS.items(), SEEDS):
+        settings = replace(base, seed=seed, **changes)
+        run = ImageRun(settings)
+        out = RunFolder.create(folder / f"{name}-{seed}", run.kind, settings.as_config())
+        for stop in stops:
+            if stop:  # the learning rate follows the whole run's course
+                run.fit(out, epochs=stop)
+            measured.setdefault((name, stop), []).append(measurements(run))
+    records = [
         {"variant": name, "epoch": stop, "seeds": len(rows), **_summarised(rows)}
         for (name, stop), rows in measured.items()
     ]
-    by_variant = []
-    for name, rows in probes.items():
-        pairs = zip(rows, probes["InfoNCE"], strict=True)  # of one seed
-        above = [{f"{key}_above": row[key] - base[key] for key in row} for row, base in pairs]
-        both = [row | more for row, more in zip(rows, above, strict=True)]
-        by_variant.append({"variant": name, **_summarised(both)})
-    return rounded(pl.DataFrame(by_epoch)), rounded(pl.DataFrame(by_variant))
+    return rounded(pl.DataFrame(records))
 
 
-def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
+def measurements(run: ImageRun) -> dict[str, float]:
     """What is assumed, so and estimated on a run's training images at an epoch."""
     model, store, seed = run.model, run.parts.train, run.settings.seed
     rows = drawn_batches(store, run.settings.batch_size, SCORED_IMAGES, (), seed)
@@ -167,13 +144,12 @@ def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
     if found.measured is None or found.measured_tau_plus is None or found.by_weight is None:
         raise ValueError("the study needs labels of several classes")
     tau_plus = found.measured_tau_plus
-    part = labelled_part(store, seed=seed)
-    free, biases = [], []
+    free, over_true, over_false = [], [], []
     for scored in batches:
-        sides = scored.positive, scored.unlabeled
-        options = {"tau_plus": tau_plus, "valid": scored.valid}
-        free.append(label_free_alpha(*sides, reading="model", **options).auc)
-        biases.append(label_free_bias(*sides, scored.truth, auc=found.measured.auc, **options))
+        sides, valid = (scored.positive, scored.unlabeled), scored.valid
+        free.append(label_free_alpha(*sides, tau_plus=tau_plus, valid=valid).auc)
+        over_true.append(win_rates(*sides, valid=scored.true_negative).nanmean().item())
+        over_false.append(win_rates(*sides, valid=scored.truth).nanmean().item())
     posteriors = {check.source: check.calibration for check in found.posteriors}
     by_model = posteriors["measured, model reading"]
     by_auc = posteriors["measured, authors' reading"]
@@ -181,10 +157,9 @@ def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
         # InfoNCE is the Bayesian loss at alpha = beta = 0.5.
         "alpha_in_use": float(getattr(model.loss, "alpha", 0.5)),
         "auc": found.measured.auc,
-        "part_auc": labelled_alpha(model, epoch, images=part, reading="auc", seed=seed),
         "free_auc": mean(free),
-        "bias_true": mean(bias.true_negatives for bias in biases),
-        "bias_false": mean(bias.false_negatives for bias in biases),
+        "bias_true": mean(over_true) - found.measured.auc,
+        "bias_false": tau_plus / (1 - tau_plus) * (mean(over_false) - 0.5),
         "alpha_model": found.measured.model,
         "tau_plus": tau_plus,
         "roc_auc": found.by_weight.roc_auc,
@@ -197,18 +172,6 @@ def measurements(run: ImageRun, epoch: int) -> dict[str, float]:
         "ece_auc": by_auc.ece,
         "skill_model": by_model.skill or 0.0,
         "skill_auc": by_auc.skill or 0.0,
-    }
-
-
-def few_label_accuracies(run: ImageRun) -> dict[str, float]:
-    """Accuracies in percent with one and with five labels per class, on the evaluation part."""
-    parts = run.parts
-    features = [extract_features(run.model, some) for some in (parts.train, parts.evaluation)]
-    labels = parts.train.labels, parts.evaluation.labels
-    data = ProbeData(features[0], labels[0], features[1], labels[1], parts.train.num_classes)
-    return {
-        f"few_label_{count}": 100 * few_label_probe(data, labels_per_class=count).mean
-        for count in LABELS_PER_CLASS
     }
 
 
@@ -258,12 +221,12 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         process = process_study()
-        epochs, probes = digits_study(Path(scratch) / "runs")
+        epochs = digits_study(Path(scratch) / "runs")
         # The pictures show the run with a fixed alpha and the first seed.
         run = Path(scratch) / "runs" / f"fixed-{SEEDS[0]}"
         for file in inspect_images(run, images=SCORED_IMAGES).files:
             shutil.copyfile(file, diagnostics / file.name)
-    for name, table in (("process", process), ("digits", epochs), ("digits-probes", probes)):
+    for name, table in (("process", process), ("digits", epochs)):
         write_atomically(out / f"{name}.csv", table.write_csv())
     save_figure(estimation_figure(process, epochs), out / "estimation.png")
     write_json(out / "study.json", {"settings": BASE.as_config()})

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from bayescl.losses.layouts import two_views
 from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import bayescl
-from bayescl.losses.layouts import two_views
 
 LABELLED_BATCH = 64
 """Labelled rows that join every step of a method that uses labels; all if there are fewer."""

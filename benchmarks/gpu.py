@@ -1,149 +1,149 @@
-"""All checks and benchmarks that need a GPU, within a budget of seconds.
+"""The losses on a GPU: right, how fast, and in training.
 
-    make bench-gpu
     python benchmarks/gpu.py
-    TRITON_INTERPRET=1 python benchmarks/gpu.py --quick --device cpu
+    python benchmarks/gpu.py --device cpu --quick
 
-Each section (see ``SECTIONS``) runs in a process of its own with its share of the time, so that
-one that hangs or takes the device down costs the others nothing. Every value is written at once to
-a dated file in ``benchmarks/results``, and after every section a page. After a break, the next call
-goes on with the newest file of the same commit and device, and tries again what failed or had no
-time. Without a CUDA device the exit code is 2. ``--quick --device cpu`` is a rehearsal: it runs
-training and, in Triton's interpreter, the kernels, at sizes too small to measure anything.
+First every loss's value and gradient on the device, in float32 and under autocast to bfloat16, are
+compared with float64 on the CPU: the exit code is 1 if one is further off than ``TOLERANCE``. Then
+forward and backward passes are timed at several sizes, with their peak memory, and whole training
+steps of SimCLR with the same losses. Writes a dated file. Without a CUDA device the exit code is 2;
+``--device cpu --quick`` is a rehearsal at sizes that measure nothing.
 """
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
-import os
-import signal
 import sys
-import threading
-import time
-from importlib import import_module
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Callable
+from itertools import product
+from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
+import torch
+from contenders import REFERENCE, cross_entropy_info_nce, views_of_classes
+from harness import options, publish
+from image_epoch import EPOCH, LOSSES, training_step
 
-import torch  # noqa: E402
-from gpu_journal import (  # noqa: E402
-    BEGUN,
-    DEVICE_LOST,
-    NO_TIME,
-    Journal,
-    Run,
-    failure,
-    is_measured,
-    origin,
-    write_page,
-)
+import bayescl
 
-WHOLE = "the section"
-"""The item that stands for a section's own failure."""
-SMALLEST = 5.0
-"""Seconds below which no section begins."""
-SPARE = 15.0
-"""Seconds that a section may take to end after its time is up."""
+DIM = 128
+BATCHES = (256, 1024, 4096, 16_384, 65_536)
+"""Items; two views make twice as many rows."""
+CHECKED = (300, 4096)
+"""Batches whose losses and gradients are compared with float64."""
+TOLERANCE = {"float32": 1e-4, "bfloat16": 3e-2}
+"""Largest relative error of a gradient."""
+QUICK = {"batches": (64,), "checked": (40,), "encoders": ("small",), "images": (24, 8)}
+
+Step = Callable[[list[torch.Tensor]], torch.Tensor]
 
 
-class Section(NamedTuple):
-    """A function that takes a :class:`Run`, and its share of the time that is left then."""
+def losses() -> dict[str, bayescl.ContrastiveLoss]:
+    """The losses to check, fresh: the last one has found no classes yet."""
+    return {
+        "InfoNCE": bayescl.InfoNCELoss(temperature=0.1),
+        "debiased": bayescl.DebiasedContrastiveLoss(temperature=0.1, tau_plus=0.1),
+        "hard": bayescl.HardContrastiveLoss(temperature=0.1, tau_plus=0.1),
+        "Bayesian": bayescl.BayesianContrastiveLoss(temperature=0.1, tau_plus=0.1, alpha=0.9),
+        "latent classes": bayescl.LatentClassContrastiveLoss(temperature=0.1, num_classes=10),
+    }
 
-    function: str
-    share: float
-    on_cpu: bool = os.environ.get("TRITON_INTERPRET") == "1"
+
+def value_and_gradient(step: Step, views: list[torch.Tensor]) -> tuple[float, torch.Tensor]:
+    """A step's value, and its gradient in float64 on the CPU."""
+    leaves = [view.detach().requires_grad_() for view in views]
+    value = step(leaves)
+    gradients = torch.autograd.grad(value, leaves)
+    return value.item(), torch.cat(gradients).double().cpu()
 
 
-SECTIONS = {
-    "accuracy": Section("gpu_engines.check_against_float64", 0.2),
-    "tests": Section("gpu_engines.run_gpu_tests", 0.2, on_cpu=False),
-    "speed": Section("gpu_engines.measure_speed", 0.4),
-    "training": Section("image_epoch.measure_training", 1.0, on_cpu=True),
-}
-"""What runs, in this order."""
+def check(device: str, batches: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Errors of values and gradients on a device, against float64 on the CPU."""
+    rows = []
+    for batch, (name, loss) in product(batches, losses().items()):
+        views = views_of_classes(batch, DIM, seed=batch)
+        exact, right = value_and_gradient(lambda pair: loss(*pair), [v.double() for v in views])
+        on_device = losses()[name].to(device)  # the other one has remembered the batch
+        for dtype, tolerance in TOLERANCE.items():
+            given = [view.to(device, getattr(torch, dtype)) for view in views]
+            half = dtype == "bfloat16"
+
+            def step(pair: list[torch.Tensor], loss: Any = on_device, half: bool = half) -> Any:
+                with torch.autocast(device, dtype=torch.bfloat16, enabled=half):
+                    return loss(*pair)
+
+            value, gradient = value_and_gradient(step, given)
+            apart = float((gradient - right).norm() / right.norm())
+            row = {"loss": name, "batch": batch, "dtype": dtype, "loss_error": abs(value - exact)}
+            rows.append(row | {"gradient_error": apart, "passed": apart <= tolerance})
+            on_device = losses()[name].to(device)
+    return rows
+
+
+def milliseconds(call: Callable[[], object], device: str, seconds: float) -> float:
+    """Median time of a call, with what it leaves the device to do."""
+    from torch.utils import benchmark  # looks for a CUDA compiler, and says so if there is none
+
+    timer = benchmark.Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
+    return 1e3 * timer.blocked_autorange(min_run_time=seconds).median
+
+
+def speed(device: str, batches: tuple[int, ...], seconds: float) -> list[dict[str, Any]]:
+    """Time and extra memory of forward and backward, by loss and batch."""
+    rows = []
+    methods = {REFERENCE: cross_entropy_info_nce, **losses()}
+    for batch, (name, loss) in product(batches, methods.items()):
+        views = [v.to(device).requires_grad_() for v in views_of_classes(batch, DIM, seed=batch)]
+        row = {"loss": name, "batch": batch, "ms": None, "extra_mib": None}
+        rows.append(row)
+
+        def once(views: Any = views, loss: Any = loss) -> None:
+            torch.autograd.grad(loss(*views), views)
+
+        try:
+            once()  # compiles, and fills a memory
+            if device == "cuda":
+                held = torch.cuda.memory_allocated()
+                torch.cuda.reset_peak_memory_stats()
+                once()
+                row["extra_mib"] = (torch.cuda.max_memory_allocated() - held) / 2**20
+            row["ms"] = milliseconds(once, device, seconds)
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()  # F.cross_entropy keeps all logits
+    return rows
+
+
+def training(
+    device: str, encoders: tuple[str, ...], images: tuple[int, int], seconds: float
+) -> list[dict[str, Any]]:
+    """Time of whole steps in bfloat16, augmentation included."""
+    batch_size = min(256, images[0] // 3)
+    shared = {"batch_size": batch_size, "precision": "bfloat16", "device": device}
+    rows = []
+    for encoder, (name, loss) in product(encoders, LOSSES.items()):
+        step = training_step(*images, loss=loss, encoder=encoder, channels_last=True, **shared)
+        for _ in range(3):
+            step()
+        ms = milliseconds(step, device, seconds)
+        epoch = EPOCH // batch_size * ms / 1e3
+        rows.append({"encoder": encoder, "loss": name, "ms": ms, "seconds_per_epoch": epoch})
+    return rows
 
 
 def main() -> int:
-    """Run the sections; 0 if all went well, 1 if something failed, 2 without a GPU."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=1440, help="budget for all sections")
-    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--quick", action="store_true", help="a rehearsal at small sizes")
-    parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS))
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
-    parser.add_argument("--anew", action="store_true", help="measure again what is done")
-    options = parser.parse_args()
-    on_cpu = options.device == "cpu"
-    if not (on_cpu and options.quick) and (on_cpu or not torch.cuda.is_available()):
+    """Check, measure and write; 0 if all is right, 1 if not, 2 without the device."""
+    chosen = options(__doc__, "quick", device="cuda")
+    device, quick = chosen.device, chosen.quick
+    if device == "cuda" and not torch.cuda.is_available():
         print("benchmarks/gpu.py measures a CUDA device, and there is none to measure.")
         return 2
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # as on Ctrl-C
-    begun = time.monotonic()
-    where = origin(options.device, quick=options.quick)
-    journal = Journal.begin(options.out, where, anew=options.anew)
-    for name in options.sections:
-        section, left = SECTIONS[name], options.seconds - (time.monotonic() - begun)
-        if on_cpu and not section.on_cpu:
-            continue
-        if left < SMALLEST:
-            journal.record(name, WHOLE, NO_TIME)
-        else:
-            run_apart(name, journal, section.share * left)
-        path = write_page(journal, time.monotonic() - begun)
-        print(f"{name}: {time.monotonic() - begun:.0f} s, written to {path.name}", flush=True)
-    values = [value for items in journal.sections.values() for value in items.values()]
-    return int(any("error" in value for value in values if not is_measured(value)))
-
-
-def run_apart(name: str, journal: Journal, seconds: float) -> None:
-    """Run one section in a process of its own, again without the item that a process died of."""
-    until = time.monotonic() + seconds
-    while True:
-        before, left = len(journal.sections.get(name, {})), max(SMALLEST, until - time.monotonic())
-        code = run_process((name, SECTIONS[name].function, journal.path, left), left + SPARE)
-        journal.read()
-        items = journal.sections.get(name, {})
-        item = next((item for item in items if items[item] == BEGUN), WHOLE)
-        if code is None:
-            journal.record(name, item, NO_TIME)
-        elif code not in (0, DEVICE_LOST):
-            journal.record(name, item, {"error": f"its process ended with exit code {code}"})
-        if code in (0, None) or len(items) == before or time.monotonic() > until:
-            return
-
-
-def run_process(section: tuple[str, str, Path, float], seconds: float) -> int | None:
-    """Exit code of a section's process, or None if it had to be ended."""
-    process = multiprocessing.get_context("spawn").Process(target=run_here, args=section)
-    process.start()
-    try:
-        process.join(seconds)
-        return process.exitcode
-    finally:  # whatever happens here, it does not go on there
-        process.kill()
-        process.join()
-
-
-def run_here(name: str, function: str, journal_file: Path, seconds: float) -> None:
-    """Run one section in this process, which ends with the calling one."""
-    threading.Thread(target=end_with_caller, daemon=True).start()
-    journal = Journal(journal_file)
-    module, _, function = function.rpartition(".")
-    try:
-        getattr(import_module(module), function)(Run(journal, name, seconds))
-    except Exception as error:
-        journal.record(name, WHOLE, failure(error))
-
-
-def end_with_caller() -> None:
-    """Wait for the end of the calling process, then end this one."""
-    caller = multiprocessing.parent_process()
-    assert caller is not None
-    caller.join()
-    os._exit(1)
+    sizes = {"batches": BATCHES, "checked": CHECKED, "encoders": ("resnet50", "resnet18")}
+    sizes |= {"images": (2048, 32)} | (QUICK if quick else {})
+    seconds = 0.02 if quick else 1.0
+    checked = check(device, sizes["checked"])
+    publish("gpu-accuracy", checked, write=not quick)
+    publish("gpu-speed", speed(device, sizes["batches"], seconds), write=not quick)
+    trained = training(device, sizes["encoders"], sizes["images"], seconds)
+    publish("gpu-training", trained, write=not quick)
+    return int(not all(row["passed"] for row in checked))
 
 
 if __name__ == "__main__":

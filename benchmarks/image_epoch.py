@@ -10,12 +10,9 @@ seconds per step, the ratio within each round, and the resulting seconds per epo
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from itertools import product
 from typing import Any
 
 import torch
-from gpu_journal import Run, times
 from harness import median_ratio, options, time_side_by_side, write_result
 
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
@@ -58,44 +55,6 @@ def training_step(images: int, side: int, **settings: Any) -> Callable[[], None]
             torch.cuda.synchronize()
 
     return step
-
-
-def measure_training(run: Run) -> None:
-    """A section of ``gpu.py``: milliseconds of a step in bfloat16 with each encoder and loss."""
-
-    def compiles() -> bool:
-        """Whether torch.compile works here; it needs a C compiler."""
-        try:
-            torch.compile(torch.sin)(torch.ones(2, device=run.device))
-        except Exception:
-            return False
-        return True
-
-    sizes, batch_size, compiled = (
-        ((24, 8), 8, False) if run.quick else ((2048, 32), 256, compiles())
-    )
-
-    def measured(encoder: str, loss: str) -> dict[str, Any]:
-        step = training_step(
-            *sizes,
-            loss=LOSSES[loss],
-            encoder=encoder,
-            width=4,  # of the small encoder, in quick runs
-            batch_size=batch_size,
-            precision="bfloat16",
-            channels_last=True,
-            compiled=compiled,
-            device=run.device,
-        )
-        for _ in range(3):  # compiles, and warms up
-            step()
-        figures = times(step, 0.1 if run.quick else 3.0)
-        seconds = EPOCH // batch_size * figures["median_ms"] / 1e3
-        about = {"loss": loss, "compiled": compiled}
-        return about | figures | {"seconds_per_epoch_of_cifar10": seconds}
-
-    for encoder, loss in product(("small",) if run.quick else ("resnet50", "resnet18"), LOSSES):
-        run.measure(f"{encoder}, {loss}", partial(measured, encoder, loss))
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity
-from bayescl_lab.runs.losses import RankingLoss
+from bayescl_lab.runs.losses import LossSettings, ranking_loss
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import RankingSettings
 
@@ -58,7 +58,7 @@ def own_loop(
     torch.manual_seed(seed)
     train, shape = parts.train, parts.train.matrix.shape
     users, items = (torch.nn.Embedding(n, 64, _weight=0.1 * torch.randn(n, 64)) for n in shape)
-    objective: Any = RankingLoss(loss).build(score="cosine", density=train.density)
+    objective: Any = ranking_loss(loss).build(score="cosine", density=train.density)
     batches = PairBatches(train, 1024, seed)
     chosen = torch.bincount(batches.pairs[:, 1], minlength=train.num_items)
     log_share = torch.log(chosen / train.num_interactions)
@@ -75,7 +75,7 @@ def own_loop(
     return dict(evaluate_ranking(EmbeddingScorer(users.weight, items.weight), parts)["metrics"])
 
 
-def command(data: RankingData, loss: RankingLoss, seed: int) -> dict[str, float]:
+def command(data: RankingData, loss: LossSettings, seed: int) -> dict[str, float]:
     """What ``bayescl train ranking`` reports with all defaults but the loss."""
     settings = RankingSettings(loss=loss, data=data, seed=seed, device="cpu")
     with tempfile.TemporaryDirectory() as folder:
@@ -88,11 +88,11 @@ def methods(data: RankingData) -> dict[str, Callable[[int], dict[str, float]]]:
     popular = evaluate_ranking(Popularity(parts.train), parts)["metrics"]
     names = ("info_nce", "bayesian", "debiased", "hard", "latent", "bpr")
     density = {"tau_plus": parts.train.density}
-    losses = {name: RankingLoss(name) for name in names} | {
-        "bayesian_beta_0.7": RankingLoss("bayesian", {"beta": 0.7}),
-        "hard_concentration_0.1": RankingLoss("hard", {"concentration": 0.1}),
-        "debiased_density": RankingLoss("debiased", density),
-        "hard_density_concentration_1": RankingLoss("hard", {"concentration": 1.0} | density),
+    losses = {name: ranking_loss(name) for name in names} | {
+        "bayesian_beta_0.7": ranking_loss("bayesian", {"beta": 0.7}),
+        "hard_concentration_0.1": ranking_loss("hard", {"concentration": 0.1}),
+        "debiased_density": ranking_loss("debiased", density),
+        "hard_density_concentration_1": ranking_loss("hard", {"concentration": 1.0} | density),
     }
     return {
         "popularity": lambda _: popular,

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 from pydantic.dataclasses import dataclass
 
-from bayescl_lab._fields import Count, NonNegative, Numbers, Positive, Words, between, complaint
+from bayescl_lab._fields import Count, NonNegative, Numbers, Positive, Words, between, format_error
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Settings:
 def test_a_field_refuses_what_its_hint_does_not_allow(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError) as raised:
         Settings(**values)
-    assert complaint(raised.value).startswith(message)
+    assert format_error(raised.value).startswith(message)
 
 
 def test_a_field_takes_what_its_hint_allows() -> None:

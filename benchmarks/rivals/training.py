@@ -21,7 +21,7 @@ from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.loop import fit_in_folder
-from bayescl_lab.runs.losses import LossSettings, image_losses
+from bayescl_lab.runs.losses import LossSettings, losses_of
 from rivals.methods import FNC, NNCLR, GloFND, PlainLoss, Rival, Step, SwAV
 
 RIVALS: dict[str, Callable[..., Rival]] = {
@@ -38,10 +38,10 @@ def build_rival(
     method: str, values: Mapping[str, Any], items: int, dim: int, seed: int = 0
 ) -> Rival:
     """A loss of the library or a rival, with weights of its own drawn from the run's seed."""
-    if method in image_losses():
+    if method in losses_of("images"):
         return PlainLoss(LossSettings(method, values).build())
     if method not in RIVALS:
-        known = ", ".join((*image_losses(), *RIVALS))
+        known = ", ".join((*losses_of("images"), *RIVALS))
         raise ValueError(f"method must be one of {known}, got {method!r}")
     with seeded(derived_seed(seed, Purpose.WEIGHTS, 1)):
         return RIVALS[method](items, dim, **values)

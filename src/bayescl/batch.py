@@ -16,12 +16,13 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import torch
 
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.checks import check_floating, check_mask, check_shape, check_tensor
+from bayescl.checks import check_floating, check_mask, check_shape, check_tensor, is_eager_cpu
 from bayescl.functional.excluded import Excluded
-from bayescl.functional.sorting import is_eager_cpu
 
 Layout = Literal["two_views", "in_batch", "sampled", "logits"]
 """Ways to call a loss."""
+
+__all__ = ["UNKNOWN", "Batch", "Layout", "Rows", "in_batch", "sampled", "two_views"]
 
 UNKNOWN = -1
 """In groups: in no group. In domains and labels: not known."""
@@ -111,6 +112,7 @@ class Batch:
         valid: True where a column may count for an anchor; None if all may.
         weight: of each pair's loss; None if all weigh 1.
         trust: how far the posterior of pairs is trusted, in [0, 1].
+        is_measured: whether audit labels have measured that trust.
     """
 
     layout: Layout
@@ -123,6 +125,7 @@ class Batch:
     valid: Bool[Tensor, "anchors candidates"] | None = None
     weight: Float[Tensor, " pairs"] | None = None
     trust: float | Float[Tensor, ""] = 1.0
+    is_measured: bool = False
 
     @property
     def num_anchors(self) -> int:
@@ -132,7 +135,7 @@ class Batch:
     @property
     def num_candidates(self) -> int:
         """Number of columns, including those that do not count."""
-        return len(self.columns[0]) if len(self.columns) == 1 else sum(map(len, self.columns))
+        return sum(map(len, self.columns))
 
     @property
     def is_square(self) -> bool:
@@ -151,8 +154,9 @@ class Batch:
         if self._needs_mask:
             return Excluded(mask=self._excluded_mask(rows))
         few = self._columns_alone  # no mask is built
-        whole = few.columns is None or rows.stop - rows.start == self.num_anchors
-        return few if whole else few.of(rows)
+        if few.columns is None or rows.stop - rows.start == len(few.columns):
+            return few
+        return few.of(rows)
 
     def mask(self, rows: slice | None = None) -> Bool[Tensor, "rows candidates"] | None:
         """True where a column is a candidate of an anchor; None if all are."""
@@ -221,14 +225,19 @@ class Batch:
         """Posterior that pairs are of one class, and where labels settle it; None if unknown.
 
         Only of two views, whose classes may form without losing an exact pair, is it said where.
+        There, a posterior whose trust is measured counts as settled everywhere.
         """
         rows = slice(0, self.num_anchors) if rows is None else rows
         tile, mine = None, self.anchors[rows]
         if mine.factors is not None:
             tiles = [_products(mine.factors, block.factors, rows) for block in self.columns]
             tile = _joined(tiles).clamp_(0, 1)  # rounding may leave the interval
+        merges, settled = self.layout == "two_views", None
+        if merges and self.is_measured and tile is not None:
+            tile *= self.trust
+            settled = torch.ones_like(tile, dtype=torch.bool)
         if mine.labels is None:
-            return tile, None
+            return tile, settled
         of_blocks = []
         for block in self.columns:
             assert block.labels is not None  # as those of anchors are known
@@ -238,7 +247,9 @@ class Batch:
         is_labeled = (mine_labels != UNKNOWN) & (their_labels != UNKNOWN)
         equal = (is_labeled & (mine_labels == their_labels)).to(mine.embeddings.dtype)
         tile = equal if tile is None else torch.where(is_labeled, equal, tile)
-        return tile, is_labeled if self.layout == "two_views" else None
+        if settled is None and merges:
+            settled = is_labeled
+        return tile, settled
 
     # ------------------------------------------------------------------ changes
 

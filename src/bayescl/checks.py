@@ -137,6 +137,21 @@ def check_finite(name: str, tensor: Tensor) -> None:
         raise ValueError(f"{name} must be finite, got {bad} NaN or infinite entries")
 
 
+def is_eager_cpu(tensor: Tensor) -> bool:
+    """Whether Python code can cheaply branch on the tensor's values.
+
+    It can on the CPU, unless ``torch.compile`` or a ``torch.func`` transform is tracing; on other
+    devices it would have to synchronize.
+    """
+    import torch
+
+    return (
+        tensor.is_cpu
+        and not torch.compiler.is_compiling()
+        and not torch._C._are_functorch_transforms_active()
+    )
+
+
 def missing(library: str, extra: str, error: ImportError) -> ImportError:
     """Return an error that names the extra for a library that could not be imported."""
     return ImportError(

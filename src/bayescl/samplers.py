@@ -11,6 +11,8 @@ from torch.utils.data import Sampler
 from bayescl.axes import Int, Tensor
 from bayescl.checks import check_count
 
+__all__ = ["DomainBatchSampler"]
+
 _EPOCH = 2**32  # seeds of one run's epochs lie this far from those of the next seed
 
 

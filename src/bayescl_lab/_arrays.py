@@ -12,15 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayescl_lab._cores import usable_memory
+from bayescl_lab._files import UnreadableError
 
 _LARGEST_RATIO = 1100
 """Deflate makes no file smaller than this many times."""
 
 
-def unreadable(path: Path, error: Exception) -> ValueError:
+def unreadable(path: Path, error: Exception) -> UnreadableError:
     """The error to raise for whatever a damaged file raised, in one line that names the file."""
     reason = str(error).partition("\n")[0] or "it is damaged"
-    return ValueError(f"cannot read {path}: {reason[:200]}")
+    return UnreadableError(f"cannot read {path}: {reason[:200]}")
 
 
 def array_names(path: Path) -> list[str]:

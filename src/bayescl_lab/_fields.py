@@ -39,7 +39,7 @@ Words = Annotated[tuple[str, ...], BeforeValidator(_separated)]
 Numbers = Annotated[tuple[int, ...], BeforeValidator(_separated)]
 
 
-def complaint(error: ValidationError, name: str = "") -> str:
+def format_error(error: ValidationError, name: str = "") -> str:
     """What is wrong with a value, in one line.
 
     Args:
@@ -51,7 +51,7 @@ def complaint(error: ValidationError, name: str = "") -> str:
         >>> try:
         ...     TypeAdapter(Count).validate_python(0)
         ... except ValidationError as error:
-        ...     complaint(error, "epochs")
+        ...     format_error(error, "epochs")
         'epochs must be at least 1, got 0'
     """
     first = error.errors()[0]

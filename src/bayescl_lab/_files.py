@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+class UnreadableError(ValueError):
+    """A file that cannot be read, which the message names."""
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file, text in UTF-8, so that it is there as a whole or not at all.
 

@@ -38,7 +38,7 @@ def test_compare_writes_figures_and_picture_and_names_the_gap_closed(bayescl, ba
     refused = bayescl("compare images --out comparison --resume --temperature 0.7")
     assert "has temperature = 0.5, got 0.7: a resumed run keeps its" in refused.complaint
     refused = bayescl("compare images --out comparison --resume --tune 3")
-    assert "has tune = 0, got 3: a resumed run keeps its settings" in refused.complaint
+    assert "a resumed run keeps its settings: tune = 0, got 3" in refused.complaint
 
 
 def test_a_folder_of_images_is_tuned_and_compared_on_its_test_part(bayescl, photographs):

@@ -52,7 +52,7 @@ def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought):
     with Path("bought.csv").open("a") as file:
         file.write("u-1,film 9,3\n")
     complaint = bayescl(f"{again} --temperature 0.7").complaint
-    assert "has temperature = 0.2, got 0.7: a resumed run keeps its settings" in complaint
+    assert "a resumed run keeps its settings: hyperparameters = " in complaint
     complaint = bayescl(again).complaint
     assert "bought.csv: 1 more row than the run was trained on" in complaint
     assert "losses" in bayescl(f"{again} --losses bpr").complaint

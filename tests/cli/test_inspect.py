@@ -9,8 +9,8 @@ from ranking_data import COLUMNS
 
 from bayescl.diagnostics import diagnose, score_candidates
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.alpha import embedded_views
 from bayescl_lab.runs.images.inspection import inspect_images
+from bayescl_lab.runs.images.monitoring import embedded_views
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.ranking.inspection import inspect_ranking
@@ -46,7 +46,7 @@ def test_a_run_is_inspected_in_figures_and_pictures(bayescl, run) -> None:
     assert drawn("run") == FILES
     report = report_of("run")
     assert report["verdict"] in outcome.out
-    assert report["advice"]["sentences"][0] in outcome.out
+    assert f"Use {report['advice']['call']}" in outcome.out
     assert report["images"] == 40
     assert report["batches"] == 2
     assert report["labelled"]

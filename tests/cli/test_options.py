@@ -18,7 +18,7 @@ from bayescl_lab._fields import Count, Numbers, Words, at_least, between
 from bayescl_lab.cli._app import COMMANDS, application
 from bayescl_lab.cli._losses import hyperparameters
 from bayescl_lab.cli._options import FLAT, ByLoss, Typed
-from bayescl_lab.runs.losses import LOSSES, LossRow, image_losses, ranking_losses
+from bayescl_lab.runs.losses import LOSSES, LossRow, losses_of
 
 
 @dataclass(frozen=True)
@@ -197,10 +197,10 @@ class SharpLoss(InfoNCELoss):
         self.sharpness = sharpness
 
 
-@pytest.mark.parametrize("losses", [image_losses, ranking_losses])
-def test_a_hyperparameter_of_a_new_loss_is_an_option(bayescl, monkeypatch, losses):
+@pytest.mark.parametrize("room", ["images", "ranking"])
+def test_a_hyperparameter_of_a_new_loss_is_an_option(bayescl, monkeypatch, room):
     monkeypatch.setitem(LOSSES, "sharp", LossRow("sharp", "#000000", SharpLoss, SharpLoss))
-    made = hyperparameters(losses())
+    made = hyperparameters(losses_of(room))
     assert made(sharpness=5).sharpness == 5
 
     def own(*, options: Annotated[made, FLAT] = made()) -> int:

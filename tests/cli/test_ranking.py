@@ -151,7 +151,7 @@ def test_ials_is_trained_and_served_without_a_loss(bayescl, bought):
         (f"{line} y --loss info_nce", "ials is fitted without a loss: leave out --loss"),
         (f"{line} y --tau-plus 0.1", "ials is fitted without a loss: leave out --tau-plus"),
         ("inspect ials", "ials holds the baseline ials, which has no loss"),
-        ("train ranking --out ials --resume --epochs 9", "other settings: epochs = 3, got 9"),
+        ("train ranking --out ials --resume --epochs 9", "keeps its settings: epochs = 3, got 9"),
     ):
         assert message in bayescl(words).complaint
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 from bayescl_lab.cli._console import EpochBar
-from bayescl_lab.cli.reproduce import run_lines
-from bayescl_lab.paper.images.cost import RunCost
 
 SMALL = "--seeds 1 --epochs 1 --device cpu --workers 1 --out table"
 
@@ -31,8 +28,8 @@ def test_a_smoke_table_is_printed_written_and_resumed_with_the_settings_in_its_f
     Path("table/result.json").unlink()
     again = bayescl("reproduce prior --resume --out table --workers 1")
     assert again.out == outcome.out
-    complaint = bayescl("reproduce prior --resume --out table --epochs 3").complaint
-    assert "the run in table has epochs = 1, got 3" in complaint
+    complaint = bayescl("reproduce prior --resume --out table --epochs 3").err
+    assert "a resumed run keeps its settings: epochs = 1, got 3" in complaint
     complaint = bayescl("reproduce runtime --resume --out table").complaint
     assert "table holds a run of 'reproduce prior'" in complaint
 
@@ -53,32 +50,11 @@ def test_all_tables_are_made_by_one_command_that_says_first_what_it_takes(bayesc
     for name in made:
         title = Path(f"table/{name}/table.md").read_text().partition("\n")[0].lstrip("# ")
         assert title in " ".join(outcome.out.split())  # it may take two lines
-    plan = outcome.err.splitlines()
-    assert plan[0].strip() == "2 runs to train"
-    assert any(line.startswith("disk: ") and line.endswith("free") for line in plan)
+    assert "2 runs to train, 2 epochs in all" in outcome.err
     assert "bayescl reproduce all --resume --out table" in outcome.err
-    assert "2 of 2 runs trained: multiclass/digits-hard-seed0" in outcome.err
     again = bayescl("reproduce all --resume --out table --workers 1")
     assert again.status == 0
     assert "0 runs to train" in again.err
-
-
-def test_the_time_left_is_estimated_by_pixels(monkeypatch):
-    said, now = [], iter([0.0, 30.0])
-    monkeypatch.setattr("bayescl_lab.cli.reproduce.time", SimpleNamespace(monotonic=now.__next__))
-    bar = SimpleNamespace(tell=lambda *_: None, say=said.append)
-    costs = {
-        name: RunCost("digits", 2, 1, views, 1)
-        for name, views in (("one", 100.0), ("two", 300.0), ("tiny", 1.0))
-    }
-    lines = run_lines(bar, costs, dict.fromkeys((*costs, "done"), 2))
-    for run, epoch in (("done", 2), ("tiny", 2), ("one", 1), ("one", 2), ("two", 2)):
-        lines(run, epoch, 0)
-    assert said == [
-        "1 of 3 runs trained: tiny",
-        "2 of 3 runs trained: one; about 0:01:29 h left, by pixels",
-        "3 of 3 runs trained: two",
-    ]
 
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(

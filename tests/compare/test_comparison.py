@@ -13,10 +13,8 @@ from bayescl_lab.report.titles import data_title
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import (
     LossSettings,
-    RankingLoss,
     choose_hyperparameters,
-    image_losses,
-    ranking_losses,
+    losses_of,
 )
 
 PROBES = ("few_label_1", "few_label_5", "knn", "linear")
@@ -75,7 +73,7 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
     assert finished.stat().st_mtime_ns == before
     for name, run in whole["runs"].items():
         assert resumed["runs"][name]["probes"] == run["probes"]
-    with pytest.raises(ValueError, match=r"with other settings: seeds = 2, got 3$"):
+    with pytest.raises(ValueError, match=r"keeps its settings: seeds = 2, got 3$"):
         compare(replace(comparison, seeds=3), tmp_path / "cut", resume=True)
 
     assert comparison_figure(resumed).axes
@@ -98,22 +96,20 @@ def test_worker_processes_change_no_figure(settings, tmp_path):
 def test_the_order_of_precedence_is_given_then_classes_then_recorded_then_default():
     recorded = {"temperature": 0.2, "tau_plus": 0.3, "alpha": 0.7}
     chosen = choose_hyperparameters(
-        LossSettings, "bayesian", {"beta": 0.6}, num_classes=4, start=recorded
+        "bayesian", "images", {"beta": 0.6}, num_classes=4, start=recorded
     ).resolved()
     assert chosen == {"temperature": 0.2, "tau_plus": 0.25, "alpha": 0.7, "beta": 0.6}
-    assert choose_hyperparameters(LossSettings, "bayesian", {}).resolved()["alpha"] == 0.9
+    assert choose_hyperparameters("bayesian", "images", {}).resolved()["alpha"] == 0.9
 
 
-@pytest.mark.parametrize(
-    ("kind", "names"), [(LossSettings, image_losses()), (RankingLoss, ranking_losses())]
-)
-def test_losses_have_one_temperature_unless_another_is_given_or_recorded(kind, names):
+@pytest.mark.parametrize(("room", "default"), [("images", 0.5), ("ranking", 0.2)])
+def test_losses_have_one_temperature_unless_another_is_given_or_recorded(room, default):
+    names = losses_of(room)
+
     def temperatures(**options) -> dict[str, float]:
-        score = {} if kind is LossSettings else {"score": "cosine"}
-        losses = settle_losses(kind, names, **options)
-        return {loss.loss: loss.resolved(**score)["temperature"] for loss in losses}
+        losses = settle_losses(names, room, **options)
+        return {loss.loss: loss.resolved()["temperature"] for loss in losses}
 
-    default = 0.5 if kind is LossSettings else 0.2
     assert temperatures() == dict.fromkeys(names, default)
     own = {"info_nce": {"temperature": 0.3}, "latent": {"temperature": 0.4}}
     expected = {**dict.fromkeys(names, 0.3), "latent": 0.4}
@@ -121,13 +117,6 @@ def test_losses_have_one_temperature_unless_another_is_given_or_recorded(kind, n
     assert temperatures(recorded=lambda loss: own.get(loss, {})) == expected
     typed = temperatures(given={"temperature": 0.7}, hyperparameters=own)
     assert typed == dict.fromkeys(names, 0.7)
-
-
-def test_the_schedule_of_alpha_is_for_the_losses_that_have_one(settings):
-    losses = (LossSettings("info_nce"), LossSettings("bayesian"))
-    runs = ImageComparison(losses, 1, replace(settings, alpha_schedule="ramp")).runs()
-    assert runs["bayesian-seed0"].alpha_schedule == "ramp"
-    assert runs["info_nce-seed0"].alpha_schedule == "fixed"
 
 
 def test_a_copy_of_cifar10_in_jpeg_files_is_never_called_cifar10():

@@ -13,7 +13,7 @@ from bayescl_lab.compare.ranking import RankingComparison
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.report.tables import paired_differences
-from bayescl_lab.runs.losses import RankingLoss
+from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import BaselineSettings, RankingSettings
@@ -28,11 +28,11 @@ def shared(tmp_path) -> RankingSettings:
 
 
 def test_a_comparison_has_the_figures_of_its_runs_and_of_baselines(shared, tmp_path):
-    losses = settle_losses(RankingLoss, ["info_nce", "bayesian"], given={"temperature": 0.3})
+    losses = settle_losses(["info_nce", "bayesian"], "ranking", given={"temperature": 0.3})
     comparison = RankingComparison(losses, 2, shared)
     result = compare(comparison, tmp_path / "comparison")
     alone = train_ranking(
-        replace(shared, loss=RankingLoss("bayesian", {"temperature": 0.3}), seed=4),
+        replace(shared, loss=ranking_loss("bayesian", {"temperature": 0.3}), seed=4),
         tmp_path / "alone",
         baselines=True,
     )
@@ -55,7 +55,7 @@ def test_a_comparison_has_the_figures_of_its_runs_and_of_baselines(shared, tmp_p
 def test_settings_that_were_written_down_make_the_same_comparison(shared):
     own = {"hard": {"tau_plus": 0.1}}
     given = {"temperature": 0.4}
-    losses = settle_losses(RankingLoss, ["bpr", "hard"], given=given, hyperparameters=own)
+    losses = settle_losses(["bpr", "hard"], "ranking", given=given, hyperparameters=own)
     comparison = RankingComparison(losses, 3, shared)
     again = RankingComparison.from_config(json.loads(json.dumps(comparison.as_config())))
     assert again.as_config() == comparison.as_config()
@@ -65,7 +65,7 @@ def test_settings_that_were_written_down_make_the_same_comparison(shared):
 
 def test_settings_of_a_loss_that_is_not_compared_are_refused():
     with pytest.raises(ValueError, match="names losses that are not compared: hard"):
-        settle_losses(RankingLoss, ["bpr"], hyperparameters={"hard": {}})
+        settle_losses(["bpr"], "ranking", hyperparameters={"hard": {}})
 
 
 def test_ease_is_left_out_where_nobody_asked_for_a_large_matrix(shared, monkeypatch):

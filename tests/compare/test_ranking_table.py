@@ -26,7 +26,7 @@ from bayescl_lab.ranking.metrics import METRICS as MEASURED
 from bayescl_lab.report.figures import collect
 from bayescl_lab.report.ranking import against_paper, cell_markdown, read_cells, tables_markdown
 from bayescl_lab.report.tables import paired_differences
-from bayescl_lab.runs.losses import RankingLoss
+from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.ranking.settings import BASELINES, RankingSettings
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ def made_up(
     """A cell whose runs all came to the given figures, seed by seed."""
     losses = values or {"info_nce": [0.5, 0.52], "bayesian": [0.53, 0.54]}
     names = [f"{metric}@{k}" for k in (5, 10, 20) for metric in MEASURED]
-    settings = RankingSettings(encoder=encoder, loss=RankingLoss("hard")).as_config()
+    settings = RankingSettings(encoder=encoder, loss=ranking_loss("hard")).as_config()
 
     def entry(seeds: list[float]) -> dict:
         spread = statistics.stdev(seeds) if len(seeds) > 1 else None

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from runs.same_run import PowerCut
 
-from bayescl_lab.paper.images.cost import costs_of
 from bayescl_lab.paper.images.request import TableRequest
 from bayescl_lab.paper.images.runner import (
     reproduce_table,
@@ -181,15 +180,6 @@ def test_a_table_cut_off_and_resumed_equals_the_unbroken_one(tiny, tmp_path):
         for file in sorted((tmp_path / "whole/runs").glob("*info_nce*/result.json"))
     ]
 
-    folders = sorted((tmp_path / "whole/runs").iterdir())
-    for cost, folder in zip(costs_of(request.runs(tiny).values()), folders, strict=True):
-        steps = read_json(folder / "result.json")["images"]["train"] // 20
-        assert (cost.epochs, cost.steps) == (1, steps)
-        assert cost.views == pytest.approx(2 * 20 * steps * (6 / 32) ** 2)
-        written = [folder / "weights.safetensors", folder / "checkpoints/last.ckpt"]
-        assert cost.disk - 60_000 < sum(file.stat().st_size for file in written)
-        assert sum(file.stat().st_size for file in written) < cost.disk + 60_000
-
     def cut(name: str, epoch: int, total: int) -> None:
         if total == 3:
             raise PowerCut
@@ -206,7 +196,7 @@ def test_a_table_cut_off_and_resumed_equals_the_unbroken_one(tiny, tmp_path):
     pages = [paper_markdown(read_json(tmp_path / run / "result.json")) for run in ("cut", "whole")]
     assert pages[0].startswith("# Tiny")
     assert pages[0] == pages[1]
-    with pytest.raises(ValueError, match="a table with other settings"):
+    with pytest.raises(ValueError, match="a resumed run keeps its settings"):
         reproduce_table(tiny, replace(request, seeds=5), tmp_path / "cut", resume=True)
 
 

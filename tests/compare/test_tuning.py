@@ -19,7 +19,7 @@ from bayescl_lab.report.verdicts import comparison_verdict
 from bayescl_lab.runs.folder import as_json
 from bayescl_lab.runs.images.model import AFFINE_STRENGTH
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.losses import LossSettings, RankingLoss, image_losses
+from bayescl_lab.runs.losses import LossSettings, losses_of
 from bayescl_lab.runs.ranking.settings import RankingSettings
 
 ROOT = Path(__file__).parents[2]
@@ -84,7 +84,7 @@ def test_a_plan_that_favours_a_loss_is_refused(plan):
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_the_recorded_choice_is_the_one_that_was_measured(plan):
-    assert [*plan.loss_grids] == [loss for loss in image_losses() if loss in plan.loss_grids]
+    assert [*plan.loss_grids] == [loss for loss in losses_of("images") if loss in plan.loss_grids]
     assert min(plan.seeds) > 100
     record = record_of(plan)
     for loss, grid in plan.loss_grids.items():
@@ -115,11 +115,11 @@ def test_a_folder_is_known_by_its_name_and_a_name_by_itself():
 def comparison(request, settings, tmp_path) -> ImageComparison | RankingComparison:
     """A comparison of two losses, with four settings for each."""
     if request.param == "images":
-        losses = settle_losses(LossSettings, ["info_nce", "bayesian"])
+        losses = settle_losses(["info_nce", "bayesian"], "images")
         return ImageComparison(losses, 1, replace(settings, epochs=1, batch_size=40), tune=4)
     data = RankingData(str(write_groups(tmp_path)))
     shared = RankingSettings(data=data, dim=4, count=8, batch_size=256, epochs=1, device="cpu")
-    losses = settle_losses(RankingLoss, ["info_nce", "bayesian"])
+    losses = settle_losses(["info_nce", "bayesian"], "ranking")
     return RankingComparison(losses, 1, shared, tune=4)
 
 
@@ -155,16 +155,16 @@ def test_every_loss_gets_the_best_of_as_many_settings_on_the_validation_part(com
         replace(comparison, shared=replace(comparison.shared, evaluate_on="validation"))
 
 
-@pytest.mark.parametrize("kind", [LossSettings, RankingLoss])
-def test_what_is_tried_of_a_loss_is_within_its_ranges_and_changes_one_value_each(kind):
-    for name in kind.available():
-        score = {} if kind is LossSettings else {"score": "cosine"}
-        first = kind(name).resolved(**score)
+@pytest.mark.parametrize("room", ["images", "ranking"])
+def test_what_is_tried_of_a_loss_is_within_its_ranges_and_changes_one_value_each(room):
+    for name in losses_of(room):
+        first = LossSettings(name, room=room).resolved()
         changes = other_values(first)
         assert bool(changes) == (len(first) > 1)
         for change in changes:
             ((changed, value),) = change.items()
-            assert kind(name, change).resolved(**score) == {**first, changed: value} != first
+            resolved = LossSettings(name, change, room).resolved()
+            assert resolved == {**first, changed: value} != first
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 100])

@@ -16,15 +16,14 @@ from bayescl_lab.cli._app import COMMANDS, SECOND_WORDS
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if "gallery" not in page.parts]
-ROOMS = ("losses", "functional", "diagnostics", "estimation", "engines")
+ROOMS = ("losses", "functional", "diagnostics", "estimation", "engine", "batch", "samplers")
 
 # What a page's code speaks of and does not define, because the reader has it.
 READERS_OWN = {
     "docs/integrations/lightning.md": """
 import lightning.pytorch as pl
 import bayescl
-from bayescl.estimation import LinearRamp
-from bayescl.integrations.lightning import AlphaCallback, DiagnosticsCallback
+from bayescl.integrations.lightning import DiagnosticsCallback
 from bayescl_lab.integrations.timm import TimmEncoder
 encoder = TimmEncoder("resnet18", image_size=32)
 """,

@@ -10,6 +10,8 @@ import pytest
 import torch
 from ranks.launch import Findings
 
+import bayescl
+
 DIM, BATCH = 5, 4
 GROUPS = torch.tensor([0, 1, 2, 0, 3, 1])
 ANCHORS = ["cat", "dog red", "bird", "fish blue", "alpha", "beta"]
@@ -20,7 +22,7 @@ RANKING: list[dict[str, Any]] = [
     {},
     {"both_directions": True},
     {"both_directions": True, "duplicates": "keep"},
-    {"margin": 0.02},
+    {"margin": bayescl.Margin(absolute=0.02, extra=True)},
 ]
 
 

@@ -1,4 +1,4 @@
-"""Callbacks for alpha and diagnostics in a Lightning module that knows nothing of them."""
+"""Diagnostics in a Lightning module that knows nothing of them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ pytest.importorskip("lightning.pytorch", reason="needs lightning")
 import lightning.pytorch as pl
 
 import bayescl
-from bayescl.estimation import LinearRamp
-from bayescl.integrations.lightning import AlphaCallback, DiagnosticsCallback
+from bayescl.integrations.lightning import DiagnosticsCallback
 from integrations import examples
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -31,14 +30,12 @@ class Plain(pl.LightningModule):
             torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.2)
         )
         self.parts = torch.nn.ModuleDict({"loss": loss})
-        self.seen: list[float] = []
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         return self.encoder(rows)
 
     def training_step(self, batch: list[torch.Tensor], batch_idx: int) -> torch.Tensor:
         rows, _ = batch
-        self.seen.append(getattr(self.parts["loss"], "alpha", 0.0))
         return self.parts["loss"](self(rows), self(rows + 0.1))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -46,13 +43,13 @@ class Plain(pl.LightningModule):
 
 
 def fitted(
-    folder: Path, *callbacks: pl.Callback, loss: Any = None, epochs: int = 3, **options: Any
+    folder: Path, *callbacks: pl.Callback, epochs: int = 3, **options: Any
 ) -> tuple[Plain, pl.Trainer]:
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(24) % 3
     rows = torch.randn(24, 6, generator=generator) + 3 * torch.eye(6)[labels]
     data = torch.utils.data.TensorDataset(rows, labels)
-    module = Plain(bayescl.BayesianContrastiveLoss() if loss is None else loss)
+    module = Plain(bayescl.BayesianContrastiveLoss())
     off = ("enable_checkpointing", "enable_progress_bar", "enable_model_summary", "logger")
     options |= {"max_epochs": epochs, "accelerator": "cpu", "default_root_dir": folder}
     trainer = pl.Trainer(callbacks=list(callbacks), **options, **dict.fromkeys(off, False))
@@ -63,31 +60,6 @@ def fitted(
 
 def views(module: pl.LightningModule, batch: list[torch.Tensor]) -> list[torch.Tensor]:
     return [module(batch[0]), module(batch[0] + 0.1)]
-
-
-def test_alpha_follows_a_schedule(tmp_path: Path) -> None:
-    ramp = LinearRamp(end=0.9, start=0.5, steps=3, every=1)
-    module, _ = fitted(tmp_path, AlphaCallback(ramp, loss="parts.loss"))
-    assert module.seen == pytest.approx([ramp.value(epoch) for epoch in (0, 0, 1, 1, 2, 2)])
-
-
-def test_alpha_is_measured_once_in_every_few_epochs_also_if_one_is_broken_off(
-    tmp_path: Path,
-) -> None:
-    epochs = []
-
-    def measured(module: pl.LightningModule, epoch: int) -> float:
-        epochs.append(epoch)
-        return 0.6 + epoch / 100
-
-    callback = AlphaCallback(measured, loss="parts.loss", every=2)
-    module, trainer = fitted(tmp_path, callback, epochs=4)
-    assert epochs == [0, 2]
-    assert module.seen == pytest.approx([0.6] * 4 + [0.62] * 4)
-    resumed = AlphaCallback(measured, loss="parts.loss", every=2)
-    resumed.load_state_dict({"set_in": 4})
-    resumed.on_train_batch_start(trainer, module)  # whose fourth epoch is over
-    assert epochs == [0, 2]
 
 
 def test_diagnostics_are_logged_and_do_not_touch_training(tmp_path: Path) -> None:
@@ -113,10 +85,7 @@ def test_diagnostics_are_logged_and_do_not_touch_training(tmp_path: Path) -> Non
     assert embedded.call_count == 3, "once per step, not once per batch"
 
 
-def test_losses_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    callback = AlphaCallback(LinearRamp(end=0.9), loss="parts.loss")
-    with pytest.raises(TypeError, match="loss must be a loss with an alpha, got InfoNCELoss"):
-        fitted(tmp_path, callback, loss=bayescl.InfoNCELoss(), epochs=1)
+def test_something_else_than_a_loss_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="encoder must be a loss"):
         fitted(tmp_path, DiagnosticsCallback(views, loss="encoder", every_n_steps=1), epochs=1)
 

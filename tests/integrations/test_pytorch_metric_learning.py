@@ -162,16 +162,10 @@ def test_a_row_without_a_label_is_a_candidate_and_nobodys_positive() -> None:
     direct = bayescl.LatentClassContrastiveLoss(temperature=0.3, **LATENT)
     embeddings = rows(8, 0)
     anchors, positives = torch.where((SOME[:, None] == SOME) & (SOME >= 0) & ~torch.eye(8).bool())
-    value = direct.sampled(
-        embeddings[anchors],
-        embeddings[positives],
-        embeddings,
-        groups=SOME[anchors],
-        candidate_groups=SOME,
-        labels=SOME[anchors],
-        candidate_labels=SOME,
-    )
     same = SOME[:, None] == SOME  # as a miner sees it, to which -1 is a class
+    known = {"valid": ~same, "labels": SOME, "candidate_labels": SOME}
+    pairs = embeddings, embeddings[positives], embeddings
+    value = direct.sampled(*pairs, anchor_of=anchors, **known)
     mined = (*torch.where(same & ~torch.eye(8).bool()), *torch.where(~same))
     for indices in (None, mined):
         loss = ours.LatentClassNTXentLoss(0.3, **LATENT)

@@ -18,12 +18,12 @@ from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
-    util,
 )
 from sentence_transformers.sentence_transformer import losses as theirs
 from torch import Tensor
 
 import bayescl
+from bayescl import Margin
 from bayescl.integrations import sentence_transformers as ours
 from integrations import examples, tiny_models
 
@@ -91,20 +91,8 @@ def test_info_nce_is_multiple_negatives_ranking_loss(kind: str, symmetric: bool)
         assert_same_step(mine, reference, model, columns)
 
 
-def test_their_own_arguments_are_understood() -> None:
-    model = model_of("static")
-    for options in (
-        SYMMETRIC,
-        {"similarity_fct": util.dot_score, "scale": 1.0},
-        {"similarity_fct": util.cos_sim, "hardness_mode": None, "directions": ("query_to_doc",)},
-    ):
-        reference = theirs.MultipleNegativesRankingLoss(model, **options)
-        mine = ours.InfoNCERankingLoss(model, **options)
-        assert_same_step(mine, reference, model, COLUMNS["triplets"])
-
-
 @each("name", ["InfoNCELoss", *(f"{name}ContrastiveLoss" for name in NAMES)])
-@each("rules", [{}, {"both_directions": True, "margin": 0.05}])
+@each("rules", [{}, {"both_directions": True, "margin": Margin(absolute=0.05, extra=True)}])
 def test_cached_equals_plain(name: str, rules: dict) -> None:
     model = model_of("bert")
     columns = [ANCHORS, [*POSITIVES[:4], POSITIVES[0]], FIRST_NEGATIVES]
@@ -124,7 +112,11 @@ def latent(
 def test_latent_classes_are_remembered_once_a_step_cached_or_not() -> None:
     model = model_of("bert").train()
     states = []
-    for kind, options in (("", {}), ("", {"both_directions": True, "margin": 2.0}), ("Cached", {})):
+    for kind, options in (
+        ("", {}),
+        ("", {"both_directions": True, "margin": Margin(absolute=2.0)}),
+        ("Cached", {}),
+    ):
         wrapped = latent(model, kind, **options)
         for columns in (COLUMNS["pairs"], [FIRST_NEGATIVES, SECOND_NEGATIVES]) * 3:
             step(wrapped, model, columns)
@@ -136,7 +128,7 @@ def test_latent_classes_are_remembered_once_a_step_cached_or_not() -> None:
     torch.testing.assert_close(wrapped.loss.state_dict(), states[2])
 
 
-@each("options", [{}, {"both_directions": True, "margin": 2.0}])
+@each("options", [{}, {"both_directions": True, "margin": Margin(absolute=2.0)}])
 def test_a_label_column_reaches_a_loss_that_uses_some_labels(options: dict) -> None:
     labels = torch.tensor([0, 0, 1, -1, -1])
     model = model_of("bert").train()
@@ -232,30 +224,47 @@ def test_a_candidate_is_dropped_for_each_reason_alone(both: bool) -> None:
     assert_drops(dropped, model_of("static"), columns, both)
 
 
-@each("margin", [0.0, 0.1])
-def test_a_guides_mask_is_that_of_gist(margin: float) -> None:
-    guide = tiny_models.bert(dim=4, seed=5)
-    model = model_of("bert")
-    other = {"contrast_anchors": False, "contrast_positives": False}
-    reference = theirs.GISTEmbedLoss(model, guide, temperature=0.05, margin=margin, **other)
-    mine = ours.InfoNCERankingLoss(model, guide=guide, guide_margin=margin)
-    assert_same_step(mine, reference, model, COLUMNS["triplets"])
-    losses = mine, ours.InfoNCERankingLoss(model)
-    assert not torch.isclose(*(step(loss, model, COLUMNS["triplets"]) for loss in losses))
+@each("kind", ["", "Cached"])
+@each("strategy", ["absolute", "relative"])
+def test_a_guides_mask_is_that_of_gist(kind: str, strategy: str) -> None:
+    guide, model = tiny_models.bert(dim=4, seed=5), model_of("bert")
+    cached = {"mini_batch_size": 2} if kind else {}
+    other = {"contrast_anchors": False, "contrast_positives": False, **cached}
+    for gap in (0.0, 0.1):
+        margin = Margin(**{strategy: -gap if strategy == "absolute" else 1 - gap}, extra=True)
+        reference = getattr(theirs, f"{kind}GISTEmbedLoss")(
+            model, guide, temperature=0.05, margin_strategy=strategy, margin=gap, **other
+        )
+        mine = getattr(ours, f"{kind}InfoNCERankingLoss")(
+            model, guide=guide, margin=margin, **cached
+        )
+        assert_same_step(mine, reference, model, COLUMNS["triplets"])
+    exempt, plain = (ours.InfoNCERankingLoss(model, guide=by) for by in (guide, None))
+    values = [step(loss, model, COLUMNS["triplets"]) for loss in (mine, exempt, plain)]
+    assert values[0] < values[1] < values[2], "hard negatives are exempt by default"
 
 
-def test_the_margin_rule_uses_each_directions_own_threshold() -> None:
-    model, columns = model_of("static"), COLUMNS["pairs"]
-    mine = step(ours.InfoNCERankingLoss(model, both_directions=True, margin=0.0), model, columns)
-    queries, documents = embedded(model, columns)
-    cosines = torch.nn.functional.cosine_similarity(queries[:, None], documents[None], dim=2)
-    own, values = cosines.diagonal(), []
-    for matrix in (cosines, cosines.T):
-        counted = matrix.masked_fill(matrix > own[:, None] + 1e-6, -torch.inf)
-        values.append((counted * 20).logsumexp(1) - own * 20)
-    torch.testing.assert_close(mine, torch.cat(values).mean().detach())
-    far, plain = (ours.InfoNCERankingLoss(model, margin=margin) for margin in (2.0, None))
-    assert_same_step(far, plain, model, columns)
+def test_a_margin_and_the_label_column_reach_the_loss() -> None:
+    model, columns = model_of("static"), COLUMNS["triplets"]
+    domains, margin = torch.tensor([0, 0, 1, 1, 1]), Margin(relative=0.9)
+    classes = torch.tensor([0, 0, -1, -1, -1])
+    known = {"domains": domains, "margin": margin, "both_directions": True}
+    wrapped = ours.InfoNCERankingLoss(
+        model, margin=margin, both_directions=True, label_column="domains"
+    )
+    queries, documents, extra = embedded(model, columns)
+    wanted = bayescl.InfoNCELoss(temperature=0.05).in_batch(
+        queries, documents, extra=extra, **known
+    )
+    torch.testing.assert_close(wrapped(tiny_models.features(model, columns), domains), wanted)
+    both = latent(model, label_column=("labels", "domains"))
+    labels = torch.stack([classes, domains], dim=1)
+    value = both(tiny_models.features(model, columns), labels)
+    direct = bayescl.LatentClassContrastiveLoss(**LATENT, temperature=0.05)
+    wanted = direct.in_batch(queries, documents, extra=extra, domains=domains, labels=classes)
+    torch.testing.assert_close(value, wanted)
+    with pytest.raises(ValueError, match=r"label must have shape \[pairs, 2\]"):
+        both(tiny_models.features(model, columns), classes)
 
 
 def test_a_last_batch_of_one_pair_costs_nothing_and_one_of_duplicates_is_finite() -> None:
@@ -309,11 +318,8 @@ def test_settings_and_citation_are_for_the_model_card() -> None:
 def test_what_cannot_be_had_or_cannot_work_is_refused() -> None:
     model = model_of("static")
     for options in (
-        {"similarity_fct": util.euclidean_sim},
-        {"directions": ("query_to_doc", "doc_to_query")},
-        {"directions": ("query_to_query",)},
-        {"hardness_mode": "all_negatives"},
         {"duplicates": "drop"},
+        {"label_column": "speaker"},
         {"scale": 0.0},
         {"reduction": "none"},
     ):

@@ -1,10 +1,10 @@
-"""Keys of texts and masks of equal texts; needs no other library."""
+"""Keys of texts; needs no other library."""
 
 from __future__ import annotations
 
 import torch
 
-from bayescl.integrations._texts import NO_TEXT, above_margin, repeats, text_keys
+from bayescl.integrations._texts import text_keys
 
 TEXTS = [[5, 6, 7], [5], [7, 6, 5], [5, 6, 7], [6, 5]]
 
@@ -46,27 +46,3 @@ def test_texts_of_other_tokens_or_another_order_have_other_keys() -> None:
     column = {"input_ids": torch.ones(50, 3).long(), "pixel_values": torch.zeros(50, 3, 4, 4)}
     keys = torch.cat([text_keys(column, salt) for salt in range(100)])
     assert keys.unique().numel() == 5000
-
-
-def test_texts_repeat_themselves_within_a_column_or_across() -> None:
-    anchors, positives = torch.arange(3), torch.arange(10, 13)
-    negatives, none = torch.arange(20, 23), torch.full((3,), NO_TEXT)
-    candidates, partners = torch.cat([positives, negatives]), torch.cat([anchors, none])
-    assert repeats(candidates, partners) == (False, False)
-    # An anchor that equals its own positive (two dropout masks of one text) repeats nothing.
-    assert repeats(anchors, anchors) == (False, False)
-    assert repeats(positives, torch.tensor([0, 0, 1])) == (True, False)
-    assert repeats(torch.tensor([10, 10, 11]), anchors) == (True, False)
-    crossing = candidates.clone()
-    for place in (1, 4):  # as another's positive, as another's negative
-        crossing[place] = 0
-        assert repeats(crossing, partners) == (True, True)
-
-
-def test_candidates_above_the_positive_by_more_than_the_margin_are_found() -> None:
-    anchors = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    positives = torch.tensor([[0.6, 0.8], [0.0, 2.0]])
-    candidates = torch.tensor([[0.6, 0.8], [0.7, 0.714142843], [1.0, 0.0]])
-    for margin, wanted in ((0.0, [[0, 1], [0, 2]]), (0.2, [[0, 2]])):
-        above = above_margin(anchors, positives, candidates, margin)
-        assert above.nonzero().tolist() == wanted

@@ -22,8 +22,8 @@ import bayescl
 from bayescl import LatentClassContrastiveLoss
 from bayescl import functional as F
 from bayescl.functional.latent import AIMS
-from bayescl.functional.latent_classes.posterior import outlook_factors, outlooks
-from bayescl.losses.class_fits import COMPONENTS_PER_CLASS, SCALES
+from bayescl.latent_classes.fit import COMPONENTS_PER_CLASS, SCALES
+from bayescl.latent_classes.posterior import signature_factors, signatures
 
 DIM, CLASSES = 8, 4
 ENGINES = ("reference", "blocked")
@@ -371,7 +371,7 @@ def test_labels_settle_pairs_join_components_and_measure_precision() -> None:
     two, fit = torch.eye(DIM)[:CLASSES], joined.memory.classes
     shares, whole = F.class_responsibilities(two, fit), torch.ones(len(COMPONENTS_PER_CLASS))
     alone = F.same_class(shares, shares, trust=whole, transitions=fit.transitions)
-    factors = outlook_factors(outlooks(two, fit), whole, fit)
+    factors = signature_factors(signatures(two, fit), whole, fit)
     together = factors @ factors.T
     assert together[0, 1] > alone[0, 1] + 0.2
     assert together[0, 2] < 0.5
@@ -579,12 +579,12 @@ def damaged(state: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
             for bad in ("none", 3.0, [1.0], other):
                 yield name, bad, f"{name} must be a tensor of torch.{kind}, got "
             yield name, value[None], f"{name} must have shape "
-            if value.ndim and name != "ring":
+            if value.ndim and name != "buffer":
                 yield name, value[:-1], f"{name}|labelled must have shape "
-            if name not in ("ring", "labelled", "labels", "share"):
+            if name not in ("buffer", "labelled", "labels", "share"):
                 for bad in (torch.nan, torch.inf):
                     yield name, torch.full_like(value, bad), f"{name} must be finite, got NaN"
-            if name not in ("agreement", "labelled", "known"):
+            if name not in ("agreement", "labelled", "component_labels"):
                 yield name, None, "(ring|labels|labelled|" + name + ") must "
         elif name not in ("sizes", "scores"):
             for bad in (-1, "many", None, float("nan"), [3]):
@@ -599,8 +599,8 @@ def damaged(state: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
         ("scores", None, scores),
         ("scores", [float("nan")] * len(SCALES), "scores must "),
         ("sizes", [3], "[a-z]+ must have shape "),
-        ("ring", torch.zeros(5, 16), "memory_size must be 5 to load this state, got 64"),
-        ("ring", torch.zeros(64, 15), "ring must have shape "),
+        ("buffer", torch.zeros(5, 16), "memory_size must be 5 to load this state, got 64"),
+        ("buffer", torch.zeros(64, 15), "ring must have shape "),
     )
     for bad in (None, [0], "three", [2.5], 7):
         yield "sizes", bad, "sizes must be|[a-z]+ must have shape "

@@ -11,7 +11,7 @@ from quotes import comparison as comparison_of
 
 from bayescl_lab.compare.images import PLANS
 from bayescl_lab.compare.summary import exceeds_noise, summarise
-from bayescl_lab.runs.losses import image_losses
+from bayescl_lab.runs.losses import losses_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/images.md").read_text(encoding="utf-8")
@@ -35,7 +35,7 @@ def test_a_summary_follows_from_its_runs_and_these_had_the_settings_chosen(name)
         assert losses[loss]["probes"] == entry["probes"]
         assert losses[loss]["gap_closed"] == entry["gap_closed"]
     compared = tuple(result["settings"]["hyperparameters"])
-    assert compared == tuple(loss for loss in image_losses() if loss in compared)
+    assert compared == tuple(loss for loss in losses_of("images") if loss in compared)
     for loss in compared:
         used = result["settings"]["hyperparameters"][loss]
         assert choice["losses"][loss].items() <= used.items()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bayescl.diagnostics import diagnose_embeddings
+from bayescl_lab.report.embeddings import advice_sentences
 from bayescl_lab.runs.advice import Advice, advise
 
 Rows = np.ndarray[Any, Any]
@@ -151,7 +152,7 @@ SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...]
 def test_advice_is_right_or_says_what_is_missing(name: str) -> None:
     make, loss, pass_on, words = SITUATIONS[name]
     advice = make().advice()
-    text = " ".join(advice.sentences)
+    text = " ".join(advice_sentences(advice))
     assert advice.pass_on == pass_on, text
     if loss is None:
         assert advice.call is None, text

@@ -27,9 +27,8 @@ from bayescl_lab.runs.losses import (
     LOSSES,
     LossRow,
     LossSettings,
-    RankingLoss,
-    image_losses,
-    ranking_losses,
+    losses_of,
+    ranking_loss,
 )
 from bayescl_lab.runs.ranking.inspection import inspect_ranking
 from bayescl_lab.runs.ranking.run import train_ranking
@@ -69,13 +68,13 @@ def toy(monkeypatch) -> str:
 
 
 def test_a_hyperparameter_of_a_new_row_is_an_option_with_type_and_help(toy):
-    assert toy in image_losses()
-    assert toy in ranking_losses()
+    assert toy in losses_of("images")
+    assert toy in losses_of("ranking")
     assert losses.takers(LOSSES)["power"] == ("power",)
     assert LOSSES[toy].hyperparameters["power"] is int
     assert LOSSES[toy].help("power") == "exponent of the weights of a Tensor"
     assert LossSettings(toy).resolved() == {"temperature": 0.5, "power": 3}
-    of_ranking = RankingLoss(toy, {"power": 2}).resolved(score="cosine")
+    of_ranking = ranking_loss(toy, {"power": 2}).resolved(score="cosine")
     assert of_ranking == {"temperature": 0.2, "power": 2}
     with pytest.raises(ValueError, match="does not take alpha; it takes temperature, power"):
         LossSettings(toy, {"alpha": 0.9})
@@ -116,7 +115,7 @@ def test_what_a_loss_measures_and_remembers_survives_a_resume(toy, settings, tmp
 
 
 def test_a_new_row_trains_recommenders_and_is_inspected(toy, ranking_settings, tmp_path):
-    settings = replace(ranking_settings, loss=RankingLoss(toy, {"power": 4}), epochs=2)
+    settings = replace(ranking_settings, loss=ranking_loss(toy, {"power": 4}), epochs=2)
     result = train_ranking(settings, tmp_path / "run")
     assert result["settings"]["power"] == 4
     assert "calls" in RunFolder.find(tmp_path / "run").read_metrics()[0]

@@ -141,7 +141,7 @@ def test_more_epochs_are_refused_where_they_would_be_another_run(ranking_setting
     message = "epochs must stay 3, since the run's learning rate falls to 0 .*, got 4: .*--init"
     for settings in (replace(ranking_settings, schedule="cosine"), run_settings):
         with pytest.raises(ValueError, match=message):
-            replace(settings, epochs=EPOCHS + 1).continues(settings)
+            replace(settings, epochs=EPOCHS + 1).resume_from(settings)
 
 
 def test_a_broken_run_goes_on_after_its_images_moved_and_remembers_where(

@@ -17,6 +17,8 @@ from bayescl.diagnostics.summary import Diagnosis, counted, diagnose
 from bayescl.diagnostics.weights import WeightHistogram, candidate_weights, weight_histogram
 from bayescl.estimation import tau_plus_of_labels
 from bayescl.functional.similarity import unit_vectors
+from bayescl.latent_classes.explain import Finding
+from bayescl.latent_classes.fit import memory_for
 from bayescl.losses import (
     BayesianContrastiveLoss,
     ContrastiveLoss,
@@ -25,7 +27,6 @@ from bayescl.losses import (
     LatentClassContrastiveLoss,
     OracleContrastiveLoss,
 )
-from bayescl.losses.class_fits import memory_for
 from bayescl.losses.parameters import class_prior
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class EmbeddingDiagnosis:
         trust: how far the latent classes are trusted, from 0 to 1; None if none were fitted.
         found: expected false negatives of an anchor by the latent classes: the sum of the posterior
             over its candidates; None if none were fitted.
-        explanation: what the latent-class loss says of its classes; None with one view.
+        finding: what the latent-class loss found; None with one view.
     """
 
     items: int
@@ -108,7 +109,7 @@ class EmbeddingDiagnosis:
     fitted: int
     trust: float | None
     found: float | None
-    explanation: str | None
+    finding: Finding | None
 
     @property
     def false_negatives(self) -> float:
@@ -127,7 +128,8 @@ class EmbeddingDiagnosis:
             by_bin = [None if math.isnan(x) else x for x in loss.weight_by_similarity.tolist()]
             shares = {"false_share": loss.false_share, "weight_by_similarity": by_bin}
             losses[title] = shares | loss.diagnosis.figures()
-        nested = {"similarity": self.similarity.figures(), "losses": losses}
+        finding = None if self.finding is None else self.finding.reason.name.lower()
+        nested = {"similarity": self.similarity.figures(), "losses": losses, "finding": finding}
         return vars(self) | {"false_negatives": self.false_negatives} | nested
 
 
@@ -236,11 +238,11 @@ def diagnose_embeddings(
         "hard": HardContrastiveLoss(temperature=temperature, tau_plus=assumed),
         "Bayesian": BayesianContrastiveLoss(temperature=temperature, tau_plus=assumed),
     }
-    explanation = trust = None
+    finding = trust = None
     if second_view is not None:
         prior = assumed if given or measured is not None else None
         latent = _latent_classes((first, second), fitted, torch.cat(batches), prior, temperature)
-        explanation = latent.explain()
+        finding = latent.finding()
         if latent.memory.classes is not None:
             losses["latent classes"], trust = latent, latent.trust
     if classes is not None:
@@ -269,7 +271,7 @@ def diagnose_embeddings(
         fitted=0 if trust is None else len(fitted),
         trust=trust,
         found=None if trust is None else _expected(seen["latent classes"]),
-        explanation=explanation,
+        finding=finding,
     )
 
 

@@ -224,7 +224,7 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
         return unjudged
     aucs = torch.cat([anchor_aucs(s.unlabeled, s.truth, valid=s.valid) for s in batches])
     aucs = aucs[~aucs.isnan()]  # of anchors with candidates of both kinds
-    measured = MeasuredAlpha(float(aucs.mean()), "model") if len(aucs) else None
+    measured = MeasuredAlpha(float(aucs.mean())) if len(aucs) else None
     posteriors = []
     if same_class is not None:
         check = calibration(1 - same_class, ~truth, equal_width=True)
@@ -281,7 +281,9 @@ def _label_free(
     """Alpha without labels; the mean over batches. Without true negatives there is none."""
     if tau_plus is None or tau_plus >= 1:
         return None
-    options: Any = {"tau_plus": tau_plus, "reading": "model"}
     full = [scored for scored in batches if bool(scored.valid.any())]
-    aucs = [label_free_alpha(s.positive, s.unlabeled, valid=s.valid, **options).auc for s in full]
-    return MeasuredAlpha(sum(aucs) / len(aucs), "model") if aucs else None
+    aucs = [
+        label_free_alpha(s.positive, s.unlabeled, valid=s.valid, tau_plus=tau_plus).auc
+        for s in full
+    ]
+    return MeasuredAlpha(sum(aucs) / len(aucs)) if aucs else None

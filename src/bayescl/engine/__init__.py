@@ -5,9 +5,13 @@ reference holds the whole matrix and leaves gradients to autograd: it can be tra
 differentiated any number of times.
 """
 
+from typing import Literal
+
 from bayescl.engine.blocked import blocked_losses
 from bayescl.engine.reference import ObjectiveAt, losses_of_logits, reference_losses
-from bayescl.engine.select import ENGINES, Engine, pair_losses_of_batch, select_engine
+
+Engine = Literal["auto", "blocked", "reference"]
+ENGINES: tuple[Engine, ...] = ("auto", "blocked", "reference")
 
 __all__ = [
     "ENGINES",
@@ -15,7 +19,5 @@ __all__ = [
     "ObjectiveAt",
     "blocked_losses",
     "losses_of_logits",
-    "pair_losses_of_batch",
     "reference_losses",
-    "select_engine",
 ]

@@ -12,11 +12,10 @@ from torch import Tensor
 
 from bayescl.axes import Float
 from bayescl.batch import Batch, Rows
-from bayescl.checks import check_count
+from bayescl.checks import is_eager_cpu
 from bayescl.engine.reference import ObjectiveAt
 from bayescl.engine.row_gradients import Block, RowGradients, row_losses
 from bayescl.functional.similarity import candidate_logits
-from bayescl.functional.sorting import is_eager_cpu
 
 _CPU_LOGITS = 2**18  # per chunk, unless that leaves too few anchors for a matrix product
 _DEVICE_LOGITS = 2**25  # per chunk elsewhere: enough work to fill a GPU
@@ -28,7 +27,8 @@ def default_chunk_size(batch: Batch) -> int:
     """Default number of anchors per chunk."""
     numbers = 0
     for block in batch.columns:
-        numbers += len(block) * (block.embeddings.shape[-1] if block.are_own else 1)
+        shape = block.embeddings.shape
+        numbers += shape[0] if len(shape) == 2 else shape[1] * shape[2]
     most = _CPU_LOGITS if batch.anchors.embeddings.is_cpu else _DEVICE_LOGITS
     return max(128, most // max(1, numbers))
 
@@ -132,8 +132,7 @@ class _Run:
         chunk_size: int | None,
     ) -> None:
         self.batch, self.temperature, self.objective_at = batch, temperature, objective_at
-        size = default_chunk_size(batch) if chunk_size is None else chunk_size
-        self.chunk_size = check_count("chunk_size", size, 1)
+        self.chunk_size = default_chunk_size(batch) if chunk_size is None else chunk_size
 
     def losses(
         self, wanted: tuple[bool, ...] = (), upstream: Tensor | None = None
@@ -147,7 +146,7 @@ class _Run:
         weight = batch.weight
         if weight is not None:
             upstream = weight if upstream is None else weight * upstream
-        one_piece = batch.is_square and self.chunk_size >= batch.num_anchors
+        one_piece = batch.is_square and self.chunk_size >= len(batch.anchors.embeddings)
         if one_piece and batch.positive is not None:
             losses, gradients = self._in_one_piece(batch.positive, wanted, upstream)
         else:

@@ -18,9 +18,9 @@ from bayescl.axes import (
     UnlabeledLogits,
 )
 from bayescl.batch import Batch
+from bayescl.checks import is_eager_cpu
 from bayescl.functional.objective import LogSumObjective, Objective
 from bayescl.functional.similarity import candidate_logits, pair_logits
-from bayescl.functional.sorting import is_eager_cpu
 
 ObjectiveAt = Callable[[float | Tensor], Objective]
 """Returns the objective at a given temperature, on which the debiased objectives' floor depends."""

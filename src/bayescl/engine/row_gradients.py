@@ -13,13 +13,13 @@ import torch
 
 from bayescl.axes import Float, Int, Tensor
 from bayescl.batch import Batch
+from bayescl.checks import is_eager_cpu
 from bayescl.engine.reference import ObjectiveAt, checked_losses, rows_not_finite
 from bayescl.engine.sums import Sums, exponentiate, sums_of
 from bayescl.functional.log_space import softplus
 from bayescl.functional.objective import LogSumObjective, as_data
 from bayescl.functional.pairs import PairLogSums, PairWeights, pair_losses, pair_slopes
 from bayescl.functional.sigmoid import Sigmoid
-from bayescl.functional.sorting import is_eager_cpu
 
 
 class Block(NamedTuple):
@@ -86,11 +86,10 @@ def row_losses(block: Block) -> Result:
 def _finite_row_losses(block: Block) -> Result:
     """:func:`row_losses` of rows whose logits are finite."""
     batch, rows = block.batch, block.rows
-    objective = block.objective_at(block.temperature)
-    if isinstance(objective, Sigmoid):
+    data = block.objective_at(block.temperature)
+    if isinstance(data, Sigmoid):
         return _sigmoid_row_losses(block)
-    data = as_data(objective)
-    if data is None:
+    if not isinstance(data, LogSumObjective):
         return _losses_of_function(block)
     if data.reads_same_class and batch.knows_pairs:
         same_class, is_labeled = batch.posterior(rows)
@@ -103,7 +102,9 @@ def _finite_row_losses(block: Block) -> Result:
 def _losses_from_sums(objective: LogSumObjective, block: Block, sums: list[Sums]) -> Result:
     """Losses and gradients, which overwrite exponentials, from the sums of all powers but 0."""
     positive, powers = block.positive, objective.sum_powers
-    logs = [block.of_pairs(part.log) for part in sums]
+    logs = [part.log for part in sums]
+    if block.anchor_of is not None:
+        logs = [log[block.anchor_of] for log in logs]
     if len(powers) < len(objective.powers):
         count = block.of_pairs(block.batch.log_counts(block.rows, positive.dtype))
         logs.insert(objective.powers.index(0), count)

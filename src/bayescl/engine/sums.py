@@ -16,10 +16,11 @@ from torch.nn import functional as F
 
 from bayescl.axes import Float, Tensor
 from bayescl.batch import Batch
+from bayescl.checks import is_eager_cpu
 from bayescl.functional.excluded import Excluded
 from bayescl.functional.objective import LogSumObjective
 from bayescl.functional.pairs import Scaled
-from bayescl.functional.sorting import columns_in_order, is_eager_cpu, runs_of
+from bayescl.functional.sorting import columns_in_order, runs_of
 
 _BLOCK = 2**18  # logits sorted at a time on the CPU: they and temporaries fit in a core's cache
 _NOTHING = 1e-30  # a sum below it is 0, and so is its gradient; divided by it, nothing overflows

@@ -15,23 +15,6 @@ from collections.abc import Sequence
 import torch
 
 from bayescl.axes import Int, Tensor
-from bayescl.checks import check_count
-
-
-def tau_plus_of_class_count(num_classes: int) -> float:
-    """Prior with equally large classes: one over their number.
-
-    Args:
-        num_classes: at least 2.
-
-    Raises:
-        ValueError: if there are fewer than two classes.
-
-    Example:
-        >>> tau_plus_of_class_count(10)
-        0.1
-    """
-    return 1 / check_count("num_classes", num_classes, 2)
 
 
 def tau_plus_of_class_sizes(sizes: Sequence[int] | Int[Tensor, " classes"]) -> float:
@@ -87,31 +70,3 @@ def tau_plus_of_labels(labels: Int[Tensor, " items"]) -> float:
         raise ValueError("labels must name at least two classes: a single class has no negatives")
     total = counts.sum()
     return float((counts * (counts - 1)).sum() / (total * (total - 1)))
-
-
-def tau_plus_of_density(interactions: int, users: int, items: int) -> float:
-    """Prior of a recommender: the share of user-item pairs that are known interactions.
-
-    It assumes that the items a user would like but has not seen are as rare as those seen, an order
-    of magnitude at best.
-
-    Args:
-        interactions: known pairs, each counted once; fewer than all pairs.
-        users: number of users, at least 1.
-        items: number of items, at least 1.
-
-    Returns:
-        A value in [0, 1).
-
-    Raises:
-        ValueError: if a count is too small, or every pair is an interaction.
-
-    Example:
-        >>> round(tau_plus_of_density(100_000, 943, 1682), 3)
-        0.063
-    """
-    check_count("interactions", interactions, 0)
-    pairs = check_count("users", users, 1) * check_count("items", items, 1)
-    if interactions >= pairs:
-        raise ValueError(f"interactions must be fewer than all {pairs} pairs, got {interactions}")
-    return interactions / pairs

@@ -9,26 +9,26 @@ from bayescl.functional.bayesian import Bayesian, bayesian_loss
 from bayescl.functional.debiased import Debiased, Hard, debiased_loss, hard_loss
 from bayescl.functional.info_nce import InfoNCE, info_nce_loss, oracle_loss
 from bayescl.functional.latent import Latent, latent_loss
-from bayescl.functional.latent_classes.mixture import Mixtures, mean_kappa, responsibilities
-from bayescl.functional.latent_classes.posterior import (
-    LatentClasses,
-    class_responsibilities,
-    fit_latent_classes,
-    item_responsibilities,
-    same_class,
-    same_class_factors,
-)
-from bayescl.functional.latent_classes.trust import (
-    trust_of_agreement,
-    trust_of_closeness,
-    trust_of_share,
-)
 from bayescl.functional.mixture import PairMixture, posterior, proposal_cdf
 from bayescl.functional.objective import LogSumObjective, Objective
 from bayescl.functional.ranks import empirical_cdf
 from bayescl.functional.sigmoid import Sigmoid, sigmoid_loss
 from bayescl.functional.similarity import candidate_logits, pair_logits, unit_vectors
 from bayescl.functional.weights import importance_weights, logit_weights
+from bayescl.latent_classes.fit import fit_latent_classes
+from bayescl.latent_classes.mixture import Mixtures, mean_kappa, responsibilities
+from bayescl.latent_classes.posterior import (
+    LatentClasses,
+    class_responsibilities,
+    item_responsibilities,
+    same_class,
+    same_class_factors,
+)
+from bayescl.latent_classes.trust import (
+    trust_of_agreement,
+    trust_of_closeness,
+    trust_of_share,
+)
 
 __all__ = [
     "Bayesian",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -24,10 +25,7 @@ class Debiased(LogSumObjective):
     tau_plus: float
     minimum_logit: float | Tensor
 
-    @property
-    def powers(self) -> tuple[float, ...]:
-        """The candidates' sum, and their number."""
-        return (1.0, 0.0)
+    powers = (1.0, 0.0)  # the candidates' sum, and their number
 
     def from_log_sums(
         self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
@@ -61,8 +59,8 @@ class Hard(Debiased):
 
     concentration: float
 
-    @property
-    def powers(self) -> tuple[float, ...]:
+    @cached_property
+    def powers(self) -> tuple[float, ...]:  # type: ignore[override]
         """The weighted sum, the sum of the weights, and the number of candidates."""
         check_non_negative("concentration", self.concentration)
         tilt = (self.concentration,) if self.concentration > 0 else ()

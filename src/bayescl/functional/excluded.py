@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.functional.sorting import is_eager_cpu
+from bayescl.checks import is_eager_cpu
 
 
 @dataclass(frozen=True)

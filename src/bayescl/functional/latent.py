@@ -26,8 +26,8 @@ Aim = Literal["pairs", "classes"]
 
 AIMS: tuple[Aim, ...] = ("pairs", "classes")
 
-STRENGTH = 10.0
-"""How strongly members are ranked above non-members, at a sharpness of 1."""
+STRENGTH = 3.0
+"""How strongly members are ranked above non-members, beside InfoNCE at the same temperature."""
 
 THRESHOLD = 0.5
 """Without it, many small posteriors of true negatives would outweigh the few large ones."""
@@ -79,7 +79,7 @@ class Latent(LogSumObjective):
             weights = (1 - known).addcmul_(known, others)
             excluded.fill_(weights, 0.0)
             repel = mean_1(weights, count)
-        strength = self.attraction * trust / self.sharpness
+        strength = self.attraction * trust / max(1.0, self.sharpness)
         rank = Scaled(attracted, STRENGTH * strength / attracted.sum(dim=1).clamp_min(1))
         mean = mean_1(others, torch.ones_like(count))
         return PairWeights(repel, attract, rank, mean, self.sharpness, strength)
@@ -118,13 +118,13 @@ def latent_loss(
 
     .. math::
         \log\Big(1 + \frac{\sum_j e^{s_j}}{e^{s^+}}\Big)
-        + \frac{\lambda \rho}{\kappa} \bigg[
-        10\, \frac{\sum_j A_j \log\big(1 + \bar N / e^{\kappa s_j}\big)}{\max(1, \sum_j A_j)}
+        + \frac{\lambda \rho}{\max(1, \kappa)} \bigg[
+        3\, \frac{\sum_j A_j \log\big(1 + \bar N / e^{\kappa s_j}\big)}{\max(1, \sum_j A_j)}
         + \log\Big(1 + \frac{\sum_j e^{\kappa s_j}}{e^{\kappa s^+}}\Big) \bigg], \qquad
         \bar N = \frac{\sum_k (1 - P_k)\, e^{\kappa s_k}}{\sum_k (1 - P_k)}.
 
-    The first ranks members above the mean non-member, and ends there. The second, InfoNCE at a
-    sharper temperature, keeps what tells items apart. So the exact pair stays first, and its class
+    The first ranks members above the mean non-member, and ends there. The second, InfoNCE at
+    another temperature, keeps what tells items apart. So the exact pair stays first, and its class
     comes next. If all :math:`P_j` are 0 nothing is ranked; if nothing is trusted, it is InfoNCE.
 
     With the aim ``"classes"`` members are further positives, and no longer negatives:
@@ -146,7 +146,8 @@ def latent_loss(
         attraction: :math:`\lambda`, in [0, 1e6]; at 0 nothing attracts.
         threshold: posterior above which a candidate attracts, in [0, 1].
         aim: ``"pairs"`` for the first formula, ``"classes"`` for the second.
-        sharpness: :math:`\kappa`, at least 1: the temperature over 0.1, for temperatures above.
+        sharpness: :math:`\kappa`, positive: the temperature over 0.1, so that members are ranked
+            at the temperature 0.1.
         trust: :math:`\rho`, in [0, 1].
         is_labeled: True where :math:`P_j` is known to be right, as from labels. Such pairs are
             treated by the second formula.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import torch
@@ -69,6 +70,7 @@ class LogSumObjective:
     Attributes:
         ranks: kind of rank that :meth:`weights_of_cdf` receives, as in
             :func:`~bayescl.functional.empirical_cdf`; None if all candidates weigh the same.
+        powers: of the sums, at least 0; 0 stands for the unweighted number of candidates.
         reads_same_class: whether the objective uses the posterior that pairs are of one class,
             through :meth:`pair_weights`, if a batch has one.
 
@@ -86,14 +88,10 @@ class LogSumObjective:
     """
 
     ranks: Ranks | None = None
+    powers: tuple[float, ...] = (1.0,)
     reads_same_class: bool = False
 
-    @property
-    def powers(self) -> tuple[float, ...]:
-        """Powers of the sums, at least 0; 0 stands for the unweighted number of candidates."""
-        return (1.0,)
-
-    @property
+    @cached_property
     def sum_powers(self) -> list[float]:
         """The powers but 0."""
         return [power for power in self.powers if power != 0]
@@ -156,7 +154,7 @@ class LogSumObjective:
         )
         return Slopes(losses.detach(), of_positive, tuple(of_logs))
 
-    @property
+    @cached_property
     def is_softmax(self) -> bool:
         """Whether the gradient is a softmax: one sum and the default loss."""
         alone = type(self).from_log_sums is LogSumObjective.from_log_sums

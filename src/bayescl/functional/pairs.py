@@ -59,7 +59,7 @@ class PairWeights(NamedTuple):
     sharpness: float = 1.0
     r"""How soon a member that leads is left alone, :math:`\\kappa`."""
     sharpen: float | Float[Tensor, ""] = 0.0
-    """Weight of InfoNCE at a sharper temperature, :math:`c`."""
+    """Weight of InfoNCE at the temperature over the sharpness, :math:`c`."""
 
     @property
     def powers(self) -> list[float]:
@@ -69,7 +69,7 @@ class PairWeights(NamedTuple):
 
     @property
     def is_sharpened(self) -> bool:
-        """Whether InfoNCE at a sharper temperature counts."""
+        """Whether InfoNCE at the other temperature counts."""
         return isinstance(self.sharpen, Tensor) or self.sharpen > 0
 
 

@@ -8,8 +8,8 @@ from typing import Literal
 import torch
 
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.checks import check_choice
-from bayescl.functional.sorting import columns_in_order, is_eager_cpu
+from bayescl.checks import check_choice, is_eager_cpu
+from bayescl.functional.sorting import columns_in_order
 
 Ranks = Literal["mid", "upper"]
 Transform = Callable[[Tensor, Tensor, Tensor], Tensor]

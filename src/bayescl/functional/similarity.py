@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from bayescl.axes import Float, Tensor
-from bayescl.functional.sorting import is_eager_cpu
+from bayescl.checks import is_eager_cpu
 
 _ORDINARY = (1e-10, 1e10)
 """Lengths whose squares are far from the ends of float32."""

@@ -58,19 +58,6 @@ class OrderedColumns(NamedTuple):
     """Flat positions in the sorted rows of values that equal the next in their row, ascending."""
 
 
-def is_eager_cpu(tensor: Tensor) -> bool:
-    """Whether Python code can cheaply branch on the tensor's values.
-
-    It can on the CPU, unless ``torch.compile`` or a ``torch.func`` transform is tracing; on other
-    devices it would have to synchronize.
-    """
-    return (
-        tensor.is_cpu
-        and not torch.compiler.is_compiling()
-        and not torch._C._are_functorch_transforms_active()
-    )
-
-
 def columns_in_order(
     values: Tensor,
     excluded: NDArray[np.int64] | None = None,

@@ -7,6 +7,6 @@ Import the file that you need; importing this package loads none of them.
 ``lightly``                  in place of ``NTXentLoss``, with and without a memory bank
 ``pytorch_metric_learning``  losses with its miners, distances, reducers and wrappers
 ``open_clip``                in place of ``ClipLoss``, with equal captions as groups
-``lightning``                callbacks for alpha and diagnostics in any Lightning module
+``lightning``                a callback with diagnostics in any Lightning module
 ===========================  =====================================================================
 """

@@ -1,4 +1,4 @@
-"""Find equal texts in a batch by their tokens, and candidates that a rule drops.
+"""Find equal texts in a batch by their tokens.
 
 Embeddings cannot tell: dropout gives one text two different embeddings.
 """
@@ -9,15 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch.nn.functional import normalize as unit_length
 
-from bayescl.axes import Bool, Float, Int, Tensor
-
-NO_TEXT = torch.iinfo(torch.int64).min
-"""Stands for the anchor's text if a candidate is nobody's positive."""
+from bayescl.axes import Int, Tensor
 
 _NOT_TEXT = frozenset({"pixel_values", "pixel_values_videos", "input_features", "input_values"})
-_BLOCK_ELEMENTS = 2**22
 _BASE, _OTHER = 0x5851F42D4C957F2D, 0x14057B7EF767814F
 """Odd numbers without a pattern, so that sums of their small multiples hardly ever meet."""
 
@@ -51,42 +46,3 @@ def token_rows(features: Mapping[str, Any]) -> tuple[Int[Tensor, " tokens"], Int
     mask = features.get("attention_mask")
     counted = torch.ones_like(tokens) != 0 if mask is None else mask != 0
     return tokens[counted], counted.sum(dim=1)
-
-
-def repeats(
-    candidates: Int[Tensor, " columns"], partners: Int[Tensor, " columns"]
-) -> tuple[bool, bool]:
-    """Whether texts repeat, other than as a pair, and whether an anchor's is also a candidate's.
-
-    ``partners`` are the keys of the anchors whose positives the candidates are, or :data:`NO_TEXT`.
-    """
-    of_pairs = partners != NO_TEXT
-    unlike_positive = partners[of_pairs & (partners != candidates)]
-    crossing = bool(torch.isin(unlike_positive, candidates).any())
-    within = repeat_themselves(candidates) or repeat_themselves(partners[of_pairs])
-    return crossing or within, crossing
-
-
-def repeat_themselves(keys: Int[Tensor, " rows"]) -> bool:
-    """Whether a key occurs twice."""
-    return len(keys.unique()) < len(keys)
-
-
-@torch.no_grad()
-def above_margin(
-    anchors: Float[Tensor, "rows dim"],
-    positives: Float[Tensor, "rows dim"],
-    candidates: Float[Tensor, "columns dim"],
-    margin: float,
-    *,
-    normalize: bool = True,
-) -> Bool[Tensor, "rows columns"]:
-    """True where a candidate is more similar to the anchor than its positive plus a margin."""
-    if normalize:
-        anchors, positives, candidates = (
-            unit_length(rows.float(), dim=1) for rows in (anchors, positives, candidates)
-        )
-    bounds = (anchors * positives).sum(1, keepdim=True) + margin
-    rows = max(1, _BLOCK_ELEMENTS // len(candidates))  # similarities of a block at a time
-    blocks = zip(anchors.split(rows), bounds.split(rows), strict=True)
-    return torch.cat([block @ candidates.T > bound for block, bound in blocks])

@@ -78,6 +78,7 @@ class NTXentLoss(nn.Module):
         out1: Float[Tensor, "batch dim"],
         *,
         labels: Int[Tensor, " batch"] | None = None,
+        **known: Any,
     ) -> Float[Tensor, ""]:
         """Compute the loss of two views of a batch.
 
@@ -87,6 +88,8 @@ class NTXentLoss(nn.Module):
                 stores them if ``out0`` needs a gradient.
             labels: class of each image, -1 where it is not known; a bank keeps them with its rows.
                 Only for :class:`LatentClassNTXentLoss`.
+            **known: without a bank, ``groups``, ``domains`` and whatever else is known of the
+                images, as in :meth:`~bayescl.losses.ContrastiveLoss.forward`.
 
         Raises:
             ValueError: if shapes do not match, or labels are given to a loss that cannot use some.
@@ -95,13 +98,15 @@ class NTXentLoss(nn.Module):
         value: Tensor
         if bank is None:
             self.loss.gather = gather
-            value = self.loss(out0, out1, labels=labels)
+            value = self.loss(out0, out1, labels=labels, **known)
             return value
+        if known:
+            raise ValueError(f"{', '.join(known)} must be None with a memory bank")
         if bank.candidates is None:
             value = self.loss.in_batch(out0, out1, labels=labels)
         else:
-            known = {} if labels is None else {"labels": labels, "candidate_labels": bank.groups}
-            value = self.loss.sampled(out0, out1, bank.candidates, **known)
+            of_bank = {} if labels is None else {"labels": labels, "candidate_labels": bank.groups}
+            value = self.loss.sampled(out0, out1, bank.candidates, **of_bank)
         if out0.requires_grad:
             if labels is None and self.loss.uses_labels:
                 labels = torch.full((len(out1),), -1, device=out1.device)

@@ -1,4 +1,4 @@
-"""Callbacks for any Lightning module that trains with a loss of this package.
+"""A callback for any Lightning module that trains with a loss of this package.
 
 The losses themselves need no adapter: make one in ``__init__`` and call it in ``training_step``.
 Tested with Lightning 2.6.
@@ -14,71 +14,12 @@ import torch
 from bayescl.axes import Tensor
 from bayescl.checks import check_count, missing
 from bayescl.diagnostics import diagnose, in_eval_mode, score_candidates
-from bayescl.estimation.schedule import Schedule
 from bayescl.losses import ContrastiveLoss
 
 try:
     import lightning.pytorch as pl
 except ImportError as error:
     raise missing("Lightning", "lightning", error) from error
-
-
-class AlphaCallback(pl.Callback):
-    """Set the alpha of a module's loss every few epochs, before the first step.
-
-    The current value is part of the loss's state, so resumed training continues with it.
-
-    Args:
-        source: a schedule of :mod:`bayescl.estimation`, or a function of module and epoch that
-            measures a value in [0.5, 1].
-        loss: attribute name of the loss in the module, with dots for nested modules.
-        every: number of epochs between two values, at least 1.
-
-    Raises:
-        ValueError: if ``every`` is not positive.
-        TypeError: while training, if the loss has no alpha.
-
-    Example:
-        ::
-
-            Trainer(callbacks=[AlphaCallback(LinearRamp(end=0.9), every=1)]).fit(module)
-    """
-
-    def __init__(
-        self,
-        source: Schedule | Callable[[pl.LightningModule, int], float],
-        *,
-        loss: str = "loss",
-        every: int = 1,
-    ) -> None:
-        self.source = source
-        self.loss = loss
-        self.every = check_count("every", every, 1)
-        self.set_in = -1
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the epoch in which the current value was set."""
-        return {"set_in": self.set_in}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from a checkpoint."""
-        self.set_in = int(state_dict["set_in"])
-
-    def on_train_batch_start(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
-    ) -> None:
-        """Set a new value if it is due, but not twice in an interrupted epoch."""
-        epoch = trainer.current_epoch
-        if epoch % self.every or epoch == self.set_in:
-            return
-        loss: Any = pl_module.get_submodule(self.loss)
-        if not hasattr(loss, "alpha"):
-            raise TypeError(f"{self.loss} must be a loss with an alpha, got {type(loss).__name__}")
-        source = self.source
-        value = source(pl_module, epoch) if callable(source) else source.value(epoch)
-        # All devices compute the same value; that of the first is taken, as rounding may differ.
-        loss.alpha = trainer.strategy.broadcast(value)
-        self.set_in = epoch
 
 
 class DiagnosticsCallback(pl.Callback):

@@ -6,7 +6,6 @@ be groups, which are not each other's negatives. Tested against open_clip 3.3.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 from torch import nn
@@ -16,12 +15,10 @@ from bayescl.axes import Float, Int, Tensor
 from bayescl.integrations._texts import text_keys
 from bayescl.losses import (
     BayesianContrastiveLoss,
-    BayesianSigmoidLoss,
     DebiasedContrastiveLoss,
     HardContrastiveLoss,
     InfoNCELoss,
     LatentClassContrastiveLoss,
-    LatentClassSigmoidLoss,
     SigmoidContrastiveLoss,
 )
 
@@ -76,9 +73,7 @@ class ClipLoss(nn.Module):
         logit_scale: Float[Tensor, ""],
         logit_bias: Float[Tensor, ""] | None = None,
         output_dict: bool = False,
-        *,
-        groups: Int[Tensor, " batch"] | None = None,
-        labels: Int[Tensor, " batch"] | None = None,
+        **known: Any,
     ) -> Float[Tensor, ""] | dict[str, Tensor]:
         """Compute the loss of a batch of pairs.
 
@@ -88,21 +83,21 @@ class ClipLoss(nn.Module):
             logit_scale: factor of the similarities, 1 / temperature. Differentiated.
             logit_bias: the model's, if it has one; it cancels unless the loss is a sigmoid loss.
             output_dict: whether to return ``{"contrastive_loss": value}``.
-            groups: one integer per pair; pairs of one group, such as equal captions, are never
-                each other's negatives. See :func:`caption_groups`.
-            labels: class of each pair, -1 if not known; only for :class:`LatentClassClipLoss`.
+            **known: what is known of the pairs, as in
+                :meth:`~bayescl.losses.ContrastiveLoss.in_batch`: ``groups`` (of equal captions, see
+                :func:`caption_groups`), ``domains``, ``labels`` and ``audit``; and ``margin`` and
+                ``guide``.
         """
         self.loss.gather = self.world_size > 1 and distributed.is_initialized()
-        biased = getattr(self.loss, "biased", nullcontext)  # only sigmoid losses have use for it
-        with biased(0.0 if logit_bias is None else logit_bias):
-            value: Tensor = self.loss.in_batch(
-                image_features,
-                text_features,
-                groups=groups,
-                labels=labels,
-                both_directions=self.both_directions,
-                temperature=1 / logit_scale,
-            )
+        if isinstance(self.loss, SigmoidContrastiveLoss):
+            known["bias"] = logit_bias
+        value: Tensor = self.loss.in_batch(
+            image_features,
+            text_features,
+            both_directions=self.both_directions,
+            temperature=1 / logit_scale,
+            **known,
+        )
         if logit_bias is not None:
             value = value + 0 * logit_bias.sum()  # a zero gradient, as a softmax gives it
         return {"contrastive_loss": value} if output_dict else value
@@ -135,8 +130,7 @@ class LatentClassClipLoss(ClipLoss):
 class SigLipLoss(ClipLoss):
     """The sigmoid loss between images and texts, with the arguments of open_clip's ``SigLipLoss``.
 
-    The model's ``logit_bias`` is added to the logits, and differentiated. With several devices,
-    texts of other devices come and go in rounds.
+    The model's ``logit_bias`` is added to the logits, and differentiated.
 
     Args:
         cache_labels, rank, dist_impl: accepted for compatibility, ignored.
@@ -168,19 +162,6 @@ class SigLipLoss(ClipLoss):
         del cache_labels, rank, dist_impl
         fixed = {"temperature": 0.1, "bias": 0.0}  # the model has its own
         super().__init__(world_size=world_size, chunk_size=chunk_size or None, **fixed | options)
-
-
-class BayesianSigLipLoss(SigLipLoss):
-    """:class:`SigLipLoss` with :class:`~bayescl.losses.BayesianSigmoidLoss`, in both directions."""
-
-    loss_class = BayesianSigmoidLoss
-    both_directions = True  # ranks among an image's texts, and among a text's images
-
-
-class LatentClassSigLipLoss(SigLipLoss):
-    """:class:`SigLipLoss` with :class:`~bayescl.losses.LatentClassSigmoidLoss`."""
-
-    loss_class = LatentClassSigmoidLoss
 
 
 def caption_groups(texts: Int[Tensor, "batch length"]) -> Int[Tensor, " batch"]:

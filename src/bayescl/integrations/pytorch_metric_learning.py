@@ -5,11 +5,11 @@ Tested with pytorch-metric-learning 2.9.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import missing
 from bayescl.losses import (
     BayesianContrastiveLoss,
@@ -24,6 +24,7 @@ try:
     from pytorch_metric_learning.distances import CosineSimilarity, DotProductSimilarity
     from pytorch_metric_learning.losses.generic_pair_loss import GenericPairLoss
     from pytorch_metric_learning.reducers import MeanReducer
+    from pytorch_metric_learning.utils.loss_and_miner_utils import convert_to_pairs
 except ImportError as error:
     raise missing("pytorch-metric-learning", "pytorch-metric-learning", error) from error
 
@@ -113,22 +114,25 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
             losses = ours(*(embeddings[rows] for rows in views))
             rows = torch.cat(views)
             return self._for_reducer(losses, rows, rows.roll(len(rows) // 2))
+        anchors, positives, *other = convert_to_pairs(indices_tuple, labels, ref_labels)
+        negative = torch.zeros(
+            len(embeddings), len(ref_emb), dtype=torch.bool, device=ref_emb.device
+        )
+        negative[tuple(other)] = True
+        if int(negative.sum()) < len(other[0]):  # a miner named a pair twice
+            return super().compute_loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)
+        known = {}
         both: Any = (labels, ref_labels)
         integers = all(side is not None and not side.is_floating_point() for side in both)
-        classes = both if self.loss.uses_labels and integers else None
-        pairs: _Pairs | None
-        if indices_tuple is None:
-            pairs = _pairs_of_labels(labels, ref_labels, classes is not None)
-        else:
-            if classes is not None:
-                indices_tuple = _without_unknown(indices_tuple, *classes)
-            pairs = _pairs_of_a_miner(indices_tuple, len(embeddings), len(ref_emb), classes)
-        if pairs is None:
-            return super().compute_loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)
-        anchors, positives, negative, options = pairs
+        if self.loss.uses_labels and integers:
+            is_class = both[0][anchors] >= 0
+            anchors, positives = anchors[is_class], positives[is_class]
+            if indices_tuple is not None or alone or not _number_items(*both):
+                known = {"labels": labels, "candidate_labels": ref_labels}
         if not bool(negative.any(1)[anchors].any()):
             return self.zero_losses()
-        losses = ours.sampled(embeddings[anchors], ref_emb[positives], ref_emb, **options)
+        rows = ref_emb[positives], ref_emb
+        losses = ours.sampled(embeddings, *rows, anchor_of=anchors, valid=negative, **known)
         return self._for_reducer(losses, anchors, positives)
 
     def _for_reducer(self, losses: Tensor, anchors: Tensor, positives: Tensor) -> Any:
@@ -209,16 +213,6 @@ class LatentClassNTXentLoss(NTXentLoss):
             )
 
 
-class _Pairs(NamedTuple):
-    """The positive pairs of a batch, and the rows that each anchor is contrasted with."""
-
-    anchors: Int[Tensor, " pairs"]
-    positives: Int[Tensor, " pairs"]
-    negative: Bool[Tensor, "rows columns"]
-    options: dict[str, Tensor]
-    """Arguments of the loss: what ``negative`` says of the anchors of pairs, and classes."""
-
-
 def _two_views(labels: Tensor | None) -> tuple[Tensor, Tensor] | None:
     """Places of the first and the second row of each label, if each label has two."""
     if labels is None or labels.ndim != 1 or len(labels) < 4 or len(labels) % 2:
@@ -229,57 +223,9 @@ def _two_views(labels: Tensor | None) -> tuple[Tensor, Tensor] | None:
     return (order[::2], order[1::2]) if twice else None
 
 
-def _pairs_of_labels(labels: Any, ref_labels: Any, known: bool) -> _Pairs:
-    """The pairs of equal labels; if these are ``known`` classes, one of -1 says nothing."""
-    rows, columns, alone = labels, ref_labels, ref_labels is labels
-    options = {}
-    if known:
-        # Each label on one row of either side numbers an item: an anchor and its other view.
-        most = max(int(side.unique(return_counts=True)[1].max()) for side in (labels, ref_labels))
-        both = torch.cat([labels, ref_labels])
-        apart = -1 - torch.arange(len(both), device=both.device)  # an own class if unknown
-        both = torch.where(both < 0, apart, both.long())
-        rows = both[: len(labels)]
-        columns = rows if alone else both[len(labels) :]
-    same = rows[:, None] == columns
-    negative = ~same
-    if alone:
-        same.fill_diagonal_(False)
-    anchors, positives = torch.where(same)
-    if labels.is_floating_point():
-        options = {"valid": negative[anchors]}
-    else:
-        options = {"groups": rows[anchors], "candidate_groups": columns}
-    if known and (alone or most > 1):
-        options |= {"labels": labels[anchors], "candidate_labels": ref_labels}
-    return _Pairs(anchors, positives, negative, options)
-
-
-def _pairs_of_a_miner(
-    indices_tuple: tuple[Tensor, ...],
-    rows: int,
-    columns: int,
-    classes: tuple[Tensor, Tensor] | None,
-) -> _Pairs | None:
-    """The pairs or triplets that a miner names; None if it names a pair twice."""
-    anchors, positives, *others, negatives = indices_tuple
-    negative = torch.zeros(rows, columns, dtype=torch.bool, device=anchors.device)
-    negative[others[0] if others else anchors, negatives] = True
-    if int(negative.sum()) < len(negatives):
-        return None
-    options = {"valid": negative[anchors]}
-    if classes is not None:
-        options |= {"labels": classes[0][anchors], "candidate_labels": classes[1]}
-    return _Pairs(anchors, positives, negative, options)
-
-
-def _without_unknown(indices_tuple: tuple[Tensor, ...], labels: Any, ref_labels: Any) -> Any:
-    """What a miner found, without pairs or triplets that are positive because both are -1."""
-    anchors, positives, *others = indices_tuple
-    kept = (labels[anchors] >= 0) | (ref_labels[positives] >= 0)
-    if len(others) == 1:  # triplets: the negative goes with them
-        others = [others[0][kept]]
-    return (anchors[kept], positives[kept], *others)
+def _number_items(labels: Tensor, ref_labels: Tensor) -> bool:
+    """Whether each label stands on one row of either side: an item and its other view."""
+    return all(len(side.unique()) == len(side) for side in (labels, ref_labels))
 
 
 class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
@@ -301,6 +247,7 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
         ref_emb: Float[Tensor, "batch dim"],
         *,
         labels: Int[Tensor, " batch"] | None = None,
+        **known: Any,
     ) -> Float[Tensor, ""]:
         """Compute the loss of two views of the same items, in the same order.
 
@@ -309,6 +256,9 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
             ref_emb: of the second views.
             labels: class of each item, -1 where it is not known; only for a symmetric
                 :class:`LatentClassNTXentLoss`.
+            **known: ``groups``, ``domains`` and whatever else is known of the items, as in
+                :meth:`~bayescl.losses.ContrastiveLoss.forward`; only for symmetric losses of this
+                module.
 
         Raises:
             ValueError: if labels are given to a loss that cannot use some.
@@ -317,9 +267,9 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
         ours = self.symmetric and isinstance(self.loss, NTXentLoss) and len(embeddings) > 1
         direct = self.loss.of_two_views() if ours else None
         if direct is not None:
-            value = direct(embeddings, ref_emb, labels=labels)
+            value = direct(embeddings, ref_emb, labels=labels, **known)
             return value
-        if labels is not None and not (self.symmetric and len(embeddings) == 1):
+        if (known or labels is not None) and not (self.symmetric and len(embeddings) == 1):
             raise ValueError(
                 "labels need symmetric=True and a LatentClassNTXentLoss of bayescl with the "
                 "default distance and reducer"

@@ -10,24 +10,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
 from bayescl import distributed
-from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_choice, check_count, check_finite_number, check_positive, missing
-from bayescl.integrations._texts import (
-    NO_TEXT,
-    above_margin,
-    repeat_themselves,
-    repeats,
-    text_keys,
-    token_rows,
-)
+from bayescl.axes import Float, Tensor
+from bayescl.checks import check_choice, check_count, check_positive, check_shape, missing
+from bayescl.integrations._texts import text_keys, token_rows
+from bayescl.latent_classes.memory import ClassMemory
 from bayescl.losses import (
     BayesianContrastiveLoss,
     ContrastiveLoss,
@@ -35,14 +28,13 @@ from bayescl.losses import (
     HardContrastiveLoss,
     InfoNCELoss,
     LatentClassContrastiveLoss,
+    Margin,
 )
-from bayescl.losses.class_memory import ClassMemory
 
 try:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.losses import CachedLossMixin, has_static_embedding_input
     from sentence_transformers.base.losses.merged_forward import embed_columns
-    from sentence_transformers.util import cos_sim, dot_score
     from transformers import TrainerCallback
 except ImportError as error:
     raise missing("sentence-transformers 6 or newer", "sentence-transformers", error) from error
@@ -52,54 +44,29 @@ STATE_FILE = "bayescl_loss.pt"
 """Name of the file with the losses' state beside a checkpoint."""
 
 
-_BAYESIAN = """
-@inproceedings{liu2024bayesian,
+_INFO_NCE = """@misc{oord2019representation, year = {2019}, eprint = {1807.03748},
+    title = {Representation Learning with Contrastive Predictive Coding},
+    author = {van den Oord, Aaron and Li, Yazhe and Vinyals, Oriol}}"""
+_CITATIONS: Mapping[type[Any], str] = {
+    BayesianContrastiveLoss: """@inproceedings{liu2024bayesian, year = {2024},
     title = {Bayesian Self-Supervised Contrastive Learning},
     author = {Liu, Bin and Wang, Bang and Li, Tianrui},
-    booktitle = {International Conference on Machine Learning}, year = {2024}
-}
-"""
-_DEBIASED = """
-@inproceedings{chuang2020debiased,
+    booktitle = {International Conference on Machine Learning}}""",
+    DebiasedContrastiveLoss: """@inproceedings{chuang2020debiased, year = {2020},
     title = {Debiased Contrastive Learning},
     author = {Chuang, Ching-Yao and Robinson, Joshua and Lin, Yen-Chen and Torralba, Antonio and
         Jegelka, Stefanie},
-    booktitle = {Advances in Neural Information Processing Systems}, year = {2020}
-}
-"""
-_HARD = """
-@inproceedings{robinson2021contrastive,
+    booktitle = {Advances in Neural Information Processing Systems}}""",
+    HardContrastiveLoss: """@inproceedings{robinson2021contrastive, year = {2021},
     title = {Contrastive Learning with Hard Negative Samples},
     author = {Robinson, Joshua and Chuang, Ching-Yao and Sra, Suvrit and Jegelka, Stefanie},
-    booktitle = {International Conference on Learning Representations}, year = {2021}
-}
-"""
-_INFO_NCE = """
-@misc{oord2019representation,
-    title = {Representation Learning with Contrastive Predictive Coding},
-    author = {van den Oord, Aaron and Li, Yazhe and Vinyals, Oriol},
-    eprint = {1807.03748}, archivePrefix = {arXiv}, year = {2019}
-}
-"""
-_CITATIONS: Mapping[type[Any], str] = {
-    BayesianContrastiveLoss: _BAYESIAN,
-    DebiasedContrastiveLoss: _DEBIASED,
-    HardContrastiveLoss: _HARD,
+    booktitle = {International Conference on Learning Representations}}""",
 }
 """BibTeX entries for model cards, by loss; of all others it is InfoNCE's."""
 
 
-class BatchNotes(NamedTuple):
-    """What is known of each column of texts, and of the pairs, besides their embeddings."""
-
-    keys: list[Int[Tensor, " rows"]]
-    guide: list[Float[Tensor, "rows dim"]]
-    labels: Int[Tensor, " rows"] | None = None
-
-    @property
-    def turned(self) -> BatchNotes:
-        """The same with positives as anchors, without hard negatives."""
-        return BatchNotes(self.keys[1::-1], self.guide[1::-1], self.labels)
+Known = dict[str, Any]
+"""Arguments of a loss's ``in_batch``, besides embeddings."""
 
 
 class MemoryByDimension(nn.Module):
@@ -110,7 +77,7 @@ class MemoryByDimension(nn.Module):
 
     def __init__(self, memory: ClassMemory) -> None:
         super().__init__()
-        self._new_memory = partial(ClassMemory, memory.size, memory.refit_every)
+        self._new_memory = memory.empty_copy
         self._others: defaultdict[str, ClassMemory] = defaultdict(self._new_memory)
 
     @contextmanager
@@ -151,12 +118,13 @@ class ContrastiveRankingLoss(nn.Module):
         duplicates: with ``"mask"``, equal texts are never each other's negatives: a candidate with
             the anchor's text, its positive's text or the same anchor does not count. Texts are
             compared by their tokens, after truncation and prompts. With ``"keep"``, all count.
-        margin: drops candidates whose similarity to the anchor is above its positive's plus this
-            margin; None (the default) drops none.
-        guide: another model that judges candidates. A candidate does not count if the guide finds
-            it more similar to the anchor than the positive, less ``guide_margin``. It reads decoded
-            tokens.
-        guide_margin: margin of the guide; 0 (the default) gives the rule of ``GISTEmbedLoss``.
+        margin: leaves out candidates that score like the positive; see :class:`~bayescl.Margin`.
+            Hard negatives are exempt unless the margin says otherwise.
+        guide: another model, by which the margin judges instead (default margin:
+            ``Margin(absolute=0.0)``). It reads decoded tokens. Not with ``gather``.
+        label_column: what the data set's label column holds of each pair: ``"labels"`` or
+            ``"audit"`` for losses that use labels, or ``"domains"``. Several names for a column of
+            lists.
 
     Raises:
         ValueError: if ``loss`` returns more than one value, or another argument is out of range.
@@ -178,9 +146,9 @@ class ContrastiveRankingLoss(nn.Module):
         both_directions: bool = False,
         duplicates: Literal["mask", "keep"] = "mask",
         *,
-        margin: float | None = None,
+        margin: Margin | None = None,
         guide: SentenceTransformer | None = None,
-        guide_margin: float = 0.0,
+        label_column: str | Sequence[str] = "labels",
     ) -> None:
         super().__init__()
         check_choice("duplicates", duplicates, ("mask", "keep"))
@@ -192,9 +160,11 @@ class ContrastiveRankingLoss(nn.Module):
         self.loss = loss
         self.both_directions = both_directions
         self.duplicates = duplicates
-        self.margin = None if margin is None else check_finite_number("margin", margin)
         self.guide = None if guide is None else guide.requires_grad_(False).eval()
-        self.guide_margin = check_finite_number("guide_margin", guide_margin)
+        self.margin = Margin(absolute=0.0) if margin is None and guide is not None else margin
+        self.label_column = (label_column,) if isinstance(label_column, str) else label_column
+        for name in self.label_column:
+            check_choice("label_column", name, ("labels", "domains", "audit"))
         self.gather_across_devices = loss.gather
         memory = loss.memory if isinstance(loss, LatentClassContrastiveLoss) else None
         self.memories = None if memory is None else MemoryByDimension(memory)
@@ -206,98 +176,104 @@ class ContrastiveRankingLoss(nn.Module):
 
         Args:
             sentence_features: the tokenized columns: anchors, positives, hard negatives.
-            labels: the data set's label column: class of each pair, -1 where it is not known. Only
-                a loss that can use some labels reads it.
+            labels: the data set's label column; see ``label_column``.
 
         Raises:
             ValueError: if there are fewer than two columns, or the loss cannot use such labels.
         """
         columns = list(sentence_features)
-        return self._embedded(columns, self._notes(columns, labels))
+        many = distributed.is_initialized() and distributed.world_size() > 1
+        self.loss.gather = self.gather_across_devices and many
+        return self._embedded(columns, self._known(columns, labels))
 
-    def _embedded(self, columns: Sequence[Features], notes: BatchNotes) -> Float[Tensor, ""]:
-        return self._value(embed_columns(self.model, columns), notes)
+    def _embedded(self, columns: Sequence[Features], known: list[Known]) -> Float[Tensor, ""]:
+        return self._value(embed_columns(self.model, columns), known)
 
-    def _notes(self, columns: Sequence[Features], labels: Tensor | None) -> BatchNotes:
-        """Compute keys and the guide's embeddings before the model changes the features."""
+    def _known(self, columns: Sequence[Features], labels: Tensor | None) -> list[Known]:
+        """Say what is known of a batch in each direction, before the model changes its features."""
         if len(columns) < 2:
             raise ValueError(f"a batch must hold at least 2 columns of texts, got {len(columns)}")
         keys, guide = [], []
         if self.duplicates == "mask":
             first = distributed.rank() * len(columns) if distributed.is_initialized() else 0
             keys = [text_keys(column, first + place) for place, column in enumerate(columns)]
-        if self.guide is not None:
+        if self.guide is not None and self.margin is not None:
             options = {"convert_to_tensor": True, "show_progress_bar": False}
-            texts = [_decoded(column, self.model) for column in columns]
+            judged = columns if self.margin.extra else columns[:2]
+            texts = [_decoded(column, self.model) for column in judged]
             guide = [self.guide.encode(of_column, **options) for of_column in texts]
-        return BatchNotes(keys, guide, labels if self.loss.uses_labels else None)
+        shared = {**self._of_pairs(labels), "margin": self.margin}
+        sides = [(keys, guide), (keys[1::-1], guide[1::-1])]
+        return [shared | self._of_texts(*side) for side in sides[: 1 + self.both_directions]]
 
-    def _value(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> Float[Tensor, ""]:
+    def _of_pairs(self, column: Tensor | None) -> Known:
+        """What the label column says of the pairs."""
+        if column is None:
+            return {}
+        names = self.label_column
+        if len(names) > 1:
+            check_shape("label", column, ("pairs", len(names)))
+        said = zip(names, [column] if len(names) == 1 else column.unbind(1), strict=True)
+        return {key: value for key, value in said if key == "domains" or self.loss.uses_labels}
+
+    def _of_texts(self, keys: list[Tensor], guide: list[Tensor]) -> Known:
+        """Which texts are equal, and how the guide embeds them."""
+        known: Known = {}
+        if guide:
+            extra = [torch.cat(guide[2:])] if guide[2:] else []
+            known["guide"] = (*guide[:2], *extra)
+        if keys:
+            anchors, positives, *rest = keys
+            extra_keys = torch.cat([positives[:0], *rest])
+            known["groups"] = torch.stack([anchors, positives], dim=1)
+            if rest:
+                known["extra_groups"] = torch.stack([extra_keys, extra_keys], dim=1)
+            # Groups compare anchors with anchors, and positives with positives.
+            columns = [positives, extra_keys] if rest else [positives]
+            if self.loss.gather:
+                columns = [distributed.gather(part) for part in columns]
+            candidates = torch.cat(columns)
+            if bool(torch.isin(anchors, candidates).any()):
+                known["valid"] = candidates != anchors[:, None]
+        return known
+
+    def _value(self, embeddings: Sequence[Tensor], known: list[Known]) -> Float[Tensor, ""]:
         """Compute the loss from the embeddings of all columns."""
-        many = distributed.is_initialized() and distributed.world_size() > 1
-        self.loss.gather = self.gather_across_devices and many
         self.loss.train(self.model.training)  # the trainer switches the mode of the model alone
         memories = self.memories
         dim = embeddings[0].shape[-1]
         with nullcontext() if memories is None else memories.of(self.loss, dim):
-            return self._value_of_directions(embeddings, notes)
+            return self._value_of_directions(embeddings, known)
 
-    def _value_of_directions(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> Tensor:
+    def _value_of_directions(self, embeddings: Sequence[Tensor], known: list[Known]) -> Tensor:
         anchors, positives, *rest = embeddings
-        alone = len(anchors) == 1 and not self.loss.gather
+        gather = self.loss.gather
+        alone = len(anchors) == 1 and not gather
         if alone and not rest:
             return (anchors * positives).sum() * 0.0  # the last batch of an epoch may be one pair
+        # Without hard negatives a lone pair has no other candidate. With them, it has in one
+        # direction. A mask on several devices is of one direction only.
+        both = self.both_directions and not alone
         value: Tensor = self.loss.in_batch(
             anchors,
             positives,
             extra=torch.cat(rest) if rest else None,
-            **self._counted(embeddings, notes),
+            both_directions=both and not gather,
+            **known[0],
         )
-        if not self.both_directions:
-            return value
-        if not alone:  # without hard negatives a lone pair has no other candidate
+        if both and gather:
             self.loss.eval()  # a loss with a memory has seen these pairs
-            turned = self._counted(embeddings[1::-1], notes.turned)
-            value = value + self.loss.in_batch(positives, anchors, **turned)
-        return value / 2 if self.loss.reduction == "mean" else value
-
-    def _counted(self, embeddings: Sequence[Tensor], notes: BatchNotes) -> dict[str, Any]:
-        """Return the arguments of the loss that say which candidates count; empty if all do."""
-        counted = {} if notes.labels is None else {"labels": notes.labels}
-        # Few batches repeat a text; without repetition there is nothing to mask.
-        if notes.keys and (self.loss.gather or repeat_themselves(torch.cat(notes.keys))):
-            anchors, positives, *rest = notes.keys
-            extra = torch.cat([positives[:0], *rest])
-            candidates = self._everywhere(torch.cat([positives, extra]))
-            partners = torch.cat([anchors, torch.full_like(extra, NO_TEXT)])
-            anywhere, crossing = repeats(candidates, self._everywhere(partners))
-            if anywhere:
-                counted["groups"] = torch.stack([anchors, positives], dim=1)
-            if anywhere and rest:
-                counted["extra_groups"] = torch.stack([extra, extra], dim=1)
-            if crossing:  # groups compare anchors with anchors, positives with positives
-                counted["valid"] = candidates != anchors[:, None]
-        rules = []
-        if self.margin is not None:
-            rules.append((embeddings, self.margin, self.loss.normalize))
-        if notes.guide:
-            rules.append((notes.guide, -self.guide_margin, True))
-        for (first, second, *others), margin, normalize in rules:
-            rows = self._everywhere(torch.cat([second, *others]).detach())
-            kept = above_margin(first, second, rows, margin, normalize=normalize).logical_not_()
-            counted["valid"] = kept.logical_and_(counted["valid"]) if "valid" in counted else kept
-        return counted
-
-    def _everywhere(self, rows: Tensor) -> Tensor:
-        """The rows of all devices if the loss gathers, in the order of its columns."""
-        return distributed.gather(rows.contiguous()) if self.loss.gather else rows
+            value = value + self.loss.in_batch(positives, anchors, **known[1])
+        halved = self.loss.reduction == "mean" and self.both_directions and (gather or alone)
+        return value / 2 if halved else value
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings for the model card."""
-        shown = ("both_directions", "duplicates", "margin", "guide_margin", "gather_across_devices")
+        shown = ("both_directions", "duplicates", "gather_across_devices")
         return {
             "loss": f"{type(self.loss).__name__}({self.loss.extra_repr()})",
             "guide": None if self.guide is None else type(self.guide).__name__,
+            "margin": None if self.margin is None else str(self.margin),
             **{name: getattr(self, name) for name in shown},
         }
 
@@ -322,7 +298,7 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         mini_batch_size: number of texts encoded at a time.
         mini_batch_num_tokens: number of tokens encoded at a time, instead of a number of texts.
         show_progress_bar: whether to show the progress of encoding.
-        **rules: ``margin``, ``guide`` and ``guide_margin``.
+        **rules: ``margin``, ``guide`` and ``label_column``.
 
     Raises:
         ValueError: if an argument is out of range or the model cannot be split.
@@ -356,13 +332,13 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         self.mini_batch_num_tokens = mini_batch_num_tokens
         self.show_progress_bar = show_progress_bar
 
-    def _embedded(self, columns: Sequence[Features], notes: BatchNotes) -> Float[Tensor, ""]:
+    def _embedded(self, columns: Sequence[Features], known: list[Known]) -> Float[Tensor, ""]:
         """Compute the loss; the gradients of the model appear in the backward pass."""
         trained = [parameter for parameter in self.loss.parameters() if parameter.requires_grad]
         earlier = [parameter.grad for parameter in trained]
         self.loss.zero_grad()
-        # The notes are passed as labels, which reach calculate_loss under wrappers, too.
-        value: Tensor = CachedLossMixin.forward_cached(self, columns, notes)
+        # What is known is passed as labels, which reach calculate_loss under wrappers, too.
+        value: Tensor = CachedLossMixin.forward_cached(self, columns, known)
         gradients = [parameter.grad for parameter in trained]
         for parameter, gradient in zip(trained, earlier, strict=True):
             parameter.grad = gradient
@@ -383,7 +359,7 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
     ) -> Float[Tensor, ""]:
         """Compute the loss from embeddings in mini-batches, and their gradients if asked."""
         embeddings = [torch.cat(column) for column in reps]
-        value = self._value(embeddings, BatchNotes([], []) if labels is None else labels)
+        value = self._value(embeddings, [{}, {}] if labels is None else labels)
         if with_backward:
             value.backward()
             value = value.detach()
@@ -407,33 +383,10 @@ def _decoded(features: Features, model: Any) -> list[str]:
 
 
 _SETTINGS = {
-    *("both_directions", "duplicates", "margin", "guide", "guide_margin"),
+    *("both_directions", "duplicates", "margin", "guide", "label_column"),
     *("mini_batch_size", "mini_batch_num_tokens", "show_progress_bar"),
 }
 """Options of the ranking losses, plain and cached; all others are the loss's."""
-
-
-def _in_our_words(options: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of ``MultipleNegativesRankingLoss`` that differ here or do not exist."""
-    ours = dict(options)
-    similarity = ours.pop("similarity_fct", cos_sim)
-    if similarity is dot_score:
-        ours["normalize"] = False
-    elif similarity is not cos_sim:
-        raise ValueError(f"similarity_fct must be cos_sim or dot_score, got {similarity!r}")
-    partition = ours.pop("partition_mode", "joint")
-    directions = set(ours.pop("directions", ()))
-    if directions == {"query_to_doc", "doc_to_query"} and partition == "per_direction":
-        ours["both_directions"] = True
-    elif directions - {"query_to_doc"}:
-        raise ValueError(
-            "directions must be ('query_to_doc',), or ('query_to_doc', 'doc_to_query') with "
-            f"partition_mode='per_direction', got {sorted(directions)} with {partition!r}"
-        )
-    ours.pop("hardness_strength", None)  # says nothing without a mode
-    if ours.pop("hardness_mode", None) is not None:
-        raise ValueError("hardness_mode must be None: HardRankingLoss weights hard candidates")
-    return ours
 
 
 class InfoNCERankingLoss(ContrastiveRankingLoss):
@@ -444,11 +397,11 @@ class InfoNCERankingLoss(ContrastiveRankingLoss):
         scale: factor of the cosines, 1 / temperature.
         gather_across_devices: whether candidates come from all devices.
         **options: those of :class:`ContrastiveRankingLoss` (``both_directions``, ``duplicates``,
-            ``margin``, ``guide``, ``guide_margin``) and of the loss. ``similarity_fct`` and
-            ``directions`` mean the same as in the library's own loss, if supported here.
+            ``margin``, ``guide``, ``label_column``) and of the loss; ``normalize=False`` for inner
+            products.
 
     Raises:
-        ValueError: if an argument is out of range or not supported here.
+        ValueError: if an argument is out of range.
 
     Example:
         >>> from sentence_transformers.sentence_transformer.modules import StaticEmbedding
@@ -470,7 +423,6 @@ class InfoNCERankingLoss(ContrastiveRankingLoss):
         gather_across_devices: bool = False,
         **options: Any,
     ) -> None:
-        options = _in_our_words(options)
         settings = {name: options.pop(name) for name in _SETTINGS & options.keys()}
         temperature = 1 / check_positive("scale", scale)
         loss = self.loss_class(temperature=temperature, gather=gather_across_devices, **options)

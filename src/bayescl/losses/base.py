@@ -15,11 +15,23 @@ from typing_extensions import TypedDict
 from bayescl import batch as layouts
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.batch import Batch
-from bayescl.checks import check_choice, check_count, check_finite, check_floating, check_shape
-from bayescl.engine import ENGINES, Engine, losses_of_logits, pair_losses_of_batch
+from bayescl.checks import (
+    check_choice,
+    check_count,
+    check_finite,
+    check_floating,
+    check_shape,
+    is_eager_cpu,
+)
+from bayescl.engine import (
+    ENGINES,
+    Engine,
+    blocked_losses,
+    losses_of_logits,
+    reference_losses,
+)
 from bayescl.functional.objective import Maskless, Objective, takes_mask
 from bayescl.functional.similarity import unit_vectors
-from bayescl.functional.sorting import is_eager_cpu
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.margin import Guide, Margin, within_margin
 from bayescl.losses.parameters import LearnableTemperature, check_temperature, state_numbers
@@ -42,6 +54,7 @@ class SharedOptions(TypedDict, total=False):
 _OTHER_NAMES = dict.fromkeys(("tau", "t", "scale", "logit_scale", "softmax_scale"), "temperature")
 """What other libraries call the shared arguments. A scale multiplies: it is 1 / temperature."""
 
+_SOFTEST = 5.0  # temperature above which somebody may have meant a scale
 _FEW_CANDIDATES = 16  # below which most anchors of a batch of few domains learn little
 _LOOKS = 10  # calls in which the candidates of each domain are counted
 
@@ -127,6 +140,12 @@ class ContrastiveLoss(nn.Module):
             self.learnable_temperature = temperature
         else:
             self.temperature = temperature
+            if self.temperature > _SOFTEST:
+                warnings.warn(
+                    f"temperature={temperature:g} divides similarities: usual values are 0.05 to "
+                    "1. A scale that multiplies them is 1 / temperature",
+                    stacklevel=3,
+                )
         self.normalize = normalize
         self.reduction = reduction
         self.engine = engine
@@ -499,6 +518,7 @@ class ContrastiveLoss(nn.Module):
     def _check(self, **embeddings: Tensor) -> list[Tensor]:
         """Check embeddings and bring them to one precision, at least float32."""
         device: torch.device | None = None
+        first, same = next(iter(embeddings.values())), True
         for name, rows in embeddings.items():
             check_floating(name, rows, device)
             device = rows.device
@@ -508,7 +528,11 @@ class ContrastiveLoss(nn.Module):
                 raise ValueError(f"{name} must not be empty, got shape {list(rows.shape)}")
             if self.check_finite:
                 check_finite(name, rows)
-        return _in_one_precision(*embeddings.values())
+            same = same and rows.dtype == first.dtype
+        parts = list(embeddings.values())
+        if same and first.dtype in (torch.float32, torch.float64):
+            return parts
+        return _in_one_precision(*parts)
 
     def _scale(self, rows: Tensor) -> Tensor:
         """Scale embeddings to length 1 if asked."""
@@ -531,7 +555,8 @@ class ContrastiveLoss(nn.Module):
                 f"{name} must be None, because {type(self).__name__} cannot use some labels; "
                 "LatentClassContrastiveLoss can, and groups= marks items that are never negatives"
             )
-        self._require_groups(**groups)
+        if self.needs_groups:
+            self._require_groups(**groups)
         if temperature is None:
             return self.current_temperature()
         if not isinstance(temperature, Tensor):
@@ -604,7 +629,7 @@ class ContrastiveLoss(nn.Module):
         if gathering.active or batch.weight is not None:
             for part in batches:
                 weight += float(len(part.positives) if part.weight is None else part.weight.sum())
-        batches, share = gathering.gather_candidates(batches, weight)
+        batches, share = gathering.gather_candidates(batches, weight, temperature)
         if margin is not None:
             with without_autocast(batch.anchors.embeddings.device):
                 batches[0] = within_margin(batches[0], margin, guide)
@@ -627,13 +652,17 @@ class ContrastiveLoss(nn.Module):
 
     def _losses_of(self, batch: Batch, temperature: float | Tensor) -> Float[Tensor, " pairs"]:
         """Compute one loss per pair of a batch, with all that is known."""
+        if batch.positives.log_q is not None:
+            batch = batch.corrected(temperature)
+        traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
         # Ranks and sums need float32: among 4,096 cosines bfloat16 tells some 1,350 apart.
         with without_autocast(batch.anchors.embeddings.device):
-            return pair_losses_of_batch(
-                batch.corrected(temperature),
+            if self.engine == "reference" or (traced and self.engine == "auto"):
+                return reference_losses(batch, temperature, self.objective)
+            return blocked_losses(
+                batch,
                 temperature,
                 self.objective,
-                engine=self.engine,
                 shared_upstream=self.reduction != "none",
                 chunk_size=self.chunk_size,
             )

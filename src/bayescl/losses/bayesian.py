@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from typing_extensions import Unpack
 
 from bayescl.axes import Tensor
@@ -73,4 +75,7 @@ class BayesianContrastiveLoss(ContrastiveLoss):
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits, which does not depend on the temperature."""
         del temperature
-        return Bayesian(self.alpha, self.beta, self.tau_plus, self.ranks)
+        return _objective(self.alpha, self.beta, self.tau_plus, self.ranks)
+
+
+_objective = lru_cache(maxsize=8)(Bayesian)  # which remembers what engines ask it

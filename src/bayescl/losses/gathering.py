@@ -56,7 +56,7 @@ class Gathering:
         return [distributed.gather_rows(*pair) for pair in zip(rows, sizes, strict=True)]
 
     def gather_candidates(
-        self, batches: Sequence[Batch], weight: float
+        self, batches: Sequence[Batch], weight: float, temperature: float | Tensor
     ) -> tuple[list[Batch], float]:
         """The batches with the candidates of all processes, and :meth:`mean_share` of ``weight``.
 
@@ -69,10 +69,17 @@ class Gathering:
         if not self.candidates or not any(shared):
             call = f"{self.call} with {'the same' if any(shared) else 'own'} candidates"
             return list(batches), replace(self, call=call).mean_share(weight)
+        scale = torch.as_tensor(temperature).detach().item()
+        parts = [_note(batch) for batch in batches]
         notes = distributed.exchange(
-            {"call": self.call, "weight": weight, "batches": [_note(batch) for batch in batches]}
+            {"call": self.call, "weight": weight, "temperature": f"{scale:.4g}", "batches": parts}
         )
         share = _share(notes)
+        distributed.agreed(
+            "the temperature (a learnable one belongs to the module that DistributedDataParallel "
+            "wraps, or processes drift apart)",
+            [note["temperature"] for note in notes],
+        )
         distributed.agreed("the number of directions", [len(note["batches"]) for note in notes])
         # All that processes may disagree about is checked before the first rows are sent.
         every = [[note["batches"][which] for note in notes] for which in range(len(batches))]

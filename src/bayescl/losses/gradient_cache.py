@@ -75,6 +75,11 @@ def cached_backward(
     if len(encoders) != len(views) or not views:
         raise ValueError(f"views must be one per encoder, got {len(views)} for {len(encoders)}")
     for number, chunks in enumerate(views):
+        if isinstance(chunks, Tensor | Mapping):
+            raise TypeError(
+                f"views must be lists of chunks, got a whole batch as view {number}: split it, as "
+                "in batch.split(256)"
+            )
         if len(chunks) == 0:
             raise ValueError(f"views must hold at least one chunk, got none in view {number}")
     # Views one after the other, in both passes: buffers and random numbers follow this order.

@@ -15,6 +15,8 @@ from bayescl.losses.base import ContrastiveLoss, SharedOptions
 from bayescl.losses.gathering import Gathering
 from bayescl.losses.parameters import Hyperparameter
 
+_INFO_NCE = InfoNCE()
+
 
 class InfoNCELoss(ContrastiveLoss):
     """InfoNCE (NT-Xent): every other row is pushed away, even those of the anchor's class.
@@ -43,7 +45,7 @@ class InfoNCELoss(ContrastiveLoss):
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits, which does not depend on the temperature."""
         del temperature
-        return InfoNCE()
+        return _INFO_NCE
 
 
 class OracleContrastiveLoss(InfoNCELoss):

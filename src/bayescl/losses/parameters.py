@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import nn
@@ -20,20 +20,18 @@ class Hyperparameter:
         self._check = check
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self._slot = f"_{name}"
+        self._name = name
 
-    @overload
-    def __get__(self, instance: None, owner: type) -> Hyperparameter: ...
-    @overload
-    def __get__(self, instance: object, owner: type) -> float: ...
-    def __get__(self, instance: object | None, owner: type) -> float | Hyperparameter:
-        if instance is None:
-            return self
-        value: float = instance.__dict__[self._slot]
-        return value
+    if TYPE_CHECKING:  # without it, reading an instance's attribute finds its own number
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> Hyperparameter: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> float: ...
+        def __get__(self, instance: object | None, owner: type) -> float | Hyperparameter: ...
 
     def __set__(self, instance: object, value: float) -> None:
-        instance.__dict__[self._slot] = self._check(value)
+        instance.__dict__[self._name] = self._check(value)
 
 
 def state_numbers(owner: str, state: Any, names: Sequence[str]) -> dict[str, float]:

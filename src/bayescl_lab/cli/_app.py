@@ -72,13 +72,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         # A second Ctrl-C while Python shuts down would only add a traceback.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _complain(": ".join(["interrupted", *map(str, interrupt.args)]))
+        _print_error(": ".join(["interrupted", *map(str, interrupt.args)]))
         return INTERRUPTED
     except Exception as error:
-        complaint = _complaint(error)
-        if complaint is None:
+        message = _message(error)
+        if message is None:
             raise
-        _complain(complaint)
+        _print_error(message)
         return BAD_INPUT
     return 0
 
@@ -161,7 +161,7 @@ def completion(shell: Literal["bash", "zsh", "fish"] = "bash") -> None:
     sys.stdout.write(application().generate_completion(shell=shell))
 
 
-def _complaint(error: Exception) -> str | None:
+def _message(error: Exception) -> str | None:
     """The message for a user's error; None if the error is a bug in the program."""
     if isinstance(error, ModuleNotFoundError):
         if error.name is None or error.name.startswith("bayescl"):
@@ -172,13 +172,13 @@ def _complaint(error: Exception) -> str | None:
     if isinstance(error, (CycloptsError, ValueError)):
         from pydantic import ValidationError
 
-        from bayescl_lab._fields import complaint
+        from bayescl_lab._fields import format_error
 
         cause = error.__cause__ if isinstance(error, CycloptsError) else error
         argument = getattr(error, "argument", None)
         if isinstance(cause, ValidationError):
             name = "" if argument is None else argument.name.strip("-*").replace("-", "_")
-            return complaint(cause, name)
+            return format_error(cause, name)
     if isinstance(error, UnusedCliTokensError):
         return f"unrecognized arguments: {' '.join(error.unused_tokens or ())}"
     if isinstance(error, (CycloptsError, ValueError, OSError)):
@@ -189,7 +189,7 @@ def _complaint(error: Exception) -> str | None:
     return None
 
 
-def _complain(message: str) -> None:
+def _print_error(message: str) -> None:
     """Write a message to standard error as one line, which may come from a damaged file."""
     line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(message.split()))
     sys.stderr.write(f"bayescl: {line if len(line) <= 2000 else line[:2000] + ' ...'}\n")

@@ -18,7 +18,6 @@ from cyclopts import App
 from cyclopts.argument import Argument, ArgumentCollection
 from cyclopts.config import Dict
 
-from bayescl_lab.cli._options import CIRCUMSTANCE
 from bayescl_lab.runs.folder import RunFolder
 
 
@@ -29,10 +28,9 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
     configuration in the run's folder, then from the defaults.
 
     Raises:
-        ValueError: if an option is bad, or differs from that of the run to resume.
+        ValueError: if an option is bad, or there is no run to resume.
     """
     given: dict[str, Argument] = {}
-    stored: dict[str, Any] = {}
 
     def fill_in(app: App, command: tuple[str, ...], arguments: ArgumentCollection) -> None:
         if config is not None:
@@ -41,34 +39,18 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
         if "resume" in given and given["resume"].convert():
             if "out" not in given:
                 raise ValueError("--resume needs --out, the folder of the run to resume")
-            out = Path(given["out"].convert())
-            if not (out / "config.yaml").is_file():
-                raise ValueError(f"{out} is not a run folder: it has no config.yaml")
+            # A bare word belongs to the command's name.
             bare = [it.tokens[0].value for it in given.values() if it.index is not None]
-            folder = RunFolder.open(out, " ".join([*command, *bare]))
-            stored.update(folder.config())
-            _fill_in(stored, folder.config_file, app, arguments)
+            folder = RunFolder.open(Path(given["out"].convert()), " ".join([*command, *bare]))
+            _fill_in(folder.config(), folder.config_file, app, arguments)
 
     app.config = (fill_in,)
     function, bound, hidden = app.parse_args(words, exit_on_error=False, print_error=False)
     bound.apply_defaults()
-    values: dict[str, Any] = {}
-    free: set[str] = set()
-    for name, value in bound.arguments.items():
-        values |= vars(value) if is_dataclass(value) else {name: value}
-        # Of a single run the settings judge what may change; runs side by side all keep theirs.
-        if words[0] == "train":
-            free |= getattr(value, "may_change", set())
-    for name, argument in given.items() if stored else ():
-        is_free = name in free or argument.parameter.group == CIRCUMSTANCE.group
-        is_free |= argument.index is not None  # a bare word belongs to the command's name
-        kept = _kept(stored, name)
-        if not is_free and _plain(values[name]) != _plain(kept):
-            raise ValueError(
-                f"the run in {values['out']} has {name} = {kept}, "
-                f"got {values[name]}: a resumed run keeps its settings"
-            )
     if print_config:
+        values: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            values |= vars(value) if is_dataclass(value) else {name: value}
         plain = json.loads(json.dumps(values, default=str))
         sys.stdout.write(yaml.safe_dump(plain, sort_keys=False))
         return
@@ -97,15 +79,6 @@ def _fill_in(
     """Give arguments without a value those of a file."""
     plain = {str(name): _plain(value) for name, value in values.items()}
     Dict(plain, source=str(source))(app, (), arguments)
-
-
-def _kept(stored: Mapping[str, Any], name: str) -> Any:
-    """The stored value of an option; of a hyper-parameter, by loss if losses differ."""
-    by_loss = stored.get("hyperparameters")
-    if name in stored or not isinstance(by_loss, dict):
-        return stored.get(name)
-    values = {loss: settings[name] for loss, settings in by_loss.items() if name in settings}
-    return next(iter(values.values())) if len({*values.values()}) == 1 else values or None
 
 
 def _plain(value: Any) -> Any:

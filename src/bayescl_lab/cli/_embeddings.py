@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from bayescl_lab._arrays import array_names, read_array, unreadable
+from bayescl_lab._files import UnreadableError
 
 Array = NDArray[Any]
 
@@ -101,9 +102,9 @@ def _read(
         return {role: read(name) for role, name in chosen.items()}, chosen
     except SafetensorError as error:
         raise unreadable(path, ValueError(f"it is not a safetensors file ({error})")) from None
+    except UnreadableError:
+        raise
     except Exception as error:
-        if str(error).startswith("cannot read "):
-            raise
         raise unreadable(path, error) from None
 
 

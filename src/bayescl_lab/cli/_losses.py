@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from pydantic.dataclasses import dataclass
 
-from bayescl_lab.runs.losses import LOSSES, image_losses, ranking_losses, takers
+from bayescl_lab.runs.losses import LOSSES, losses_of, takers
 
 
 def hyperparameters(losses: Iterable[str]) -> Any:
@@ -30,5 +30,5 @@ def hyperparameters(losses: Iterable[str]) -> Any:
     return dataclass(plain, frozen=True)
 
 
-IMAGE_HYPERPARAMETERS = hyperparameters(image_losses())
-RANKING_HYPERPARAMETERS = hyperparameters(ranking_losses())
+IMAGE_HYPERPARAMETERS = hyperparameters(losses_of("images"))
+RANKING_HYPERPARAMETERS = hyperparameters(losses_of("ranking"))

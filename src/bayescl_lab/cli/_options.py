@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 FLAT = Parameter(name="*")
 """Marks a dataclass with an option for every field."""
 
-CIRCUMSTANCE = Parameter(group=Group("Where and how", help="A resumed run may change these."))
+RUNTIME_OPTION = Parameter(group=Group("Where and how", help="A resumed run may change these."))
 """Marks an option that says where and how a run happens, not what it is."""
 
-CIRCUMSTANCES = Parameter(name="*", group=CIRCUMSTANCE.group)
+RUNTIME_OPTIONS = Parameter(name="*", group=RUNTIME_OPTION.group)
 """The same of a dataclass."""
 
 Typed = Annotated[frozenset[str], Parameter(parse=False, show=False)]
@@ -86,7 +86,7 @@ class Place:
             ) from None
 
 
-Workers = Annotated[Count | None, CIRCUMSTANCE]
+Workers = Annotated[Count | None, RUNTIME_OPTION]
 """Parallel runs, one thread each; None for :func:`usual_workers`."""
 
 

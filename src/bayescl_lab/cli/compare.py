@@ -13,12 +13,12 @@ from bayescl_lab._fields import Count, Tries, Words
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
 from bayescl_lab.cli._losses import IMAGE_HYPERPARAMETERS, RANKING_HYPERPARAMETERS
-from bayescl_lab.cli._options import CIRCUMSTANCES, FLAT, ByLoss, Place, Workers, usual_workers
+from bayescl_lab.cli._options import FLAT, RUNTIME_OPTIONS, ByLoss, Place, Workers, usual_workers
 from bayescl_lab.compare.summary import SPREAD
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
-from bayescl_lab.runs.losses import LossSettings, RankingLoss, image_losses
+from bayescl_lab.runs.losses import losses_of
 from bayescl_lab.runs.ranking.settings import RankingOptions, RankingSettings
 
 if TYPE_CHECKING:
@@ -47,13 +47,13 @@ class Trials:
 
 def images(
     *,
-    losses: Words = image_losses(),
+    losses: Words = losses_of("images"),
     trials: Annotated[Trials, FLAT] = Trials(),
     shared: Annotated[IMAGE_HYPERPARAMETERS, FLAT] = IMAGE_HYPERPARAMETERS(),
     num_classes: int | None = None,
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
     workers: Workers = None,
-    place: Annotated[Place, CIRCUMSTANCES] = Place(),
+    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
     """Train several losses over several seeds and compare their encoders.
 
@@ -67,7 +67,7 @@ def images(
         num_classes: sets tau_plus to 1/C unless it is set explicitly.
         workers: parallel runs, one thread each; default: one per core, or one on a GPU.
     """
-    from bayescl_lab.compare.comparison import settle_losses, with_alpha
+    from bayescl_lab.compare.comparison import settle_losses
     from bayescl_lab.compare.images import ImageComparison, recorded_hyperparameters
     from bayescl_lab.report.figures import comparison_figure
     from bayescl_lab.report.images import accuracy_table
@@ -76,14 +76,14 @@ def images(
 
     data = settings.data
     settled = settle_losses(
-        LossSettings,
         losses,
+        "images",
         given=vars(shared),
         num_classes=num_classes,
         hyperparameters=trials.hyperparameters,
         recorded=lambda loss: recorded_hyperparameters(data, loss),
     )
-    first = ImageSettings(**vars(settings), loss=with_alpha(settled))
+    first = ImageSettings(**vars(settings), loss=settled[0])
     comparison = ImageComparison(settled, trials.seeds, first, trials.tune)
     folder = place.folder(f"compare-{data}")
     result = _compare(comparison, folder, place, workers)
@@ -112,7 +112,7 @@ def ranking(
     shared: Annotated[RANKING_HYPERPARAMETERS, FLAT] = RANKING_HYPERPARAMETERS(),
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
     workers: Workers = None,
-    place: Annotated[Place, CIRCUMSTANCES] = Place(),
+    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
     """Train several losses over several seeds and compare their recommenders.
 
@@ -131,7 +131,7 @@ def ranking(
     from bayescl_lab.report.ranking import tables_markdown
 
     settled = settle_losses(
-        RankingLoss, losses, given=vars(shared), hyperparameters=trials.hyperparameters
+        losses, "ranking", given=vars(shared), hyperparameters=trials.hyperparameters
     )
     first = RankingSettings(**vars(settings), loss=settled[0], data=data, encoder=encoder)
     comparison = RankingComparison(

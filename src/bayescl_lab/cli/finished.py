@@ -63,9 +63,9 @@ def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) 
     """
     from bayescl_lab.report.images import probe_table
     from bayescl_lab.report.ranking import baseline_sentences, metrics_table
-    from bayescl_lab.runs.folder import RunFolder
+    from bayescl_lab.runs.run import Kind
 
-    if RunFolder.find(run).kind == "train ranking":
+    if Kind.of(run) is Kind.RANKING:
         from bayescl_lab.runs.ranking.evaluation import evaluate_run
 
         result = evaluate_run(run, data=data)

@@ -119,11 +119,12 @@ def inspect(
 
 def _inspect_run(path: Path, options: dict[str, Any]) -> None:
     """Figures of a run on images or of a recommender."""
-    from bayescl_lab.runs.folder import RunFolder
+    from bayescl_lab.report.embeddings import advice_sentences
+    from bayescl_lab.runs.run import Kind
 
     users, encoder = options.pop("users"), named_encoder(options.pop("encoder"))
     of_images = {name: options.pop(name) for name in ("part", "images", "anchor_images")}
-    if RunFolder.find(path).kind == "train ranking":
+    if Kind.of(path) is Kind.RANKING:
         from bayescl_lab.runs.ranking.inspection import inspect_ranking
 
         inspection = inspect_ranking(path, users=users, **options)
@@ -150,7 +151,9 @@ def _inspect_run(path: Path, options: dict[str, Any]) -> None:
     if diagnosis.posteriors:
         names = ("posterior", "alpha", "tau_plus", "ECE", "variance explained, %")
         screen.print(table("posterior of a true negative", names, _posteriors(diagnosis)))
-    say(*report.get("advice", {}).get("sentences", ()), *inspection.files)
+    if inspection.advice is not None:
+        say(*advice_sentences(inspection.advice))
+    say(*inspection.files)
 
 
 def _inspect_file(path: Path, options: dict[str, Any]) -> None:
@@ -160,7 +163,13 @@ def _inspect_file(path: Path, options: dict[str, Any]) -> None:
     arrays = read_embeddings(path, **{name: options.pop(name) for name in names})
 
     from bayescl.diagnostics import diagnose_embeddings
-    from bayescl_lab.report.embeddings import batch_table, embeddings_page, losses_table, sentences
+    from bayescl_lab.report.embeddings import (
+        advice_sentences,
+        batch_table,
+        embeddings_page,
+        losses_table,
+        sentences,
+    )
     from bayescl_lab.runs.advice import advise
 
     options["layout"] = options["layout"] or ("in_batch" if arrays.are_pairs else "two_views")
@@ -172,7 +181,7 @@ def _inspect_file(path: Path, options: dict[str, Any]) -> None:
     write_atomically(figures, as_json({**diagnosis.figures(), "advice": advice.figures()}))
     for shown in (batch_table(diagnosis), losses_table(diagnosis)):
         show(shown.title.strip("*"), shown)
-    say(*sentences(diagnosis), *advice.sentences, page, figures)
+    say(*sentences(diagnosis), *advice_sentences(advice), page, figures)
 
 
 def _new_page(path: Path) -> Path:

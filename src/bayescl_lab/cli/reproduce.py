@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from rich.filesize import decimal
-
-from bayescl_lab.cli._console import Bar, EpochBar, console, print_guesses, say, show, table
+from bayescl_lab.cli._console import Bar, EpochBar, print_guesses, say, show
 from bayescl_lab.cli._options import (
-    CIRCUMSTANCE,
-    CIRCUMSTANCES,
     FLAT,
+    RUNTIME_OPTION,
+    RUNTIME_OPTIONS,
     Place,
     Workers,
     usual_workers,
@@ -25,20 +20,16 @@ from bayescl_lab.compare.ranking_plans import RankingRequest
 from bayescl_lab.paper.images.request import TableRequest
 
 if TYPE_CHECKING:
-    from bayescl_lab.paper.images.cost import RunCost
     from bayescl_lab.runs.images.settings import ImageSettings
-
-TELLING = 0.02
-"""Share of the pixels from which on the time left is estimated; runs on few images mislead."""
 
 
 def reproduce(
     table: Literal["all", "binary", "multiclass", "negatives", "hardness", "prior", "runtime"],
     *,
     request: Annotated[TableRequest, FLAT] = TableRequest(),
-    fetch: Annotated[bool, CIRCUMSTANCE] = False,
+    fetch: Annotated[bool, RUNTIME_OPTION] = False,
     workers: Workers = None,
-    place: Annotated[Place, CIRCUMSTANCES] = Place(),
+    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
     """Make the paper's tables on images, one or all.
 
@@ -52,7 +43,6 @@ def reproduce(
         workers: parallel runs, one thread each; default: one per core, or one on a GPU.
     """
     from bayescl_lab.cli.data import download_missing
-    from bayescl_lab.paper.images.cost import costs_of
     from bayescl_lab.paper.images.runner import (
         ALL,
         reproduce_table,
@@ -76,15 +66,18 @@ def reproduce(
         check_vacant(folder)
     if fetch:
         download_missing({settings.data for settings in left.values()})
-    costs = dict(zip(left, costs_of(left.values()), strict=True))
-    _print_plan(costs, folder, f"bayescl reproduce {table} --resume --out {folder}")
-    epochs = {name: settings.epochs for name, settings in runs.items()}
+    say(
+        f"{len(left)} runs to train, {sum(run.epochs for run in left.values()):,} epochs in all",
+        f"to continue after an interruption: bayescl reproduce {table} --resume --out {folder}",
+        stderr=True,
+    )
     device = next(iter(runs.values())).torch_device()
-    with EpochBar(sum(epochs.values())) as bar, place.interruptible(f"reproduce {table}", folder):
+    epochs = sum(run.epochs for run in runs.values())
+    with EpochBar(epochs) as bar, place.interruptible(f"reproduce {table}", folder):
         options: dict[str, Any] = {
             "resume": place.resume,
             "workers": workers or usual_workers(device, len(runs)),
-            "progress": run_lines(bar, costs, epochs),
+            "progress": lambda name, _, done: bar.tell(name, done),
         }
         if table == ALL:
             reproduce_tables(tables, request, folder, finished=_show, **options)
@@ -96,7 +89,7 @@ def ranking(
     *,
     request: Annotated[RankingRequest, FLAT] = RankingRequest(),
     workers: Workers = None,
-    place: Annotated[Place, CIRCUMSTANCES] = Place(),
+    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
     """Make the paper's ranking table: choose settings, then judge on test.
 
@@ -117,6 +110,7 @@ def ranking(
     path = place.folder(f"ranking-{'-'.join(request.data)}")
     if place.resume:
         folder = RunFolder.open(path, KIND)
+        request.resume_from(RankingRequest.from_config(folder.config()))
     else:
         for cell in cells:
             print_guesses(cell.plan.fixed.data)
@@ -139,50 +133,6 @@ def ranking(
         collect(collected, cell.name, made)
         print_cell(made)
     say(f"table: {collected / 'table.md'}")
-
-
-def _print_plan(costs: Mapping[str, RunCost], folder: Path, command: str) -> None:
-    """Print on standard error what is left to do, its disk space and the command to continue it."""
-    rows = []
-    for data in dict.fromkeys(cost.data for cost in costs.values()):
-        runs = [cost for cost in costs.values() if cost.data == data]
-        epochs, steps = sum(cost.epochs for cost in runs), sum(cost.steps for cost in runs)
-        views = sum(cost.views for cost in runs) / 1e3
-        rows.append((data, len(runs), f"{epochs:,}", f"{steps:,}", f"{views:,.0f}"))
-    head = ("data set", "runs", "epochs", "steps", "views of 32 x 32, thousands")
-    console(stderr=True).print(table(f"{len(costs)} runs to train", head, rows))
-    existing = next(place for place in (folder, *folder.resolve().parents) if place.is_dir())
-    needed, free = sum(cost.disk for cost in costs.values()), shutil.disk_usage(existing).free
-    short = "" if needed <= free else ": make room, or the runs will stop"
-    say(
-        f"disk: {decimal(needed)} for checkpoints and weights, {decimal(free)} free{short}",
-        f"to continue after an interruption: {command}",
-        stderr=True,
-    )
-
-
-def run_lines(
-    bar: Bar, costs: Mapping[str, RunCost], epochs: Mapping[str, int]
-) -> Callable[[str, int, int], None]:
-    """A function that shows progress on a bar, with a line and the time left after every run.
-
-    ``costs`` are those of the runs to train, ``epochs`` of every run.
-    """
-    start, left = time.monotonic(), {name: cost.views for name, cost in costs.items()}
-    whole = max(1.0, sum(left.values()))
-
-    def show(run: str, epoch: int, done: int) -> None:
-        bar.tell(run, done)
-        if run not in left or epoch < epochs[run]:
-            return
-        del left[run]
-        done_share, rest = 1 - sum(left.values()) / whole, ""
-        if left and done_share > TELLING:
-            seconds = round((time.monotonic() - start) * (1 / done_share - 1))
-            rest = f"; about {timedelta(seconds=seconds)} h left, by pixels"
-        bar.say(f"{len(costs) - len(left)} of {len(costs)} runs trained: {run}{rest}")
-
-    return show
 
 
 def _show(result: Mapping[str, Any], folder: Path) -> None:

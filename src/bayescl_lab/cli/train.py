@@ -9,16 +9,13 @@ from typing import Annotated, Any, Literal
 from bayescl_lab._fields import Count, NonNegative, Positive, Words
 from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
 from bayescl_lab.cli._losses import IMAGE_HYPERPARAMETERS, RANKING_HYPERPARAMETERS
-from bayescl_lab.cli._options import CIRCUMSTANCE, CIRCUMSTANCES, FLAT, Place, Typed
+from bayescl_lab.cli._options import FLAT, RUNTIME_OPTION, RUNTIME_OPTIONS, Place, Typed
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
 from bayescl_lab.runs.losses import (
-    LossSettings,
-    RankingLoss,
     choose_hyperparameters,
-    image_losses,
-    ranking_losses,
+    losses_of,
 )
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
@@ -33,15 +30,15 @@ RECOMMENDERS = (*ENCODERS, *BASELINES, IALS_NAME)
 
 def images(
     *,
-    loss: Literal[image_losses()] = "bayesian",  # type: ignore[valid-type]
+    loss: Literal[losses_of("images")] = "bayesian",  # type: ignore[valid-type]
     hyperparameters: Annotated[IMAGE_HYPERPARAMETERS, FLAT] = IMAGE_HYPERPARAMETERS(),
     num_classes: int | None = None,
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
     typed: Typed,
-    checkpoint_every: Annotated[Count, CIRCUMSTANCE] = 1,
-    checkpoint_every_steps: Annotated[Count | None, CIRCUMSTANCE] = None,
-    logger: Annotated[Words, CIRCUMSTANCE] = (),
-    place: Annotated[Place, CIRCUMSTANCES] = Place(),
+    checkpoint_every: Annotated[Count, RUNTIME_OPTION] = 1,
+    checkpoint_every_steps: Annotated[Count | None, RUNTIME_OPTION] = None,
+    logger: Annotated[Words, RUNTIME_OPTION] = (),
+    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
     """Train an encoder on images with one loss, and evaluate it with every probe.
 
@@ -62,7 +59,7 @@ def images(
     data = settings.data
     recorded = {} if place.resume else recorded_hyperparameters(data, loss)
     chosen = choose_hyperparameters(
-        LossSettings, loss, vars(hyperparameters), num_classes=num_classes, start=recorded
+        loss, "images", vars(hyperparameters), num_classes=num_classes, start=recorded
     )
     run = ImageSettings(**vars(settings), loss=chosen)
     encoder = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
@@ -89,15 +86,15 @@ def ranking(
     *,
     data: Annotated[RankingData, FLAT] = RankingData(),
     encoder: Literal[RECOMMENDERS] = "mf",  # type: ignore[valid-type]
-    loss: Literal[ranking_losses()] = "bayesian",  # type: ignore[valid-type]
+    loss: Literal[losses_of("ranking")] = "bayesian",  # type: ignore[valid-type]
     hyperparameters: Annotated[RANKING_HYPERPARAMETERS, FLAT] = RANKING_HYPERPARAMETERS(),
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
     regularization: Positive | None = None,
     unobserved_weight: Positive = 0.1,
     frequency_exponent: NonNegative = 1.0,
     typed: Typed,
-    logger: Annotated[Words, CIRCUMSTANCE] = (),
-    place: Annotated[Place, CIRCUMSTANCES] = Place(),
+    logger: Annotated[Words, RUNTIME_OPTION] = (),
+    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
     """Train a recommender on interactions, and evaluate it by full ranking.
 
@@ -139,7 +136,7 @@ def ranking(
         folder = place.folder(f"{encoder}-{data.data}")
         _print_ranking(fit_baseline(fitted, folder, resume=place.resume, baselines=True), folder)
         return
-    chosen = choose_hyperparameters(RankingLoss, loss, vars(hyperparameters))
+    chosen = choose_hyperparameters(loss, "ranking", vars(hyperparameters))
     run = RankingSettings(**vars(settings), loss=chosen, data=data, encoder=encoder)
     folder = place.folder(f"{encoder}-{loss}-{data.data}")
     with EpochBar(run.epochs) as bar, place.interruptible("train ranking", folder):

@@ -15,9 +15,10 @@ from bayescl_lab.compare.tuning import TUNING_SEED, Settings, Trials, Values, ch
 from bayescl_lab.runs.losses import (
     BASELINE,
     LOSSES,
-    Loss,
     LossSettings,
+    Room,
     choose_hyperparameters,
+    losses_of,
     takes,
 )
 from bayescl_lab.runs.parallel import Progress, Train, train_runs
@@ -70,10 +71,10 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
 
     @abstractmethod
     def open_data(self, out: Path) -> Any:
-        """Find bad input before there is a folder; what is returned goes to :meth:`figures`."""
+        """Find bad input before there is a folder; what is returned goes to :meth:`summary`."""
 
     @abstractmethod
-    def figures(self, results: Results, data: Any) -> dict[str, Any]:
+    def summary(self, results: Results, data: Any) -> dict[str, Any]:
         """What ``result.json`` says of all runs together."""
 
     def with_loss(self, loss: LossSettings, seed: int) -> Settings:
@@ -84,8 +85,9 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
     def tried(self, loss: str, values: Values, seed: int) -> Settings:
         """The settings of one run on the validation part."""
         given = {name: value for name, value in values.items() if value is not None}
+        changed = replace(self.shared.loss, loss=loss, hyperparameters=given)
         changes: Any = {"evaluate_on": "validation"}
-        return replace(self.with_loss(type(self.shared.loss)(loss, given), seed), **changes)
+        return replace(self.with_loss(changed, seed), **changes)
 
     def runs(self) -> dict[str, Settings]:
         """The settings of every run by its name, seed by seed."""
@@ -127,10 +129,9 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
             values = dict(config)
             names, by_loss = values.pop("losses").split(","), values.pop("hyperparameters")
             counts = {name: values.pop(name) for name in ("seeds", "tune")}
-            kind = cls.settings_type.parts["loss"]
-            losses = tuple(kind.taken_from({"loss": name, **by_loss[name]}) for name in names)
-            first = with_alpha(losses)
-            shared: Any = cls.settings_type.from_config({**first.as_config(), **values})
+            take = cls.settings_type.parts["loss"]
+            losses = tuple(take({"loss": name, **by_loss[name]}) for name in names)
+            shared: Any = cls.settings_type.from_config({**losses[0].as_config(), **values})
             return cls(losses, shared=shared, **counts)
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"the stored settings are damaged: {error}") from None
@@ -156,7 +157,7 @@ def compare(
             the comparison or holds another one.
     """
     check_count("workers", workers, 1)
-    start = RunStart(out, comparison.kind, comparison, resume=resume, what="comparison")
+    start = RunStart(out, comparison.kind, comparison, resume=resume)
     if start.result is not None:
         return start.result
     data = comparison.open_data(out)
@@ -181,7 +182,7 @@ def compare(
         result = {
             "settings": comparison.as_config(),
             **tuning,
-            **comparison.figures(results, data),
+            **comparison.summary(results, data),
             "runs": {
                 name: {key: run[key] for key in comparison.kept} for name, run in results.items()
             },
@@ -191,20 +192,15 @@ def compare(
     return start.finish(result)
 
 
-def with_alpha(losses: Sequence[Loss]) -> Loss:
-    """The loss in a comparison's shared settings; a schedule of alpha needs one that has alpha."""
-    return next((loss for loss in losses if takes(loss.loss, "alpha")), losses[0])
-
-
 def settle_losses(
-    kind: type[Loss],
     names: Sequence[str],
+    room: Room,
     *,
     given: Mapping[str, float | None] | None = None,
     num_classes: int | None = None,
     hyperparameters: Mapping[str, Mapping[str, float | None]] | None = None,
     recorded: Callable[[str], Mapping[str, float]] = lambda _: {},
-) -> tuple[Loss, ...]:
+) -> tuple[LossSettings, ...]:
     """Choose the hyper-parameters of every loss of a comparison.
 
     Values ``given`` are for every loss that takes them, ``num_classes`` sets ``tau_plus``, and
@@ -215,8 +211,7 @@ def settle_losses(
         ValueError: if a name is unknown, or no loss takes a given hyper-parameter.
 
     Example:
-        >>> from bayescl_lab.runs.losses import RankingLoss
-        >>> losses = settle_losses(RankingLoss, ["bpr", "hard"], given={"tau_plus": 0.1})
+        >>> losses = settle_losses(["bpr", "hard"], "ranking", given={"tau_plus": 0.1})
         >>> [loss.hyperparameters for loss in losses]
         [{}, {'tau_plus': 0.1}]
     """
@@ -224,7 +219,7 @@ def settle_losses(
     if not names:
         raise ValueError("losses must name at least one loss, got none")
     for name in names:
-        check_choice("loss", name, kind.available())
+        check_choice("loss", name, losses_of(room))
     if unused := set(by_loss) - set(names):
         raise ValueError(
             f"hyperparameters names losses that are not compared: {', '.join(sorted(unused))}"
@@ -233,13 +228,13 @@ def settle_losses(
         if value is not None and not any(takes(loss, name) for loss in names):
             raise ValueError(f"none of the losses {', '.join(names)} takes {name}")
     # The default of recommenders depends on the score, and is the same for all of their losses.
-    default = LossSettings(BASELINE).resolved() if kind is LossSettings else {}
+    default = LossSettings(BASELINE).resolved() if room == "images" else {}
     common = {**default, **by_loss.get(BASELINE, recorded(BASELINE))}
     temperature = {name: value for name, value in common.items() if name == "temperature"}
     return tuple(
         choose_hyperparameters(
-            kind,
             loss,
+            room,
             {name: value for name, value in given.items() if takes(loss, name)},
             num_classes=num_classes if takes(loss, "tau_plus") else None,
             start={**temperature, **by_loss.get(loss, recorded(loss))},

@@ -27,7 +27,7 @@ from bayescl_lab.compare.tuning import Plan, Trials, tune
 from bayescl_lab.runs.folder import as_json
 from bayescl_lab.runs.images.run import ImageRun, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.losses import BASELINE, LossSettings, takes
+from bayescl_lab.runs.losses import BASELINE, LossSettings
 from bayescl_lab.runs.parallel import Progress
 from bayescl_lab.runs.provenance import provenance
 
@@ -51,11 +51,6 @@ class ImageComparison(Comparison[ImageSettings]):
     train = staticmethod(train_images)
     kept = ("settings", "images", "labels_known", "probes", "seconds_per_epoch")
 
-    def with_loss(self, loss: LossSettings, seed: int) -> ImageSettings:
-        """The settings of one run; a schedule of alpha applies to the losses that have one."""
-        schedule = self.shared.alpha_schedule if takes(loss.loss, "alpha") else "fixed"
-        return replace(self.shared, loss=loss, seed=seed, alpha_schedule=schedule)
-
     def open_data(self, out: Path) -> None:
         """Refuse images that cannot be used, or have no labels."""
         del out
@@ -69,7 +64,7 @@ class ImageComparison(Comparison[ImageSettings]):
                     f"{self.shared.data}: a comparison needs labels to evaluate encoders"
                 )
 
-    def figures(self, results: Results, data: None) -> dict[str, Any]:
+    def summary(self, results: Results, data: None) -> dict[str, Any]:
         """The summary of all runs."""
         del data
         return {"summary": summarise(list(results.values()))}

@@ -44,7 +44,7 @@ class RankingComparison(Comparison[RankingSettings]):
         folder = RunFolder(out / "runs" / name, RankingRun.kind)
         return RankingRun(settings, **RankingRun.restore(folder)).parts
 
-    def figures(self, results: Results, data: RankingParts) -> dict[str, Any]:
+    def summary(self, results: Results, data: RankingParts) -> dict[str, Any]:
         """Losses and baselines in the form of a cell of the ranking table."""
         baselines = evaluate_baselines(data)
         return {

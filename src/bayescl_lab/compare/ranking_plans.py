@@ -16,8 +16,9 @@ from bayescl_lab._fields import Count, Words
 from bayescl_lab.compare.tuning import Plan, Values, check_once, settings_of
 from bayescl_lab.ranking.data import RankingData, Split
 from bayescl_lab.ranking.encoders import ENCODERS
-from bayescl_lab.runs.losses import RankingLoss, ranking_losses
+from bayescl_lab.runs.losses import losses_of, ranking_loss
 from bayescl_lab.runs.ranking.settings import RankingSettings
+from bayescl_lab.runs.settings import StoredSettings
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class RankingPlan(Plan[RankingSettings]):
         """The settings of one run on training and validation part together, evaluated on test."""
         return replace(
             self.fixed,
-            loss=RankingLoss(loss, dict(values)),
+            loss=ranking_loss(loss, dict(values)),
             seed=seed,
             evaluate_on="test",
             item_norm_exponent=item_norm_exponent,
@@ -95,7 +96,7 @@ class RankingCell:
     def __post_init__(self) -> None:
         known = tuple(self.plan.loss_grids)
         for loss in self.losses:
-            check_choice("loss", loss, ranking_losses())
+            check_choice("loss", loss, losses_of("ranking"))
             if loss not in known:
                 raise ValueError(
                     f"the plan of {self.name} has settings for {', '.join(known)}, not {loss}"
@@ -125,7 +126,7 @@ class RankingCell:
 
 
 @pydantic.dataclasses.dataclass(frozen=True)
-class RankingRequest:
+class RankingRequest(StoredSettings):
     """Which cells of the ranking table to make, and at which size.
 
     Attributes:

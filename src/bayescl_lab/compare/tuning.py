@@ -67,7 +67,7 @@ class Plan(Generic[Settings]):
 
     def settings(self, loss: str, values: Values, shared: Values, seed: int) -> Settings:
         """The settings of a run on the validation part."""
-        made = type(self.fixed.loss)(loss, dict(values))
+        made = replace(self.fixed.loss, loss=loss, hyperparameters=dict(values))
         changes: dict[str, Any] = {"loss": made, "seed": seed, "evaluate_on": "validation"}
         return replace(self.fixed, **{**shared, **changes})
 

@@ -1,8 +1,1 @@
-"""The laboratory's encoders in other libraries, one library per file.
-
-============  ===================================================================
-``cornac``    a recommender for its experiments
-``timm``      its networks as encoders of images
-``hub``       encoders saved and loaded as the Hugging Face Hub expects them
-============  ===================================================================
-"""
+"""Other libraries, one per file: a recommender for Cornac's experiments, timm's networks."""

@@ -37,8 +37,7 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
             a file or folder: MovieLens' ``u.data`` or ``ratings.dat``, a folder with
             ``train.txt`` and ``test.txt`` in LightGCN's format or with ``train.csv`` and
             ``test.csv``, RecBole's ``.inter``, a table as text or Parquet (also as ``.gz``,
-            ``.bz2``, ``.xz``, or as the only table of a ``.zip``), or a folder with the files of
-            such a table.
+            or as the only table of a ``.zip``), or a folder with the files of such a table.
         evaluate_on: "test" or "validation".
         **options: of :class:`~bayescl_lab.ranking.data.RankingData`; how it splits is said by
             :func:`~bayescl_lab.ranking.splits.split_interactions`.

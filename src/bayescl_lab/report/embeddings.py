@@ -42,7 +42,7 @@ def embeddings_page(diagnosis: EmbeddingDiagnosis, advice: Advice, *, name: str)
         f"{name}: {diagnosis.items:,} embeddings",
         [paragraph("about_embeddings", diagnosis)],
         [batch_table(diagnosis), losses_table(diagnosis)],
-        [*sentences(diagnosis), *advice.sentences],
+        [*sentences(diagnosis), *advice_sentences(advice)],
         list(_pictures(diagnosis)),
         settings,
     )
@@ -112,6 +112,11 @@ def losses_table(diagnosis: EmbeddingDiagnosis) -> Table:
         }
         records.append(record)
     return Table(records, "**What each loss would weigh**", note)
+
+
+def advice_sentences(advice: Advice) -> list[str]:
+    """What to do and why, in two or three plain sentences."""
+    return [text for name in ("advice", "copies", "popular") if (text := paragraph(name, advice))]
 
 
 def sentences(diagnosis: EmbeddingDiagnosis) -> list[str]:

@@ -18,7 +18,7 @@ from bayescl_lab.report.ranking import (
 )
 from bayescl_lab.report.tables import Result, counted
 from bayescl_lab.report.titles import data_title, loss_colour, loss_title, measure_title
-from bayescl_lab.report.verdicts import Readings
+from bayescl_lab.report.verdicts import Metrics
 from bayescl_lab.runs.folder import as_json
 from bayescl_lab.runs.losses import BASELINE, LOSSES
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_READINGS = {
+_METRICS = {
     "loss": "loss",
     "knn": measure_title("knn"),
     "ndcg@20": measure_title("ndcg@20"),
@@ -100,8 +100,8 @@ def cells_figure(cells: Sequence[Result]) -> Figure:
     return figure
 
 
-def training_figure(runs: Sequence[tuple[str, Readings]]) -> Figure | None:
-    """The readings of every epoch by run, if there are any.
+def training_figure(runs: Sequence[tuple[str, Metrics]]) -> Figure | None:
+    """The metrics of every epoch by run, if there are any.
 
     Different losses are not of one scale: values of the loss are drawn if all runs have the same.
     """
@@ -110,7 +110,7 @@ def training_figure(runs: Sequence[tuple[str, Readings]]) -> Figure | None:
     losses = [loss for loss, _ in runs]
     several = len(set(losses)) > 1
     known = {name for _, rows in runs for row in rows for name in row}
-    shown = [name for name in _READINGS if name in known and not (several and name == "loss")]
+    shown = [name for name in _METRICS if name in known and not (several and name == "loss")]
     if not shown:
         return None
     columns = min(2, len(shown))
@@ -127,7 +127,7 @@ def training_figure(runs: Sequence[tuple[str, Readings]]) -> Figure | None:
                 axis.plot(*zip(*points, strict=True), color=colour, lw=1.3, marker=".", label=label)
         axis.set_xlabel("epoch")
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axis.set_ylabel(_READINGS[name])
+        axis.set_ylabel(_METRICS[name])
         if several:
             axis.legend(fontsize=8)
     return figure

@@ -14,6 +14,7 @@ from jinja2 import TemplateError
 from markupsafe import Markup, escape
 
 from bayescl.figures import png
+from bayescl_lab._files import UnreadableError
 from bayescl_lab.report.figures import training_figure
 from bayescl_lab.report.images import accuracy_table, paper_table, probe_table
 from bayescl_lab.report.ranking import (
@@ -105,9 +106,9 @@ def section_of(folder: Path) -> Section:
     try:
         section = _content(folder, file)
         section.pictures = section.pictures or _pictures(folder)
+    except UnreadableError:
+        raise
     except (*_DAMAGE, TemplateError, ValueError) as error:
-        if isinstance(error, ValueError) and str(folder) in str(error):
-            raise  # it says already what is wrong with which file
         raise ValueError(f"{file} is damaged: {type(error).__name__} {error}") from None
     return section
 
@@ -120,7 +121,7 @@ def _content(folder: Path, file: Path) -> Section:
         return _simulation_section(folder)
     results = read_cells(folder) if file == folder else [read_json(file)]
     if not results and not has_config:
-        raise ValueError(f"{folder} holds no run and no results")
+        raise UnreadableError(f"{folder} holds no run and no results")
     if not results:
         return Section(folder.resolve().name, ["Not finished: no result yet."], settings=config)
     first = results[0]
@@ -193,7 +194,7 @@ def _simulation_section(folder: Path) -> Section:
 
 
 def _pictures(folder: Path) -> list[tuple[str, bytes]]:
-    """The PNG files in a folder, and the readings of every epoch, with their captions."""
+    """The PNG files in a folder, and the metrics of every epoch, with their captions."""
     from matplotlib import rc_context
 
     pictures = []

@@ -20,7 +20,7 @@ from bayescl_lab.report.tables import (
 )
 from bayescl_lab.report.titles import loss_title, measure_title
 from bayescl_lab.runs.folder import read_json
-from bayescl_lab.runs.losses import RankingLoss
+from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.ranking.settings import PAPER
 
 ORDER = ("ml-100k", "ml-1m", "yahoo-r3", "yelp2018", "gowalla")
@@ -132,7 +132,7 @@ def _settings_table(cell: Result) -> Table:
         for name in (*_SETTINGS, "item_norm_exponent"):
             value = entry["settings"].get(name, "")
             if value is None:  # the prior's default
-                share = RankingLoss(loss).density_share
+                share = ranking_loss(loss).density_share
                 value = "density" if share == 1 else f"{share:g} density"
             record[name] = value if isinstance(value, str) else f"{value:g}"
         record["epochs"] = str(entry["epochs"])

@@ -6,127 +6,178 @@ A difference counts if it is at least two standard errors from 0, paired by seed
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab.report.tables import (
-    Result,
-    counted,
-    difference_text,
-    paired_differences,
-    paragraph,
-)
-from bayescl_lab.report.titles import loss_title, measure_title
+from bayescl_lab.report.tables import Result, paired_differences, paragraph
+from bayescl_lab.report.titles import loss_title
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import BASELINE, LOSSES, ORACLE
 
-Readings = Sequence[Mapping[str, float]]
+Metrics = Sequence[Mapping[str, float]]
 """The rows of ``metrics.csv``, one per epoch."""
 
 _HEADLINES = ("few_label_1", "knn", "linear", "ndcg@20")
 """The measures that a verdict is about; the first that there is."""
 
 
-def comparison_verdict(result: Result, runs: Iterable[tuple[str, Readings]] = ()) -> list[str]:
+class NextStep(Enum):
+    """What to do after a comparison."""
+
+    MORE_SEEDS = auto()
+    TRAIN = auto()
+    WEIGH_MEASURES = auto()
+    NOTHING_TO_GAIN = auto()
+    KEEP = auto()
+
+
+@dataclass(frozen=True)
+class ComparisonFindings:
+    """What a comparison shows, paired by seed; a sign counts from two standard errors on.
+
+    Attributes:
+        base: the loss that others are compared with.
+        headline: the measure that is judged first.
+        in_points: whether measures are accuracies.
+        gains: each loss's difference on the headline, the largest first.
+        paired: every difference by loss and measure.
+    """
+
+    base: str
+    headline: str
+    in_points: bool
+    gains: Mapping[str, Mapping[str, Any]]
+    paired: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def num_seeds(self) -> int:
+        """Seeds of each loss."""
+        return len(next(iter(self.gains.values()))["values"])
+
+    @property
+    def oracles(self) -> list[str]:
+        """The losses that know the labels."""
+        return [loss for loss in self.gains if loss in LOSSES and LOSSES[loss].needs_labels]
+
+    @property
+    def oracle(self) -> str:
+        """The loss that others are measured by, if there are oracles."""
+        return ORACLE if ORACLE in self.oracles else self.oracles[0]
+
+    def _with_sign(self, sign: int) -> list[str]:
+        return [
+            loss
+            for loss, gain in self.gains.items()
+            if loss not in self.oracles and gain["sign"] == sign
+        ]
+
+    @property
+    def above(self) -> list[str]:
+        """Losses above the base on the headline, the best first; no oracles."""
+        return self._with_sign(1)
+
+    @property
+    def below(self) -> list[str]:
+        """Losses below it."""
+        return self._with_sign(-1)
+
+    @property
+    def level(self) -> list[str]:
+        """Losses that cannot be told apart from it."""
+        return self._with_sign(0)
+
+    @property
+    def better(self) -> dict[str, list[str]]:
+        """Measures on which losses are above the base though not on the headline."""
+        return self._elsewhere(self.below + self.level, 1)
+
+    @property
+    def worse(self) -> dict[str, list[str]]:
+        """Measures on which losses are below the base though above on the headline."""
+        return self._elsewhere(self.above, -1)
+
+    def _elsewhere(self, losses: Iterable[str], sign: int) -> dict[str, list[str]]:
+        measures = {
+            loss: [name for name, gain in self.paired[loss].items() if gain["sign"] == sign]
+            for loss in losses
+        }
+        return {loss: names for loss, names in measures.items() if names}
+
+    @property
+    def oracle_share(self) -> float | None:
+        """Share of the oracle's gain that the best loss reaches; None if either has no gain."""
+        if not self.above or self.gains[self.oracle]["sign"] != 1:
+            return None
+        share: float = self.gains[self.above[0]]["mean"] / self.gains[self.oracle]["mean"]
+        return share
+
+    @property
+    def next_step(self) -> NextStep:
+        """What to do."""
+        if self.num_seeds == 1:
+            return NextStep.MORE_SEEDS
+        if self.above:
+            return NextStep.TRAIN
+        if self.better:
+            return NextStep.WEIGH_MEASURES
+        if self.oracles and not any(self.gains[loss]["sign"] for loss in self.oracles):
+            return NextStep.NOTHING_TO_GAIN
+        return NextStep.KEEP
+
+
+def comparison_findings(result: Result) -> ComparisonFindings | None:
+    """What a comparison shows; None without labels, or with one loss alone."""
+    base = _base(result)
+    paired = paired_differences(result, base)
+    if not paired:
+        return None
+    measures = list(next(iter(paired.values())))
+    headline = next((name for name in _HEADLINES if name in measures), measures[0])
+    ranked = sorted(paired, key=lambda loss: -paired[loss][headline]["mean"])
+    gains = {loss: paired[loss][headline] for loss in ranked}
+    return ComparisonFindings(base, headline, "summary" in result, gains, paired)
+
+
+def _base(result: Result) -> str:
+    losses = result.get("summary", result)["losses"]
+    return BASELINE if BASELINE in losses else str(next(iter(losses)))
+
+
+def comparison_verdict(result: Result, runs: Iterable[tuple[str, Metrics]] = ()) -> list[str]:
     """Say which losses helped, by how much beyond the spread, and what to do next.
 
     Args:
         result: ``result.json`` of a comparison on images or of recommenders, or a cell of the
             ranking table.
-        runs: the loss and the readings of each run.
+        runs: the loss and the metrics of each run.
 
     Returns:
         Sentences that name every loss. Without InfoNCE, the first loss takes its place.
     """
     losses: Mapping[str, Any] = result.get("summary", result)["losses"]
-    base = BASELINE if BASELINE in losses else next(iter(losses))
+    base = _base(result)
     if len(losses) == 1:
         return [f"Only {loss_title(base)} was trained: there is nothing to compare it with."]
-    paired = paired_differences(result, base)
-    if not paired:
+    found = comparison_findings(result)
+    if found is None:
         return ["There are no labels to judge by: the losses cannot be told apart."]
     labels = _knows_labels(result.get("settings", {}))
-    *findings, advice = _findings(base, paired, in_points="summary" in result)
     sentences = [
-        *([paragraph("tuned", result["tuning"])] if result.get("tuning") else []),
-        *findings,
+        paragraph("tuned", result["tuning"]) if result.get("tuning") else "",
+        paragraph("standing", found),
+        paragraph("otherwise", found, "above", found.better),
+        paragraph("otherwise", found, "below", found.worse),
+        paragraph("oracles", found),
         *_trust_sentences(runs, losses, base, labels=labels),
-        advice,
+        paragraph("next_step", found),
     ]
-    return [sentence[:1].upper() + sentence[1:] for sentence in sentences]
-
-
-def _findings(base: str, paired: Mapping[str, Mapping[str, Any]], *, in_points: bool) -> list[str]:
-    """What helped, what knowing the labels would give, and last what to do next."""
-    title = loss_title(base)
-    measures = list(next(iter(paired.values())))
-    headline = next((name for name in _HEADLINES if name in measures), measures[0])
-    ranked = sorted(paired, key=lambda loss: -paired[loss][headline]["mean"])
-    gains = {loss: paired[loss][headline] for loss in ranked}
-    seeds = counted(len(gains[ranked[0]]["values"]), "seed")
-    oracles = [loss for loss in ranked if loss in LOSSES and LOSSES[loss].needs_labels]
-    above, below, level = (
-        [loss for loss in ranked if loss not in oracles and gains[loss]["sign"] == sign]
-        for sign in (1, -1, 0)
-    )
-
-    def with_gains(losses: Iterable[str]) -> str:
-        """Losses with their differences on the headline."""
-        unit = " points" * in_points
-        return ", ".join(
-            f"{loss_title(loss)} {difference_text(gains[loss], in_points=in_points)}{unit}"
-            for loss in losses
-        )
-
-    def with_measures(losses: Iterable[str], sign: int) -> str:
-        """Losses with the measures on which they are above or below the baseline."""
-        parts = []
-        for loss in losses:
-            names = [measure_title(name) for name in measures if paired[loss][name]["sign"] == sign]
-            parts += [f"{loss_title(loss)} on {', '.join(names)}"] if names else []
-        return "; ".join(parts)
-
-    where = f"on {measure_title(headline)}"
-    groups = {
-        f"above {title}": above,
-        f"below {title}": below,
-        f"not told apart from {title} by {seeds}": level,
-    }
-    parts = [f"{words} {where}: {with_gains(losses)}" for words, losses in groups.items() if losses]
-    sentences = [f"{'; '.join(parts)}."] if parts else []
-    better, worse = with_measures(below + level, 1), with_measures(above, -1)
-    sentences += [f"but above {title}: {better}."] if better else []
-    sentences += [f"but below {title}: {worse}."] if worse else []
-    if oracles:
-        oracle = ORACLE if ORACLE in oracles else oracles[0]
-        if gains[oracle]["sign"] != 1:
-            comment = "that is no certain gain, so false negatives cost little here"
-        elif above:
-            share = gains[above[0]]["mean"] / gains[oracle]["mean"]
-            best = loss_title(above[0])
-            comment = f"{best} reaches {share:.0%} of the {loss_title(oracle)}'s gain"
-        else:
-            comment = "none of that is reached without labels"
-        sentences.append(f"knowing the labels, which nobody has: {with_gains(oracles)}; {comment}.")
-
-    if seeds == "1 seed":
-        advice = "repeat with --seeds 4; one seed shows no spread, so nothing is certain."
-    elif above:
-        advice = f"train with --loss {above[0]}."
-    elif better:
-        advice = f"keep {title}, unless those other measures matter more to you."
-    elif oracles and not any(gains[loss]["sign"] for loss in oracles):
-        advice = f"keep {title}: there is nothing here for another loss to gain."
-    else:
-        advice = (
-            f"keep {title}: another temperature may change more than another loss, and more seeds "
-            "would show smaller differences."
-        )
-    return [*sentences, f"next: {advice}"]
+    return [sentence[:1].upper() + sentence[1:] for sentence in sentences if sentence]
 
 
 def _trust_sentences(
-    runs: Iterable[tuple[str, Readings]], losses: Mapping[str, Any], base: str, *, labels: bool
+    runs: Iterable[tuple[str, Metrics]], losses: Mapping[str, Any], base: str, *, labels: bool
 ) -> list[str]:
     """What became of the trust of losses that have one, if it stayed 0."""
     highest: dict[str, list[float]] = {}
@@ -142,7 +193,7 @@ def _trust_sentences(
     ]
 
 
-def training_verdict(settings: Mapping[str, Any], rows: Readings) -> list[str]:
+def training_verdict(settings: Mapping[str, Any], rows: Metrics) -> list[str]:
     """Say how far a run's loss came to trust its latent classes, and what speaks against BPR.
 
     Example:
@@ -167,9 +218,9 @@ def _knows_labels(settings: Mapping[str, Any]) -> bool:
     return settings.get("labels_per_class") is not None
 
 
-def runs_below(folder: Path) -> list[tuple[str, Readings]]:
-    """The loss and the readings of the run in a folder, or of each run of a comparison."""
-    runs: list[tuple[str, Readings]] = []
+def runs_below(folder: Path) -> list[tuple[str, Metrics]]:
+    """The loss and the metrics of the run in a folder, or of each run of a comparison."""
+    runs: list[tuple[str, Metrics]] = []
     for file in sorted([*folder.glob("metrics.csv"), *folder.glob("runs/*/metrics.csv")]):
         rows = RunFolder(file.parent, "").read_metrics()
         if rows and (file.parent / "config.yaml").is_file():

@@ -1,12 +1,14 @@
 """Which loss embeddings ask for, and why: what ``bayescl inspect`` ends with.
 
-What helps when is measured in docs/latent.md and docs/which-loss.md.
+Advice is a value: a reason and numbers. Its sentences are in ``report/sentences.jinja``. What helps
+when is measured in docs/latent.md and docs/which-loss.md.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import Any
 
 import numpy as np
@@ -29,23 +31,123 @@ _WRONG = 0.5  # precision of pairs: below, the classes found are not those of th
 _COPIED = 0.01  # share of items with a copy from which groups are worth passing
 
 
+class Reason(Enum):
+    """Why a loss is recommended, or why none can be."""
+
+    UNUSABLE = auto()  # refused by the diagnosis itself
+    COLLAPSED = auto()
+    EQUAL_VIEWS = auto()
+    UNRELATED_VIEWS = auto()
+    ONE_VIEW = auto()
+    TOO_FEW_ITEMS = auto()
+    HALVES_OF_A_CLOUD = auto()
+    FEW_FALSE_NEGATIVES = auto()
+    ALL_LABELS = auto()
+    SOME_LABELS = auto()
+    NO_CLASSES = auto()
+    UNTRUSTED_CLASSES = auto()
+    TRUSTED_CLASSES = auto()
+
+
+class Classes(Enum):
+    """What became of the latent classes of some embeddings."""
+
+    NONE = auto()
+    UNTRUSTED = auto()
+    CONTRADICTED = auto()  # by labels
+    TRUSTED = auto()
+
+
+_PLAIN, _LATENT, _LABELLED = (
+    "InfoNCELoss",
+    "LatentClassContrastiveLoss",
+    "SupervisedContrastiveLoss",
+)
+_ANSWERS: dict[Reason, tuple[str, tuple[str, ...]]] = {
+    Reason.FEW_FALSE_NEGATIVES: (_PLAIN, ()),
+    Reason.ALL_LABELS: (_LABELLED, ("groups",)),
+    Reason.SOME_LABELS: (_LATENT, ("labels",)),
+    Reason.NO_CLASSES: (_PLAIN, ()),
+    Reason.UNTRUSTED_CLASSES: (_PLAIN, ()),
+    Reason.TRUSTED_CLASSES: (_LATENT, ()),
+}
+"""The loss to use, and what each call of it takes; none for other reasons."""
+
+
 @dataclass(frozen=True)
 class Advice:
     """A recommended loss, or the reason why there is none.
 
     Attributes:
-        call: the loss and its arguments, as one writes it in Python; None if it cannot be told.
-        sentences: what to do and why, in two or three plain sentences.
-        pass_on: further arguments of each call of the loss, such as ``groups``.
+        reason: the reason.
+        diagnosis: what the advice is based on; None if embeddings could not be diagnosed.
+        number: what the reason is about: a mean cosine, a share of comparisons, items needed.
+        error: why the embeddings could not be diagnosed.
+        copied: share of items that occur more than once, if that matters.
+        most_frequent: share of the most frequent one, if some are far more frequent than others.
     """
 
-    call: str | None
-    sentences: tuple[str, ...]
-    pass_on: tuple[str, ...] = ()
+    reason: Reason
+    diagnosis: EmbeddingDiagnosis | None = None
+    number: float = 0.0
+    error: str = ""
+    copied: float = 0.0
+    most_frequent: float = 0.0
+
+    @property
+    def call(self) -> str | None:
+        """The loss and its arguments, as one writes it in Python; None if it cannot be told."""
+        return self.call_of(_ANSWERS[self.reason][0]) if self.reason in _ANSWERS else None
+
+    @property
+    def alternative(self) -> str:
+        """The loss to use if labels are only known here."""
+        return self.call_of(_LATENT if self.classes is Classes.TRUSTED else _PLAIN)
+
+    @property
+    def pass_on(self) -> tuple[str, ...]:
+        """Further arguments of each call of the loss, such as ``groups``."""
+        copies = ["groups"] * bool(self.copied) + ["log_q"] * bool(self.most_frequent)
+        return tuple(dict.fromkeys([*_ANSWERS.get(self.reason, ("", ()))[1], *copies]))
+
+    @property
+    def classes(self) -> Classes:
+        """What became of latent classes."""
+        diagnosis = self.diagnosis
+        if diagnosis is None or diagnosis.trust is None:
+            return Classes.NONE
+        if diagnosis.trust < _TRUSTED:
+            return Classes.UNTRUSTED
+        pairs = diagnosis.losses[LATENT].diagnosis.confident
+        is_wrong = pairs is not None and pairs.precision is not None and pairs.precision < _WRONG
+        return Classes.CONTRADICTED if is_wrong else Classes.TRUSTED
+
+    @property
+    def are_pairs(self) -> bool:
+        """Whether each item's second view is its exact partner, to be retrieved."""
+        found = self.diagnosis
+        return found is not None and found.views == 2 and found.layout == "in_batch"
+
+    def call_of(self, loss: str) -> str:
+        """A loss with its arguments for these embeddings."""
+        if (found := self.diagnosis) is None:
+            return f"{loss}()"
+        arguments = [f"temperature={found.temperature:g}"]
+        if loss == _LATENT:
+            if found.tau_plus_from == "given":
+                arguments.insert(0, f"num_classes={1 / found.tau_plus:.0f}")
+            arguments += ['aim="pairs"'] * self.are_pairs
+        return f"{loss}({', '.join(arguments)})"
 
     def figures(self) -> dict[str, Any]:
         """Plain values for a file."""
-        return asdict(self)
+        return {
+            "reason": self.reason.name.lower(),
+            "classes": self.classes.name.lower(),
+            "call": self.call,
+            "pass_on": list(self.pass_on),
+            **{name: getattr(self, name) for name in ("number", "copied", "most_frequent")},
+        }
 
 
 def advise(diagnosis: EmbeddingDiagnosis, first: Rows, second: Rows | None = None) -> Advice:
@@ -56,17 +158,10 @@ def advise(diagnosis: EmbeddingDiagnosis, first: Rows, second: Rows | None = Non
         first: the embeddings that it was made from, ``[items, dim]``.
         second: their second view, if there is one.
     """
-    unknown = _why_unknown(diagnosis, first, second)
-    if unknown is not None:
-        return _unknown(unknown)
-    call, because, pass_on = _choice(diagnosis)
-    copies, more = _copies(diagnosis, first if second is None else second)
-    pass_on = tuple(dict.fromkeys((*pass_on, *copies)))
-    if call is None:
-        return _unknown(because, *more, pass_on=pass_on)
-    called = " and ".join(f"{name}=" for name in pass_on)
-    use = f"Use {call}, called with {called}" if pass_on else f"Use {call}"
-    return Advice(call, (f"{use}. {because}".strip(), *more), pass_on)
+    unusable = _unusable(diagnosis, first, second)
+    if unusable is not None:
+        return unusable
+    return replace(_choice(diagnosis), **_copies(diagnosis, first if second is None else second))
 
 
 def advise_on_views(
@@ -76,126 +171,62 @@ def advise_on_views(
     try:
         diagnosis = diagnose_embeddings(first, second, labels=labels, temperature=temperature)
     except ValueError as error:  # too few items, or labels of one class
-        return _unknown(f"{error}.")
+        return Advice(Reason.UNUSABLE, error=str(error))
     return advise(diagnosis, first.cpu().numpy(), second.cpu().numpy())
 
 
-def _unknown(because: str, *more: str, pass_on: tuple[str, ...] = ()) -> Advice:
-    return Advice(None, (f"Cannot be told from this, because {because}", *more), pass_on)
-
-
-def _why_unknown(diagnosis: EmbeddingDiagnosis, first: Rows, second: Rows | None) -> str | None:
+def _unusable(diagnosis: EmbeddingDiagnosis, first: Rows, second: Rows | None) -> Advice | None:
     """What is wrong with embeddings that say nothing about any loss; None if they may."""
-    for name, rows in (("the embeddings", first), ("those of the second view", second)):
+    for rows in (first, second):
         if rows is not None and (variance := _variance(rows)) < _COLLAPSED:
-            return (
-                f"{name} have collapsed: all point the same way (mean cosine {1 - variance:.4f}). "
-                "Give me those of an encoder that has learnt."
-            )
+            return Advice(Reason.COLLAPSED, diagnosis, 1 - variance)
     if second is None:
         return None
     if bool(np.isclose(first, second, rtol=1e-5, atol=1e-7).all(axis=1).mean() > 0.99):
-        return (
-            "both views are the same, so they agree on anything. Give me the embeddings of two "
-            "different augmentations, or of queries and their documents."
-        )
+        return Advice(Reason.EQUAL_VIEWS, diagnosis)
     free = diagnosis.losses["Bayesian"].diagnosis.label_free
     if free is not None and free.auc < _BY_CHANCE:
-        return (
-            f"an item's second view is no closer to it than those of others ({free.auc:.0%} of "
-            "comparisons; 50% would be chance). Give me both views in the same order, from an "
-            "encoder that has begun to learn."
-        )
+        return Advice(Reason.UNRELATED_VIEWS, diagnosis, free.auc)
     return None
 
 
-def _choice(diagnosis: EmbeddingDiagnosis) -> tuple[str | None, str, tuple[str, ...]]:
-    """The loss, the reason, and what each call takes; without a loss, what is missing."""
-    scale = f"temperature={diagnosis.temperature:g}"
+def _choice(diagnosis: EmbeddingDiagnosis) -> Advice:
+    """The loss by what the diagnosis found, or what is missing."""
     by_default = diagnosis.tau_plus_from == "default"
-    prior = None if by_default else diagnosis.tau_plus
-    classes = ""
-    if diagnosis.tau_plus_from == "given":
-        classes = f"num_classes={1 / diagnosis.tau_plus:.0f}, "
-    aim, exact = "", ""
-    if _are_pairs(diagnosis):
-        aim, exact = ', aim="pairs"', ' With aim="pairs" the exact partner stays first.'
-    plain, latent = f"InfoNCELoss({scale})", f"LatentClassContrastiveLoss({classes}{scale}{aim})"
-    false, of = diagnosis.false_negatives, f"of an anchor's {diagnosis.candidates} candidates"
-    if false < _FEW and not by_default:
-        few = f"Only {false:.2g} {of} are false negatives, too few to matter."
-        return plain, f"{few} Tune its temperature first.", ()
-    words, trusted = _latent_classes(diagnosis)
-    if diagnosis.labelled_items == diagnosis.items and not aim:
-        why = f"{false:.1f} {of} are false negatives, and the labels say which. {words}"
-        if diagnosis.views == 2:
-            why += f" If labels are only here to judge, use {latent if trusted else plain}."
-        return f"SupervisedContrastiveLoss({scale})", why, ("groups",)
+    advice = Advice(Reason.TRUSTED_CLASSES, diagnosis)
+    if diagnosis.false_negatives < _FEW and not by_default:
+        return replace(advice, reason=Reason.FEW_FALSE_NEGATIVES)
+    if diagnosis.labelled_items == diagnosis.items and not advice.are_pairs:
+        return replace(advice, reason=Reason.ALL_LABELS)
     if diagnosis.labelled:
-        known = f"{diagnosis.labelled_items:,} of {diagnosis.items:,} labels are known"
-        why = f"{known}, and they settle the pairs between them. {words}{exact}"
-        return latent, why, ("labels",)
+        return replace(advice, reason=Reason.SOME_LABELS)
     if diagnosis.views == 1:
-        why = (
-            "one view does not show which classes survive augmentation. Give me a second view of "
-            "each item (--second-view) or labels of a few hundred items (--labels)."
-        )
-        return None, why, ()
+        return replace(advice, reason=Reason.ONE_VIEW)
     if diagnosis.trust is None:
+        prior = None if by_default else diagnosis.tau_plus
         needed = 2 * LatentClassContrastiveLoss(tau_plus=prior).memory.enough(prior)
-        if diagnosis.items >= needed:
-            return plain, f"{diagnosis.explanation}", ()
-        few = f"{diagnosis.items:,} items are too few to look for classes"
-        return None, f"{few}. Give me at least {needed:,}, or labels (--labels).", ()
-    if not trusted:
-        hope = "" if "by themselves" in words else " Ask again when the encoder knows more."
-        return plain, f"{words}{hope}", ()
+        is_enough = diagnosis.items >= needed
+        reason = Reason.NO_CLASSES if is_enough else Reason.TOO_FEW_ITEMS
+        return replace(advice, reason=reason, number=needed)
+    if advice.classes is not Classes.TRUSTED:
+        return replace(advice, reason=Reason.UNTRUSTED_CLASSES)
     if by_default and (diagnosis.found or 0) > _HALVES * diagnosis.candidates:
-        why = (
-            f"so few and large classes may be halves of a cloud. {words} Give me the "
-            "number of classes (--num-classes), or labels of a few hundred items (--labels)."
-        )
-        return None, why, ()
-    return latent, f"{words}{exact}", ()
+        return replace(advice, reason=Reason.HALVES_OF_A_CLOUD)
+    return advice
 
 
-def _latent_classes(diagnosis: EmbeddingDiagnosis) -> tuple[str, bool]:
-    """What became of latent classes, in words, and whether to use them without labels."""
-    if diagnosis.trust is None:
-        return "", False
-    if diagnosis.trust < _TRUSTED:
-        return f"Latent classes would change nothing. {diagnosis.explanation}", False
-    pairs = diagnosis.losses[LATENT].diagnosis.confident
-    if pairs is not None and pairs.precision is not None and pairs.precision < _WRONG:
-        right = f"{pairs.precision:.0%} of the pairs that would attract are of one label"
-        return f"The classes found without labels are not yours: {right}.", False
-    return f"{diagnosis.explanation}", True
-
-
-def _are_pairs(diagnosis: EmbeddingDiagnosis) -> bool:
-    """Whether each item's second view is its exact partner, to be retrieved."""
-    return diagnosis.views == 2 and diagnosis.layout == "in_batch"
-
-
-def _copies(diagnosis: EmbeddingDiagnosis, rows: Rows) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What to pass because of items that occur more than once, and why."""
+def _copies(diagnosis: EmbeddingDiagnosis, rows: Rows) -> dict[str, float]:
+    """How far items that occur more than once matter."""
     occurrences = Counter(hash(row.tobytes()) for row in np.ascontiguousarray(rows))
     counts = np.array(list(occurrences.values()))
-    copied = counts[counts > 1].sum() / len(rows)
+    copied = float(counts[counts > 1].sum()) / len(rows)
     if copied < _COPIED:
-        return (), ()
-    kind = "documents" if _are_pairs(diagnosis) else "items"
-    why = f"{copied:.0%} of the {kind} occur more than once: groups=ids leaves copies out."
+        return {}
     # The number of equally frequent items that would meet as often; half of all for a random draw.
-    effective = len(rows) ** 2 / (counts**2).sum()
-    if kind == "items" or effective >= len(counts) / 2:
-        return ("groups",), (why,)
-    popular = (
-        f"Some are far more frequent than others (one makes {counts.max() / len(rows):.1%} of all "
-        "pairs), so popular documents are repelled too often: log_q=, the log of each document's "
-        "frequency, corrects for that."
-    )
-    return ("groups", "log_q"), (why, popular)
+    is_skewed = len(rows) ** 2 / (counts**2).sum() < len(counts) / 2
+    if not is_skewed or not Advice(Reason.ONE_VIEW, diagnosis).are_pairs:
+        return {"copied": copied}
+    return {"copied": copied, "most_frequent": float(counts.max()) / len(rows)}
 
 
 def _variance(rows: Rows) -> float:

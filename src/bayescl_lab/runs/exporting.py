@@ -12,32 +12,28 @@ import torch
 
 from bayescl.checks import check_choice
 from bayescl_lab._files import open_atomically, staged_folder, write_atomically
-from bayescl_lab.runs.folder import RunFolder, as_json, check_vacant
-from bayescl_lab.runs.loading import IMAGES, RANKING, LoadedRun, load
+from bayescl_lab.runs.folder import as_json, check_vacant
+from bayescl_lab.runs.loading import LoadedRun, load
 from bayescl_lab.runs.record import write_arrays
+from bayescl_lab.runs.run import Kind
 
 if TYPE_CHECKING:
     from torch import nn
-
-PARTS = {RANKING: ("items", "users"), IMAGES: ("evaluation", "train")}
-"""Parts with embeddings for each kind of run; default: the first."""
 
 
 def run_embeddings(
     path: Path, of: str | None = None, *, data: str | None = None, encoder: nn.Module | None = None
 ) -> pl.DataFrame:
-    """Embed one part of a run's data, one of :data:`PARTS`, with the run's weights.
+    """Embed one part of a run's data, one of :attr:`.Kind.parts`, with the run's weights.
 
     The table has ``id`` and ``embedding``. For images, the id is the number within the part,
     ``image`` is the file in the folder or the number in the data set, and there are ``label`` and
     ``class``, empty where they are unknown. ``encoder`` is the run's custom network.
     """
-    kind = RunFolder.find(path).kind
-    if kind not in PARTS:
-        raise ValueError(f"{path} holds a run of '{kind}', which has no embeddings")
-    of = of or PARTS[kind][0]
-    check_choice("of", of, PARTS[kind])
-    if kind == RANKING:
+    kind = Kind.of(path)
+    of = of or kind.parts[0]
+    check_choice("of", of, kind.parts)
+    if kind is Kind.RANKING:
         if data is not None:
             raise ValueError("--data is for images: a recommender embeds what it was trained on")
         return load(path).recommender.embeddings(of)
@@ -70,7 +66,7 @@ def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tup
     user's items. ``model.json`` describes the files. ``encoder`` is the run's custom network.
     """
     run = load(path, encoder=encoder)
-    write = _write_encoder if run.kind == IMAGES else _write_recommender
+    write = _write_encoder if run.kind == Kind.IMAGES else _write_recommender
     check_vacant(to)
     with staged_folder(to) as folder:
         card = {**write(run, folder), "settings": dict(run.settings)}

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import yaml
 
-from bayescl_lab._files import staged_folder, sweep, write_atomically
+from bayescl_lab._files import UnreadableError, staged_folder, sweep, write_atomically
 
 _HEADER = "# bayescl "
 """Start of the first line of ``config.yaml``; the kind of run follows."""
@@ -128,7 +128,7 @@ class RunFolder:
                 {name: _number(value) for name, value in row.items() if value != ""} for row in rows
             ]
         except (ValueError, TypeError):
-            raise ValueError(f"{self.metrics_file} is damaged") from None
+            raise UnreadableError(f"{self.metrics_file} is damaged") from None
 
     def sweep(self) -> None:
         """Remove temporary files that a killed run left behind."""
@@ -148,17 +148,17 @@ class RunFolder:
     def _read_config(self) -> tuple[str, dict[str, Any]]:
         """Kind and settings; raises a ``ValueError`` that says why this is not a run folder."""
         if not self.path.is_dir():
-            raise ValueError(f"there is no run folder {self.path}")
+            raise UnreadableError(f"there is no run folder {self.path}")
         if not self.config_file.is_file():
-            raise ValueError(f"{self.path} is not a run folder: it has no config.yaml")
+            raise UnreadableError(f"{self.path} is not a run folder: it has no config.yaml")
         try:
             text = self.config_file.read_text(encoding="utf-8")
             config = yaml.safe_load(text)
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
-            raise ValueError(f"{self.config_file} is damaged") from None
+            raise UnreadableError(f"{self.config_file} is damaged") from None
         first = text.partition("\n")[0]
         if not first.startswith(_HEADER) or not isinstance(config, dict):
-            raise ValueError(f"{self.path} is not a run folder: its config.yaml names no run")
+            raise UnreadableError(f"{self.path} is not a run folder: its config.yaml names no run")
         return first.removeprefix(_HEADER), config
 
 
@@ -193,7 +193,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         return {**json.loads(path.read_text(encoding="utf-8"))}
     except (TypeError, json.JSONDecodeError, UnicodeDecodeError, RecursionError):
-        raise ValueError(f"{path} is damaged") from None
+        raise UnreadableError(f"{path} is damaged") from None
 
 
 def _number(text: str) -> float:

@@ -1,11 +1,15 @@
-"""``bayescl inspect`` of any run: from scored batches to figures and files."""
+"""``bayescl inspect`` of any run: from a sample of scored batches to figures and files.
+
+A kind of run brings a sampler, which scores batches as in training: of images with two views, of
+users with the items that they do not have.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -21,16 +25,69 @@ from bayescl.diagnostics import (
 )
 from bayescl.losses import BayesianContrastiveLoss, LatentClassContrastiveLoss
 from bayescl_lab._files import save_figure
-from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.advice import Advice
 from bayescl_lab.runs.provenance import provenance
+from bayescl_lab.runs.run import TrainedRun
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from bayescl_lab.runs.run import TrainedRun
+AnyRun = TypeVar("AnyRun", bound=TrainedRun[Any])
 
 Row = dict[str, Any]
 """An anchor with the candidates of least ("down") and most weight ("up"), as plain values."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a sampler draws of a run's data.
+
+    Attributes:
+        batches: candidates as the run's loss scores them.
+        anchors: what rows on the first anchors of the first batch say.
+        names: what to call the candidates of some columns of the first batch.
+        valid: the candidates of the first batch that may be shown; default: all that count.
+        about: further content of ``inspection.json``.
+        title: of figures.
+        draw: further figures, from the rows on anchors and from what weights their candidates.
+        advice: which loss the embeddings ask for.
+    """
+
+    batches: Sequence[ScoredCandidates]
+    anchors: Sequence[Row]
+    names: Callable[[Int[Tensor, " shown"]], list[Any]]
+    about: Mapping[str, Any]
+    title: str
+    valid: Bool[Tensor, "anchors candidates"] | None = None
+    draw: Callable[[Sequence[Row], str], dict[str, Figure]] = lambda _rows, _weights: {}
+    advice: Advice | None = None
+
+    def extreme_rows(self, shown: int) -> list[Row]:
+        """The candidates with the smallest and largest weights of the first anchors.
+
+        InfoNCE and the debiased loss weight all candidates equally; the Bayesian loss at its
+        defaults then takes their place. ``down`` and ``up`` hold names of candidates, the smallest
+        and the largest weight first, with ``_weights`` and ``_false``, whether each is a false
+        negative; None without labels.
+        """
+        scored = self.batches[0]
+        valid = scored.valid if self.valid is None else self.valid
+        if not scored.tells_apart:
+            scored = replace(scored, objective=BayesianContrastiveLoss().objective(1.0))
+        weights = candidate_weights(scored)
+        chosen = torch.arange(len(self.anchors), device=valid.device)
+        count = min(shown, int(valid[chosen].sum(dim=1).min()))
+        ends = extreme_candidates(weights, scored.unlabeled, valid, anchors=chosen, count=count)
+        truth = scored.false_negative
+        rows = []
+        for anchor, name in enumerate(self.anchors):
+            row = dict(name)
+            for end, columns in (("down", ends.down[anchor]), ("up", ends.up[anchor])):
+                row[end] = self.names(columns.cpu())
+                row[f"{end}_weights"] = weights[anchor, columns].tolist()
+                row[f"{end}_false"] = None if truth is None else truth[anchor, columns].tolist()
+            rows.append(row)
+        return rows
 
 
 @dataclass(frozen=True)
@@ -40,80 +97,53 @@ class Inspection:
     diagnosis: Diagnosis
     report: dict[str, Any]
     files: tuple[Path, ...]
+    advice: Advice | None = None
 
 
-def extreme_rows(
-    scored: ScoredCandidates,
-    valid: Bool[Tensor, "anchors candidates"],
-    anchors: Sequence[Row],
+def inspect_run(
+    run_type: type[AnyRun],
+    path: Path,
+    sampler: Callable[[AnyRun, int], Sample],
     *,
     shown: int,
-    names: Callable[[Int[Tensor, " shown"]], list[Any]],
-) -> list[Row]:
-    """The candidates with the smallest and largest weights of the first anchors.
-
-    InfoNCE and the debiased loss weight all candidates equally; the Bayesian loss at its defaults
-    then takes their place. Rows begin with what ``anchors`` say, and ``names`` gives what to call
-    the candidates of some columns: ``down`` and ``up``, the smallest and the largest weight first,
-    with ``_weights`` and ``_false``, whether each is a false negative; None without labels.
-    """
-    if not scored.tells_apart:
-        scored = replace(scored, objective=BayesianContrastiveLoss().objective(1.0))
-    weights = candidate_weights(scored)
-    chosen = torch.arange(len(anchors), device=valid.device)
-    count = min(shown, int(valid[chosen].sum(dim=1).min()))
-    ends = extreme_candidates(weights, scored.unlabeled, valid, anchors=chosen, count=count)
-    truth = scored.false_negative
-    rows = []
-    for anchor, name in enumerate(anchors):
-        row = dict(name)
-        for end, columns in (("down", ends.down[anchor]), ("up", ends.up[anchor])):
-            row[end] = names(columns.cpu())
-            row[f"{end}_weights"] = weights[anchor, columns].tolist()
-            row[f"{end}_false"] = None if truth is None else truth[anchor, columns].tolist()
-        rows.append(row)
-    return rows
-
-
-def write_inspection(
-    folder: RunFolder,
-    run: TrainedRun[Any],
-    epochs: int,
-    batches: Sequence[ScoredCandidates],
-    rows: Sequence[Row],
-    *,
-    about: Mapping[str, Any],
-    title: str,
-    **figures: Figure,
+    **given: Any,
 ) -> Inspection:
-    """Diagnose batches as a run's loss scores them; write ``inspection.json`` and figures.
+    """Inspect a run with its saved weights, finished or not; write figures to its folder.
 
-    ``rows`` come from :func:`extreme_rows`, ``epochs`` is how many the weights saw, ``about`` is
-    further content.
+    The ``sampler`` gets the run and how many epochs its weights saw; the run is reopened with what
+    is ``given``. ``inspection.json`` and a figure of the weights are written, with labels one of
+    the posterior's calibration, and those that the sample draws.
     """
-    diagnosis, settings = diagnose(batches), run.settings.as_config()
-    tells_apart = batches[0].tells_apart
+    folder, run, epochs = run_type.reopen(path, **given)
+    run.model.to(run.device)
+    sample = sampler(run, epochs)
+    rows = sample.extreme_rows(shown)
+    diagnosis, settings = diagnose(sample.batches), run.settings.as_config()
+    tells_apart = sample.batches[0].tells_apart
+    advice = {} if sample.advice is None else {"advice": sample.advice.figures()}
     report = {
         "epochs": epochs,
         "of_epochs": run.settings.epochs,
-        **about,
+        **sample.about,
+        **advice,
         "settings": settings,
         **diagnosis.figures(),
         "latent_classes": _latent_classes(run.model.loss),
         "candidates": {
             "weighed_by": settings["loss"] if tells_apart else "the Bayesian loss at its defaults",
-            "anchors": list(rows),
+            "anchors": rows,
         },
         **provenance(),
     }
-    figures["weights"] = weights_figure(diagnosis, title=title)
+    figures = sample.draw(rows, "its own weights" if tells_apart else "Bayesian weights")
+    figures["weights"] = weights_figure(diagnosis, title=sample.title)
     if diagnosis.posteriors:
-        figures["reliability"] = reliability_figure(diagnosis, title=title)
+        figures["reliability"] = reliability_figure(diagnosis, title=sample.title)
     files = [folder.write_result(report, name="inspection.json")]
     for name, figure in figures.items():
         files.append(folder.path / f"inspection-{name}.png")
         save_figure(figure, files[-1])
-    return Inspection(diagnosis, report, tuple(files))
+    return Inspection(diagnosis, report, tuple(files), sample.advice)
 
 
 def _latent_classes(loss: Any) -> dict[str, Any] | None:
@@ -129,7 +159,7 @@ def _latent_classes(loss: Any) -> dict[str, Any] | None:
     mixtures = zip(sizes, agreements, trusts, strict=True)
     return {
         "fitted": memory.classes is not None,
-        "remembered": min(memory.came, memory.size),
+        "remembered": min(memory.num_seen, memory.size),
         "memory_size": memory.size,
         "trust": loss.trust,
         "threshold": loss.threshold,

@@ -7,18 +7,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.run import Kind
+
 if TYPE_CHECKING:
     import numpy as np
     import polars as pl
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
-    from bayescl_lab.runs.folder import RunFolder
     from bayescl_lab.runs.images.encoder import PreparedEncoder
     from bayescl_lab.runs.ranking.serving import Recommender
-
-IMAGES, RANKING = "train images", "train ranking"
-"""The kinds of run that have a model: the commands that make them."""
 
 
 def load(path: str | Path, *, encoder: nn.Module | None = None) -> LoadedRun:
@@ -37,12 +36,8 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> LoadedRun:
     Raises:
         ValueError: if the folder does not hold a trained run.
     """
-    from bayescl_lab.runs.folder import RunFolder
-
-    folder = RunFolder.find(Path(path))
-    if folder.kind not in (IMAGES, RANKING):
-        raise ValueError(f"{path} holds a run of '{folder.kind}', which has no model to load")
-    return LoadedRun(folder, encoder)
+    path = Path(path)
+    return LoadedRun(RunFolder(path, Kind.of(path)), encoder)
 
 
 class LoadedRun:
@@ -76,7 +71,7 @@ class LoadedRun:
     @cached_property
     def prepared(self) -> PreparedEncoder:
         """The network of a run on images behind its preparation, from uint8 to features."""
-        self._require(IMAGES, "embeds images")
+        self._require(Kind.IMAGES, "embeds images")
         from bayescl_lab.runs.images.encoder import load_encoder
 
         return load_encoder(self.folder, self._own_encoder)
@@ -113,12 +108,12 @@ class LoadedRun:
     @cached_property
     def recommender(self) -> Recommender:
         """The recommender itself, with further methods."""
-        self._require(RANKING, "recommends")
+        self._require(Kind.RANKING, "recommends")
         from bayescl_lab.runs.ranking.serving import load_recommender
 
         return load_recommender(self.folder.path)
 
-    def _require(self, kind: str, does: str) -> None:
+    def _require(self, kind: Kind, does: str) -> None:
         """Refuse a method for another kind of run."""
         if self.kind != kind:
             raise ValueError(

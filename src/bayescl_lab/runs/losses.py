@@ -7,11 +7,12 @@ their types and their help come from its class.
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, Literal
 
 from torch import nn
 from typing_extensions import Self
@@ -19,7 +20,6 @@ from typing_extensions import Self
 from bayescl.checks import check_choice, check_count
 from bayescl.figures import NEUTRAL
 from bayescl.losses import (
-    SupervisedContrastiveLoss,
     BayesianContrastiveLoss,
     ContrastiveLoss,
     DebiasedContrastiveLoss,
@@ -27,6 +27,7 @@ from bayescl.losses import (
     InfoNCELoss,
     LatentClassContrastiveLoss,
     OracleContrastiveLoss,
+    SupervisedContrastiveLoss,
 )
 from bayescl_lab._docstrings import descriptions
 from bayescl_lab.ranking.losses import BPRLoss
@@ -88,14 +89,13 @@ BASELINE, SUBJECT, ORACLE = "info_nce", "bayesian", "oracle"
 """The baseline of differences, the loss in question, and the loss whose gap is to be closed."""
 
 
-def image_losses() -> tuple[str, ...]:
-    """Names of the losses of runs on images, in the order of tables."""
-    return LossSettings.available()
+Room = Literal["images", "ranking"]
+"""What a run learns from: images, or interactions of users and items."""
 
 
-def ranking_losses() -> tuple[str, ...]:
-    """Names of recommenders' losses; no oracle, since nobody knows the true negatives."""
-    return RankingLoss.available()
+def losses_of(room: Room) -> tuple[str, ...]:
+    """Names of the losses of runs on images, or of recommenders, in the order of tables."""
+    return tuple(name for name, row in LOSSES.items() if getattr(row, room) is not None)
 
 
 def takes(loss: str, hyperparameter: str) -> bool:
@@ -115,13 +115,23 @@ def takers(losses: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(loss for loss in losses if takes(loss, name)) for name in names}
 
 
+_DENSITY_SHARES = {"debiased": 0.1, "hard": 0.1}
+"""Recommenders' defaults of ``tau_plus`` as shares of the density; 1 for other losses. The density
+counts the user's known items, which are no candidates; these two losses subtract the likeness of a
+known item that often, and are below InfoNCE with the whole density (``benchmarks/own_loop.py``)."""
+
+
 @dataclass(frozen=True)
 class LossSettings:
     """A loss by name with given hyper-parameters; the others keep their defaults.
 
+    A recommender's default of ``tau_plus`` is the density of the training interactions, and a tenth
+    of it for the debiased and the hard loss.
+
     Attributes:
-        loss: one of :func:`image_losses`.
+        loss: one of :func:`losses_of` the room.
         hyperparameters: values by name.
+        room: "images" or "ranking".
 
     Raises:
         ValueError: if the name is unknown, the loss does not take a hyper-parameter, or a value
@@ -130,14 +140,18 @@ class LossSettings:
     Example:
         >>> LossSettings("debiased", {"tau_plus": 0.2}).resolved()
         {'temperature': 0.5, 'tau_plus': 0.2}
+        >>> LossSettings("debiased", room="ranking").resolved()
+        {'temperature': 0.2, 'tau_plus': None}
+        >>> LossSettings("bayesian", {"beta": 0.5}, "ranking").build(density=0.06).tau_plus
+        0.06
     """
 
     loss: str
     hyperparameters: Mapping[str, float] = field(default_factory=dict)
-    room: ClassVar[str] = "images"
+    room: Room = "images"
 
     def __post_init__(self) -> None:
-        check_choice("loss", self.loss, self.available())
+        check_choice("loss", self.loss, losses_of(self.room))
         taken = LOSSES[self.loss].hyperparameters
         for name in self.hyperparameters:
             if name not in taken:
@@ -146,92 +160,29 @@ class LossSettings:
                 )
         self.build()
 
-    @classmethod
-    def available(cls) -> tuple[str, ...]:
-        """Names of the losses that such runs have."""
-        return tuple(name for name, row in LOSSES.items() if getattr(row, cls.room) is not None)
-
     @property
     def made(self) -> Any:
         """The class of the loss."""
         return getattr(LOSSES[self.loss], self.room)
 
-    def build(self, **options: Any) -> Any:
-        """The loss itself, with further options that every loss takes."""
-        return self.made(**{**self.hyperparameters, **options})
-
-    @property
-    def uses_labels(self) -> bool:
-        """Whether the loss can use the labels of some images."""
-        return getattr(self.made, "uses_labels", False)
-
-    def resolved(self) -> dict[str, Any]:
-        """Every hyper-parameter of the loss, including defaults."""
-        kinds, built = LOSSES[self.loss].hyperparameters, self.build()
-        return {name: kind(getattr(built, name)) for name, kind in kinds.items()}
-
-    def as_config(self) -> dict[str, Any]:
-        """Plain values for a run's settings: its name, and every hyper-parameter."""
-        return {"loss": self.loss, **self.resolved()}
-
-    @classmethod
-    def taken_from(cls, values: dict[str, Any]) -> Self:
-        """Remove a loss from a run's settings; values of None count as not given."""
-        names = {name for row in LOSSES.values() for name in row.hyperparameters}
-        given = {name: values.pop(name) for name in names & values.keys()}
-        chosen = {name: value for name, value in given.items() if value is not None}
-        return cls(values.pop("loss"), chosen)
-
-
-_DENSITY_SHARES = {"debiased": 0.1, "hard": 0.1}
-"""Defaults of ``tau_plus`` as shares of the density; 1 for other losses. The density counts the
-user's known items, which are no candidates; these two losses subtract the likeness of a known item
-that often, and are below InfoNCE with the whole density (``benchmarks/own_loop.py``)."""
-
-
-@dataclass(frozen=True)
-class RankingLoss(LossSettings):
-    """A recommender's loss by name with given hyper-parameters.
-
-    The default of ``tau_plus`` is the density of the training interactions, and a tenth of it for
-    the debiased and the hard loss.
-
-    Attributes:
-        loss: one of :func:`ranking_losses`.
-        hyperparameters: values by name.
-
-    Raises:
-        ValueError: as for :class:`LossSettings`.
-
-    Example:
-        >>> RankingLoss("debiased").resolved()
-        {'temperature': 0.2, 'tau_plus': None}
-        >>> RankingLoss("bayesian", {"beta": 0.5}).build(density=0.06).tau_plus
-        0.06
-    """
-
-    loss: str = "bayesian"
-    room: ClassVar[str] = "ranking"
-
-    def resolved(self, *, score: str = "cosine") -> dict[str, Any]:
-        """Every hyper-parameter of the loss; a ``tau_plus`` of None follows from the density."""
-        temperature = 0.2 if score == "cosine" else 1.0
-        defaults = {"temperature": temperature, "concentration": 0.03, "tau_plus": None}
-        kinds, built = LOSSES[self.loss].hyperparameters, self.made()
-        given = {name: kinds[name](value) for name, value in self.hyperparameters.items()}
-        values = {**defaults, **given}
-        return {name: values.get(name, getattr(built, name)) for name in kinds}
-
     def build(self, *, score: str = "cosine", density: float = 0.01, **options: Any) -> Any:
-        """The loss itself, for a score and for the density of the training interactions."""
+        """The loss itself, with further options that every loss takes.
+
+        A recommender says how it scores, and the density of its training interactions.
+        """
         values = self.resolved(score=score)
         if values.get("tau_plus", 0) is None:
             values["tau_plus"] = density * self.density_share
         return self.made(normalize=score == "cosine", **values, **options)
 
     @property
+    def uses_labels(self) -> bool:
+        """Whether the loss can use the labels of some images."""
+        return getattr(self.made, "uses_labels", False)
+
+    @property
     def density_share(self) -> float:
-        """The default of ``tau_plus`` as a share of the density."""
+        """A recommender's default of ``tau_plus`` as a share of the density."""
         return _DENSITY_SHARES.get(self.loss, 1.0)
 
     def offers(self, call: str, *arguments: str) -> bool:
@@ -239,35 +190,70 @@ class RankingLoss(LossSettings):
         method = getattr(self.made, call, None)
         return method is not None and {*arguments} <= {*inspect.signature(method).parameters}
 
+    def resolved(self, *, score: str = "cosine") -> dict[str, Any]:
+        """Every hyper-parameter, including defaults; a ``tau_plus`` of None is the density's."""
+        kinds, built = LOSSES[self.loss].hyperparameters, self.made()
+        values = {name: kinds[name](value) for name, value in self.hyperparameters.items()}
+        if self.room == "ranking":
+            temperature = 0.2 if score == "cosine" else 1.0
+            values = {"temperature": temperature, "concentration": 0.03, "tau_plus": None} | values
+        return {
+            name: values[name] if name in values else kind(getattr(built, name))
+            for name, kind in kinds.items()
+        }
 
-Loss = TypeVar("Loss", bound=LossSettings)
+    def as_config(self) -> dict[str, Any]:
+        """Plain values for a run's settings: its name, and every hyper-parameter."""
+        return {"loss": self.loss, **self.resolved()}
+
+    @classmethod
+    def taken_from(cls, values: dict[str, Any], room: Room = "images") -> Self:
+        """Remove a loss from a run's settings; values of None count as not given."""
+        names = {name for row in LOSSES.values() for name in row.hyperparameters}
+        given = {name: values.pop(name) for name in names & values.keys()}
+        chosen = {name: value for name, value in given.items() if value is not None}
+        return cls(values.pop("loss"), chosen, room)
+
+
+def ranking_loss(
+    loss: str = "bayesian", hyperparameters: Mapping[str, float] | None = None
+) -> LossSettings:
+    """The loss of a recommender; see :class:`LossSettings`."""
+    return LossSettings(loss, hyperparameters or {}, "ranking")
 
 
 def choose_hyperparameters(
-    kind: type[Loss],
     loss: str,
+    room: Room,
     given: Mapping[str, float | None],
     *,
     num_classes: int | None = None,
     start: Mapping[str, float | None] | None = None,
-) -> Loss:
+) -> LossSettings:
     """Choose a loss's hyper-parameters.
 
-    A given value that is not None takes precedence over ``tau_plus = 1 / num_classes``, then a
+    A given value that is not None, or ``tau_plus = 1 / num_classes``, takes precedence over a
     value of ``start``, such as one recorded for the same data, then the loss's default.
 
     Raises:
         ValueError: if the loss is unknown, or does not take a given hyper-parameter or its value.
 
     Example:
-        >>> choose_hyperparameters(LossSettings, "hard", {}, num_classes=5).hyperparameters
+        >>> choose_hyperparameters("hard", "images", {}, num_classes=5).hyperparameters
         {'tau_plus': 0.2}
     """
-    check_choice("loss", loss, kind.available())
+    check_choice("loss", loss, losses_of(room))
     values = dict(start or {})
     if num_classes is not None:
         if not takes(loss, "tau_plus"):
             raise ValueError(f"the loss {loss} does not take num_classes")
         values["tau_plus"] = 1 / check_count("num_classes", num_classes, 2)
+        given_prior = given.get("tau_plus")
+        if given_prior is not None and not math.isclose(given_prior, values["tau_plus"]):
+            raise ValueError(
+                f"num_classes must be 1 / tau_plus if both are given, got {num_classes} and "
+                f"tau_plus {given_prior:g}"
+            )
     values |= {name: value for name, value in given.items() if value is not None}
-    return kind(loss, {name: value for name, value in values.items() if value is not None})
+    chosen = {name: value for name, value in values.items() if value is not None}
+    return LossSettings(loss, chosen, room)

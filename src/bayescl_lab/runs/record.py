@@ -59,7 +59,7 @@ FileRecord = Mapping[str, Any]
 """A file's absolute ``path``, size in ``bytes``, ``sha256``, and ``rows``: lines, or rows of a
 Parquet file; None for a compressed or damaged file."""
 
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
+_COMPRESSED = (".gz", ".zip")
 _PARQUET = (".parquet", ".pq")
 
 

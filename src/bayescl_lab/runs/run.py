@@ -6,6 +6,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from statistics import median_high
@@ -30,6 +31,29 @@ Result = dict[str, Any]
 Rows = Sequence[Mapping[str, float]]
 """Rows of ``metrics.csv``."""
 
+
+class Kind(str, Enum):
+    """The kinds of run with a model, each the command that makes it."""
+
+    IMAGES = "train images"
+    RANKING = "train ranking"
+
+    __str__ = str.__str__
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of such a run's data that have embeddings, the default first."""
+        return ("evaluation", "train") if self is Kind.IMAGES else ("items", "users")
+
+    @classmethod
+    def of(cls, path: Path) -> Kind:
+        """The kind of the run in a folder; a ``ValueError`` if there is none with a model."""
+        kind = RunFolder.find(path).kind
+        if kind not in [*cls]:
+            raise ValueError(f"{path} holds a run of '{kind}', which has no model")
+        return cls(kind)
+
+
 AnySettings = TypeVar("AnySettings", bound=TrainedSettings)
 
 
@@ -37,31 +61,27 @@ class RunStart:
     """The start of a run in its folder, from scratch or from where it stopped.
 
     If there is a ``result``, the run is finished already. Else check the input, do what remains
-    within :meth:`work`, which makes the folder, and :meth:`finish`. ``what`` names the kind of run
-    in messages.
+    within :meth:`work`, which makes the folder, and :meth:`finish`.
 
     Raises:
         ValueError: if ``out`` holds no such run to resume, or one with other settings.
     """
 
-    def __init__(
-        self, out: Path, kind: str, settings: StoredSettings, *, resume: bool, what: str = "run"
-    ) -> None:
+    def __init__(self, out: Path, kind: str, settings: StoredSettings, *, resume: bool) -> None:
         self._origin = provenance()  # of the code that runs, whatever the checkout holds at the end
         self._config = settings.as_config()
         self._resume = resume
-        self._changes: dict[str, str] = {}
+        self._has_changed = False
         self.folder = RunFolder(out, kind)
         self.result: Result | None = None
         if not resume:
             return
         stored = type(settings).from_config(RunFolder.open(out, kind).config())
-        self._changes = settings.changes(stored)
-        if self._changes and not settings.continues(stored):
-            refused = (self._changes[name] for name in self._changes.keys() - settings.may_change)
-            listed = "; ".join(sorted(refused))
-            raise ValueError(f"{out} holds a {what} with other settings: {listed}")
-        if self.folder.is_finished and not self._changes:
+        try:
+            self._has_changed = settings.resume_from(stored)
+        except ValueError as error:
+            raise ValueError(f"cannot resume {out}: {error}") from None
+        if self.folder.is_finished and not self._has_changed:
             self.result = self.folder.read_result()
 
     @contextmanager
@@ -76,7 +96,7 @@ class RunStart:
             RunFolder.create(folder.path, folder.kind, self._config)
         else:
             folder.sweep()
-            if self._changes:
+            if self._has_changed:
                 folder.go_on(self._config)
         try:
             yield folder
@@ -100,7 +120,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
     of ``rank`` 0 writes.
     """
 
-    kind: ClassVar[str]
+    kind: ClassVar[Kind]
     settings_type: ClassVar[type[TrainedSettings]]
     model: pl.LightningModule
     batches: Any
@@ -132,11 +152,11 @@ class TrainedRun(ABC, Generic[AnySettings]):
         """Load weights of the run in another folder, as the setting ``init`` asks for."""
 
     @abstractmethod
-    def columns(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
-        """Further columns of the row of an epoch that has ended; may set ``should_stop``."""
+    def epoch_metrics(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
+        """Further metrics of an epoch that has ended; may set ``should_stop``."""
 
     @abstractmethod
-    def figures(self, folder: RunFolder, rows: Rows) -> Result:
+    def results(self, folder: RunFolder, rows: Rows) -> Result:
         """Evaluate the trained model: what ``result.json`` holds of this kind of run alone."""
 
     def fit(self, folder: RunFolder, **options: Any) -> Journal:
@@ -148,7 +168,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
             "device": self.device,
             "devices": self.settings.devices,
             "num_nodes": self.settings.num_nodes,
-            "evaluate": partial(self.columns, folder),
+            "evaluate": partial(self.epoch_metrics, folder),
             **options,
         }
         return fit_in_folder(self.model, self.batches, folder, **options)
@@ -169,12 +189,12 @@ class TrainedRun(ABC, Generic[AnySettings]):
 
     @classmethod
     def train(
-        cls, settings: AnySettings, out: Path, watching: Any, *, resume: bool, **given: Any
+        cls, settings: AnySettings, out: Path, fit_options: Any, *, resume: bool, **given: Any
     ) -> Result:
         """Train in a run folder, evaluate, write weights and result; returns ``result.json``.
 
-        ``watching`` are further arguments of :meth:`fit`; the run is ``given`` others besides its
-        settings. Processes that do not write return nothing.
+        ``fit_options`` are those of :meth:`fit`, ``given`` the run's besides its settings.
+        Processes that do not write return nothing.
         """
         writes = settings.this_process().rank == 0
         start = RunStart(out, cls.kind, settings, resume=resume)
@@ -191,7 +211,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
                 run.load(folder.checkpoint)  # refuses one that is damaged, or of another model
             if writes:
                 run.write_record(folder)
-            journal = run.fit(folder, **watching)
+            journal = run.fit(folder, **fit_options)
             if not writes:
                 return {}
             result = {
@@ -200,7 +220,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
                 "epochs": len(journal.rows),
                 "seconds_per_epoch": median_high(row["seconds"] for row in journal.rows),
                 "loss": journal.rows[-1]["loss"],
-                **run.figures(folder, journal.rows),
+                **run.results(folder, journal.rows),
             }
             write_atomically(folder.weights_file, as_safetensors(run.model.state_dict()))
         return start.finish(result)

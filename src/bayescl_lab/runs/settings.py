@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -12,7 +12,7 @@ import torch
 from pydantic import ConfigDict, ValidationError
 from typing_extensions import Self
 
-from bayescl_lab._fields import complaint
+from bayescl_lab._fields import format_error
 
 Device = Literal["auto", "cpu", "cuda"]
 """Names of devices; "auto" is a GPU if there is one."""
@@ -23,23 +23,22 @@ class StoredSettings:
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
     may_change: ClassVar[frozenset[str]] = frozenset()
-    """Options that may change when a run is resumed; :meth:`continues` says to which values."""
-    parts: ClassVar[Mapping[str, Any]] = {}
-    """Types of the fields whose own settings stand among the others, as those of the loss do."""
+    """Settings that may change when a run is resumed."""
+    parts: ClassVar[Mapping[str, Callable[[dict[str, Any]], Any]]] = {}
+    """What takes those fields out of plain values whose own settings stand among the others."""
 
-    def continues(self, stored: Self) -> bool:
-        """Whether a run with other settings can continue with these; an error may say why not."""
-        del stored
-        return False
+    def resume_from(self, stored: Self) -> bool:
+        """Whether a run with stored settings has more to do if it is resumed with these.
 
-    def changes(self, stored: Self) -> dict[str, str]:
-        """What differs from stored settings, by name, in words."""
+        Raises:
+            ValueError: if a setting differs that a resumed run keeps.
+        """
         before, now = stored.as_config(), self.as_config()
-        return {
-            name: f"{name} = {before.get(name)}, got {now.get(name)}"
-            for name in {**before, **now}
-            if before.get(name) != now.get(name)
-        }
+        changed = {name for name in {**before, **now} if before.get(name) != now.get(name)}
+        if refused := sorted(changed - self.may_change):
+            listed = (f"{name} = {before.get(name)}, got {now.get(name)}" for name in refused)
+            raise ValueError(f"a resumed run keeps its settings: {'; '.join(listed)}")
+        return bool(changed)
 
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values."""
@@ -54,10 +53,10 @@ class StoredSettings:
         """The settings that :meth:`as_config` stored; missing ones get defaults."""
         values = dict(config)
         try:
-            parts = {name: part.taken_from(values) for name, part in cls.parts.items()}
+            parts = {name: take(values) for name, take in cls.parts.items()}
             return cls(**parts, **values)
         except ValidationError as error:
-            raise ValueError(complaint(error)) from None
+            raise ValueError(format_error(error)) from None
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"the stored settings are damaged: {error}") from None
 
@@ -104,12 +103,10 @@ class TrainedSettings(StoredSettings):
             return torch.device("cpu")
         return torch.device("cuda", number) if self.devices > 1 else torch.device("cuda")
 
-    def continues(self, stored: Self) -> bool:
-        """Whether only what may change differs, and the epochs only grow."""
-        changed = self.changes(stored).keys()
-        if not changed <= self.may_change:
-            return False
-        if "epochs" in changed and self.decays:
+    def resume_from(self, stored: Self) -> bool:
+        """Whether there is more to do; the epochs may only grow, and not if the rate decays."""
+        has_more = super().resume_from(stored)
+        if self.epochs != stored.epochs and self.decays:
             raise ValueError(
                 f"epochs must stay {stored.epochs}, since the run's learning rate falls to 0 at "
                 f"that epoch, got {self.epochs}: start a new run from its weights with --init"
@@ -118,7 +115,7 @@ class TrainedSettings(StoredSettings):
             raise ValueError(
                 f"epochs of a resumed run must be at least {stored.epochs}, got {self.epochs}"
             )
-        return True
+        return has_more
 
 
 class ProcessRank(NamedTuple):

@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
-import lzma
 import os
 import random
 import resource
@@ -55,8 +53,6 @@ PLAIN: dict[str, bytes] = {
 }
 PACKED: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
     ".zip": lambda content: zipped({"table.csv": content}),
 }
 FORMATS = [*PLAIN, *(f"a.csv{packing}" for packing in PACKED)]

@@ -14,8 +14,8 @@ from runs.same_run import PowerCut, assert_same_run, cut_power_at
 
 from bayescl_lab.runs.exporting import run_embeddings
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.alpha import alpha_callback, pair_columns
 from bayescl_lab.runs.images.inspection import inspect_images
+from bayescl_lab.runs.images.monitoring import pair_metrics
 from bayescl_lab.runs.images.run import ImageRun, train_images
 from bayescl_lab.runs.losses import LossSettings
 
@@ -67,14 +67,11 @@ def test_what_looks_at_images_sees_the_same_ones(streamed):
     for loader in LOADERS:
         run = ImageRun(replace(streamed, loader=loader, loss=LATENT))
         train, evaluation = run.parts.train, run.parts.evaluation
-        changing = replace(streamed, alpha_schedule="label-free")
-        measured = replace(streamed, alpha_schedule="measured")
         seen.append(
             [
                 run.evaluate(),
                 augmented_linear_probe(run.model, train, evaluation, epochs=2).top_1,
-                pair_columns(run.model, train, seed=0, epoch=0),
-                *(alpha_callback(it, train).source(run.model, 0) for it in (changing, measured)),
+                pair_metrics(run.model, train, seed=0, epoch=0),
             ]
         )
     assert seen[0] == seen[1]

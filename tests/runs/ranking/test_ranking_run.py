@@ -13,7 +13,7 @@ from runs.same_run import final_state
 
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.losses import RankingLoss, ranking_losses
+from bayescl_lab.runs.losses import losses_of, ranking_loss
 from bayescl_lab.runs.ranking.baselines import fit_baseline
 from bayescl_lab.runs.ranking.evaluation import evaluate_run
 from bayescl_lab.runs.ranking.inspection import inspect_ranking
@@ -45,10 +45,10 @@ def settings(tmp_path) -> RankingSettings:
 
 @pytest.mark.parametrize(
     ("encoder", "loss"),
-    [*(("mf", loss) for loss in ranking_losses()), ("lightgcn", "latent"), ("lightgcn", "bpr")],
+    [*(("mf", loss) for loss in losses_of("ranking")), ("lightgcn", "latent"), ("lightgcn", "bpr")],
 )
 def test_every_loss_finds_the_groups(settings, tmp_path, encoder, loss):
-    settings = replace(settings, loss=RankingLoss(loss), encoder=encoder, epochs=12)
+    settings = replace(settings, loss=ranking_loss(loss), encoder=encoder, epochs=12)
     result = train_ranking(settings, tmp_path / "run")
     assert result["metrics"]["recall@10"] > 0.9
     assert result["density"] == RankingRun(settings).interactions.density
@@ -68,15 +68,15 @@ def test_the_exponent_of_lengths_changes_the_ranking_and_nothing_else(settings, 
 
 def test_settings_come_back_from_their_plain_values_and_there_is_no_oracle(settings):
     with pytest.raises(ValueError, match=r"loss must be one of info_nce, .*, bpr, got 'oracle'"):
-        RankingLoss("oracle")
-    for loss in ranking_losses():
-        config = replace(settings, loss=RankingLoss(loss), score="inner").as_config()
+        ranking_loss("oracle")
+    for loss in losses_of("ranking"):
+        config = replace(settings, loss=ranking_loss(loss), score="inner").as_config()
         assert RankingSettings.from_config(json.loads(json.dumps(config))).as_config() == config
 
 
 def test_tau_plus_is_the_density_of_training_unless_given(settings):
     def tau_plus(loss: str, **given: float) -> float:
-        return RankingRun(replace(settings, loss=RankingLoss(loss, given))).model.loss.tau_plus
+        return RankingRun(replace(settings, loss=ranking_loss(loss, given))).model.loss.tau_plus
 
     density = RankingRun(settings).interactions.density
     assert tau_plus("bayesian") == pytest.approx(density)
@@ -93,7 +93,7 @@ def test_tau_plus_is_the_density_of_training_unless_given(settings):
         ({"protocol": "paper"}, "protocol 'paper' needs evaluate_on 'test' and watch_every above"),
         ({"weight_decay": -1.0}, "weight_decay\n  Input should be greater than or equal to 0"),
         (
-            {"loss": RankingLoss("bpr"), "candidates": "in-batch"},
+            {"loss": ranking_loss("bpr"), "candidates": "in-batch"},
             "the loss bpr needs drawn candidates, or all, got 'in-batch'",
         ),
         (
@@ -186,7 +186,7 @@ def test_ials_is_judged_in_the_same_way_and_serves_from_its_folder(settings, tmp
     assert result["settings"]["encoder"] == "ials"
     assert BaselineSettings.from_config(result["settings"]) == baseline
     assert fit_baseline(baseline, tmp_path / "ials", resume=True) == result
-    with pytest.raises(ValueError, match="holds a run with other settings"):
+    with pytest.raises(ValueError, match="a resumed run keeps its settings"):
         fit_baseline(replace(baseline, dim=5), tmp_path / "ials", resume=True)
     assert evaluate_run(tmp_path / "ials")["metrics"] == result["metrics"]
     recommender = load_recommender(tmp_path / "ials")

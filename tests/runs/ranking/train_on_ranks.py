@@ -19,22 +19,22 @@ import torch
 
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.losses import RankingLoss
+from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import RankingSettings
 
-LATENT = {"encoder": "lightgcn", "loss": RankingLoss("latent", {"tau_plus": 0.3}), "epochs": 12}
+LATENT = {"encoder": "lightgcn", "loss": ranking_loss("latent", {"tau_plus": 0.3}), "epochs": 12}
 CASES: dict[str, dict[str, Any]] = {
     "mf, shared, bayesian": {"weight_decay": 0.01, "schedule": "cosine"},
     "mf, per-pair, bpr, inner": {
-        "loss": RankingLoss("bpr"),
+        "loss": ranking_loss("bpr"),
         "candidates": "per-pair",
         "count": 2,
         "score": "inner",
     },
-    "mf, in-batch, hard": {"loss": RankingLoss("hard"), "candidates": "in-batch"},
+    "mf, in-batch, hard": {"loss": ranking_loss("hard"), "candidates": "in-batch"},
     "mf, in-batch, info_nce, known items count": {
-        "loss": RankingLoss("info_nce"),
+        "loss": ranking_loss("info_nce"),
         "candidates": "in-batch",
         "mask_known": False,
     },

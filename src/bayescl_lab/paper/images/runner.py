@@ -15,10 +15,9 @@ from bayescl_lab.paper.images.tables import SECONDS, PaperTable
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.run import ImageRun, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.loading import IMAGES
 from bayescl_lab.runs.losses import BASELINE, SUBJECT
 from bayescl_lab.runs.parallel import Progress, train_runs
-from bayescl_lab.runs.run import Result, RunStart
+from bayescl_lab.runs.run import Kind, Result, RunStart
 
 ALL = "all"
 """Name of the command that makes every table."""
@@ -54,13 +53,14 @@ def reproduce_table(
     elsewhere = elsewhere or {}
     request.part_of([table])  # refuses what the table lacks
     runs = request.runs(table)
-    start = RunStart(out, f"reproduce {table.name}", request, resume=resume, what="table")
+    start = RunStart(out, f"reproduce {table.name}", request, resume=resume)
     if start.result is not None:
         return start.result
     _check_runs(runs.values())
     with start.work() as folder:
         results = {
-            name: RunFolder.open(path, IMAGES).read_result() for name, path in elsewhere.items()
+            name: RunFolder.open(path, Kind.IMAGES).read_result()
+            for name, path in elsewhere.items()
         }
         results |= train_runs(
             {name: settings for name, settings in runs.items() if name not in elsewhere},
@@ -89,7 +89,7 @@ def reproduce_tables(
     folder.
     """
     plan = runs_of_tables(tables, request)
-    start = RunStart(out, f"reproduce {ALL}", request, resume=resume, what="set of tables")
+    start = RunStart(out, f"reproduce {ALL}", request, resume=resume)
     if start.result is not None:
         return start.result
     _check_runs(settings for runs in plan.values() for settings in runs.values())

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from bayescl_lab._cores import usable_cores
 from bayescl_lab._files import save_figure, write_atomically
-from bayescl_lab.paper.simulation import curves, latent, lemmas, model, sweeps
+from bayescl_lab.paper.simulation import curves, lemmas, model, sweeps
 from bayescl_lab.paper.simulation.frames import rounded
 from bayescl_lab.paper.simulation.process import Settings
 from bayescl_lab.paper.simulation.sweeps import PANELS, errors_finding, points_of, sweep
@@ -42,8 +42,6 @@ SUMMARIES = {
     "lemma-1": "posterior against the frequency of true negatives",
     "lemma-2": "Bayesian loss against the supervised loss as N grows",
     "lemma-3": "error of the Bayesian loss under its bound",
-    "latent": "what latent classes find, over components, sizes of classes and noise of views",
-    "latent-calibration": "posterior of latent classes against the frequency of pairs of one class",
 }
 """What each experiment shows, in the order of lists and pages."""
 
@@ -126,14 +124,6 @@ EXPERIMENTS = (
     Experiment("lemma-2", lemmas.gaps, lemmas.draw_gaps, lemmas.gaps_finding, lemmas.candidates),
     Experiment(
         "lemma-3", lemmas.errors, lemmas.draw_errors, lemmas.errors_finding, lemmas.bound_points
-    ),
-    Experiment("latent", latent.found, latent.draw_found, latent.found_finding, latent.points),
-    Experiment(
-        "latent-calibration",
-        latent.calibration,
-        latent.draw_calibration,
-        latent.calibration_finding,
-        latent.component_points,
     ),
 )
 

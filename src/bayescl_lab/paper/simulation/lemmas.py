@@ -36,7 +36,7 @@ from matplotlib.figure import Figure
 from bayescl import functional as F
 from bayescl.axes import PerAnchor
 from bayescl.figures import FALSE_COLOUR, LEVELS, NEUTRAL, legend_below
-from bayescl.functional.ranks import EXACT_RANKS, Ranks
+from bayescl.functional.ranks import RANKS, Ranks
 from bayescl_lab.paper.simulation.estimators import true_negative_mean
 from bayescl_lab.paper.simulation.figures import (
     BAND_NOTE,
@@ -66,7 +66,7 @@ OTHER_MIXTURES = ((0.7, 0.3), (1.0, 0.5))
 CANDIDATES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 ALPHAS = (0.5, 0.9, 1.0)
 PRIORS = (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-BAYESIAN = {f"bayesian_{ranks}": ranks for ranks in EXACT_RANKS}
+BAYESIAN = {f"bayesian_{ranks}": ranks for ranks in RANKS}
 
 
 def _with_fewer_anchors(settings: Settings, scores: int, fewest: int) -> Settings:
@@ -106,7 +106,7 @@ def shares(settings: Settings, seed: int) -> pl.DataFrame:
         true_negative = torch.cat([chunk.true_negative for chunk in chunks])
         place: Record = {"alpha": alpha, "tau_plus": tau_plus, "candidates": count}
         order = logits.argsort(dim=1)
-        for ranks in EXACT_RANKS:
+        for ranks in RANKS:
             cdf = F.empirical_cdf(logits, ranks=ranks)
             proposal = F.proposal_cdf(cdf, alpha=alpha, tau_plus=tau_plus)
             posterior = F.posterior(proposal, alpha=alpha, tau_plus=tau_plus)

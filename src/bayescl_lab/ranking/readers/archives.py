@@ -1,26 +1,24 @@
 """Tables that Polars cannot read as they are: compressed ones, and text in another encoding.
 
-``.gz``, ``.bz2``, ``.xz``, and ``.zip`` with exactly one table are unpacked, and text is converted
-to UTF-8, into a temporary file, which is removed after reading.
+``.gz`` and ``.zip`` with exactly one table are unpacked, and text is converted to UTF-8, into a
+temporary file, which is removed after reading.
 """
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
-import lzma
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 ZIP = ".zip"
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-PACKED = (*_OPENERS, ZIP)
+GZIP = ".gz"
+PACKED = (GZIP, ZIP)
 """Suffixes of compressed tables."""
 PARQUET = (".parquet", ".pq")
 TEXT = (".csv", ".tsv")
@@ -36,7 +34,7 @@ _MOST_TIMES = 200
 than the least bomb, is meant to fill a disk. Sizes that an archive declares are not believed."""
 
 # A RuntimeError says that a password is needed, or a compression that nobody uses.
-_DAMAGE = (EOFError, OSError, RuntimeError, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
+_DAMAGE = (EOFError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 def table_suffix(path: Path) -> str:
@@ -77,7 +75,7 @@ def unpacked(
                 if Path(path.stem).suffix.lower() == ".tar":
                     raise ValueError(f"{path} is an archive: unpack it and name the table in it")
                 plain = Path(folder, path.stem if kind in PACKED else path.name)
-                with _OPENERS.get(kind, open)(path, "rb") as source:
+                with gzip.open(path) if kind == GZIP else path.open("rb") as source:
                     _copy(path, source, plain, first, encoding)
         except LookupError:
             raise ValueError(

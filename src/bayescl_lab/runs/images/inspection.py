@@ -25,9 +25,9 @@ from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.advice import advise_on_views
-from bayescl_lab.runs.images.alpha import embedded_views
+from bayescl_lab.runs.images.monitoring import embedded_views
 from bayescl_lab.runs.images.run import ImageRun
-from bayescl_lab.runs.inspection import Inspection, extreme_rows, write_inspection
+from bayescl_lab.runs.inspection import Inspection, Row, Sample, inspect_run
 from bayescl_lab.runs.losses import LOSSES
 
 if TYPE_CHECKING:
@@ -75,48 +75,48 @@ def inspect_images(
         ValueError: if the folder does not hold a run on images with a checkpoint, or the images do
             not have the part or the anchors.
     """
-    folder, run, epochs = ImageRun.reopen(path, data=data, encoder=encoder)
-    settings = run.settings
-    run.model.to(run.device)
-    loss: Any = run.model.loss
-    loss.gather = False
-    store = run.part(part)
 
-    rows = drawn_batches(store, settings.batch_size, images, anchor_images, seed)
-    subsets = enumerate(map(store.subset, rows))
-    scored = [scored_batch(run.model, subset, seed, step) for step, subset in subsets]
-    batches, views = zip(*scored, strict=True)
-    first, ids, every = batches[0], rows[0].cpu(), torch.cat(rows)
-    valid = first.valid.clone()
-    valid[:, len(ids) :] = False  # the second views of the same images
-    table = extreme_rows(
-        first,
-        valid,
-        [{"anchor": image} for image in ids[: len(anchor_images) or anchors].tolist()],
-        shown=shown,
-        names=lambda columns: ids[columns].tolist(),
-    )
-    view_1, view_2 = map(torch.cat, zip(*views, strict=True))
-    labels = store.labels[every]
-    known = labels if bool((labels != UNLABELLED).any()) else None
-    advice = advise_on_views(view_1, view_2, known, float(loss.temperature))
-    components = _components(loss, (view_1, view_2), every, store)
-    title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epochs"
-    weights = "its own weights" if first.tells_apart else "Bayesian weights"
-    figures = {"candidates": candidates_figure(store, table, title=title, weighed_by=weights)}
-    if components:
-        figures["components"] = components_figure(store, components, title=title)
-    about = {
-        "part": part,
-        "images": len(every),
-        "batches": len(rows),
-        "labelled": first.false_negative is not None,
-        "components": components,
-        "advice": advice.figures(),
-    }
-    return write_inspection(
-        folder, run, epochs, batches, table, about=about, title=title, **figures
-    )
+    def sampler(run: ImageRun, epochs: int) -> Sample:
+        settings, store = run.settings, run.part(part)
+        loss: Any = run.model.loss
+        loss.gather = False
+        rows = drawn_batches(store, settings.batch_size, images, anchor_images, seed)
+        subsets = enumerate(map(store.subset, rows))
+        scored = [scored_batch(run.model, subset, seed, step) for step, subset in subsets]
+        batches, views = zip(*scored, strict=True)
+        first, ids, every = batches[0], rows[0].cpu(), torch.cat(rows)
+        valid = first.valid.clone()
+        valid[:, len(ids) :] = False  # the second views of the same images
+        view_1, view_2 = map(torch.cat, zip(*views, strict=True))
+        labels = store.labels[every]
+        known = labels if bool((labels != UNLABELLED).any()) else None
+        components = _components(loss, (view_1, view_2), every, store)
+        title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epochs"
+
+        def draw(table: Sequence[Row], weights: str) -> dict[str, Figure]:
+            drawn = {"candidates": candidates_figure(store, table, title=title, weighed_by=weights)}
+            if components:
+                drawn["components"] = components_figure(store, components, title=title)
+            return drawn
+
+        return Sample(
+            batches,
+            anchors=[{"anchor": it} for it in ids[: len(anchor_images) or anchors].tolist()],
+            names=lambda columns: ids[columns].tolist(),
+            valid=valid,
+            about={
+                "part": part,
+                "images": len(every),
+                "batches": len(rows),
+                "labelled": first.false_negative is not None,
+                "components": components,
+            },
+            title=title,
+            draw=draw,
+            advice=advise_on_views(view_1, view_2, known, float(loss.temperature)),
+        )
+
+    return inspect_run(ImageRun, path, sampler, shown=shown, data=data, encoder=encoder)
 
 
 def drawn_batches(
@@ -219,7 +219,7 @@ def candidates_figure(
 ) -> Figure:
     """Draw one row per anchor: the anchor, then candidates of smallest and largest weight.
 
-    The rows hold numbers of images; see :func:`~bayescl_lab.runs.inspection.extreme_rows`.
+    The rows hold numbers of images; see :meth:`~bayescl_lab.runs.inspection.Sample.extreme_rows`.
     """
     kinds = {None: None, True: "false negative", False: "true negative"}
     drawn = []

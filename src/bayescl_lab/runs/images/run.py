@@ -20,15 +20,14 @@ from bayescl_lab.images.probes import knn_score, run_probes
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.alpha import alpha_callback, pair_columns
 from bayescl_lab.runs.images.encoder import load_pretrained
 from bayescl_lab.runs.images.model import build_model
+from bayescl_lab.runs.images.monitoring import pair_metrics
 from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import SHA256, ImageSettings
-from bayescl_lab.runs.loading import IMAGES
 from bayescl_lab.runs.loop import Journal
 from bayescl_lab.runs.losses import LOSSES
-from bayescl_lab.runs.run import Result, Rows, TrainedRun, write_evaluation
+from bayescl_lab.runs.run import Kind, Result, Rows, TrainedRun, write_evaluation
 from bayescl_lab.runs.weights import part_of_state, read_weights
 
 
@@ -42,7 +41,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         record: the record of images in the run's folder, which the images must match.
     """
 
-    kind = IMAGES
+    kind = Kind.IMAGES
     settings_type = ImageSettings
     model: SimCLR
     batches: StoreBatches
@@ -71,7 +70,6 @@ class ImageRun(TrainedRun[ImageSettings]):
         self.parts: ImageParts = parts.to(self.device)
         self.known = _known_labels(self.parts.train, settings)
         self.batches = StoreBatches(self.parts.train, order, self.known)
-        self.alpha = alpha_callback(settings, self.parts.train)
 
     def part(self, name: str) -> ImageStore:
         """The images of a part, "train" or "evaluation"; a ``ValueError`` if there are none."""
@@ -113,7 +111,7 @@ class ImageRun(TrainedRun[ImageSettings]):
 
     def start_from(self, path: Path) -> None:
         """Load the encoder and projection head of another run, which must be the same networks."""
-        state = read_weights(RunFolder.open(path, IMAGES))
+        state = read_weights(RunFolder.open(path, Kind.IMAGES))
         try:
             for name in ("encoder", "projection_head"):
                 self.model.get_submodule(name).load_state_dict(part_of_state(state, name))
@@ -123,31 +121,27 @@ class ImageRun(TrainedRun[ImageSettings]):
             ) from None
 
     def fit(self, folder: RunFolder, **options: Any) -> Journal:
-        """Train with the alpha that changes, and end the processes that decode images."""
-        callbacks = [] if self.alpha is None else [self.alpha]
-        options |= {"precision": self.settings.precision, "callbacks": callbacks}
+        """Train, and end the processes that decode images."""
         try:
-            return super().fit(folder, **options)
+            return super().fit(folder, precision=self.settings.precision, **options)
         finally:
             self.batches.close()
 
-    def columns(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
-        """The changing alpha, the pairs that attract, and the k-NN score every few epochs."""
+    def epoch_metrics(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
+        """The pairs that attract, and the k-NN score every few epochs."""
         del folder, rows
         settings, epoch = self.settings, trainer.current_epoch
-        loss: Any = self.model.loss
-        columns = {} if self.alpha is None else {"alpha": float(loss.alpha)}
-        columns |= pair_columns(self.model, self.parts.train, seed=settings.seed, epoch=epoch)
+        metrics = pair_metrics(self.model, self.parts.train, seed=settings.seed, epoch=epoch)
         if settings.knn_every and (epoch + 1) % settings.knn_every == 0:
-            columns["knn"] = knn_score(self.model, self.parts)
-        return columns
+            metrics["knn"] = knn_score(self.model, self.parts)
+        return metrics
 
     def evaluate(self) -> dict[str, float]:
         """Evaluate the current encoder with every probe."""
         self.model.to(self.device)
         return run_probes(self.model, self.parts, linear_protocol=self.settings.linear_protocol)
 
-    def figures(self, folder: RunFolder, rows: Rows) -> Result:
+    def results(self, folder: RunFolder, rows: Rows) -> Result:
         """Every probe, the numbers of images and of labels that the loss knew, and remarks."""
         del folder, rows
         train, evaluation = self.parts.train, self.parts.evaluation
@@ -185,7 +179,7 @@ def train_images(
     *,
     encoder: nn.Module | None = None,
     resume: bool = False,
-    **watching: Any,
+    **fit_options: Any,
 ) -> Result:
     """Train on images, evaluate the encoder with every probe and write both to a run folder.
 
@@ -201,7 +195,7 @@ def train_images(
         resume: continue the run in ``out`` from its last checkpoint, or from the start if there is
             none. A finished run is not changed. ``settings.data`` may name a new location of the
             same images. If False, ``out`` must not exist or be empty.
-        **watching: ``progress``, ``pulse``, ``loggers`` and when to save; see
+        **fit_options: ``progress``, ``pulse``, ``loggers`` and when to save; see
             :class:`~bayescl_lab.runs.loop.Journal`.
 
     Returns:
@@ -214,12 +208,12 @@ def train_images(
     """
     given: dict[str, Any] = {"encoder": encoder}
     if resume:
-        folder = RunFolder.open(out, IMAGES)
+        folder = RunFolder.open(out, Kind.IMAGES)
         before = str(folder.config().get("data", settings.data))
         if settings.data != before:
             given |= {"data": settings.data, "record": ImageRecord.read(folder)}
             settings = replace(settings, data=before)
-    return ImageRun.train(settings, out, watching, resume=resume, **given)
+    return ImageRun.train(settings, out, fit_options, resume=resume, **given)
 
 
 def evaluate_images(

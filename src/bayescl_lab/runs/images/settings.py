@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, at_least, between
 from bayescl_lab.images.optimizers import OPTIMIZERS
 from bayescl_lab.images.streaming import decoding_workers
-from bayescl_lab.runs.losses import LossSettings, takes
+from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.settings import Device, TrainedSettings
 
 SHA256 = "#sha256="
@@ -67,13 +67,6 @@ class ImageOptions(TrainedSettings):
         precision: float32, or bfloat16 by autocast.
         channels_last: use PyTorch's channels-last memory format.
         compiled: compile the network with torch.compile.
-        alpha_schedule: source of alpha, for a loss that has one: fixed at its value; a ramp from
-            0.501 to its value in up to 20 steps; measured on labels of a few training images; or
-            label-free, from two views of training images.
-        alpha_every: epochs between two measurements.
-        alpha_reading: how a measured AUC becomes alpha: by the paper's model, or as the auc itself,
-            as the paper's authors do.
-        alpha_labels: labelled images per class for measuring alpha.
         labels_per_class: labelled training images of each class that the latent-class loss knows,
             drawn by the seed; other losses do not see them. Default: none.
         aim: what the latent-class loss is for: pairs keeps retrieval of an image's own views and
@@ -121,10 +114,6 @@ class ImageOptions(TrainedSettings):
     precision: Literal["float32", "bfloat16"] = "float32"
     channels_last: bool = False
     compiled: bool = False
-    alpha_schedule: Literal["fixed", "ramp", "measured", "label-free"] = "fixed"
-    alpha_every: Count = 20
-    alpha_reading: Literal["model", "auc"] = "model"
-    alpha_labels: Annotated[int, at_least(2)] = 20
     labels_per_class: Count | None = None
     aim: Literal["pairs", "classes"] = "pairs"
     knn_every: CountOr0 = 0
@@ -135,7 +124,7 @@ class ImageOptions(TrainedSettings):
     device: Device = "auto"
     devices: Count = 1
     num_nodes: Count = 1
-    may_change = frozenset({"data", "epochs", "loader", "loader_workers"})
+    may_change = frozenset({"epochs", "loader", "loader_workers"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -168,19 +157,7 @@ class ImageSettings(ImageOptions):
     """
 
     loss: LossSettings = field(kw_only=True)
-    parts: ClassVar = {"loss": LossSettings}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.alpha_schedule == "fixed":
-            return
-        if not takes(self.loss.loss, "alpha"):
-            raise ValueError(
-                f"alpha_schedule must be fixed for the loss {self.loss.loss}, which has no alpha, "
-                f"got {self.alpha_schedule!r}"
-            )
-        if self.alpha_schedule != "ramp" and self.loss.resolved()["beta"] == 1:
-            raise ValueError("beta must be below 1 if alpha is measured, since alpha can reach 1")
+    parts: ClassVar = {"loss": LossSettings.taken_from}
 
     def choice_of_images(self) -> dict[str, Any]:
         """Arguments of :func:`~bayescl_lab.images.datasets.load_images` but for where they are."""
@@ -194,6 +171,4 @@ class ImageSettings(ImageOptions):
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values, without those that change nothing."""
         unused = set() if self.loss.uses_labels else {"labels_per_class", "aim"}
-        if self.alpha_schedule == "fixed":
-            unused |= {"alpha_schedule", "alpha_every", "alpha_reading", "alpha_labels"}
         return {name: it for name, it in super().as_config().items() if name not in unused}

@@ -15,11 +15,10 @@ from bayescl_lab.runs.ranking.settings import (
     BASELINES,
     EASE_NAME,
     IALS_NAME,
-    KIND,
     POPULARITY,
     BaselineSettings,
 )
-from bayescl_lab.runs.run import Result, RunStart
+from bayescl_lab.runs.run import Kind, Result, RunStart
 
 TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE", IALS_NAME: "iALS"}
 """Titles of baselines for readers."""
@@ -34,7 +33,7 @@ def fit_baseline(
     *,
     resume: bool = False,
     baselines: bool = False,
-    **watching: Any,
+    **fit_options: Any,
 ) -> Result:
     """Fit a baseline, evaluate it by full ranking and write the metrics to a run folder.
 
@@ -42,8 +41,8 @@ def fit_baseline(
     are stored, like those of a trained recommender. Arguments, result and errors are those of
     :func:`~bayescl_lab.runs.ranking.run.train_ranking`, but a run that did not finish starts again.
     """
-    del watching
-    start = RunStart(out, KIND, settings, resume=resume)
+    del fit_options
+    start = RunStart(out, Kind.RANKING, settings, resume=resume)
     if start.result is not None:
         return start.result
     record = RankingRecord.of(settings.data, settings.evaluate_on, watches=False)

@@ -9,8 +9,7 @@ from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.ranking.baselines import evaluate_baselines
 from bayescl_lab.runs.ranking.serving import load_recommender
-from bayescl_lab.runs.ranking.settings import KIND
-from bayescl_lab.runs.run import write_evaluation
+from bayescl_lab.runs.run import Kind, write_evaluation
 
 
 def evaluate_run(path: Path, *, data: str | None = None) -> dict[str, Any]:
@@ -18,7 +17,7 @@ def evaluate_run(path: Path, *, data: str | None = None) -> dict[str, Any]:
 
     With ``data``, it is evaluated on other interactions, without those that it was trained on.
     """
-    folder = RunFolder.open(path, KIND)
+    folder = RunFolder.open(path, Kind.RANKING)
     config = folder.config()
     recommender = load_recommender(path)
     scorer, epochs = recommender.trained

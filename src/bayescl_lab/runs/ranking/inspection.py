@@ -19,10 +19,11 @@ from bayescl.losses import ContrastiveLoss
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.inspection import Inspection, extreme_rows, write_inspection
+from bayescl_lab.runs.inspection import Inspection, Sample, inspect_run
 from bayescl_lab.runs.losses import LOSSES
 from bayescl_lab.runs.ranking.run import RankingRun
-from bayescl_lab.runs.ranking.settings import KIND, RankingSettings, baseline_of
+from bayescl_lab.runs.ranking.settings import RankingSettings, baseline_of
+from bayescl_lab.runs.run import Kind
 
 MOST_PAIRS = 4_000_000  # of user and item to inspect, if nobody says how many users
 CHUNK = 128  # users scored at a time
@@ -55,7 +56,7 @@ def inspect_ranking(
         ValueError: if the folder does not hold a recommender with a checkpoint, its loss does not
             weight candidates, or nobody has held-out items.
     """
-    folder = RunFolder.open(path, KIND)
+    folder = RunFolder.open(path, Kind.RANKING)
     config = folder.config()
     if baseline_of(config) is not None:
         raise ValueError(f"{path} holds the baseline {config['encoder']}, which has no loss")
@@ -65,28 +66,21 @@ def inspect_ranking(
         raise ValueError(
             f"the loss {loss.loss} does not weight candidates: there is nothing to inspect"
         )
-    folder, run, epochs = RankingRun.reopen(path, data=data)
-    known = run.parts.train
-    rows = _drawn_users(known, run.parts.evaluation, users, seed)
-    batches = [_scored(run, chunk) for chunk in rows.split(CHUNK)]
-    titles = known.item_ids if known.item_titles is None else known.item_titles
-    user_ids = known.user_ids[rows[: min(anchors, CHUNK)].numpy()]
-    table = extreme_rows(
-        batches[0],
-        batches[0].valid,
-        [{"user": str(user)} for user in user_ids],
-        shown=shown,
-        names=lambda columns: [str(title) for title in titles[columns.numpy()]],
-    )
-    return write_inspection(
-        folder,
-        run,
-        epochs,
-        batches,
-        table,
-        about={"held_out": run.settings.evaluate_on, "users": len(rows)},
-        title=f"{LOSSES[loss.loss].title} on {known.name}, {epochs} epochs",
-    )
+
+    def sampler(run: RankingRun, epochs: int) -> Sample:
+        known = run.parts.train
+        rows = _drawn_users(known, run.parts.evaluation, users, seed)
+        titles = known.item_ids if known.item_titles is None else known.item_titles
+        user_ids = known.user_ids[rows[: min(anchors, CHUNK)].numpy()]
+        return Sample(
+            [_scored(run, chunk) for chunk in rows.split(CHUNK)],
+            anchors=[{"user": str(user)} for user in user_ids],
+            names=lambda columns: [str(title) for title in titles[columns.numpy()]],
+            about={"held_out": run.settings.evaluate_on, "users": len(rows)},
+            title=f"{LOSSES[loss.loss].title} on {known.name}, {epochs} epochs",
+        )
+
+    return inspect_run(RankingRun, path, sampler, shown=shown, data=data)
 
 
 def _drawn_users(

@@ -28,8 +28,8 @@ from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.loop import AtomicCheckpointIO, Journal
 from bayescl_lab.runs.ranking.baselines import data_figures, evaluate_baselines
 from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
-from bayescl_lab.runs.ranking.settings import KIND, PAPER, RankingSettings
-from bayescl_lab.runs.run import Result, Rows, TrainedRun
+from bayescl_lab.runs.ranking.settings import PAPER, RankingSettings
+from bayescl_lab.runs.run import Kind, Result, Rows, TrainedRun
 from bayescl_lab.runs.weights import read_weights
 
 PAPER_NOTE = "best epoch on the test part, for each metric separately, as the paper does: inflated"
@@ -53,7 +53,7 @@ class RankingRun(TrainedRun[RankingSettings]):
         interactions: the training interactions.
     """
 
-    kind = KIND
+    kind = Kind.RANKING
     settings_type = RankingSettings
     model: RankingModule
     batches: PairBatches
@@ -118,7 +118,7 @@ class RankingRun(TrainedRun[RankingSettings]):
 
     def start_from(self, path: Path) -> None:
         """Load another run's embeddings of the users and items that both runs know."""
-        folder = RunFolder.open(path, KIND)
+        folder = RunFolder.open(path, Kind.RANKING)
         state = read_weights(folder)
         users, items = RankingRecord.read(folder).rows_of(self.interactions)
         for name, rows in (("user_table", users), ("item_table", items)):
@@ -139,7 +139,7 @@ class RankingRun(TrainedRun[RankingSettings]):
         # Known items and the graph, the module's buffers, do not change.
         return super().fit(folder, epochs=epochs, share_buffers=False, **options)
 
-    def columns(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
+    def epoch_metrics(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
         """Metrics every few epochs and after the last; they choose the epoch and stop early.
 
         The only state is the rows of ``metrics.csv``, so a resumed run decides like an
@@ -162,7 +162,7 @@ class RankingRun(TrainedRun[RankingSettings]):
         self.model.to(self.device)
         return evaluate_ranking(self.model.scorer(), self.parts)
 
-    def figures(self, folder: RunFolder, rows: Rows) -> Result:
+    def results(self, folder: RunFolder, rows: Rows) -> Result:
         """Evaluate the best epoch, or else the last, and write its embeddings."""
         settings = self.settings
         chosen = best_epoch(rows) if self.watched else None
@@ -208,7 +208,7 @@ def train_ranking(
     *,
     resume: bool = False,
     baselines: bool = False,
-    **watching: Any,
+    **fit_options: Any,
 ) -> Result:
     """Train a recommender, evaluate it by full ranking and write both to a run folder.
 
@@ -223,7 +223,7 @@ def train_ranking(
         resume: continue the run in ``out`` from its last checkpoint, or from the start if there is
             none. A finished run is not changed. If False, ``out`` must not exist or be empty.
         baselines: whether to evaluate popularity and EASE too.
-        **watching: ``progress``, ``pulse``, ``loggers`` and when to save; see
+        **fit_options: ``progress``, ``pulse``, ``loggers`` and when to save; see
             :class:`~bayescl_lab.runs.loop.Journal`.
 
     Returns:
@@ -234,14 +234,14 @@ def train_ranking(
             another run, or more epochs are asked of a run that stopped early.
     """
     if resume:
-        folder = RunFolder.open(out, KIND)
+        folder = RunFolder.open(out, Kind.RANKING)
         stopped = stopping_epoch(folder.read_metrics(), settings.patience)
         if stopped is not None and settings.epochs > folder.config()["epochs"]:
             raise ValueError(
                 f"epochs: the run in {out} stopped early, after {stopped}, so more epochs "
                 "change nothing: start a new run from its weights with --init"
             )
-    return RankingRun.train(settings, out, watching, resume=resume, baselines=baselines)
+    return RankingRun.train(settings, out, fit_options, resume=resume, baselines=baselines)
 
 
 def _at_best_epochs(metrics: Mapping[str, float], rows: Rows) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from bayescl.checks import check_count
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.record import places
+from bayescl_lab.runs.run import Kind
 
 if TYPE_CHECKING:
     from bayescl.axes import Float, Int, Tensor
@@ -308,7 +309,7 @@ class Recommender:
 
 def load_recommender(path: Path) -> Recommender:
     """Open a run's folder, which may still train, with its best weights or else the last."""
-    return Recommender(RunFolder.open(path, "train ranking"))
+    return Recommender(RunFolder.open(path, Kind.RANKING))
 
 
 def _best(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
@@ -16,11 +17,8 @@ from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import Popularity, Score, Scorer, check_item_norm_exponent
-from bayescl_lab.runs.losses import RankingLoss
+from bayescl_lab.runs.losses import LossSettings, ranking_loss
 from bayescl_lab.runs.settings import Device, StoredSettings, TrainedSettings
-
-KIND = "train ranking"
-"""The kind of run: the command that makes it."""
 
 POPULARITY: Literal["popularity"] = "popularity"
 EASE_NAME: Literal["ease"] = "ease"
@@ -114,10 +112,13 @@ class RankingSettings(RankingOptions):
         ValueError: if a value is out of range, or values contradict each other.
     """
 
-    loss: RankingLoss = field(default_factory=RankingLoss)
+    loss: LossSettings = field(default_factory=ranking_loss)
     data: RankingData = field(default_factory=RankingData)
     encoder: str = "mf"
-    parts: ClassVar = {"loss": RankingLoss, "data": RankingData}
+    parts: ClassVar = {
+        "loss": partial(LossSettings.taken_from, room="ranking"),
+        "data": RankingData.taken_from,
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -172,7 +173,7 @@ class BaselineSettings(StoredSettings):
     frequency_exponent: NonNegative = 1.0
     epochs: Count = 16
     seed: CountOr0 = 0
-    parts: ClassVar = {"data": RankingData}
+    parts: ClassVar = {"data": RankingData.taken_from}
 
     def __post_init__(self) -> None:
         if self.regularization is None:

@@ -1,18 +1,23 @@
-"""How far to trust latent classes, without labels.
+"""How far to trust latent classes: without labels, and by labels that only audit.
 
 :func:`trust_of_agreement` goes by how far views and mixtures agree, :func:`trust_of_share` by the
 size of the classes, and :func:`trust_of_closeness` by whether there is anything to gain.
+:class:`Precision` is measured on audited items.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 
-from bayescl.axes import Float, Tensor
+from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_interval, check_shape
-from bayescl.functional.latent_classes.mixture import sum_by_mixture
+from bayescl.latent_classes.mixture import sum_by_mixture
+
+_Z = 1.64  # of the interval around a measured precision: 90 %
 
 
 def mixture_alignment(
@@ -175,6 +180,54 @@ def trust_of_agreement(agreement: Float[Tensor, "*shape"]) -> Float[Tensor, "*sh
         tensor([0.0000, 0.5000, 1.0000])
     """
     return _ramp(agreement, 0.5, 0.7)
+
+
+def trust_of_precision(precision: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    r"""How far to trust classes in which so many of the attracting pairs are of one class.
+
+    .. math:: \mathrm{clip}\Big(\frac{p - 0.3}{0.6 - 0.3},\ 0,\ 1\Big)
+    """
+    return _ramp(precision, 0.3, 0.6)
+
+
+class Precision(NamedTuple):
+    """Share of attracting pairs that are of one class, measured on audited items."""
+
+    value: float
+    low: float  # the ends of its 90 % interval
+    high: float
+    pairs: float  # independent ones behind it
+
+    @classmethod
+    def of(cls, value: float, pairs: float) -> Precision:
+        """Wilson's interval for a share of so many pairs."""
+        square = _Z**2 / pairs
+        middle = (value + square / 2) / (1 + square)
+        half = _Z * math.sqrt(value * (1 - value) / pairs + square / (4 * pairs)) / (1 + square)
+        return cls(value, max(0.0, middle - half), min(1.0, middle + half), pairs)
+
+    @classmethod
+    def of_pairs(
+        cls, attracts: Bool[Tensor, "items items"], labels: Int[Tensor, " items"]
+    ) -> Precision | None:
+        """Measure which of the attracting pairs of items are of one class.
+
+        Items whose class has no other item are left out. An item has one partner fewer in its own
+        class than an item of another class has there, so pairs of one class weigh more. Few items
+        make many pairs, but only half as many as items are independent.
+
+        Returns:
+            None if no pair attracts.
+        """
+        same = labels[:, None] == labels
+        sizes = same.sum(dim=1)  # of each item's class
+        counted = sizes > 1
+        attracts = (attracts & counted[:, None] & counted).fill_diagonal_(False)
+        weights = sizes / (sizes - 1).clamp_min(1)
+        correct = float(((attracts & same) * weights[:, None]).sum()) / 2
+        incorrect = float((attracts & ~same).sum()) / 2
+        total, items = correct + incorrect, float(attracts.any(dim=1).sum())
+        return cls.of(correct / total, min(total, items / 2)) if total else None
 
 
 def _ramp(values: Float[Tensor, "*shape"], low: float, high: float) -> Float[Tensor, "*shape"]:

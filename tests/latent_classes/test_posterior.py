@@ -16,19 +16,15 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from bayescl import functional as F
-from bayescl.functional.latent_classes.mixture import (
+from bayescl.latent_classes.fit import component_labels, component_transitions
+from bayescl.latent_classes.mixture import (
     fit_mixtures,
     start_mixtures,
     unit_rows,
     usable,
 )
-from bayescl.functional.latent_classes.posterior import (
-    component_transitions,
-    known_classes,
-    outlook_factors,
-    outlooks,
-)
-from bayescl.functional.latent_classes.trust import (
+from bayescl.latent_classes.posterior import signature_factors, signatures
+from bayescl.latent_classes.trust import (
     mixture_alignment,
     positive_closeness,
     view_agreement,
@@ -299,17 +295,16 @@ def test_items_have_the_mean_of_their_views_and_views_and_mixtures_must_agree() 
     )
     expected = view_agreement(first, second, classes.sizes) * classes.alignment
     torch.testing.assert_close(agreement, expected)
-    ahead = sum(outlooks(normalize(view), classes) for view in (view_1, view_2)) / 2
-    trust = torch.tensor([0.2, 0.9], dtype=torch.float64)
+    ahead = sum(signatures(normalize(view), classes) for view in (view_1, view_2)) / 2
+    whole = torch.ones(2, dtype=torch.float64)
     torch.testing.assert_close(
-        outlook_factors(ahead, trust, classes),
-        F.same_class_factors(items, trust, classes.transitions),
+        signature_factors(ahead, classes), F.same_class_factors(items, whole, classes.transitions)
     )
 
 
 def test_labels_name_components_as_far_as_labelled_items_lie_in_them() -> None:
     shares = torch.tensor([[1.0, 0, 0], [1, 0, 0], [0, 1, 0]]).repeat(1, 2)
-    known = known_classes(shares, torch.tensor([0, 0, 3]), [3, 3])
+    known = component_labels(shares, torch.tensor([0, 0, 3]), [3, 3])
     sure = torch.tensor([[6 / 7, 0], [0, 6 / 7], [0, 0]])
     torch.testing.assert_close(known, torch.block_diag(sure, sure))
 

@@ -1,0 +1,254 @@
+r"""``alpha``: how often a positive outscores a negative, measured with labels or without.
+
+**With labels.** The paper equates ``alpha`` with the encoder's AUC, and its authors set it that
+way. In the paper's own generative model they differ, since ``alpha`` mixes the order statistics of
+one pair and the AUC compares two draws: :math:`\mathrm{AUC} = \tfrac12 + \tfrac{2\alpha - 1}{3}`.
+So an AUC has two readings; see :class:`MeasuredAlpha`.
+
+**Without labels** one can count how often a positive pair's score :math:`V` exceeds an unlabeled
+candidate's, which is a true negative with probability :math:`\tau^-`, else a false negative. If
+positive pairs scored like any two items of one class, :math:`P(V > FN)` would be 1/2 and
+:math:`P(V > TN)` the AUC, which gives the estimate
+
+.. math::
+    P(V > U) = \tau^-\,P(V > TN) + \tau^+\,P(V > FN), \qquad
+    \widehat{\mathrm{AUC}} = \frac{P(V > U) - \tau^+ / 2}{\tau^-}.
+
+Two views of one image are more alike than two images of one class. By the first equation the
+estimate differs from the AUC by exactly
+
+.. math::
+    \underbrace{P(V > TN) - \mathrm{AUC}}_{\text{views against true negatives}}
+    + \frac{\tau^+}{\tau^-}\,
+      \underbrace{\bigl(P(V > FN) - \tfrac12\bigr)}_{\text{views against false negatives}},
+
+and both terms are at least 0 if view pairs score higher than same-class pairs: with views the
+estimate is biased *upwards*, and ``docs/estimation.md`` shows by how much. If positive pairs are a
+random sample of same-class pairs, as in the generative model, it is unbiased.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.checks import check_count, check_floating, check_interval, check_mask, check_shape
+from bayescl.functional import empirical_cdf, unit_vectors
+from bayescl.functional.mixture import check_tau_plus
+
+_CHUNK = 2**22
+"""Number of similarities computed at a time."""
+
+
+@dataclass(frozen=True)
+class MeasuredAlpha:
+    r"""An AUC, and ``alpha`` by both readings.
+
+    Attributes:
+        auc: probability that a positive outscores a true negative, in [0, 1].
+
+    Raises:
+        ValueError: if ``auc`` is out of range.
+
+    Example:
+        >>> measured = MeasuredAlpha(0.7)
+        >>> round(measured.model, 3), measured.authors, MeasuredAlpha(0.9).model
+        (0.8, 0.7, 1.0)
+
+    Reference:
+        ``docs/simulation.md``, "The model".
+    """
+
+    auc: float
+
+    def __post_init__(self) -> None:
+        check_interval("auc", self.auc, 0.0, 1.0)
+
+    @property
+    def authors(self) -> float:
+        """Alpha as the authors read it: the AUC, at least 0.5."""
+        return max(0.5, self.auc)
+
+    @property
+    def model(self) -> float:
+        r"""Alpha that gives this AUC in the generative model, in [0.5, 1].
+
+        It is :math:`\tfrac12 + \tfrac32(\mathrm{AUC} - \tfrac12)`, and 1 for an AUC above 5/6,
+        which the model cannot express.
+        """
+        return min(1.0, max(0.5, 0.5 + 1.5 * (self.auc - 0.5)))
+
+
+def anchor_aucs(
+    scores: Float[Tensor, "anchors candidates"],
+    same_class: Bool[Tensor, "anchors candidates"],
+    *,
+    valid: Bool[Tensor, "anchors candidates"] | None = None,
+) -> Float[Tensor, " anchors"]:
+    """ROC-AUC of every row of scores: how often its own class outscores other classes.
+
+    A tie counts as half.
+
+    Args:
+        scores: anything that increases with similarity. Not differentiated.
+        same_class: True where the candidate is of the anchor's class.
+        valid: True where the candidate counts.
+
+    Returns:
+        Values in [0, 1] in float64; NaN for an anchor that lacks candidates of either kind.
+
+    Raises:
+        ValueError: if shapes do not match.
+
+    Example:
+        >>> scores = torch.tensor([[0.9, 0.1, 0.5], [0.1, 0.9, 0.5]])
+        >>> anchor_aucs(scores, torch.tensor([[True, False, False]] * 2))
+        tensor([1., 0.], dtype=torch.float64)
+    """
+    check_floating("scores", scores)
+    check_mask("same_class", same_class, scores.shape)
+    positive, negative = same_class, ~same_class
+    if valid is not None:
+        check_mask("valid", valid, scores.shape)
+        positive, negative = positive & valid, negative & valid
+    positives, negatives = positive.sum(dim=1).double(), negative.sum(dim=1).double()
+    cdf = empirical_cdf(scores, valid=valid).double()
+    # 2 N cdf is a whole number: twice the mid-rank, less one. The rank sum of the positives, less
+    # the least that it can be, counts the pairs that they win.
+    doubled = (2 * (positives + negatives)[:, None] * cdf).round()
+    wins = (torch.where(positive, doubled, 0.0).sum(dim=1) - positives.square()) / 2
+    return wins / (positives * negatives)
+
+
+@torch.no_grad()
+def measured_alpha(
+    embeddings: Float[Tensor, "items dim"],
+    labels: Int[Tensor, " items"],
+    *,
+    anchors: int | None = None,
+    seed: int = 0,
+    normalize: bool = True,
+) -> MeasuredAlpha:
+    """Measure ``alpha`` on a small labelled part of the data.
+
+    The macro-averaged ROC-AUC of similarities: each anchor is a query of one class against the
+    rest. It equals ``sklearn.metrics.roc_auc_score`` with ``average="macro"`` on the transposed
+    matrices, as in the training script of Liu et al., ICML 2024. Never use the test set, whose
+    labels would then influence training.
+
+    Args:
+        embeddings: one row per labelled item. Not differentiated.
+        labels: their classes.
+        anchors: number of rows to use as anchors; default: all. Every anchor is compared with all
+            other rows.
+        seed: seed for drawing the anchors.
+        normalize: whether to compare by cosine rather than by inner product.
+
+    Returns:
+        The AUC, and ``alpha`` by both readings. Anchors without candidates of both kinds are left
+        out.
+
+    Raises:
+        ValueError: if shapes do not match, or no anchor has items of its own class and of another
+            class.
+
+    Example:
+        >>> embeddings = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.8, 0.2]])
+        >>> measured = measured_alpha(embeddings, torch.tensor([0, 0, 1, 1]))
+        >>> measured.auc, measured.model, measured.authors
+        (0.75, 0.875, 0.75)
+    """
+    check_floating("embeddings", embeddings)
+    check_shape("embeddings", embeddings, ("items", "dim"))
+    check_shape("labels", labels, embeddings.shape[:1])
+    rows = torch.arange(len(embeddings))
+    if anchors is not None and check_count("anchors", anchors, 1) < len(embeddings):
+        generator = torch.Generator().manual_seed(seed)
+        rows = torch.randperm(len(embeddings), generator=generator)[:anchors]
+    everyone = unit_vectors(embeddings) if normalize else embeddings
+    aucs = []
+    for own in rows.to(embeddings.device).split(max(1, _CHUNK // max(1, len(embeddings)))):
+        scores = everyone[own] @ everyone.T
+        valid = torch.ones_like(scores, dtype=torch.bool).scatter(1, own[:, None], False)
+        aucs.append(anchor_aucs(scores, labels[own, None] == labels, valid=valid))
+    auc = float(torch.cat(aucs).nanmean()) if aucs else torch.nan
+    if auc != auc:
+        raise ValueError(
+            "labels must give at least one anchor candidates of its own class and of another class"
+        )
+    return MeasuredAlpha(auc)
+
+
+def win_rates(
+    positive: Float[Tensor, " anchors"],
+    unlabeled: Float[Tensor, "anchors candidates"],
+    *,
+    valid: Bool[Tensor, "anchors candidates"] | None = None,
+) -> Float[Tensor, " anchors"]:
+    """How often each anchor's positive outscores its candidates; a tie counts as half.
+
+    Args:
+        positive: score of each anchor's positive. Not differentiated.
+        unlabeled: scores of each anchor's candidates. Not differentiated.
+        valid: True where a candidate counts.
+
+    Returns:
+        Values in [0, 1] in float64; NaN for an anchor without candidates.
+
+    Raises:
+        ValueError: if shapes do not match.
+
+    Example:
+        >>> win_rates(torch.tensor([1.0]), torch.tensor([[0.0, 1.0, 2.0, 0.5]]))
+        tensor([0.6250], dtype=torch.float64)
+    """
+    for name, scores in (("positive", positive), ("unlabeled", unlabeled)):
+        check_floating(name, scores)
+    check_shape("positive", positive, ("anchors",))
+    check_shape("unlabeled", unlabeled, (len(positive), "candidates"))
+    wins = (positive[:, None] > unlabeled).double() + (positive[:, None] == unlabeled) / 2
+    if valid is None:
+        return wins.mean(dim=1)
+    check_mask("valid", valid, unlabeled.shape)
+    return torch.where(valid, wins, 0.0).sum(dim=1) / valid.sum(dim=1)
+
+
+def label_free_alpha(
+    positive: Float[Tensor, " anchors"],
+    unlabeled: Float[Tensor, "anchors candidates"],
+    *,
+    tau_plus: float,
+    valid: Bool[Tensor, "anchors candidates"] | None = None,
+) -> MeasuredAlpha:
+    """Estimate ``alpha`` from positive pairs and unlabeled candidates, without labels.
+
+    With two views as the positive pair the estimate is biased upwards; the module docstring derives
+    by how much.
+
+    Args:
+        positive: score of each anchor's positive, as in :func:`win_rates`.
+        unlabeled: scores of each anchor's candidates.
+        tau_plus: prior probability that a candidate is of the anchor's class, in [0, 1).
+        valid: True where a candidate counts.
+
+    Returns:
+        The estimated AUC, clamped to [0, 1], and ``alpha`` by both readings.
+
+    Raises:
+        ValueError: if shapes do not match, ``tau_plus`` is out of range, or no anchor has a
+            candidate.
+
+    Example:
+        >>> positive, unlabeled = torch.tensor([0.5]), torch.tensor([[0.0, 0.2, 0.4, 0.6]])
+        >>> round(label_free_alpha(positive, unlabeled, tau_plus=0.1).authors, 4)
+        0.7778
+    """
+    check_tau_plus(tau_plus)
+    rates = win_rates(positive, unlabeled, valid=valid)
+    rates = rates[~rates.isnan()]
+    if len(rates) == 0:
+        raise ValueError("valid must leave at least one anchor a candidate, got none")
+    auc = (float(rates.mean()) - tau_plus / 2) / (1 - tau_plus)
+    return MeasuredAlpha(min(1.0, max(0.0, auc)))

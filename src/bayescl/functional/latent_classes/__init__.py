@@ -1,1 +1,0 @@
-"""Latent classes of embeddings, found without labels."""

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from cases import each
+from sklearn.metrics import roc_auc_score
+
+from bayescl.estimation import (
+    MeasuredAlpha,
+    anchor_aucs,
+    label_free_alpha,
+    measured_alpha,
+    win_rates,
+)
+from bayescl.functional import unit_vectors
+from bayescl_lab.paper.simulation.model import independent_pair_auc
+from bayescl_lab.paper.simulation.process import Settings, generator, observe
+
+
+def cloud(rows: int, classes: int, seed: int, dim: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
+    """Embeddings that lean towards a direction of their class."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(rows) % classes
+    centres = torch.randn(classes, dim, generator=generator)
+    return centres[labels] + torch.randn(rows, dim, generator=generator), labels
+
+
+@each("decimals", [0, 9])
+def test_the_measured_auc_is_scikit_learns_called_as_the_authors_do(decimals, monkeypatch) -> None:
+    embeddings, labels = cloud(60, 5, seed=1)
+    labels[0] = 7  # alone in its class: left out of the mean
+    embeddings = embeddings.round(decimals=decimals)  # to whole numbers: with ties
+    normalize = decimals > 0
+    unit = unit_vectors(embeddings) if normalize else embeddings
+    scores, own = unit @ unit.T, ~torch.eye(60, dtype=torch.bool)
+    rows = zip(scores[1:], labels[1:], own[1:], strict=True)
+    aucs = [roc_auc_score(labels[kept] == label, row[kept]) for row, label, kept in rows]
+    for chunk in (2**22, 200):
+        monkeypatch.setattr("bayescl.estimation.alpha._CHUNK", chunk)
+        found = measured_alpha(embeddings, labels, normalize=normalize).auc
+        assert found == pytest.approx(sum(aucs) / 59, abs=1e-6)
+
+
+def test_rows_with_masks_equal_scikit_learn_row_by_row() -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(0, 12, (50, 60), generator=generator).float()
+    truth = torch.rand(scores.shape, generator=generator) < 0.3
+    valid = torch.rand(scores.shape, generator=generator) < 0.7
+    found = anchor_aucs(scores, truth, valid=valid)
+    for row, kept in enumerate(valid):
+        expected = roc_auc_score(truth[row, kept].numpy(), scores[row, kept].numpy())
+        assert float(found[row]) == pytest.approx(expected, abs=1e-12)
+    scores = torch.rand((2, 60_000), generator=generator)  # a long memory loses no precision
+    truth = torch.rand(scores.shape, generator=generator) < 0.1
+    for row, auc in enumerate(anchor_aucs(scores, truth)):
+        assert float(auc) == pytest.approx(roc_auc_score(truth[row], scores[row]), abs=1e-9)
+    scores, sign = torch.arange(4.0).flip(0), torch.tensor([[1.0], [-1.0], [0.0]])
+    assert anchor_aucs(sign * scores, (scores > 1).expand(3, 4)).tolist() == [1, 0, 0.5]
+    assert anchor_aucs(sign * scores, (scores > 9).expand(3, 4)).isnan().all()
+
+
+def test_the_model_reading_inverts_the_model_and_readings_stay_in_alphas_interval() -> None:
+    for alpha in (0.5, 0.6, 0.75, 0.9, 1.0):
+        assert MeasuredAlpha(independent_pair_auc(alpha)).model == pytest.approx(alpha)
+    for auc in (0.0, 0.3, 0.5, 0.8, 0.9, 1.0):
+        found = MeasuredAlpha(auc)
+        assert 0.5 <= found.authors <= found.model <= 1
+
+
+def test_a_small_labelled_part_measures_what_the_whole_has() -> None:
+    embeddings, labels = cloud(4000, 4, seed=6)
+    whole = measured_alpha(embeddings, labels, anchors=200)
+    assert measured_alpha(embeddings[:400], labels[:400]).auc == pytest.approx(whole.auc, abs=0.02)
+    assert measured_alpha(embeddings, labels, anchors=200) == whole
+
+
+def processed(alpha: float, tau_plus: float):
+    """Logits of the paper's generative process, one positive per anchor, and the truth."""
+    own = {"alpha": alpha, "tau_plus": tau_plus}
+    settings = Settings(anchors=4000, candidates=64, positives=1, gamma=0.0, **own)
+    chunks = list(observe(settings, generator(0, "label free", alpha, tau_plus)))
+    positive = torch.cat([chunk.positives[:, 0] for chunk in chunks])
+    unlabeled = torch.cat([chunk.unlabeled for chunk in chunks])
+    return positive, unlabeled, torch.cat([~chunk.true_negative for chunk in chunks])
+
+
+def test_win_rates_equal_a_count_pair_by_pair() -> None:
+    source = torch.Generator().manual_seed(0)
+    positive = torch.randint(0, 5, (7,), generator=source).float()
+    unlabeled = torch.randint(0, 5, (7, 9), generator=source).float()
+    valid = torch.rand(unlabeled.shape, generator=source) < 0.6
+    for row, rate in enumerate(win_rates(positive, unlabeled, valid=valid)):
+        others = unlabeled[row, valid[row]]
+        wins = (positive[row] > others).sum() + (positive[row] == others).sum() / 2
+        assert float(rate) == pytest.approx(float(wins) / len(others))
+
+
+@each(("alpha", "tau_plus"), [(0.6, 0.05), (0.9, 0.1), (0.9, 0.3)])
+def test_without_labels_the_models_own_alpha_is_found(alpha, tau_plus) -> None:
+    # Positives of the process are drawn as false negatives are, so the estimate has no bias. The
+    # standard error of the AUC is below 0.005 with 4,000 positives.
+    positive, unlabeled, _ = processed(alpha, tau_plus)
+    found = label_free_alpha(positive, unlabeled, tau_plus=tau_plus)
+    assert found.auc == found.authors == pytest.approx(independent_pair_auc(alpha), abs=0.015)
+    assert found.model == pytest.approx(alpha, abs=0.022)
+
+
+def test_the_estimate_is_the_auc_plus_the_two_parts_of_its_bias() -> None:
+    positive, unlabeled, truth = processed(0.8, 0.2)
+    positive = positive + 0.3  # views that are more alike than their class
+    auc = float(anchor_aucs(unlabeled, truth).nanmean())
+    share = float(truth.double().mean())
+    # The identity holds for pooled pairs: weigh every anchor by its candidates of the kind.
+    pooled_true, pooled_false = (
+        float(win_rates(positive, unlabeled, valid=of).nan_to_num() @ of.sum(1).double() / of.sum())
+        for of in (~truth, truth)
+    )
+    parts = pooled_true - auc, share / (1 - share) * (pooled_false - 0.5)
+    estimate = label_free_alpha(positive, unlabeled, tau_plus=share).auc
+    assert estimate - auc == pytest.approx(sum(parts), abs=1e-12)
+    assert min(parts[0] / 3, parts[1]) > 0.01
+
+
+def test_views_that_beat_everything_are_read_as_a_perfect_encoder() -> None:
+    for score, expected in ((2.0, (1, 1)), (-1.0, (0, 0.5))):
+        found = label_free_alpha(torch.full((5,), score), torch.rand(5, 8), tau_plus=0.2)
+        assert (found.auc, found.model) == expected
+
+
+def test_anchors_without_candidates_are_left_out_and_wrong_arguments_named() -> None:
+    positive, unlabeled = torch.tensor([1.0, 1.0]), torch.tensor([[0.0, 2.0], [0.0, 0.0]])
+    valid = torch.tensor([[True, True], [False, False]])
+    assert label_free_alpha(positive, unlabeled, tau_plus=0.0, valid=valid).auc == 0.5
+    embeddings, labels = cloud(8, 2, seed=7)
+    for call, message in (
+        (
+            lambda: label_free_alpha(positive, unlabeled, tau_plus=0.0, valid=valid & False),
+            "valid must leave at least one anchor a candidate",
+        ),
+        (lambda: win_rates(positive, unlabeled[:1]), r"unlabeled must have shape \[2, candidates"),
+        (lambda: measured_alpha(embeddings, labels[:7]), r"labels must have shape \[8\], got"),
+        (lambda: measured_alpha(embeddings, labels * 0), "labels must give at least one anchor"),
+        (lambda: measured_alpha(embeddings[:0], labels[:0]), "labels must give at least one"),
+        (lambda: MeasuredAlpha(1.5), r"auc must lie in \[0, 1\], got 1.5"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()

@@ -1,0 +1,38 @@
+"""Nobody is silent: what is probably a mistake says so once, in words that help."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+import bayescl
+
+
+def test_a_temperature_that_looks_like_a_scale_is_pointed_out() -> None:
+    with pytest.warns(UserWarning, match="temperature=20 divides similarities"):
+        bayescl.InfoNCELoss(temperature=20.0)
+
+
+def test_a_whole_batch_is_no_list_of_chunks() -> None:
+    view = torch.randn(4, 8)
+    with pytest.raises(TypeError, match=r"got a whole batch as view 0: split it"):
+        bayescl.cached_backward(bayescl.InfoNCELoss(), torch.nn.Linear(8, 4), view, view)
+
+
+def test_a_loss_that_trains_in_eval_mode_says_so_once() -> None:
+    loss = bayescl.LatentClassContrastiveLoss().eval()
+    views = torch.randn(2, 4, 8).requires_grad_()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(9):
+            loss(*views)
+    with pytest.warns(UserWarning, match=r"10 calls with gradient in eval\(\) mode"):
+        loss(*views)
+    loss(*views)
+
+
+def test_a_memory_of_one_size_serves_every_number_of_classes() -> None:
+    sizes = {bayescl.LatentClassContrastiveLoss(num_classes=k).memory.size for k in (5, 40, 160)}
+    assert sizes == {bayescl.LatentClassContrastiveLoss().memory.size}
