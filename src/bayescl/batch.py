@@ -518,7 +518,7 @@ def rows_of(embeddings: Float[Tensor, "*own rows dim"], **known: Tensor | None) 
         embeddings: one a row.
         **known: fields of :class:`Rows`, which messages call by these names.
     """
-    if tuple(known.values()) == _NOTHING[: len(known)]:
+    if all(part is None for part in known.values()):
         return Rows(embeddings)
     return _checked_rows(embeddings, {name: (name, part) for name, part in known.items()})
 

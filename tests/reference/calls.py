@@ -224,7 +224,7 @@ def _pairs(
         )
         last = judged or seen[1].shape[1]
         ahead = (seen[1] - limit[:, None])[:, :last]
-        edge = float(ahead.detach().abs().min())
+        edge = float(ahead.detach().abs().nan_to_num(torch.inf).min())
         counted = _within(counted, slice(0, last), ~(ahead > 0))
     with torch.no_grad():
         sizes = [rows.abs() for rows in (anchors, anchors / temperature, positives, *columns)]

@@ -19,6 +19,7 @@ from torch.nn.functional import softplus as _softplus
 
 import bayescl
 from bayescl import functional as F
+from bayescl.functional.latent import STRENGTH
 
 Row = Tensor | Sequence[Tensor]
 
@@ -137,14 +138,14 @@ def latent(
     pulls = attraction * torch.where(settled, members, 0.0)
     gaps = torch.where(pulls > 0, positive - logits, 0.0)
     loss = loss + (pulls * gaps).sum() / (1 + pulls.sum())
-    strength = attraction * trust / sharpness
+    strength = attraction * trust / max(1.0, sharpness)
     if aim == "classes" or strength == 0:
         return loss
     ranked = torch.where(settled, 0.0, members)
     if ranked.any() and others.any():
         mean = log_sum(sharpness * logits, others / others.sum())
         behind = torch.where(ranked > 0, ranked * softplus(mean - sharpness * logits), 0.0)
-        loss = loss + 10 * strength * behind.sum() / max(1.0, float(ranked.sum()))
+        loss = loss + STRENGTH * strength * behind.sum() / max(1.0, float(ranked.sum()))
     return loss + strength * softplus(log_sum(sharpness * logits) - sharpness * positive)
 
 

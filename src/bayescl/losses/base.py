@@ -350,6 +350,10 @@ class ContrastiveLoss(nn.Module):
             batch = self._weighted(batch, positive_weight)
             if anchor_log_q is not None and not both_directions:
                 raise ValueError("anchor_log_q needs both_directions")
+            if both_directions and len(anchors) < 2 and not gathering.active:
+                raise ValueError(
+                    "anchors must hold at least 2 rows, got 1: a positive has no candidates"
+                )
             if both_directions and valid is not None:
                 if gathering.active:
                     raise ValueError(
@@ -618,6 +622,8 @@ class ContrastiveLoss(nn.Module):
                 raise ValueError("guide needs margin")
             if margin is not None and not isinstance(margin, Margin):
                 raise TypeError(f"margin must be a Margin, got {type(margin).__name__}")
+            if guide is not None and not isinstance(guide, tuple | list):
+                raise TypeError(f"guide must be a tuple of tensors, got {type(guide).__name__}")
             if guide is not None and gathering.active:
                 raise ValueError("guide must be None with gather: its embeddings are not gathered")
         batch = self.with_posterior(batch, gathering)

@@ -124,6 +124,7 @@ def _note(batch: Batch) -> dict[str, Any]:
         "blocks": [
             distributed.describe(block.embeddings.flatten(0, -2)) for block in batch.columns
         ],
+        "extra": len(batch.columns) > 1,
         "own": [block.are_own for block in batch.columns],
         "anchors": batch.num_anchors,
         "groups": 0 if mine.groups is None else mine.groups.shape[1],
@@ -138,6 +139,7 @@ def _note(batch: Batch) -> dict[str, Any]:
 def _agreed_sizes(parts: Sequence[dict[str, Any]]) -> list[list[int]]:
     """The rows of each block on each process, after all have read the same notes."""
     for key, name in (
+        ("extra", "whether extra is given"),
         ("own", "which candidates are an anchor's own"),
         ("groups", "the number of groups per row"),
         ("domains", "the number of domains per row"),
