@@ -147,7 +147,7 @@ def _public_alias(app: Sphinx, env: Any, node: Any, contnode: nodes.Node) -> nod
         return None
     name = node["reftarget"].rsplit(".", 1)[-1]
     domain = env.domains["py"]
-    for room in ("losses", "functional", "engines", "diagnostics", "estimation", "distributed"):
+    for room in ("losses", "functional", "engine", "diagnostics", "estimation", "distributed"):
         target = f"bayescl.{room}.{name}"
         if target in domain.objects:
             entry = domain.objects[target]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,11 +16,11 @@ from bayescl_lab.images.streaming import ImageStream
 
 
 class ImageBatch(NamedTuple):
-    """Some images and their labels; and the labels that the loss may know, -1 for the others."""
+    """Some images and their labels, and what the loss may know, by the names of its arguments."""
 
     images: Pixels
     labels: Int[Tensor, " batch"]
-    known: Int[Tensor, " batch"] | None = None
+    known: Mapping[str, Int[Tensor, " batch"]] = {}
 
 
 @dataclass(eq=False)
@@ -66,15 +66,18 @@ class StoreBatches:
     """The batches of a store, on the store's own device.
 
     Its state is a position in an epoch; ``load_state_dict`` continues the epoch from there.
-    ``known`` has for each image the label that the loss may know, -1 if it may not.
+    ``known`` has arguments of the loss, one value for each image.
     """
 
     def __init__(
-        self, store: ImageStore, sampler: EpochOrder, known: Int[Tensor, " images"] | None = None
+        self,
+        store: ImageStore,
+        sampler: EpochOrder,
+        known: Mapping[str, Int[Tensor, " images"]] | None = None,
     ) -> None:
         self.store = store
         self.sampler = sampler
-        self.known = None if known is None else known.to(store.device)
+        self.known = {name: part.to(store.device) for name, part in (known or {}).items()}
         self._epoch = 0
         self._given = 0
         self._resume = (0, 0)
@@ -105,5 +108,5 @@ class StoreBatches:
         self.sampler.begin = self._given
         for rows, images in zip(self.sampler, self._images, strict=True):
             self._given += 1
-            known = None if self.known is None else self.known[rows]
+            known = {name: part[rows] for name, part in self.known.items()}
             yield ImageBatch(images, self.store.labels[rows], known)

@@ -62,6 +62,7 @@ def load_images(
     evaluate_on: str = "test",
     classes: int | str | Sequence[str] | None = None,
     max_train_images: int | None = None,
+    max_evaluation_images: int | None = None,
     image_size: int | None = None,
     loader: str = "auto",
     loader_workers: int | None = None,
@@ -78,13 +79,15 @@ def load_images(
             :func:`~bayescl_lab.images.folder.find_parts` for its form; or a folder of tables that
             Hugging Face's ``datasets`` saved, see
             :func:`~bayescl_lab.images.tables.unpacked_tables`; or the path of an ``.npz``
-            file that holds ``images``, ``labels`` and, to mark a test part, ``is_train`` (boolean).
+            file that holds ``images``, ``labels`` and, to mark a test part, ``is_train`` (boolean),
+            and perhaps ``domains``, one whole number per image.
             Without a test part, 30 % of each class become the test part.
         evaluate_on: "test" or "validation".
         classes: names of the classes to keep, or how many to draw. Labels are renumbered, and
             images without a label are left out. Default: all classes.
         max_train_images: train on at most this many images, equally many of each class; default:
             all.
+        max_evaluation_images: evaluate on at most this many images, likewise; default: all.
         image_size: side in pixels to which every image is scaled and cropped. Default: the images'
             own size, or if a folder holds several sizes, see
             :func:`~bayescl_lab.images.decoding.common_format`.
@@ -119,6 +122,9 @@ def load_images(
             raise ValueError(
                 f"max_train_images must leave a labelled image, got {max_train_images}"
             )
+    if max_evaluation_images is not None and evaluation is not None:
+        rows = balanced_rows(evaluation.labels, max_evaluation_images, seed=SEED)
+        evaluation = evaluation.subset(rows)
     if image_size is not None:
         train = train.resized(image_size)
         evaluation = None if evaluation is None else evaluation.resized(image_size)
@@ -173,13 +179,15 @@ def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
     """Arrays that a user saved with ``numpy.savez``; nothing in them is unpickled."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
-    dimensions = {"images": (3, 4), "labels": (1,), "is_train": (1,)}
+    dimensions = {"images": (3, 4), "labels": (1,), "is_train": (1,), "domains": (1,)}
     names = array_names(path)
     if missing := {"images", "labels"}.difference(names):
         raise ValueError(f"{path} lacks the array {' and '.join(sorted(missing))}")
     given = {name: allowed for name, allowed in dimensions.items() if name in names}
     arrays = {name: read_array(path, name, dimensions=given[name]) for name in given}
-    store = store_from_arrays(arrays["images"], arrays["labels"], name=path.name)
+    store = store_from_arrays(
+        arrays["images"], arrays["labels"], domains=arrays.get("domains"), name=path.name
+    )
     if "is_train" not in arrays:
         return _split(store)
     is_train = arrays["is_train"]

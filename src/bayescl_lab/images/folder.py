@@ -63,6 +63,7 @@ def load_folder(
         image left out, changed, or without a label.
     """
     parts = find_parts(folder)
+    in_train = (folder / TRAIN_FOLDER).is_dir()
     files = [path for part in parts for paths in part.values() for path in paths]
     pixels, notes = _pixels(folder, files, image_size, loader, workers)
 
@@ -91,10 +92,24 @@ def load_folder(
             class_names,
             name=folder.resolve().name,
             ids=np.array(list(labels)),
+            domains=_domains(list(labels), depth=1 if len(parts) == 1 and not in_train else 2),
         )
         stores.append(store)
     remarks = _remarks(folder, parts, notes, pixels.shape if image_size is None else None)
     return stores[0], stores[1] if len(stores) == 2 else None, tuple(remarks)
+
+
+def _domains(paths: Sequence[str], depth: int) -> Tensor | None:
+    """The domain of each image by the folder below its class folder; None if there are none.
+
+    ``depth`` is the number of folders down to an image of no domain.
+    """
+    folders = [path.split("/")[depth:-1] for path in paths]
+    names = [folder[0] if folder else "" for folder in folders]
+    if not any(names):
+        return None
+    number = {name: place for place, name in enumerate(sorted(set(names) - {""}))}
+    return torch.tensor([number.get(name, UNLABELLED) for name in names])
 
 
 def _remarks(
@@ -131,7 +146,8 @@ def find_parts(folder: Path) -> list[FilesByClass]:
 
     The folder holds images in one subfolder per class or without subfolders, or a folder ``train``
     and optionally ``test`` (or ``val``) of that form. A folder ``unlabeled`` beside class folders
-    holds images of unknown class. Hidden files and other files are skipped.
+    holds images of unknown class. Folders below class folders are domains: batches, devices or
+    sources, of the same name in every class. Hidden files and other files are skipped.
     """
     train_folder = folder / TRAIN_FOLDER
     if not train_folder.is_dir():

@@ -34,8 +34,8 @@ class SimCLR(pl.LightningModule):
         encoder: images to features; kept after training.
         projection_head: features to embeddings.
         loss: called as ``loss(view_1, view_2)`` on two ``[batch, dim]`` tensors, with
-            ``groups=labels`` if it ``needs_groups``, as the oracle does, and with ``labels=`` if
-            the batch says which are known. Its state is in every checkpoint.
+            ``groups=labels`` if it ``needs_groups``, as the oracle does, and with what the batch
+            says is known: ``labels=``, ``audit=``, ``domains=``. Its state is in every checkpoint.
         augmentation: called as ``augmentation(images, seed=...)`` on uint8 images.
         normalization: applied to views and, when features are extracted, to plain images.
         optimizer: makes the optimizer; see :mod:`bayescl_lab.images.optimizers`.
@@ -111,25 +111,25 @@ class SimCLR(pl.LightningModule):
 
     def training_step(self, batch: ImageBatch, batch_idx: int) -> Float[Tensor, ""]:
         """The loss of one batch; with a gradient cache, the whole step."""
-        labels = {"groups": batch.labels} if getattr(self.loss, "needs_groups", False) else {}
-        if batch.known is not None:
-            labels = {"labels": batch.known}
+        known = dict(batch.known)
+        if getattr(self.loss, "needs_groups", False):
+            known["groups"] = batch.labels
         views = [self.draw_views(batch.images, view, batch_idx) for view in (1, 2)]
         if self.joint_views:
             views = [torch.cat(views)]
         if self.cache_chunk is not None:
-            return self._cached_step(views, labels, self.cache_chunk)
+            return self._cached_step(views, known, self.cache_chunk)
         embeddings = [self.projection_head(self.encode_views(view)) for view in views]
-        return self._loss_of(*embeddings, **labels)
+        return self._loss_of(*embeddings, **known)
 
-    def _loss_of(self, *embeddings: Tensor, **labels: Tensor) -> Tensor:
+    def _loss_of(self, *embeddings: Tensor, **known: Tensor) -> Tensor:
         """The loss of the embeddings of two views, or of one tensor that holds both."""
         view_1, view_2 = embeddings[0].chunk(2) if self.joint_views else embeddings
-        value: Tensor = self.loss(view_1, view_2, **labels)
+        value: Tensor = self.loss(view_1, view_2, **known)
         return value
 
     def _cached_step(
-        self, views: list[Tensor], labels: dict[str, Tensor], chunk: int
+        self, views: list[Tensor], known: dict[str, Tensor], chunk: int
     ) -> Float[Tensor, ""]:
         """One step that holds the graph of one chunk at a time."""
         # One of each, as configure_optimizers makes them.
@@ -139,7 +139,7 @@ class SimCLR(pl.LightningModule):
         # One module, whose buffers are restored between the passes.
         network = nn.Sequential(self.normalization, self.encoder, self.projection_head)
         chunks = (view.split(chunk) for view in views)
-        value = cached_backward(partial(self._loss_of, **labels), network, *chunks)
+        value = cached_backward(partial(self._loss_of, **known), network, *chunks)
         if self.trainer.world_size > 1:  # average gradients, as is done without a cache
             for parameter in self.parameters():
                 if parameter.requires_grad:

@@ -31,6 +31,7 @@ class ImageStore:
     name: str = "images"  # in tables and messages
     rows: Int[Tensor, " images"] | None = None  # of pixels that are the images; None for all
     ids: NDArray[np.str_] | None = None  # in the data set: files in a folder, or numbers
+    domains: Int[Tensor, " images"] | None = None  # -1 where unknown; None if of no image known
 
     def __post_init__(self) -> None:
         count = len(self)
@@ -101,16 +102,19 @@ class ImageStore:
         """The same images on another device; streamed images are moved there after decoding."""
         if torch.empty(0, device=device).device == self.device:
             return self
-        labels = self.labels.to(device)
+        domains = None if self.domains is None else self.domains.to(device)
+        moved = replace(self, labels=self.labels.to(device), domains=domains)
         if self.is_streamed:
-            return replace(self, labels=labels)
-        return replace(self, pixels=self.images.to(device), labels=labels, rows=None)
+            return moved
+        return replace(moved, pixels=self.images.to(device), rows=None)
 
     def subset(self, rows: Tensor) -> ImageStore:
         """The images of some rows, in that order, or of a mask; it shares this store's pixels."""
         rows = (rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows).cpu()
         ids = None if self.ids is None else self.ids[rows.numpy()]
-        return replace(self, labels=self.labels[rows], rows=self._own(rows), ids=ids)
+        domains = None if self.domains is None else self.domains[rows]
+        labels, own = self.labels[rows], self._own(rows)
+        return replace(self, labels=labels, rows=own, ids=ids, domains=domains)
 
     def resized(self, image_size: int) -> ImageStore:
         """The images scaled to fit their shorter side, and cropped to a square at the centre.
@@ -154,7 +158,11 @@ class ImageStore:
 
 
 def store_from_arrays(
-    images: NDArray[np.generic], labels: NDArray[np.generic], *, name: str = "arrays"
+    images: NDArray[np.generic],
+    labels: NDArray[np.generic],
+    *,
+    domains: NDArray[np.generic] | None = None,
+    name: str = "arrays",
 ) -> ImageStore:
     """Make an image store from arrays of images and labels, after checking them.
 
@@ -162,6 +170,7 @@ def store_from_arrays(
         images: ``[images, height, width]`` or ``[images, channels, height, width]``; whole
             numbers from 0 to 255, or floating-point numbers from 0 to 1.
         labels: one whole number per image; any values, which become the names of classes.
+        domains: one whole number per image, such as its batch or device; -1 where unknown.
         name: name of the images in tables and messages.
 
     Example:
@@ -180,6 +189,13 @@ def store_from_arrays(
         )
     if not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(f"{name}: labels must be whole numbers, got {labels.dtype}")
+    if domains is not None and (
+        domains.shape != labels.shape or not np.issubdtype(domains.dtype, np.integer)
+    ):
+        raise ValueError(
+            f"{name}: domains must be one whole number per image, "
+            f"got {domains.dtype} of shape {list(domains.shape)}"
+        )
     values, positions = np.unique(labels, return_inverse=True)
     return ImageStore(
         pixels=torch.from_numpy(_as_bytes(images, name)),
@@ -187,6 +203,7 @@ def store_from_arrays(
         class_names=tuple(map(str, values)),
         name=name,
         ids=np.arange(len(images)).astype(str),
+        domains=None if domains is None else torch.from_numpy(domains.astype(np.int64)),
     )
 
 

@@ -69,6 +69,13 @@ class ImageRun(TrainedRun[ImageSettings]):
         self.model = build_model(settings, parts.train, steps_per_epoch=len(order), encoder=encoder)
         self.parts: ImageParts = parts.to(self.device)
         self.known = _known_labels(self.parts.train, settings)
+        if settings.domains:
+            if self.parts.train.domains is None:
+                raise ValueError(
+                    f"{self.data} tells no domains: give folders below the class folders, or an "
+                    'array "domains" in an .npz file'
+                )
+            self.known["domains"] = self.parts.train.domains
         self.batches = StoreBatches(self.parts.train, order, self.known)
 
     def part(self, name: str) -> ImageStore:
@@ -146,31 +153,55 @@ class ImageRun(TrainedRun[ImageSettings]):
         del folder, rows
         train, evaluation = self.parts.train, self.parts.evaluation
         evaluated = {} if evaluation is None else {self.settings.evaluate_on: len(evaluation)}
-        known = 0 if self.known is None else int((self.known != UNLABELLED).sum())
-        remark = f"the loss knew the labels of {known} of {len(train)} training images"
+        counts = {
+            name: int((self.known[name] != UNLABELLED).sum()) if name in self.known else 0
+            for name in ("labels", "audit")
+        }
+        known, audited = counts.values()
+        remarks = list(self.parts.remarks)
+        if known or audited:
+            remarks.append(
+                f"the loss knew the labels of {known} of {len(train)} training images, and "
+                f"measured itself on {audited} more"
+            )
         return {
             "images": {"train": len(train), **evaluated},
             "labels_known": known,
-            "remarks": [*self.parts.remarks, *([remark] if known else [])],
+            "labels_audited": audited,
+            "remarks": remarks,
             "probes": self.evaluate() if self.parts.has_labels else {},
         }
 
 
-def _known_labels(train: ImageStore, settings: ImageSettings) -> Int[Tensor, " images"] | None:
-    """The labels that the loss may know, -1 for the others; None if it knows none."""
-    if settings.labels_per_class is None or not settings.loss.uses_labels:
-        return None
+def _known_labels(train: ImageStore, settings: ImageSettings) -> dict[str, Int[Tensor, " images"]]:
+    """The labels that the loss trains with and those that only measure, -1 for the others."""
+    per_class = settings.labels_per_class
+    if per_class is None or not settings.loss.uses_labels:
+        return {}
     train.labelled()  # refuses images without labels
+    classes = len(train.class_names)
     (rows,) = few_label_draws(
         train.labels,
-        num_classes=len(train.class_names),
-        labels_per_class=settings.labels_per_class,
+        num_classes=classes,
+        labels_per_class=per_class,
         draws=1,
         seed=derived_seed(settings.seed, Purpose.LABELS),
     )
-    known = torch.full_like(train.labels, UNLABELLED)
-    known[rows] = train.labels[rows]
+    audited = _audited(per_class, settings.audit_share)
+    trained, measured = rows.view(classes, per_class).split([per_class - audited, audited], dim=1)
+    known = {}
+    for name, part in (("labels", trained.flatten()), ("audit", measured.flatten())):
+        if len(part):
+            known[name] = torch.full_like(train.labels, UNLABELLED)
+            known[name][part] = train.labels[part]
     return known
+
+
+def _audited(per_class: int, share: float) -> int:
+    """How many labels of each class measure: two of five, none of fewer, else their share."""
+    if share in (0, 1):
+        return round(share) * per_class
+    return 0 if per_class < 5 else max(2, round(share * per_class))
 
 
 def train_images(
