@@ -226,9 +226,7 @@ class Call:
             scale = torch.tensor(temperature, dtype=dtype, requires_grad=True)
             options["temperature"] = scale
         call = loss if self.layout == "two_views" else getattr(loss, self.layout)
-        value = call(*leaves.values(), **options) if self.layout != "in_batch" else call(
-            leaves["anchors"], leaves["positives"], extra=leaves.get("extra"), **options
-        )  # fmt: skip
+        value = call(**leaves, **options)
         gradients: dict[str, Tensor] = {}
         if value.requires_grad:
             wanted = dict(leaves)
@@ -409,6 +407,9 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call, Any]:
             options["valid"] = valid(batch, columns)
         if corrected:
             options |= {"log_q": log_q(*candidates.shape[:-1]), "positive_log_q": log_q(pairs)}
+        elif several and not own and dice.chance(0.3):
+            del tensors["positives"]
+            options["positives"] = dice.integers(columns, pairs)
     else:
         logits = rows(batch, columns)
         if dice.chance(0.3):
@@ -423,7 +424,7 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call, Any]:
         kind = dice.one("absolute", "relative")
         number = dice.one(-0.3, 0.0, 0.1) if kind == "absolute" else dice.one(0.5, 0.95, 1.1)
         options["margin"] = bayescl.Margin(**{kind: number}, extra=dice.chance(0.5))
-        if dice.chance(0.4):
+        if dice.chance(0.4) and "positives" not in options:
             skips = "extra" in tensors and not options["margin"].extra and dice.chance(0.5)
             judged_rows = list(tensors.values())[: -1 if skips else None]
             options["guide"] = tuple(

@@ -128,6 +128,17 @@ CASES: dict[str, tuple[str, dict[str, Tensor], dict[str, Any]]] = {
             "positive_log_q": log_q(PAIRS),
         },
     ),
+    "positives among the candidates": (
+        "sampled",
+        {"anchors": rows(ANCHORS), "candidates": rows(9)},
+        {
+            **SEVERAL,
+            "positives": torch.randint(0, 9, (PAIRS,), generator=GENERATOR),
+            "valid": mask(ANCHORS, 9),
+            "domains": keys(ANCHORS),
+            "candidate_domains": keys(9),
+        },
+    ),
     "own candidates": (
         "sampled",
         {**FEW, "candidates": rows(ANCHORS, 6)},
@@ -216,10 +227,8 @@ def test_values_and_gradients_are_those_of_the_pairs_one_by_one(case: str) -> No
             loss = make(
                 engine=engine, chunk_size=chunk_size, reduction=reduction, normalize=False
             )
-            embeddings = dict(leaves)
-            extra = {"extra": embeddings.pop("extra")} if "extra" in leaves else {}
             call = loss if layout == "two_views" else getattr(loss, layout)
-            value = call(*embeddings.values(), **extra, **options, temperature=temperature)
+            value = call(**leaves, **options, temperature=temperature)
             found = [value, *torch.autograd.grad(value, wanted, reduced[reduction][1])]
             for mine, other in zip(found, expected[reduction], strict=True):
                 off = (mine - other).detach().abs().max() / other.detach().abs().max().clamp(min=1)

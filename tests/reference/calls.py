@@ -134,6 +134,12 @@ def _sampled(rows: dict[str, Tensor], options: Options) -> list[Options]:
     whose = torch.arange(len(rows["anchors"])) if whose is None else whose.long()
 
     own = rows["candidates"].ndim == 3
+    place = options.get("positives")  # whole numbers: where positives are among the candidates
+    if place is not None:
+        rows = {"anchors": rows["anchors"], "positives": rows["candidates"][place], **rows}
+    among = torch.zeros(len(rows["anchors"]), rows["candidates"].shape[-2], dtype=torch.bool)
+    if place is not None:
+        among[whose, place] = True
 
     def mine(part: Tensor) -> Tensor:
         return part[whose]
@@ -144,12 +150,12 @@ def _sampled(rows: dict[str, Tensor], options: Options) -> list[Options]:
     def of(anchors: Tensor, positives: Tensor, candidates: Tensor) -> Options:
         return {"anchors": mine(anchors), "positives": positives, "columns": [theirs(candidates)]}
 
-    shape, log_q = (len(whose), rows["candidates"].shape[-2]), options.get("log_q")
+    log_q = options.get("log_q")
     return [
         {
             **of(*rows.values()),
             "whose": whose,
-            "eligible": torch.ones(shape, dtype=torch.bool),
+            "eligible": ~among[whose],
             "mine": _keys(options, "", mine),
             "theirs": [_keys(options, "candidate_", theirs, own)],
             "valid": None if options.get("valid") is None else mine(options["valid"]),
