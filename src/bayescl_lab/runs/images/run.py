@@ -173,7 +173,9 @@ class ImageRun(TrainedRun[ImageSettings]):
         }
 
 
-def _known_labels(train: ImageStore, settings: ImageSettings) -> dict[str, Int[Tensor, " images"]]:
+def _known_labels(
+    train: ImageStore, settings: ImageSettings
+) -> dict[str, Int[Tensor, " images"]]:
     """The labels that the loss trains with and those that only measure, -1 for the others."""
     per_class = settings.labels_per_class
     if per_class is None or not settings.loss.uses_labels:
