@@ -26,7 +26,7 @@ Aim = Literal["pairs", "classes"]
 
 AIMS: tuple[Aim, ...] = ("pairs", "classes")
 
-STRENGTH = 3.0
+STRENGTH = 2.0
 """How strongly members are ranked above non-members, beside InfoNCE at the same temperature."""
 
 THRESHOLD = 0.5
@@ -119,7 +119,7 @@ def latent_loss(
     .. math::
         \log\Big(1 + \frac{\sum_j e^{s_j}}{e^{s^+}}\Big)
         + \frac{\lambda \rho}{\max(1, \kappa)} \bigg[
-        3\, \frac{\sum_j A_j \log\big(1 + \bar N / e^{\kappa s_j}\big)}{\max(1, \sum_j A_j)}
+        2\, \frac{\sum_j A_j \log\big(1 + \bar N / e^{\kappa s_j}\big)}{\max(1, \sum_j A_j)}
         + \log\Big(1 + \frac{\sum_j e^{\kappa s_j}}{e^{\kappa s^+}}\Big) \bigg], \qquad
         \bar N = \frac{\sum_k (1 - P_k)\, e^{\kappa s_k}}{\sum_k (1 - P_k)}.
 
