@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import torch
+from torch.nn import functional as F
 
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_floating, check_mask, check_shape, check_tensor, is_eager_cpu
@@ -107,7 +108,7 @@ class Batch:
             or holds each anchor's own.
         anchor_of: which anchor each positive belongs to; None if each anchor has one, in order.
         own: column of each anchor itself, if anchors are among the first block.
-        positive: column of each positive, if that is in the first block and all anchors have one.
+        positive: column of each positive, if that is known to be in the first block.
         valid: True where a column may count for an anchor; None if all may.
         weight: of each pair's loss; None if all weigh 1.
         trust: how far the posterior of pairs is trusted, in [0, 1].
@@ -120,7 +121,7 @@ class Batch:
     columns: tuple[Rows, ...]
     anchor_of: Int[Tensor, " pairs"] | None = None
     own: Int[Tensor, " anchors"] | None = None
-    positive: Int[Tensor, " anchors"] | None = None
+    positive: Int[Tensor, " pairs"] | None = None
     valid: Bool[Tensor, "anchors candidates"] | None = None
     weight: Float[Tensor, " pairs"] | None = None
     trust: float | Float[Tensor, ""] = 1.0
@@ -182,8 +183,8 @@ class Batch:
 
     @cached_property
     def _columns_alone(self) -> Excluded:
-        """The anchors themselves and their positives."""
-        own, positive = self.own, self.positive
+        """The anchors themselves and their positives, if each has one."""
+        own, positive = self.own, None if self.anchor_of is not None else self.positive
         if own is not None and positive is not None:
             return _own_and_positive(own, positive)
         return Excluded(None if positive is None else positive[:, None])
@@ -191,7 +192,8 @@ class Batch:
     @cached_property
     def _needs_mask(self) -> bool:
         known = self.anchors.groups is not None or self.anchors.domains is not None
-        return known or self.valid is not None
+        several = self.anchor_of is not None and self.positive is not None
+        return known or several or self.valid is not None
 
     def _excluded_mask(self, rows: slice) -> Bool[Tensor, "rows candidates"]:
         """True where a column does not count, in new memory."""
@@ -209,6 +211,9 @@ class Batch:
                 part |= ~_equal(mine, theirs) & (mine != UNKNOWN) & (theirs != UNKNOWN)
         if self._columns_alone.columns is not None:
             mask.scatter_(1, self._columns_alone.columns[rows], True)
+        if self.anchor_of is not None and self.positive is not None:
+            held = (self.anchor_of >= rows.start) & (self.anchor_of < rows.stop)
+            mask[self.anchor_of[held] - rows.start, self.positive[held]] = True
         return mask
 
     # ------------------------------------------------------------------ what is known of pairs
@@ -249,6 +254,11 @@ class Batch:
         if settled is None and merges:
             settled = is_labeled
         return tile, settled
+
+    @property
+    def trust_of_unsettled(self) -> float | Float[Tensor, ""]:
+        """How far what :meth:`posterior` does not say to be settled is trusted."""
+        return 0.0 if self.is_measured and self.layout == "two_views" else self.trust
 
     # ------------------------------------------------------------------ changes
 
@@ -414,7 +424,7 @@ def in_batch(
             of_extra |= {"log_q": log_q.new_zeros(count) if own_extra else log_q[pairs:]}
     of_anchors = of_pairs if anchor_of is None else _first_of_each(of_pairs, anchor_of, batch)
     of_anchors = replace(of_anchors, embeddings=anchors, log_q=None)
-    others = () if extra is None else (_others("extra", extra, of_anchors, of_extra),)
+    others: tuple[Rows, ...] = () if extra is None else (_others("extra", extra, of_anchors, of_extra),)
     positive = None
     if anchor_of is None:
         positive = _arange(batch, anchors.device)
@@ -434,7 +444,7 @@ def in_batch(
 
 def sampled(
     anchors: Float[Tensor, "batch dim"],
-    positives: Float[Tensor, "pairs dim"],
+    positives: Float[Tensor, "pairs dim"] | Int[Tensor, " pairs"],
     candidates: Float[Tensor, "*own candidates dim"],
     *,
     anchor_of: Int[Tensor, " pairs"] | None = None,
@@ -447,9 +457,13 @@ def sampled(
 ) -> Batch:
     """The candidates were drawn, for all anchors together or for each its own.
 
-    What is known is one value an anchor.
+    What is known is one value an anchor. Whole numbers as positives are their places among shared
+    candidates.
     """
-    batch = len(anchors)
+    batch, place = len(anchors), None
+    if not positives.is_floating_point():
+        _check_place(positives, candidates, anchor_of, log_q, gather)
+        positives, place = F.embedding(positives, candidates), positives
     _check_pairs(anchors, positives, anchor_of)
     of_anchors = rows_of(anchors, **known)
     shape = (batch, candidates.shape[-2])
@@ -466,7 +480,7 @@ def sampled(
     if (of_anchors.groups is None) != (columns[0].groups is None):
         raise ValueError("groups and candidate_groups must be given together")
     return _without_unknown(
-        Batch("sampled", of_anchors, of_pairs, columns, anchor_of, None, None, valid)
+        Batch("sampled", of_anchors, of_pairs, columns, anchor_of, None, place, valid)
     )
 
 
@@ -478,13 +492,16 @@ def reversed_pairs(
     if log_q is not None:
         check_log_q("anchor_log_q", log_q, anchors.embeddings, (len(anchors),))
         anchors = replace(anchors, log_q=log_q.detach())
-    place = batch.anchor_of
-    if place is None:
-        positives, place = anchors, batch.positive
-    else:
-        positives = anchors[place]
-    pairs = replace(pairs, log_q=None)
-    return Batch("in_batch", pairs, positives, (anchors,), None, None, place, valid)
+    place = batch.positive if batch.anchor_of is None else batch.anchor_of
+    return replace(
+        batch,
+        anchors=replace(pairs, log_q=None),
+        positives=anchors if batch.anchor_of is None else anchors[batch.anchor_of],
+        columns=(anchors,),
+        anchor_of=None,
+        positive=place,
+        valid=valid,
+    )
 
 
 def rows_of(embeddings: Float[Tensor, "*own rows dim"], **known: Tensor | None) -> Rows:
@@ -585,6 +602,25 @@ def _check_pairs(anchors: Tensor, positives: Tensor, anchor_of: Tensor | None) -
                 f"got {low if low < 0 else high}"
             )
     return len(positives)
+
+
+def _check_place(
+    place: Tensor, candidates: Tensor, anchor_of: Tensor | None, log_q: Tensor | None, gather: bool
+) -> None:
+    """Refuse places of positives where candidates are not shared rows of this process."""
+    if anchor_of is None or candidates.ndim != 2 or log_q is not None or gather:
+        raise ValueError(
+            "positives must be embeddings without anchor_of, with log_q, and if candidates are an "
+            "anchor's own or gathered; got places among the candidates"
+        )
+    check_keys("positives", place, anchor_of.shape, candidates.device, keys=0)
+    if is_eager_cpu(place) and len(place):
+        low, high = (int(end) for end in place.aminmax())
+        if low < 0 or high >= len(candidates):
+            raise ValueError(
+                f"positives must hold places of candidates, 0 to {len(candidates) - 1}, "
+                f"got {low if low < 0 else high}"
+            )
 
 
 def check_log_q(name: str, log_q: Tensor, rows: Tensor, shape: Sequence[int]) -> None:

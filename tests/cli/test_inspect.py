@@ -21,7 +21,7 @@ FILES = ["inspection-candidates.png", "inspection-reliability.png", "inspection-
 @pytest.fixture
 def run(trained, bars) -> str:
     """A run of the Bayesian loss on bars."""
-    line = f"train images {bars} --epochs 2 --alpha 0.8 --beta 0.5 --tau_plus 0.3"
+    line = f"train images {bars} --loss bayesian --epochs 2 --alpha 0.8 --beta 0.5 --tau_plus 0.3"
     return trained("bayesian", line)
 
 

@@ -267,7 +267,7 @@ def _check(
 
 def _afterwards(answer: Answer, memory: Any) -> Iterator[str]:
     """A bad call does not spoil what a loss remembers."""
-    clean = memory["ring"].chunk(2, dim=1)
+    clean = memory["buffer"].chunk(2, dim=1)
     values = [answer.loss(*clean) for _ in range(3)]
     if not all(bool(value.isfinite().all()) for value in values):
         yield "a clean call is not finite after this one"

@@ -155,13 +155,13 @@ def data_parallel(rank: int, world_size: int) -> Findings:
             fits += model.loss.memory.classes is not None
         ours = tensors(model.loss)
         first = {name: tensor.clone() for name, tensor in ours.items()}
-        dist.broadcast(first["ring"], src=0)
+        dist.broadcast(first["buffer"], src=0)
         found["gathered" if gather else "alone"] = {
             "fits": fits,
             "as without it": all(
                 torch.equal(tensor, ours[name]) for name, tensor in tensors(expected).items()
             ),
-            "the first one's": torch.equal(ours["ring"], first["ring"]),
+            "the first one's": torch.equal(ours["buffer"], first["buffer"]),
             "gradients are finite": all(
                 bool(parameter.grad.isfinite().all()) for parameter in model.parameters()
             ),

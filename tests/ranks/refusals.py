@@ -9,6 +9,7 @@ from torch import Tensor
 
 import bayescl
 from bayescl import distributed
+from bayescl.batch import two_views
 from ranks.launch import Findings
 
 LOSS = bayescl.InfoNCELoss(gather=True)
@@ -35,7 +36,7 @@ def latent(dim: int, calls: int = 0) -> bayescl.LatentClassContrastiveLoss:
     """A loss that remembers this many calls of its own."""
     loss = bayescl.LatentClassContrastiveLoss(gather=True)
     for _ in range(calls):
-        loss.memory.remember(rows(4, dim), rows(4, dim), tau_plus=0.1)
+        loss.memory.update(two_views(rows(4, dim), rows(4, dim)), tau_plus=0.1)
     return loss
 
 

@@ -366,7 +366,7 @@ class ContrastiveLoss(nn.Module):
     def sampled(
         self,
         anchors: Float[Tensor, "batch dim"],
-        positives: Float[Tensor, "pairs dim"],
+        positives: Float[Tensor, "pairs dim"] | Int[Tensor, " pairs"],
         candidates: Float[Tensor, "*own candidates dim"],
         *,
         anchor_of: Int[Tensor, " pairs"] | None = None,
@@ -390,7 +390,9 @@ class ContrastiveLoss(nn.Module):
 
         Args:
             anchors: embeddings of users or queries.
-            positives: embeddings of each anchor's item, in the same order.
+            positives: embeddings of each anchor's item, in the same order; or, with ``anchor_of``,
+                the items' places among shared ``candidates`` of this process, which are then not
+                the anchor's candidates: nothing of size pairs times ``dim`` is computed.
             candidates: ``[batch, candidates, dim]`` if each anchor has its own, or
                 ``[candidates, dim]`` if all anchors share them. With ``gather``, shared candidates
                 are shared by all processes, which should then draw different ones; an anchor's own
@@ -428,11 +430,10 @@ class ContrastiveLoss(nn.Module):
         with gathering.synchronized_errors():
             temperature = self._validate_call(temperature, labels, audit, groups=groups)
             given = {"anchors": anchors, "positives": positives, "candidates": candidates}
-            anchors, positives, candidates = (self._scale(rows) for rows in self._check(**given))
+            place = {} if positives.is_floating_point() else {"positives": given.pop("positives")}
+            rows = dict(zip(given, map(self._scale, self._check(**given)), strict=True)) | place
             batch = layouts.sampled(
-                anchors,
-                positives,
-                candidates,
+                **rows,
                 anchor_of=anchor_of,
                 valid=valid,
                 log_q=log_q,
@@ -636,7 +637,7 @@ class ContrastiveLoss(nn.Module):
                 self._check_finite_losses(losses, batches, temperature)
             gathering.raise_peer_errors()
         if not torch.compiler.is_compiling():
-            self._look_at_candidates(losses, batch)
+            self._look_at_candidates(losses, batches[0])
         if batch.weight is not None and self.reduction == "mean":
             return losses.sum() / weight * share
         return self.reduced(losses, share)

@@ -129,7 +129,7 @@ def _settings_table(cell: Result) -> Table:
         record = {"": loss_title(loss)}
         if cell.get("tuning"):
             record["chosen of"] = str(len(cell["tuning"]["losses"][loss]["scores"]))
-        for name in (*_SETTINGS, "item_norm_exponent"):
+        for name in (*_SETTINGS, "propagate", "item_norm_exponent"):
             value = entry["settings"].get(name, "")
             if value is None:  # the prior's default
                 share = ranking_loss(loss).density_share
@@ -140,7 +140,9 @@ def _settings_table(cell: Result) -> Table:
         records.append(record)
     settings = next(iter(cell["losses"].values()))["settings"]
     own = ENCODERS[settings["encoder"]].own_settings
-    return Table(records, paragraph("shared_settings", settings, own))
+    names = ("dim", *own, "score", "batch_size", "candidates", "lr", "schedule", "weight_decay")
+    given = [name for name in names if settings[name] is not None]
+    return Table(records, paragraph("shared_settings", settings, given))
 
 
 def _plain(text: str) -> str:

@@ -6,7 +6,6 @@ their types and their help come from its class.
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -141,7 +140,7 @@ class LossSettings:
         >>> LossSettings("debiased", {"tau_plus": 0.2}).resolved()
         {'temperature': 0.5, 'tau_plus': 0.2}
         >>> LossSettings("debiased", room="ranking").resolved()
-        {'temperature': 0.2, 'tau_plus': None}
+        {'temperature': 0.15, 'tau_plus': None}
         >>> LossSettings("bayesian", {"beta": 0.5}, "ranking").build(density=0.06).tau_plus
         0.06
     """
@@ -176,6 +175,11 @@ class LossSettings:
         return self.made(normalize=score == "cosine", **values, **options)
 
     @property
+    def uses_ranks(self) -> bool:
+        """Whether the loss weights candidates by their ranks."""
+        return issubclass(self.made, BayesianContrastiveLoss)
+
+    @property
     def uses_labels(self) -> bool:
         """Whether the loss can use the labels of some images."""
         return getattr(self.made, "uses_labels", False)
@@ -185,17 +189,12 @@ class LossSettings:
         """A recommender's default of ``tau_plus`` as a share of the density."""
         return _DENSITY_SHARES.get(self.loss, 1.0)
 
-    def offers(self, call: str, *arguments: str) -> bool:
-        """Whether the loss has a method, such as "in_batch", that accepts the given arguments."""
-        method = getattr(self.made, call, None)
-        return method is not None and {*arguments} <= {*inspect.signature(method).parameters}
-
     def resolved(self, *, score: str = "cosine") -> dict[str, Any]:
         """Every hyper-parameter, including defaults; a ``tau_plus`` of None is the density's."""
         kinds, built = LOSSES[self.loss].hyperparameters, self.made()
         values = {name: kinds[name](value) for name, value in self.hyperparameters.items()}
         if self.room == "ranking":
-            temperature = 0.2 if score == "cosine" else 1.0
+            temperature = 0.15 if score == "cosine" else 1.0
             values = {"temperature": temperature, "concentration": 0.03, "tau_plus": None} | values
         return {
             name: values[name] if name in values else kind(getattr(built, name))

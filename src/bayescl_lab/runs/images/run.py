@@ -161,8 +161,8 @@ class ImageRun(TrainedRun[ImageSettings]):
         remarks = list(self.parts.remarks)
         if known or audited:
             remarks.append(
-                f"the loss knew the labels of {known} of {len(train)} training images, and measured "
-                f"itself on {audited} more"
+                f"the loss knew the labels of {known} of {len(train)} training images, and "
+                f"measured itself on {audited} more"
             )
         return {
             "images": {"train": len(train), **evaluated},
@@ -173,9 +173,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         }
 
 
-def _known_labels(
-    train: ImageStore, settings: ImageSettings
-) -> dict[str, Int[Tensor, " images"]]:
+def _known_labels(train: ImageStore, settings: ImageSettings) -> dict[str, Int[Tensor, " images"]]:
     """The labels that the loss trains with and those that only measure, -1 for the others."""
     per_class = settings.labels_per_class
     if per_class is None or not settings.loss.uses_labels:
