@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +10,6 @@ from cases import each
 
 import bayescl
 from bayescl.integrations import lightly as ours
-from integrations import examples
 from integrations.on_ranks import DIM, assert_same, rows, stepped
 
 
@@ -98,11 +96,3 @@ def test_a_size_that_says_too_little_is_refused() -> None:
     for size in (16, -1, (4,), (4, 5, 6), (-1, 3)):
         with pytest.raises(ValueError, match="memory_bank_size"):
             ours.NTXentLoss(memory_bank_size=size)
-
-
-@pytest.mark.filterwarnings("default")
-def test_the_example_trains_with_their_line_and_with_ours(theirs, tmp_path: Path) -> None:
-    before, after = examples.both_ways("lightly.md", "lightly_simclr.py", tmp_path)
-    assert isinstance(before["criterion"], theirs.NTXentLoss)
-    assert isinstance(after["criterion"], ours.BayesianNTXentLoss)
-    assert math.isfinite(after["loss"].item())

@@ -25,7 +25,7 @@ from torch import Tensor
 import bayescl
 from bayescl import Margin
 from bayescl.integrations import sentence_transformers as ours
-from integrations import examples, tiny_models
+from integrations import tiny_models
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -39,7 +39,6 @@ COLUMNS = {
     "four columns": [ANCHORS, POSITIVES, FIRST_NEGATIVES, SECOND_NEGATIVES],
 }
 SYMMETRIC = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
-NAMES = ("Debiased", "Hard", "Bayesian", "LatentClass")
 LATENT = {"tau_plus": 0.3, "memory_size": 20, "refit_every": 1}
 
 
@@ -91,7 +90,7 @@ def test_info_nce_is_multiple_negatives_ranking_loss(kind: str, symmetric: bool)
         assert_same_step(mine, reference, model, columns)
 
 
-@each("name", ["InfoNCELoss", *(f"{name}ContrastiveLoss" for name in NAMES)])
+@each("name", ["HardContrastiveLoss", "BayesianContrastiveLoss", "LatentClassContrastiveLoss"])
 @each("rules", [{}, {"both_directions": True, "margin": Margin(absolute=0.05, extra=True)}])
 def test_cached_equals_plain(name: str, rules: dict) -> None:
     model = model_of("bert")
@@ -411,11 +410,3 @@ def test_the_state_holds_the_loss_and_not_the_model_and_must_be_there(tmp_path: 
     (folder / ours.STATE_FILE).unlink()
     with pytest.raises(FileNotFoundError, match="LossStateCallback"):
         ours.LossStateCallback(other).on_train_begin(*at)
-
-
-def test_the_example_trains_with_their_line_and_with_ours(tmp_path: Path) -> None:
-    before, after = examples.both_ways("sentence_transformers.md", "train_text_pairs.py", tmp_path)
-    assert isinstance(before["loss"], theirs.MultipleNegativesRankingLoss)
-    assert isinstance(after["loss"], ours.BayesianRankingLoss)
-    for names in (before, after):
-        assert names["similarity"].argmax(1).tolist() == [0, 1, 2]
