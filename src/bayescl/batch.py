@@ -446,7 +446,9 @@ def in_batch(
             of_extra |= {"log_q": log_q.new_zeros(count) if own_extra else log_q[pairs:]}
     of_anchors = of_pairs if anchor_of is None else _first_of_each(of_pairs, anchor_of, batch)
     of_anchors = replace(of_anchors, embeddings=anchors, log_q=None)
-    others: tuple[Rows, ...] = () if extra is None else (_others("extra", extra, of_anchors, of_extra),)
+    others: tuple[Rows, ...] = ()
+    if extra is not None:
+        others = (_others("extra", extra, of_anchors, of_extra),)
     positive = None
     if anchor_of is None:
         positive = _arange(batch, anchors.device)

@@ -255,9 +255,7 @@ class Call:
                 positive = positive - self.options["positive_log_q"]
                 unlabeled = unlabeled - self.options["log_q"]
             ones = torch.ones_like(positive)
-            found = [
-                Pairs(positive, unlabeled, counted, counted | True, ones, torch.inf, bound)
-            ]
+            found = [Pairs(positive, unlabeled, counted, counted | True, ones, torch.inf, bound)]
         else:
             if self.normalize:
                 wide = {name: directions(rows, self.dtype) for name, rows in wide.items()}
