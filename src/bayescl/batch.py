@@ -420,7 +420,6 @@ def in_batch(
     valid: Bool[Tensor, "batch columns"] | None = None,
     log_q: Float[Tensor, " columns"] | None = None,
     gather: bool = False,
-    rank: int = 0,
     of_extra: dict[str, Tensor | None],
     **known: Tensor | None,
 ) -> Batch:
@@ -446,23 +445,12 @@ def in_batch(
             of_extra |= {"log_q": log_q.new_zeros(count) if own_extra else log_q[pairs:]}
     of_anchors = of_pairs if anchor_of is None else _first_of_each(of_pairs, anchor_of, batch)
     of_anchors = replace(of_anchors, embeddings=anchors, log_q=None)
-    others: tuple[Rows, ...] = ()
+    columns: tuple[Rows, ...] = (of_pairs,)
     if extra is not None:
-        others = (_others("extra", extra, of_anchors, of_extra),)
-    positive = None
-    if anchor_of is None:
-        positive = _arange(batch, anchors.device)
-    else:  # an anchor's positives are of one group more, its own
-        number = torch.arange(batch, device=anchors.device) + rank * 2**32
-        of_anchors = _with_key(of_anchors, number)
-        of_pairs = _with_key(of_pairs, number[anchor_of])
-        others = tuple(
-            _with_key(block, number.new_full(block.embeddings.shape[:-1], UNKNOWN))
-            for block in others
-        )
-    columns = (of_pairs, *others)
+        columns += (_others("extra", extra, of_anchors, of_extra),)
+    place = _arange(pairs, anchors.device)
     return _without_unknown(
-        Batch("in_batch", of_anchors, of_pairs, columns, anchor_of, None, positive, valid)
+        Batch("in_batch", of_anchors, of_pairs, columns, anchor_of, None, place, valid)
     )
 
 
@@ -592,13 +580,6 @@ def _count_of_keys(keys: Tensor | None) -> int | None:
 def _all_unknown(labels: Tensor) -> bool:
     """Whether surely no label is known."""
     return is_eager_cpu(labels) and not bool((labels != UNKNOWN).any())
-
-
-def _with_key(rows: Rows, key: Int[Tensor, " rows"]) -> Rows:
-    """Rows with one more key among their groups."""
-    key = key[..., None]
-    groups = key if rows.groups is None else torch.cat([rows.groups, key], dim=-1)
-    return replace(rows, groups=groups)
 
 
 def _first_of_each(pairs: Rows, anchor_of: Tensor, anchors: int) -> Rows:

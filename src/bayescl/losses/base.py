@@ -340,7 +340,6 @@ class ContrastiveLoss(nn.Module):
                 valid=valid,
                 log_q=log_q,
                 gather=gathering.active,
-                rank=gathering.rank,
                 of_extra=of_extra,
                 groups=groups,
                 domains=domains,

@@ -27,11 +27,6 @@ class Gathering:
         """Return the gathering of a call; a group of one process has nothing to gather."""
         return cls(call, gather and distributed.world_size() > 1, candidates)
 
-    @property
-    def rank(self) -> int:
-        """This process's number, 0 if it is alone."""
-        return distributed.rank() if self.active else 0
-
     def synchronized_errors(self) -> AbstractContextManager[None]:
         """Make every process raise if one raises while it checks its own input."""
         return distributed.shared_refusals() if self.active else nullcontext()
