@@ -243,7 +243,8 @@ def _pairs(
         positive, unlabeled = positive - of_positives, unlabeled - of_columns
     weight = options.get("positive_weight")
     weight = torch.ones_like(positive) if weight is None else weight.to(positive)
-    return Pairs(positive, unlabeled, counted, apart, weight, edge, max(map(float, finite)))
+    bound = max(map(float, finite), default=0.0)
+    return Pairs(positive, unlabeled, counted, apart, weight, edge, bound)
 
 
 def _within(mask: Tensor, part: slice, kept: Tensor) -> Tensor:
