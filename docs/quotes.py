@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from bayescl_lab.report.titles import loss_title, measure_title
 
 from bayescl_lab.paper.simulation.frames import fitted_exponent
 from bayescl_lab.report.images import accuracy_table
@@ -47,7 +48,6 @@ from bayescl_lab.report.tables import (
     paired_differences,
     paragraph,
 )
-from bayescl_lab.report.titles import loss_title, measure_title
 from bayescl_lab.report.verdicts import comparison_verdict
 from bayescl_lab.runs.folder import read_json
 

@@ -33,17 +33,17 @@ def settings_of(aims: tuple[str, ...] = AIMS) -> Iterator[dict[str, Any]]:
         numbers = ((0.0, 0.0, 1.0), (1.0, 0.5, 2.5), (2.5, 0.5, 1.0), (1.0, 1.0, 1.0))
         for attraction, threshold, sharpness in numbers:
             chosen = {"attraction": attraction, "threshold": threshold, "sharpness": sharpness}
-            yield {**chosen, "aim": aim, "certain": known}
+            yield {**chosen, "aim": aim, "is_labeled": known}
 
 
 def test_values_and_gradients_equal_the_slow_loop() -> None:
     positive, unlabeled, posterior = drawn(5, 9)
     upstream = torch.rand(5, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
     for chosen in settings_of():
-        known = chosen["certain"] if chosen["certain"] is not None else [None] * 5
+        known = chosen["is_labeled"] if chosen["is_labeled"] is not None else [None] * 5
         rows = zip(positive, unlabeled, posterior, known, strict=True)
         expected = torch.stack(
-            [reference.latent(*row, **chosen | {"certain": certain}) for *row, certain in rows]
+            [reference.latent(*row, **chosen | {"is_labeled": certain}) for *row, certain in rows]
         )
         result = F.latent_loss(positive, unlabeled, posterior, **chosen)
         told = str(chosen)
@@ -60,7 +60,7 @@ def test_gradients_of_first_and_second_order_are_right() -> None:
     positive, unlabeled, posterior = drawn(2, 4)
     known = posterior < 0.4
     for aim, certain in product(AIMS, (None, known)):
-        chosen = {"same_class": posterior, "attraction": 1.5, "aim": aim, "certain": certain}
+        chosen = {"same_class": posterior, "attraction": 1.5, "aim": aim, "is_labeled": certain}
         loss = partial(F.latent_loss, **chosen)
         assert torch.autograd.gradcheck(loss, (positive, unlabeled))
         assert torch.autograd.gradgradcheck(loss, (positive, unlabeled))

@@ -11,19 +11,17 @@ from sklearn.neighbors import KNeighborsClassifier
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.images import feature_probes
 from bayescl_lab.images.datasets import load_images
-from bayescl_lab.images.feature_probes import (
+from bayescl_lab.images.probes import (
     ProbeData,
+    augmented_linear_probe,
+    extract_features,
     few_label_draws,
     few_label_probe,
     knn_probe,
-    linear_probe,
-    top_score,
-)
-from bayescl_lab.images.probes import (
-    augmented_linear_probe,
-    extract_features,
     knn_score,
+    linear_probe,
     run_probes,
+    top_score,
 )
 from bayescl_lab.images.store import store_from_arrays
 
