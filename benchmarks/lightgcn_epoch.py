@@ -19,11 +19,10 @@ from recsys import GOWALLA, random_interactions
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bayescl_lab.ranking.batches import PairBatch, PairBatches
-from bayescl_lab.ranking.candidates import PerPairCandidates
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.light_gcn import LightGCN, normalized_graph
+from bayescl_lab.ranking.light_gcn import LightGCN
 from bayescl_lab.ranking.losses import BPRLoss
+from bayescl_lab.ranking.propagation import normalized_graph
 
 DIM, BATCH, LAYERS, DECAY, LEARNING_RATE = 64, 2048, 2, 1e-4, 1e-3
 PUBLISHED, OURS = "LightGCN-PyTorch", "bayescl"
@@ -62,10 +61,11 @@ class PublishedLightGCN(nn.Module):
         return F.softplus(negative - positive).mean() + DECAY * penalty
 
 
-def batches_without_end(train: Interactions) -> Iterator[PairBatch]:
-    """Batches of one epoch after the other."""
+def batches_without_end(train: Interactions) -> Iterator[Tensor]:
+    """Batches of pairs, one column a pair, of one epoch after the other."""
+    pairs = torch.stack([*map(torch.from_numpy, train.pairs())])
     while True:
-        yield from PairBatches(train, BATCH, 0)
+        yield from pairs[:, torch.randperm(pairs.shape[1])].split(BATCH, dim=1)
 
 
 def published_step(train: Interactions) -> Callable[[], None]:
@@ -75,7 +75,7 @@ def published_step(train: Interactions) -> Callable[[], None]:
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
 
     def step() -> None:
-        users, positives, _ = next(batches)
+        users, positives = next(batches)
         negatives = torch.randint(train.num_items, users.shape)
         loss = model.loss(users, positives, negatives)
         optimizer.zero_grad()
@@ -86,17 +86,20 @@ def published_step(train: Interactions) -> Callable[[], None]:
 
 
 def our_step(train: Interactions) -> Callable[[], None]:
-    """One step of the library, drawing of negatives included."""
+    """One step of the library's encoder, drawing of negatives included."""
     torch.manual_seed(0)
-    encoder = LightGCN(train, DIM, layers=LAYERS, score="inner")
-    source, loss = PerPairCandidates(train, 1), BPRLoss()
-    batches, seeds = batches_without_end(train), iter(range(10**9))
+    encoder, loss = LightGCN(train, DIM, layers=LAYERS, score="inner"), BPRLoss()
+    batches = batches_without_end(train)
     optimizer = torch.optim.Adam(
         encoder.parameters(), lr=LEARNING_RATE, weight_decay=DECAY, fused=True
     )
 
     def step() -> None:
-        value = source(loss, encoder, next(batches), seed=next(seeds))
+        users, positives = next(batches)
+        anchors, items, negatives = encoder.embed(
+            users, positives, torch.randint(train.num_items, users.shape)
+        )
+        value = loss.sampled(anchors, items, negatives[:, None])
         optimizer.zero_grad()
         value.backward()
         optimizer.step()
@@ -110,7 +113,7 @@ def main() -> None:
     train = random_interactions(*GOWALLA)
     methods = {PUBLISHED: published_step(train), OURS: our_step(train)}
     measured = time_side_by_side(methods, rounds=chosen.steps, clock=chosen.clock)
-    steps = len(PairBatches(train, BATCH, 0))
+    steps = -(-train.num_interactions // BATCH)
     rows = [
         {
             "method": name,

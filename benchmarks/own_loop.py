@@ -25,7 +25,6 @@ import torch
 from harness import RESULTS, Journal, write_json
 
 from bayescl_lab.compare.summary import mean_and_spread, paired_difference
-from bayescl_lab.ranking.batches import PairBatches
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.ranking.interactions import RankingParts
@@ -59,16 +58,14 @@ def own_loop(
     train, shape = parts.train, parts.train.matrix.shape
     users, items = (torch.nn.Embedding(n, 64, _weight=0.1 * torch.randn(n, 64)) for n in shape)
     objective: Any = ranking_loss(loss).build(score="cosine", density=train.density)
-    batches = PairBatches(train, 1024, seed)
-    chosen = torch.bincount(batches.pairs[:, 1], minlength=train.num_items)
+    pairs = torch.stack([*map(torch.from_numpy, train.pairs())])
+    chosen = torch.bincount(pairs[1], minlength=train.num_items)
     log_share = torch.log(chosen / train.num_interactions)
     optimizer = torch.optim.Adam([*users.parameters(), *items.parameters()], lr=5e-3)
-    for epoch in range(20):
-        batches.set_epoch(epoch)
-        for pairs in batches:
-            ids = pairs.items
+    for _ in range(20):
+        for who, ids in pairs[:, torch.randperm(pairs.shape[1])].split(1024, dim=1):
             log_q = log_share[ids] if corrects else None
-            value = objective.in_batch(users(pairs.users), items(ids), groups=ids, log_q=log_q)
+            value = objective.in_batch(users(who), items(ids), groups=ids, log_q=log_q)
             optimizer.zero_grad()
             value.backward()
             optimizer.step()

@@ -35,7 +35,7 @@ USERS, ITEMS, PAIRS = 138_000, 27_000, 20_000_000
 PARTS = 20
 MOST_GB = 4
 FORMS = ("parts", "plain.csv", "text.csv")
-TRAIN = "--epochs 1 --batch-size 16384 --candidates shared --count 64 --dim 64 --device cpu"
+TRAIN = "--epochs 1 --batch-size 256 --candidates 4096 --dim 64 --device cpu"
 
 
 def write_data(folder: Path, pairs: int, users: int, items: int) -> None:

@@ -28,27 +28,23 @@ from lightning.pytorch.callbacks import LambdaCallback
 from recsys import GOWALLA, MOVIELENS, fit, random_interactions, seconds
 
 from bayescl.losses import BayesianContrastiveLoss, InfoNCELoss
-from bayescl_lab.ranking.batches import PairBatches
-from bayescl_lab.ranking.candidates import AllItems, CandidateSource, SharedCandidates
+from bayescl_lab.ranking.batches import UserBatches
+from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.encoder import MatrixFactorization
 from bayescl_lab.ranking.full_ranking import full_ranking
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 
-DIM, BATCH = 64, 1024
+DIM, BATCH = 64, 32
 REFERENCE = "InfoNCE"
 
-SOURCES: dict[str, Callable[[Interactions], CandidateSource]] = {
-    "64 shared": lambda train: SharedCandidates(train, 64),
-    "512 shared": lambda train: SharedCandidates(train, 512),
-    "all items": AllItems,
-}
+COUNTS = {"64 shared": 64, "512 shared": 512, "all items": 99_999}
 
 
 def epoch_seconds(
     train: Interactions,
-    source: CandidateSource,
+    source: DrawnCandidates,
     loss: torch.nn.Module,
     clock: Callable[[], float],
 ) -> float:
@@ -64,7 +60,7 @@ def epoch_seconds(
         times.append(clock())
 
     timer = LambdaCallback(on_train_epoch_start=note, on_train_epoch_end=note)
-    fit(module, PairBatches(train, BATCH, 0), 2, timer)
+    fit(module, UserBatches(train, BATCH, 0), 2, timer)
     return times[-1] - times[-2]
 
 
@@ -75,8 +71,8 @@ def measure_epochs(rounds: int, clock: Callable[[], float]) -> list[dict[str, An
         REFERENCE: InfoNCELoss(temperature=0.2),
         "Bayesian": BayesianContrastiveLoss(tau_plus=0.05, temperature=0.2),
     }
-    for name, make in SOURCES.items():
-        source = make(train)
+    for name, count in COUNTS.items():
+        source = DrawnCandidates(train.num_items, count)
         measured = {loss: Measurement(loss) for loss in losses}
         for number in range(rounds):
             for loss in sorted(losses, reverse=number % 2 == 1):

@@ -20,15 +20,14 @@ from cornac.exception import ScoreException
 import bayescl
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.integrations.cornac import ContrastiveRecommender
-from bayescl_lab.ranking.batches import PairBatches
-from bayescl_lab.ranking.candidates import AllItems
+from bayescl_lab.ranking.batches import UserBatches
+from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.encoders import build_encoder
 from bayescl_lab.ranking.full_ranking import full_ranking
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.ranking.scorers import EmbeddingScorer
-from integrations import examples
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -46,7 +45,7 @@ def split() -> RatioSplit:
 
 
 def made(**options: object) -> ContrastiveRecommender:
-    settings = {"dim": 8, "epochs": 5, "batch_size": 40, "num_candidates": 10, "seed": 3}
+    settings = {"dim": 8, "epochs": 5, "batch_size": 6, "candidates": 10, "seed": 3}
     return ContrastiveRecommender(**{**settings, **options})
 
 
@@ -66,26 +65,28 @@ def test_training_ends_with_the_weights_of_our_own_module(split, encoder: str) -
     def loss() -> bayescl.ContrastiveLoss:
         return bayescl.BayesianContrastiveLoss(temperature=0.2, tau_plus=0.1)
 
-    model = made(loss=loss(), encoder=encoder, candidates="all", item_norm_exponent=0.5)
+    model = made(loss=loss(), encoder=encoder, candidates=99, propagate=1, item_norm_exponent=0.5)
     model.fit(split.train_set)
 
     train = interactions(split.train_set, split)
     settings = {"dim": 8, "layers": 2, "score": "cosine", "initial_scale": 0.1}
     with seeded(derived_seed(3, Purpose.WEIGHTS)):
         own = build_encoder(encoder, train, settings)
-    options = {"learning_rate": 5e-3, "weight_decay": 1e-6, "item_norm_exponent": 0.5, "seed": 3}
-    module = RankingModule(encoder=own, loss=loss(), candidates=AllItems(train), **options)
+    batches, candidates = UserBatches(train, 6, 3), DrawnCandidates(train.num_items, 99)
+    options = {"learning_rate": 0.01, "total_steps": 5 * len(batches), "seed": 3}
+    ranking = {"propagate": 1, "item_norm_exponent": 0.5}
+    module = RankingModule(encoder=own, loss=loss(), candidates=candidates, **options, **ranking)
     off = ("enable_checkpointing", "enable_progress_bar", "enable_model_summary", "logger")
     off = (*off, "use_distributed_sampler")
     trainer = pl.Trainer(max_epochs=5, accelerator="cpu", **dict.fromkeys(off, False))
-    trainer.fit(module, PairBatches(train, 40, 3))
+    trainer.fit(module, batches)
     expected = module.scorer()
     torch.testing.assert_close(torch.from_numpy(model.user_vectors), expected.users)
     torch.testing.assert_close(torch.from_numpy(model.item_vectors), expected.items)
 
 
 def test_cornacs_lists_are_those_of_our_full_ranking(split) -> None:
-    for candidates in ("all", "in_batch", "shared", "per_pair"):
+    for candidates in (10, 99):
         model = made(candidates=candidates).fit(split.train_set)
         ours = full_ranking(scorer(model), k=model.num_items)
         for user in range(model.num_users):
@@ -147,11 +148,3 @@ def test_settings_out_of_range_are_refused() -> None:
     for name, value in wrong.items():
         with pytest.raises(ValueError, match=name):
             made(**{name: value})
-
-
-def test_the_example_runs_with_their_line_and_with_ours(tmp_path: Path) -> None:
-    before, after = examples.both_ways("cornac.md", "cornac_experiment.py", tmp_path)
-    assert isinstance(before["model"], cornac.models.BPR)
-    assert isinstance(after["model"], ContrastiveRecommender)
-    for names in (before, after):
-        assert len(names["experiment"].result) == 2

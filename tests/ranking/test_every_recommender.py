@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import lightning.pytorch as pl
 import numpy as np
@@ -13,16 +12,11 @@ from ranking.checkerboard import checkerboard
 
 from bayescl.losses import BayesianContrastiveLoss, DebiasedContrastiveLoss, InfoNCELoss
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.ranking.batches import PairBatches
-from bayescl_lab.ranking.candidates import (
-    AllItems,
-    CandidateSource,
-    InBatchCandidates,
-    PerPairCandidates,
-    SharedCandidates,
-)
+from bayescl_lab.ranking.batches import UserBatches
+from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.ease import EASE
 from bayescl_lab.ranking.encoder import Encoder, MatrixFactorization
+from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.full_ranking import full_ranking
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
@@ -34,23 +28,22 @@ from bayescl_lab.ranking.scorers import Popularity, Score, Scorer
 from bayescl_lab.runs.loop import quiet_lightning
 
 Recommender = Callable[[Interactions], Scorer]
-Source = Callable[..., CandidateSource]
 
 
 def trained(
-    encoder: type[Encoder], score: Score, loss: torch.nn.Module, candidates: Source, *count: int
+    encoder: type[Encoder], score: Score, loss: torch.nn.Module, count: int, propagate: int = 0
 ) -> Recommender:
     """Six epochs with an encoder of four coordinates."""
 
     def train(data: Interactions) -> Scorer:
-        source = candidates(data, *count)
         with seeded(derived_seed(0, Purpose.WEIGHTS)):
             module = RankingModule(
                 encoder=encoder(data, 4, score=score),
                 loss=loss,
-                candidates=source,
+                candidates=DrawnCandidates(data.num_items, count),
                 learning_rate=0.05,
                 weight_decay=1e-6,
+                propagate=propagate,
                 seed=0,
             )
         with quiet_lightning():
@@ -61,7 +54,7 @@ def trained(
                 enable_checkpointing=False,
                 enable_progress_bar=False,
                 enable_model_summary=False,
-            ).fit(module, PairBatches(data, 64, 0))
+            ).fit(module, UserBatches(data, 4, 0))
         return module.scorer()
 
     return train
@@ -72,16 +65,17 @@ INNER = InfoNCELoss(temperature=1.0, normalize=False)
 BAYESIAN = BayesianContrastiveLoss(tau_plus=0.1, temperature=0.2)
 DEBIASED = DebiasedContrastiveLoss(tau_plus=0.1, temperature=0.2)
 MF = MatrixFactorization
-DISTINCT = partial(InBatchCandidates, distinct=True)
 
 ALL: dict[str, Recommender] = {
-    "MF, InfoNCE, shared candidates": trained(MF, "cosine", INFO_NCE, SharedCandidates, 12),
-    "MF, inner products, InfoNCE, all items": trained(MF, "inner", INNER, AllItems),
-    "MF, Bayesian, in batch": trained(MF, "cosine", BAYESIAN, InBatchCandidates),
-    "MF, debiased, distinct in batch": trained(MF, "cosine", DEBIASED, DISTINCT),
-    "MF, BPR": trained(MF, "inner", BPRLoss(), PerPairCandidates, 1),
-    "LightGCN, BPR": trained(LightGCN, "inner", BPRLoss(), PerPairCandidates, 1),
-    "LightGCN, Bayesian, all items": trained(LightGCN, "cosine", BAYESIAN, AllItems),
+    "MF, InfoNCE, a draw": trained(MF, "cosine", INFO_NCE, 12),
+    "MF, inner products, InfoNCE, all items": trained(MF, "inner", INNER, 999),
+    "MF, Bayesian, all items": trained(MF, "cosine", BAYESIAN, 999),
+    "MF, debiased, propagated": trained(MF, "cosine", DEBIASED, 12, 1),
+    **{
+        f"{name}, BPR": trained(encoder, "inner", BPRLoss(), 4)
+        for name, encoder in ENCODERS.items()
+    },
+    "LightGCN, Bayesian, all items": trained(LightGCN, "cosine", BAYESIAN, 999),
     "EASE": lambda data: EASE(data, 1.0),
     "iALS": lambda data: IALS(data, dim=4),
     "popularity": Popularity,
@@ -124,5 +118,5 @@ def test_it_says_how_many_users_and_items_it_knows_and_scores_all(fitted):
     scores = scorer.scores(EVERYBODY)
     assert scores.shape == TRAIN.matrix.shape
     assert bool(scores.isfinite().all())
-    if name == "LightGCN, BPR":  # training again with the same seed gives the same
+    if name == "lightgcn, BPR":  # training again with the same seed gives the same
         assert torch.equal(ALL[name](TRAIN).scores(EVERYBODY), scores)

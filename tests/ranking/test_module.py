@@ -7,13 +7,14 @@ from ranking.checkerboard import checkerboard
 
 from bayescl.losses import InfoNCELoss
 from bayescl_lab._randomness import Purpose, derived_seed
-from bayescl_lab.ranking.batches import PairBatches
-from bayescl_lab.ranking.candidates import SharedCandidates
+from bayescl_lab.ranking.batches import UserBatches
+from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.encoder import MatrixFactorization
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.light_gcn import LightGCN, normalized_graph
+from bayescl_lab.ranking.light_gcn import LightGCN
 from bayescl_lab.ranking.losses import BPRLoss
 from bayescl_lab.ranking.module import RankingModule
+from bayescl_lab.ranking.propagation import normalized_graph
 
 TRAIN = checkerboard(2, 6, 5).train
 
@@ -23,7 +24,7 @@ def module(**changes) -> RankingModule:
     settings = {
         "encoder": MatrixFactorization(TRAIN, 4),
         "loss": InfoNCELoss(temperature=0.2),
-        "candidates": SharedCandidates(TRAIN, 5),
+        "candidates": DrawnCandidates(TRAIN.num_items, 5),
         "learning_rate": 0.01,
         "seed": 3,
         **changes,
@@ -34,7 +35,7 @@ def module(**changes) -> RankingModule:
 
 
 def batch():
-    return next(iter(PairBatches(TRAIN, 16, 0)))
+    return next(iter(UserBatches(TRAIN, 16, 0)))
 
 
 def test_the_loss_is_that_of_the_candidates_drawn_for_this_step():
@@ -67,32 +68,32 @@ def test_the_learning_rate_is_constant_or_follows_half_a_cosine():
         scheduler.step()
 
 
-def pairs_of(batch, own=slice(None)):
-    return list(zip(batch.users[own].tolist(), batch.items[own].tolist(), strict=True))
+def pairs_of(batch):
+    users = batch.users[batch.anchor_of]
+    return list(zip(users.tolist(), batch.items.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 5])
 def test_an_epoch_shows_every_pair_once_and_processes_share_every_batch_in_its_order(num_ranks):
-    alone = PairBatches(TRAIN, 7, 0)
-    shared = [PairBatches(TRAIN, 7, 0, rank=rank, num_ranks=num_ranks) for rank in range(num_ranks)]
+    alone = UserBatches(TRAIN, 7, 0)
+    shared = [UserBatches(TRAIN, 7, 0, rank=rank, num_ranks=num_ranks) for rank in range(num_ranks)]
     seen = []
     for whole, *parts in zip(alone, *shared, strict=True):
-        assert all(torch.equal(whole.users, part.users) for part in parts)
-        own = [pairs_of(part, part.own) for part in parts]
-        assert [pair for part in own for pair in part] == pairs_of(whole)
-        sizes = [len(part) for part in own]
+        assert [pair for part in parts for pair in pairs_of(part)] == pairs_of(whole)
+        sizes = [len(part.users) for part in parts]
         assert min(sizes) > 0
         assert max(sizes) - min(sizes) <= 1
-        seen.append(pairs_of(whole))
-    everything = sorted(pair for batch in seen for pair in batch)
+        seen.append(whole)
+    everything = sorted(pair for batch in seen for pair in pairs_of(batch))
     assert everything == sorted(zip(*(column.tolist() for column in TRAIN.pairs()), strict=True))
     assert len(seen) == len(alone)
-    assert {len(batch) for batch in seen} <= {6, 7}
+    assert {len(batch.users) for batch in seen} <= {6, 7}
+    assert all(len(batch.users.unique()) == len(batch.users) for batch in seen)
 
 
 def test_the_order_depends_on_seed_and_epoch_and_on_nothing_else():
     def order(epoch, seed=0):
-        batches = PairBatches(TRAIN, 8, seed)
+        batches = UserBatches(TRAIN, 8, seed)
         batches.set_epoch(epoch)
         return torch.cat([batch.items for batch in batches])
 
@@ -133,6 +134,19 @@ def test_propagation_and_its_gradient_equal_those_of_a_dense_graph(layers):
     torch.testing.assert_close(gradient.double(), table.grad)
 
 
+def test_propagation_after_training_is_a_mean_over_layers_of_unit_vectors():
+    torch.manual_seed(0)
+    encoder = MatrixFactorization(TRAIN, 4)
+    rows = torch.nn.functional.normalize(torch.cat([encoder.user_table, encoder.item_table]))
+    around = dense_graph(TRAIN).float() @ rows
+    users, items = ((rows + around) / 2).detach().split([TRAIN.num_users, TRAIN.num_items])
+    lengths = items.norm(dim=1)
+    cosines = torch.nn.functional.cosine_similarity(users[:, None], items, dim=2)
+    scorer = module(encoder=encoder, propagate=1, item_norm_exponent=0.5).scorer()
+    everybody = scorer.scores(torch.arange(TRAIN.num_users))
+    torch.testing.assert_close(everybody, cosines * lengths**0.5)
+
+
 @pytest.mark.parametrize("copies", [1, 9])  # 9: so many rows that the last layer is that of all
 @pytest.mark.parametrize("layers", [None, 0, 1, 2, 3])
 def test_rows_of_a_step_are_those_of_all_users_and_items_with_the_same_gradient(layers, copies):
@@ -142,11 +156,13 @@ def test_rows_of_a_step_are_those_of_all_users_and_items_with_the_same_gradient(
     factors = layers is None
     encoder = MatrixFactorization(train, 4) if factors else LightGCN(train, 4, layers=layers)
     users = torch.tensor([2, 39, 2, 7]).repeat(copies)
-    items = torch.tensor([[3, 59], [3, 4], [0, 1], [2, 3]]).repeat(copies, 1)
+    items, drawn = torch.tensor([3, 59, 3, 4, 0, 1, 2, 3]).repeat(copies), torch.tensor([3, 2, 0])
     all_users, all_items = encoder.users_and_items()
-    whole = (all_users[users], all_items[items], all_items[items[:, 0]])
+    whole = (all_users[users], all_items[items], all_items[drawn])
+    for ours, expected in zip(encoder.embed(users), (all_users[users], all_items), strict=True):
+        torch.testing.assert_close(ours, expected)
     results = []
-    for rows in (encoder.embed(users, items, items[:, 0]), whole):
+    for rows in (encoder.embed(users, items, drawn), whole):
         value = sum((part * part.detach().cos()).sum() for part in rows)
         tables = (encoder.user_table, encoder.item_table)
         results.append([*rows, *torch.autograd.grad(value, tables)])
@@ -167,7 +183,7 @@ def test_gradients_of_a_step_do_not_depend_on_how_threads_take_turns():
 def test_rows_without_an_edge_keep_their_share_of_the_table():
     train = Interactions.from_pairs([0], [0], user_ids=20, item_ids=20)
     encoder = LightGCN(train, 4, layers=2)
-    (alone,) = encoder.embed(torch.tensor([5, 6]))
+    alone, _ = encoder.embed(torch.tensor([5, 6]), torch.tensor([7]))
     torch.testing.assert_close(alone, encoder.user_table[5:7] / 3)
 
 
@@ -176,9 +192,10 @@ def test_rows_without_an_edge_keep_their_share_of_the_table():
     [
         (lambda: module(loss=BPRLoss()), "score like the encoder, by cosine: got normalize=Fal"),
         (lambda: module(learning_rate=0.0), "learning_rate must be positive"),
-        (lambda: PairBatches(TRAIN, 1, 0), "batch_size must be a whole number of at least 2"),
-        (lambda: PairBatches(TRAIN.subset(slice(1)), 2, 0), "number of pairs must be a whole nu"),
-        (lambda: PairBatches(TRAIN, 2, 0, num_ranks=3), "device, got batches of 2 for 3 devices"),
+        (lambda: UserBatches(TRAIN, 0, 0), "batch_size must be a whole number of at least 1"),
+        (lambda: UserBatches(TRAIN.subset(slice(0)), 2, 0), "number of users with items must be"),
+        (lambda: module(propagate=-1), "propagate must be a whole number of at least 0"),
+        (lambda: UserBatches(TRAIN, 2, 0, num_ranks=3), "device, got batches of 2 for 3 devices"),
         (lambda: LightGCN(TRAIN, layers=-1), "layers must be"),
         (lambda: MatrixFactorization(TRAIN, score="dot"), "score must be one of cosine, inner"),
     ],

@@ -160,6 +160,8 @@ class _Run:
         anchors, pairs = batch.anchors.embeddings, batch.positives.embeddings
         columns = [block.embeddings for block in batch.columns]
         sources = (anchors, pairs, self.temperature, *columns)
+        if batch.anchor_of is not None and batch.positive is not None and wanted:
+            wanted = (wanted[0], False, *wanted[2:])
         total: Gradients = [
             torch.zeros_like(source) if want and isinstance(source, Tensor) else None
             for source, want in zip(sources, wanted or [False] * len(sources), strict=True)
@@ -204,20 +206,28 @@ class _Run:
         With G the gradient of the logits ``[a, n]``, anchors receive G C / t, candidates G' A / t.
         """
         batch, temperature = self.batch, self.temperature
-        positives = batch.positives.embeddings[pairs]  # [p, d]
-        place: Tensor | None = None
-        of_pairs = anchors  # [p, d]
-        if batch.anchor_of is not None:
-            place = batch.anchor_of[pairs] - rows.start
-            of_pairs = anchors[place]
-        positive = (of_pairs * positives).sum(dim=1)
         tiles = [_logits(anchors, block, rows) for block in batch.columns]
         logits = tiles[0] if len(tiles) == 1 else torch.cat(tiles, dim=1)
+        place = None if batch.anchor_of is None else batch.anchor_of[pairs] - rows.start
+        among = None if place is None or batch.positive is None else (place, batch.positive[pairs])
+        of_pairs = positives = anchors  # [p, d]
+        if among is not None:
+            positive = logits[among]
+        else:
+            positives = batch.positives.embeddings[pairs]
+            of_pairs = anchors if place is None else anchors[place]
+            positive = (of_pairs * positives).sum(dim=1)
         of_losses = None if upstream is None else upstream[pairs]
         how = (batch, rows, self.objective_at, temperature, positive, place, logits, of_losses)
         losses[pairs], gradients = row_losses(Block(*how, total is not None))
         if gradients is not None and total is not None:
-            self._add(gradients, total, anchors, of_pairs, positives, rows, pairs, place)
+            if among is not None:  # positives' gradients are those of columns
+                if gradients.factor is not None:
+                    gradients.unlabeled.mul_(gradients.factor[:, None])
+                gradients.unlabeled.index_put_(among, gradients.positive, accumulate=True)
+                gradients = gradients._replace(factor=None)
+            of = (anchors, of_pairs, positives)
+            self._add(gradients, total, *of, rows, pairs, place, among is not None)
 
     def _add(
         self,
@@ -229,8 +239,12 @@ class _Run:
         rows: slice,
         pairs: slice | Tensor,
         place: Tensor | None,
+        are_columns: bool,
     ) -> None:
-        """Add the gradients of a few anchors' logits to those of embeddings and temperature."""
+        """Add the gradients of a few anchors' logits to those of embeddings and temperature.
+
+        Positives that ``are_columns`` have no gradients of their own.
+        """
         factor, temperature = gradients.factor, self.temperature
         of_anchors, of_positives, of_temperature, *of_columns = total
         widths = [len(block) for block in self.batch.columns]
@@ -244,7 +258,9 @@ class _Run:
                     pull.addmm_(tile, block.embeddings)
             if factor is not None:
                 pull *= factor[:, None]
-            if place is None:
+            if are_columns:
+                pass
+            elif place is None:
                 pull.addcmul_(gradients.positive[:, None], positives)
             else:
                 pull.index_add_(0, place, gradients.positive[:, None] * positives)
@@ -257,7 +273,7 @@ class _Run:
                 of_temperature -= (pull * anchors).sum()
                 if gradients.temperature is not None:
                     of_temperature += gradients.temperature
-        if of_positives is not None:
+        if of_positives is not None and not are_columns:
             of_positives[pairs] = gradients.positive[:, None] * of_pairs
         if factor is not None:
             anchors = anchors * factor[:, None]

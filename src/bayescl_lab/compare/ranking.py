@@ -10,13 +10,14 @@ from typing import Any
 from bayescl_lab.compare.comparison import Comparison, Results
 from bayescl_lab.compare.ranking_plans import RankingPlan
 from bayescl_lab.compare.summary import baseline_summary, cell_summary
-from bayescl_lab.compare.tuning import Trials, Values, best, tune
+from bayescl_lab.compare.tuning import Trials, Values, best, name_of, tune
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline
 from bayescl_lab.runs.ranking.run import CRITERION, RankingRun, train_ranking
 from bayescl_lab.runs.ranking.settings import (
     EASE_NAME,
+    FILTER_NAME,
     IALS_NAME,
     POPULARITY,
     BaselineSettings,
@@ -61,14 +62,14 @@ class RankingComparison(Comparison[RankingSettings]):
 def tune_cell(plan: RankingPlan, losses: Sequence[str], trials: Trials) -> dict[str, Any]:
     """Try all settings of a plan for some losses, and choose on the validation part.
 
-    Returns what :func:`.tune` does; each loss also has its number of ``epochs``, and its
-    ``item_norm_exponent`` with the scores of all that were tried, without training again.
+    Returns what :func:`.tune` does; each loss also has its number of ``epochs``, and the choice of
+    its ``ranking`` with the scores of all that were tried, without training again.
     """
     tuning = tune(plan, losses, trials)
     for entry in tuning["losses"].values():
         run = f"{best(entry['scores'])}-seed{plan.seeds[0]}"
         entry["epochs"] = trials.results[run]["best_epoch"]
-        entry |= _item_norm_exponent(trials.folder / run, plan.item_norm_exponents)
+        entry["ranking"] = _ranking(trials.folder / run, plan.rankings)
     return tuning
 
 
@@ -78,7 +79,7 @@ def tuned_baselines(
     """By name, the settings of every baseline of a plan for test, and how they were chosen.
 
     That is the ``choice`` with the ``scores`` of all that was tried; nothing is tried for
-    popularity. Finished runs in the folder are kept.
+    popularity and GF-CF. Finished runs in the folder are kept.
     """
     tried: dict[Any, Sequence[Values]] = {
         EASE_NAME: [{"regularization": value} for value in plan.regularizations],
@@ -95,20 +96,19 @@ def tuned_baselines(
     )
     return {
         name: (make(name, entry.get("choice", {}), "test"), entry)
-        for name, entry in {POPULARITY: {}, **chosen}.items()
+        for name, entry in {POPULARITY: {}, FILTER_NAME: {}, **chosen}.items()
     }
 
 
-def _item_norm_exponent(folder: Path, exponents: Sequence[float]) -> dict[str, Any]:
-    """The exponent with which a finished run ranks best, and the scores of all."""
-    if len(exponents) == 1:
-        return {"item_norm_exponent": exponents[0]}
+def _ranking(folder: Path, tried: Sequence[Values]) -> dict[str, Any]:
+    """The settings with which a finished run ranks best, and the scores of all."""
+    if len(tried) == 1:
+        return {"choice": tried[0]}
     _, run, _ = RankingRun.reopen(folder)
     scores = {}
-    for exponent in exponents:
-        run.model.item_norm_exponent = exponent
-        scores[exponent] = run.evaluate()["metrics"][CRITERION]
-    return {
-        "item_norm_exponent": max(scores, key=scores.__getitem__),
-        "item_norm_exponent_scores": {f"{key:g}": score for key, score in scores.items()},
-    }
+    for values in tried:
+        run.model.propagate = values["propagate"]
+        run.model.item_norm_exponent = values["item_norm_exponent"]
+        scores[name_of(values)] = run.evaluate()["metrics"][CRITERION]
+    by_name = {name_of(values): values for values in tried}
+    return {"choice": by_name[max(scores, key=scores.__getitem__)], "scores": scores}

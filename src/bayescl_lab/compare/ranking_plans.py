@@ -31,18 +31,19 @@ class RankingPlan(Plan[RankingSettings]):
     Attributes:
         regularizations: penalties tried for EASE; empty to leave it out.
         ials_settings: settings tried for iALS; empty to leave it out.
-        item_norm_exponents: exponents tried on the chosen run of each loss, without retraining.
+        rankings: values of ``propagate`` and ``item_norm_exponent`` tried on the chosen run of each
+            loss, without training again.
         final_epochs: epochs of the runs evaluated on test, if trials are shorter; else each loss
             uses the number of epochs that its trial chose.
     """
 
     regularizations: Sequence[float] = (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)
     ials_settings: Sequence[Values] = ()
-    item_norm_exponents: Sequence[float] = (0.0,)
+    rankings: Sequence[Values] = ({},)
     final_epochs: int | None = None
 
     def final(
-        self, loss: str, values: Values, *, epochs: int, seed: int, item_norm_exponent: float = 0.0
+        self, loss: str, values: Values, *, epochs: int, seed: int, ranking: Values
     ) -> RankingSettings:
         """The settings of one run on training and validation part together, evaluated on test."""
         return replace(
@@ -50,7 +51,7 @@ class RankingPlan(Plan[RankingSettings]):
             loss=ranking_loss(loss, dict(values)),
             seed=seed,
             evaluate_on="test",
-            item_norm_exponent=item_norm_exponent,
+            **ranking,
             watch_every=0,
             patience=0,
             epochs=self.final_epochs or epochs,
@@ -65,6 +66,7 @@ def plan_for(data: RankingData, encoder: str) -> RankingPlan:
     return RankingPlan(
         fixed=RankingSettings(data=data, **plan.pop("fixed")),
         ials_settings=settings_of(plan.pop("ials_grid")),
+        rankings=settings_of(plan.pop("rankings_grid", {"propagate": [0]})),
         **plan,
     )
 

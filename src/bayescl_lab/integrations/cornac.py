@@ -5,7 +5,6 @@ Tested with Cornac 3.0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Literal
 
@@ -16,17 +15,16 @@ from numpy.typing import NDArray
 from bayescl.checks import check_choice, check_count, check_non_negative, check_positive, missing
 from bayescl.losses import BayesianContrastiveLoss, ContrastiveLoss
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.ranking.batches import PairBatches
-from bayescl_lab.ranking.candidates import (
-    AllItems,
-    CandidateSource,
-    InBatchCandidates,
-    PerPairCandidates,
-    SharedCandidates,
-)
+from bayescl_lab.ranking.batches import UserBatches
+from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.encoders import ENCODERS, build_encoder
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.scorers import EmbeddingScorer, check_item_norm_exponent
+from bayescl_lab.ranking.module import RankingModule
+from bayescl_lab.ranking.scorers import (
+    EmbeddingScorer,
+    check_item_norm_exponent,
+    check_propagate,
+)
 
 try:
     from cornac.exception import ScoreException
@@ -35,21 +33,13 @@ except ImportError as error:
     raise missing("Cornac", "cornac", error) from error
 
 Vectors = NDArray[np.float32]
-Candidates = Literal["all", "in_batch", "shared", "per_pair"]
-_SOURCES: dict[Candidates, Callable[[Interactions, int], CandidateSource]] = {
-    "all": lambda train, _: AllItems(train),
-    "in_batch": lambda train, _: InBatchCandidates(train, distinct=True),
-    "shared": SharedCandidates,
-    "per_pair": PerPairCandidates,
-}
 
 
 class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
     """Embeddings of users and items, contrasted with items that a user has not chosen.
 
     Every rating in the training set is a chosen item, whatever its value. Training depends only on
-    ``seed`` and equals that of ``bayescl train ranking`` with the same settings, except with
-    ``candidates="in_batch"``, where an item that several pairs of a batch have counts once.
+    ``seed`` and equals that of ``bayescl train ranking`` with the same settings.
 
     Args:
         name: name in Cornac's tables.
@@ -58,12 +48,14 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
         encoder: ``"mf"`` for matrix factorisation, or ``"lightgcn"``.
         dim: coordinates of an embedding.
         layers: layers of LightGCN.
-        candidates: which items an item is contrasted with: ``"all"`` items, the other items of its
-            batch (``"in_batch"``), or items drawn for the batch (``"shared"``) or for each pair
-            (``"per_pair"``). A user's items in the training set never count.
-        num_candidates: number of items drawn.
-        epochs, batch_size: passes over the training set, and pairs per step.
-        learning_rate, weight_decay: of Adam; the latter is an L2 penalty on all embeddings.
+        candidates: number of items that each batch draws and its users share; all items if there
+            are no more. A user's items in the training set never count.
+        epochs, batch_size: passes over the training set, and users per step; see
+            :class:`~bayescl_lab.ranking.batches.UserBatches`.
+        learning_rate: of Adam, from which it falls to 0 by half a cosine.
+        weight_decay: of Adam, an L2 penalty on all embeddings.
+        propagate: layers of :func:`~bayescl_lab.ranking.propagation.propagated` when items are
+            ranked.
         item_norm_exponent: cosines are multiplied by this power of the item's length when items
             are ranked; see :class:`~bayescl_lab.ranking.scorers.EmbeddingScorer`.
         initial_scale: initial standard deviation of each coordinate.
@@ -78,7 +70,7 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
         >>> from cornac.data import Dataset
         >>> pairs = [(user, (user + step) % 5) for user in range(8) for step in (0, 1)]
         >>> ratings = [(f"user {user}", f"item {item}", 1.0) for user, item in pairs]
-        >>> model = ContrastiveRecommender(dim=4, epochs=2, batch_size=8, candidates="all")
+        >>> model = ContrastiveRecommender(dim=4, epochs=2, batch_size=8)
         >>> model.fit(Dataset.from_uir(ratings)).score(0).shape
         (5,)
 
@@ -93,14 +85,14 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
         name: str = "Contrastive",
         loss: ContrastiveLoss | None = None,
         encoder: str = "mf",
-        dim: int = 64,
+        dim: int = 128,
         layers: int = 2,
-        candidates: Candidates = "shared",
-        num_candidates: int = 256,
-        epochs: int = 20,
-        batch_size: int = 1024,
-        learning_rate: float = 5e-3,
-        weight_decay: float = 1e-6,
+        candidates: int = 4096,
+        epochs: int = 16,
+        batch_size: int | None = None,
+        learning_rate: float = 0.01,
+        weight_decay: float = 0.0,
+        propagate: int = 0,
         item_norm_exponent: float = 0.0,
         initial_scale: float = 0.1,
         device: str = "cpu",
@@ -110,17 +102,16 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
     ) -> None:
         super().__init__(name=name, trainable=trainable, verbose=verbose)
         check_choice("encoder", encoder, tuple(ENCODERS))
-        check_choice("candidates", candidates, tuple(_SOURCES))
         self.loss = loss
         self.encoder = encoder
         self.dim = check_count("dim", dim, 1)
         self.layers = check_count("layers", layers, 0)
-        self.candidates = candidates
-        self.num_candidates = check_count("num_candidates", num_candidates, 1)
+        self.candidates = check_count("candidates", candidates, 1)
         self.epochs = check_count("epochs", epochs, 1)
-        self.batch_size = check_count("batch_size", batch_size, 2)
+        self.batch_size = batch_size
         self.learning_rate = check_positive("learning_rate", learning_rate)
         self.weight_decay = check_non_negative("weight_decay", weight_decay)
+        self.propagate = check_propagate(propagate, self._score)
         self.item_norm_exponent = check_item_norm_exponent(item_norm_exponent, self._score)
         self.initial_scale = check_positive("initial_scale", initial_scale)
         self.device = device
@@ -152,25 +143,31 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
         loss = deepcopy(self.loss)
         if loss is None:
             loss = BayesianContrastiveLoss(temperature=0.1, tau_plus=train.density)
-        loss = loss.to(device)
         settings = {name: getattr(self, name) for name in ("dim", "layers", "initial_scale")}
         with seeded(derived_seed(self.seed, Purpose.WEIGHTS)):
             encoder = build_encoder(self.encoder, train, settings | {"score": self._score})
-        encoder = encoder.to(device)
-        source = _SOURCES[self.candidates](train, self.num_candidates).to(device)
-        batches = PairBatches(train, self.batch_size, self.seed, device=device)
-        rates: Any = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
-        parameters = [*encoder.parameters(), *loss.parameters()]
-        optimizer = torch.optim.Adam(parameters, fused=True, **rates)
+        batches = UserBatches(train, self.batch_size, self.seed, device=device)
+        module = RankingModule(
+            encoder=encoder,
+            loss=loss,
+            candidates=DrawnCandidates(train.num_items, self.candidates),
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            total_steps=self.epochs * len(batches),
+            propagate=self.propagate,
+            item_norm_exponent=self.item_norm_exponent,
+            seed=self.seed,
+        ).to(device)
+        made = module.configure_optimizers()
+        optimizer, schedule = made["optimizer"], made["lr_scheduler"]["scheduler"]
         for epoch in range(self.epochs):
             batches.set_epoch(epoch)
             for step, batch in enumerate(batches):
-                seed = derived_seed(self.seed, Purpose.CANDIDATES, epoch, step)
-                value = source(loss, encoder, batch, seed=seed)
                 optimizer.zero_grad()
-                value.backward()
+                module.step_loss(batch, epoch, step).backward()
                 optimizer.step()
-        return encoder.scorer(item_norm_exponent=self.item_norm_exponent)
+                schedule.step()
+        return module.scorer()
 
     def score(self, user_idx: int, item_idx: int | None = None) -> Vectors | np.float32:
         """Return a user's score of an item, or of all items of the training set.

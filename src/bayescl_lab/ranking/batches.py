@@ -1,4 +1,4 @@
-"""Batches of pairs in an order that depends only on seed and epoch."""
+"""Batches of users with all their items, in an order that depends only on seed and epoch."""
 
 from __future__ import annotations
 
@@ -12,65 +12,67 @@ from bayescl.checks import check_count
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.interactions import Interactions
 
-WHOLE = slice(None)
-"""The rows of a batch if one process trains alone."""
+
+class UserBatch(NamedTuple):
+    """Some users and all their pairs; ``anchor_of`` is the place of each pair's user."""
+
+    users: Int[Tensor, " users"]
+    items: Int[Tensor, " pairs"]
+    anchor_of: Int[Tensor, " pairs"]
 
 
-class PairBatch(NamedTuple):
-    """Observed pairs; ``own`` are those that this process trains, by default all."""
+class UserBatches:
+    """The batches of a data set's users, in the current epoch's order.
 
-    users: Int[Tensor, " batch"]
-    items: Int[Tensor, " batch"]
-    own: slice = WHOLE
-
-
-class PairBatches:
-    """The batches of a data set's pairs, in the current epoch's order.
-
-    Every pair is seen once per epoch. Batch sizes differ by at most one, so no small remainder is
-    left over. Several processes get the same batches, and each trains its own part of every batch;
-    the sizes of the parts differ by at most one.
+    A user's pairs are always together, so that each user needs one row of scores; there are never
+    more of them than items. Every pair is seen once per epoch, and users without any are left out.
+    Numbers of users differ by at most one, so no small remainder is left over. Several processes
+    divide the users of every batch.
 
     Args:
-        train: the pairs, at least 2.
-        batch_size: largest number of pairs in a batch, over all processes; at least 2.
+        train: the pairs.
+        batch_size: largest number of users in a batch, over all processes; None for a 32nd of them,
+            but 32 to 256.
         seed: the seed of the run.
         device: device of the pairs and batches.
         rank: number of this process, below ``num_ranks``.
         num_ranks: number of processes.
 
     Raises:
-        ValueError: if a number is out of range, or a batch has fewer pairs than there are
+        ValueError: if a number is out of range, or a batch has fewer users than there are
             processes.
 
     Example:
-        >>> train = Interactions.from_pairs(range(10), range(10), user_ids=10, item_ids=10)
-        >>> [len(batch.users) for batch in PairBatches(train, 4, seed=0)]
+        >>> train = Interactions.from_pairs(range(10), range(10), user_ids=12, item_ids=10)
+        >>> [len(batch.users) for batch in UserBatches(train, 4, seed=0)]
         [4, 3, 3]
     """
 
     def __init__(
         self,
         train: Interactions,
-        batch_size: int,
+        batch_size: int | None,
         seed: int,
         *,
         device: torch.device | str = "cpu",
         rank: int = 0,
         num_ranks: int = 1,
     ) -> None:
-        size = check_count("number of pairs", train.num_interactions, 2)
-        self.batches = -(-size // check_count("batch_size", batch_size, 2))
+        self.starts = torch.from_numpy(train.matrix.indptr).long().to(device)
+        self.items = torch.from_numpy(train.matrix.indices).long().to(device)
+        self.users = self.starts.diff().nonzero()[:, 0]
+        size = check_count("number of users with items", len(self.users), 1)
+        if batch_size is None:
+            batch_size = min(max(size // 32, 32), 256)
+        self.batches = -(-size // check_count("batch_size", batch_size, 1))
         if size // self.batches < check_count("num_ranks", num_ranks, 1):
             raise ValueError(
-                "every batch must hold a pair for each device, got batches of "
+                "every batch must hold a user for each device, got batches of "
                 f"{size // self.batches} for {num_ranks} devices"
             )
         self.seed, self.rank, self.num_ranks = seed, rank, num_ranks
         self.epoch = 0
         self.sampler = self  # where Lightning looks for what sets the epoch
-        # Both columns are in one table, so that a batch is one gather.
-        self.pairs = torch.stack([*map(torch.from_numpy, train.pairs())], dim=1).to(device)
 
     def set_epoch(self, epoch: int) -> None:
         """Switch to the order of another epoch; Lightning calls this at the start of each."""
@@ -80,12 +82,20 @@ class PairBatches:
         """Batches per epoch."""
         return self.batches
 
-    def __iter__(self) -> Iterator[PairBatch]:
-        """Yield the batches of the current epoch."""
+    def __iter__(self) -> Iterator[UserBatch]:
+        """Yield this process's part of the batches of the current epoch."""
         seed = derived_seed(self.seed, Purpose.ORDER, self.epoch)
-        order = torch.randperm(len(self.pairs), generator=torch.Generator().manual_seed(seed))
-        for rows in order.tensor_split(len(self)):
-            users, items = self.pairs[rows.to(self.pairs.device)].unbind(dim=1)
-            ends = (len(rows) * number // self.num_ranks for number in (self.rank, self.rank + 1))
-            own = WHOLE if self.num_ranks == 1 else slice(*ends)
-            yield PairBatch(users, items, own)
+        order = torch.randperm(len(self.users), generator=torch.Generator().manual_seed(seed))
+        for places in order.tensor_split(len(self)):
+            own = places.tensor_split(self.num_ranks)[self.rank]
+            yield self._batch_of(self.users[own.to(self.users.device)])
+
+    def _batch_of(self, users: Int[Tensor, " users"]) -> UserBatch:
+        """Some users with the items that follow their starts."""
+        first = self.starts[users]
+        counts = self.starts[users + 1] - first
+        anchor_of = torch.arange(len(users), device=users.device).repeat_interleave(counts)
+        # The n-th pair of the batch stands at n, less the pairs of earlier users, from the start.
+        shift = first - (counts.cumsum(0) - counts)
+        entries = torch.arange(len(anchor_of), device=users.device) + shift[anchor_of]
+        return UserBatch(users, self.items[entries], anchor_of)

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_choice, check_count, check_positive
 from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.propagation import propagated
 from bayescl_lab.ranking.scorers import SCORES, EmbeddingScorer, Score
 
 
@@ -49,6 +50,7 @@ class Encoder(nn.Module, ABC):
     ) -> None:
         super().__init__()
         check_choice("score", score, SCORES)
+        self.train_part = train
         self.num_users, self.num_items = train.num_users, train.num_items
         self.dim = check_count("dim", dim, 1)
         self.score = score
@@ -61,21 +63,28 @@ class Encoder(nn.Module, ABC):
         """Return the embeddings of all users and of all items. Differentiable."""
 
     def embed(
-        self, users: Int[Tensor, " batch"], *items: Int[Tensor, "*shape"]
-    ) -> tuple[Float[Tensor, "*shape dim"], ...]:
+        self, users: Int[Tensor, " users"], *items: Int[Tensor, " items"]
+    ) -> tuple[Float[Tensor, "rows dim"], ...]:
         """Return the embeddings for one step: of its users, and of each set of items.
 
-        There is one tensor per argument, with ``dim`` as an additional last axis. Differentiable.
+        Without any, the second are those of all items. Differentiable.
         """
         all_users, all_items = self.users_and_items()
         # Indexing would add gradients in an order that differs from run to run if there are several
         # threads.
-        return F.embedding(users, all_users), *(F.embedding(rows, all_items) for rows in items)
+        of_users = F.embedding(users, all_users)
+        if not items:
+            return of_users, all_items
+        # Two reads of a table would write two gradients of its size.
+        read = F.embedding(torch.cat(items), all_items)
+        return of_users, *read.split([len(rows) for rows in items])
 
     @torch.no_grad()
-    def scorer(self, *, item_norm_exponent: float = 0.0) -> EmbeddingScorer:
-        """Return a scorer of the current embeddings."""
+    def scorer(self, *, propagate: int = 0, item_norm_exponent: float = 0.0) -> EmbeddingScorer:
+        """Return a scorer of the current embeddings, after propagation by some layers."""
         tables = self.users_and_items()
+        if propagate:
+            tables = propagated(self.train_part, *tables, propagate)
         return EmbeddingScorer(*tables, self.score, item_norm_exponent=item_norm_exponent)
 
     def extra_repr(self) -> str:
@@ -89,9 +98,9 @@ class MatrixFactorization(Encoder):
     Example:
         >>> train = Interactions.from_pairs([0, 2], [1, 4], user_ids=3, item_ids=5)
         >>> encoder = MatrixFactorization(train, dim=2)
-        >>> users, items = encoder.embed(torch.tensor([0, 2]), torch.tensor([[1, 4], [0, 0]]))
-        >>> users.shape, items.shape
-        (torch.Size([2, 2]), torch.Size([2, 2, 2]))
+        >>> rows = encoder.embed(torch.tensor([0, 2]), torch.tensor([1, 4, 4]))
+        >>> [list(part.shape) for part in rows]
+        [[2, 2], [3, 2]]
 
     Reference:
         Koren et al., "Matrix Factorization Techniques for Recommender Systems", Computer 2009.

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from bayescl.axes import Bool, Float, Tensor
+from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.batch import sampled as sampled_batch
 from bayescl.checks import check_positive
 from bayescl.functional.similarity import candidate_logits, pair_logits, unit_vectors
@@ -53,9 +53,10 @@ class BPRLoss(nn.Module):
     def sampled(
         self,
         anchors: Float[Tensor, "batch dim"],
-        positives: Float[Tensor, "batch dim"],
+        positives: Float[Tensor, "pairs dim"] | Int[Tensor, " pairs"],
         candidates: Float[Tensor, "*own candidates dim"],
         *,
+        anchor_of: Int[Tensor, " pairs"] | None = None,
         valid: Bool[Tensor, "batch candidates"] | None = None,
     ) -> Float[Tensor, ""]:
         """Compute the mean over pairs of the mean over each pair's candidates.
@@ -65,12 +66,17 @@ class BPRLoss(nn.Module):
         ``gather``, on all processes if on any.
         """
         gathering = Gathering.of("sampled", self.gather)
+        given = {"anchor_of": anchor_of, "valid": valid}
         with gathering.synchronized_errors():  # of shapes
-            sampled_batch(anchors, positives, candidates, valid=valid, of_candidates={})
-        share = gathering.mean_share(len(anchors))
+            batch = sampled_batch(anchors, positives, candidates, **given, of_candidates={})
+        positives, valid = batch.positives.embeddings, batch.mask()
+        share = gathering.mean_share(len(positives))
         if self.normalize:
             anchors, positives, candidates = map(unit_vectors, (anchors, positives, candidates))
         negative = candidate_logits(anchors, candidates, self.temperature)
+        if anchor_of is not None:
+            anchors, negative = F.embedding(anchor_of, anchors), F.embedding(anchor_of, negative)
+            valid = None if valid is None else valid[anchor_of]
         positive = pair_logits(anchors, positives, self.temperature)
         terms = F.softplus(negative - positive[:, None])
         if valid is None:

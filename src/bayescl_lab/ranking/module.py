@@ -12,10 +12,14 @@ from torch.optim.lr_scheduler import LambdaLR
 from bayescl.axes import Float, Tensor
 from bayescl.checks import check_positive
 from bayescl_lab._randomness import Purpose, derived_seed
-from bayescl_lab.ranking.batches import PairBatch
-from bayescl_lab.ranking.candidates import CandidateSource
+from bayescl_lab.ranking.batches import UserBatch
+from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.encoder import Encoder
-from bayescl_lab.ranking.scorers import EmbeddingScorer, check_item_norm_exponent
+from bayescl_lab.ranking.scorers import (
+    EmbeddingScorer,
+    check_item_norm_exponent,
+    check_propagate,
+)
 
 
 class RankingModule(pl.LightningModule):
@@ -28,13 +32,14 @@ class RankingModule(pl.LightningModule):
         loss: any loss of :mod:`bayescl.losses` or, with drawn candidates,
             :mod:`bayescl_lab.ranking.losses`. Its state is in every checkpoint. Needs
             ``gather=True`` if several processes share batches.
-        candidates: the source of each pair's candidates, which also calls the loss.
+        candidates: draws the candidates and calls the loss.
         learning_rate: learning rate of Adam; the initial one with ``total_steps``.
         weight_decay: weight decay of Adam, of all embeddings at every step.
         total_steps: steps of the whole run, over which the learning rate follows half a cosine down
             to 0; None keeps it constant.
-        item_norm_exponent: exponent of the item norm in ranking; training does not depend on it.
-            See :class:`~bayescl_lab.ranking.scorers.EmbeddingScorer`.
+        propagate: layers of :func:`~bayescl_lab.ranking.propagation.propagated` in ranking.
+        item_norm_exponent: exponent of the item norm in ranking; see
+            :class:`~bayescl_lab.ranking.scorers.EmbeddingScorer`. Training depends on neither.
         seed: the seed of the run.
 
     Raises:
@@ -47,10 +52,11 @@ class RankingModule(pl.LightningModule):
         *,
         encoder: Encoder,
         loss: torch.nn.Module,
-        candidates: CandidateSource,
+        candidates: DrawnCandidates,
         learning_rate: float,
         weight_decay: float = 0.0,
         total_steps: int | None = None,
+        propagate: int = 0,
         item_norm_exponent: float = 0.0,
         seed: int,
     ) -> None:
@@ -64,21 +70,28 @@ class RankingModule(pl.LightningModule):
         self.encoder, self.loss, self.candidates = encoder, loss, candidates
         self.learning_rate = check_positive("learning_rate", learning_rate)
         self.weight_decay, self.total_steps = weight_decay, total_steps
+        self.propagate = check_propagate(propagate, encoder.score)
         self.item_norm_exponent = check_item_norm_exponent(item_norm_exponent, encoder.score)
         self.seed = seed
 
-    def training_step(self, batch: PairBatch, batch_idx: int) -> Float[Tensor, ""]:
-        """The loss of one batch of pairs."""
-        seed = derived_seed(self.seed, Purpose.CANDIDATES, self.current_epoch, batch_idx)
-        loss: Tensor = self.candidates(self.loss, self.encoder, batch, seed=seed)
+    def training_step(self, batch: UserBatch, batch_idx: int) -> Float[Tensor, ""]:
+        """The loss of one batch of users."""
+        loss = self.step_loss(batch, self.current_epoch, batch_idx)
         # The mean over processes is the mean over all pairs.
-        pairs = len(batch.users)
+        pairs = len(batch.items)
         self.log("loss", loss, on_step=False, on_epoch=True, batch_size=pairs, sync_dist=True)
+        return loss
+
+    def step_loss(self, batch: UserBatch, epoch: int, step: int) -> Float[Tensor, ""]:
+        """The loss of one batch, with the candidates of a step."""
+        seed = derived_seed(self.seed, Purpose.CANDIDATES, epoch, step)
+        loss: Tensor = self.candidates(self.loss, self.encoder, batch, seed=seed)
         return loss
 
     def scorer(self) -> EmbeddingScorer:
         """A scorer with the current embeddings, for a full ranking."""
-        return self.encoder.scorer(item_norm_exponent=self.item_norm_exponent)
+        ranking = {"propagate": self.propagate, "item_norm_exponent": self.item_norm_exponent}
+        return self.encoder.scorer(**ranking)
 
     def configure_optimizers(self) -> Any:
         """Adam, with a learning rate that is constant or follows half a cosine."""

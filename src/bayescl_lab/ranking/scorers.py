@@ -8,7 +8,13 @@ import numpy as np
 import torch
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_choice, check_floating, check_non_negative, check_shape
+from bayescl.checks import (
+    check_choice,
+    check_count,
+    check_floating,
+    check_non_negative,
+    check_shape,
+)
 from bayescl.functional.similarity import unit_vectors
 from bayescl_lab.ranking.interactions import Interactions
 
@@ -103,3 +109,11 @@ def check_item_norm_exponent(value: float, score: Score | str) -> float:
     if value > 0 and score != "cosine":
         raise ValueError(f"item_norm_exponent must be 0 if the score is {score}, got {value:g}")
     return value
+
+
+def check_propagate(layers: int, score: Score | str) -> int:
+    """Return the number of layers; a ``ValueError`` if it is negative, or not 0 without cosines."""
+    check_count("propagate", layers, 0)
+    if layers and score != "cosine":
+        raise ValueError(f"propagate must be 0 if the score is {score}, got {layers}")
+    return layers

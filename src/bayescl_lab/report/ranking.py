@@ -15,10 +15,11 @@ from bayescl_lab.report.tables import (
     Table,
     as_markdown,
     difference_table,
+    loss_title,
     mean_text,
+    measure_title,
     paragraph,
 )
-from bayescl_lab.report.titles import loss_title, measure_title
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.ranking.settings import PAPER
@@ -129,7 +130,7 @@ def _settings_table(cell: Result) -> Table:
         record = {"": loss_title(loss)}
         if cell.get("tuning"):
             record["chosen of"] = str(len(cell["tuning"]["losses"][loss]["scores"]))
-        for name in (*_SETTINGS, "item_norm_exponent"):
+        for name in (*_SETTINGS, "propagate", "item_norm_exponent"):
             value = entry["settings"].get(name, "")
             if value is None:  # the prior's default
                 share = ranking_loss(loss).density_share
@@ -140,7 +141,9 @@ def _settings_table(cell: Result) -> Table:
         records.append(record)
     settings = next(iter(cell["losses"].values()))["settings"]
     own = ENCODERS[settings["encoder"]].own_settings
-    return Table(records, paragraph("shared_settings", settings, own))
+    names = ("dim", *own, "score", "batch_size", "candidates", "lr", "schedule", "weight_decay")
+    given = [name for name in names if settings[name] is not None]
+    return Table(records, paragraph("shared_settings", settings, given))
 
 
 def _plain(text: str) -> str:

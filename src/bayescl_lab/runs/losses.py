@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -29,8 +29,26 @@ from bayescl.losses import (
     OracleContrastiveLoss,
     SupervisedContrastiveLoss,
 )
-from bayescl_lab._docstrings import descriptions
 from bayescl_lab.ranking.losses import BPRLoss
+
+
+def descriptions(owner: object) -> dict[str, str]:
+    """What a docstring says of each argument or attribute, on one line and without markup."""
+    from docstring_parser import parse
+
+    params = parse(inspect.getdoc(owner) or "").params
+    return {one.arg_name: without_markup(one.description or "") for one in params}
+
+
+def without_markup(text: str) -> str:
+    """A docstring's text on one line, without markup.
+
+    Example:
+        >>> without_markup("``beta``; see :class:`~bayescl.losses.HardContrastiveLoss`")
+        'beta; see HardContrastiveLoss'
+    """
+    plain = " ".join(text.split())
+    return re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`|``([^`]*)``", r"\1\2", plain)
 
 
 @dataclass(frozen=True)
@@ -62,6 +80,13 @@ class LossRow:
         # The smallest similarity is no choice: it follows from how embeddings are compared.
         built = made()
         return {name: type(getattr(built, name)) for name in names if name != "minimum_similarity"}
+
+    @property
+    def alternatives(self) -> Mapping[str, Sequence[float]]:
+        """Values of each hyper-parameter that a search tries, as its class says."""
+        made: Any = self.images or self.ranking
+        held = {name: inspect.getattr_static(made, name, None) for name in self.hyperparameters}
+        return {name: getattr(one, "worth_trying", ()) for name, one in held.items()}
 
     def help(self, hyperparameter: str) -> str:
         """The first clause of what the class's docstring says of a hyper-parameter."""
@@ -141,7 +166,7 @@ class LossSettings:
         >>> LossSettings("debiased", {"tau_plus": 0.2}).resolved()
         {'temperature': 0.5, 'tau_plus': 0.2}
         >>> LossSettings("debiased", room="ranking").resolved()
-        {'temperature': 0.2, 'tau_plus': None}
+        {'temperature': 0.15, 'tau_plus': None}
         >>> LossSettings("bayesian", {"beta": 0.5}, "ranking").build(density=0.06).tau_plus
         0.06
     """
@@ -176,6 +201,11 @@ class LossSettings:
         return self.made(normalize=score == "cosine", **values, **options)
 
     @property
+    def uses_ranks(self) -> bool:
+        """Whether the loss weights candidates by their ranks."""
+        return issubclass(self.made, BayesianContrastiveLoss)
+
+    @property
     def uses_labels(self) -> bool:
         """Whether the loss can use the labels of some images."""
         return getattr(self.made, "uses_labels", False)
@@ -185,17 +215,12 @@ class LossSettings:
         """A recommender's default of ``tau_plus`` as a share of the density."""
         return _DENSITY_SHARES.get(self.loss, 1.0)
 
-    def offers(self, call: str, *arguments: str) -> bool:
-        """Whether the loss has a method, such as "in_batch", that accepts the given arguments."""
-        method = getattr(self.made, call, None)
-        return method is not None and {*arguments} <= {*inspect.signature(method).parameters}
-
     def resolved(self, *, score: str = "cosine") -> dict[str, Any]:
         """Every hyper-parameter, including defaults; a ``tau_plus`` of None is the density's."""
         kinds, built = LOSSES[self.loss].hyperparameters, self.made()
         values = {name: kinds[name](value) for name, value in self.hyperparameters.items()}
         if self.room == "ranking":
-            temperature = 0.2 if score == "cosine" else 1.0
+            temperature = 0.15 if score == "cosine" else 1.0
             values = {"temperature": temperature, "concentration": 0.03, "tau_plus": None} | values
         return {
             name: values[name] if name in values else kind(getattr(built, name))
@@ -247,12 +272,12 @@ def choose_hyperparameters(
     if num_classes is not None:
         if not takes(loss, "tau_plus"):
             raise ValueError(f"the loss {loss} does not take num_classes")
-        values["tau_plus"] = 1 / check_count("num_classes", num_classes, 2)
-        given_prior = given.get("tau_plus")
-        if given_prior is not None and not math.isclose(given_prior, values["tau_plus"]):
+        prior = values["tau_plus"] = 1 / check_count("num_classes", num_classes, 2)
+        chosen_prior = given.get("tau_plus")
+        if chosen_prior is not None and not math.isclose(chosen_prior, prior):
             raise ValueError(
                 f"num_classes must be 1 / tau_plus if both are given, got {num_classes} and "
-                f"tau_plus {given_prior:g}"
+                f"tau_plus {chosen_prior:g}"
             )
     values |= {name: value for name, value in given.items() if value is not None}
     chosen = {name: value for name, value in values.items() if value is not None}

@@ -8,13 +8,13 @@ from __future__ import annotations
 import sys
 
 from bayescl_lab.cli import main
-from bayescl_lab.ranking.candidates import SharedCandidates
+from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.runs.settings import process_rank
 
-drawn, choose = 0, SharedCandidates.choose
+drawn, choose = 0, DrawnCandidates.choose
 
 
-def failing(self: SharedCandidates, batch: object, *, seed: int):
+def failing(self: DrawnCandidates, batch: object, *, seed: int):
     """Choose candidates, but not a third time."""
     global drawn
     drawn += 1
@@ -24,5 +24,5 @@ def failing(self: SharedCandidates, batch: object, *, seed: int):
 
 
 if __name__ == "__main__":
-    SharedCandidates.choose = failing
+    DrawnCandidates.choose = failing
     sys.exit(main(sys.argv[2:]))

@@ -35,8 +35,8 @@ def settings(tmp_path) -> RankingSettings:
     return RankingSettings(
         data=RankingData(str(file), user_column="customer", item_column="product"),
         dim=8,
-        count=8,
-        batch_size=64,
+        candidates=8,
+        batch_size=6,
         lr=0.03,
         epochs=4,
         device="cpu",
@@ -88,14 +88,11 @@ def test_tau_plus_is_the_density_of_training_unless_given(settings):
     ("change", "message"),
     [
         ({"encoder": "gcn"}, "encoder must be one of mf, lightgcn, got 'gcn'"),
-        ({"candidates": "some"}, "Input should be 'shared', 'per-pair', 'in-batch' or 'all'"),
+        ({"candidates": 0}, "Input should be greater than or equal to 1"),
+        ({"score": "inner", "propagate": 1}, "propagate must be 0 if the score is inner, got 1"),
         ({"patience": 2}, "patience must be 0 if watch_every is 0, got 2"),
         ({"protocol": "paper"}, "protocol 'paper' needs evaluate_on 'test' and watch_every above"),
         ({"weight_decay": -1.0}, "weight_decay\n  Input should be greater than or equal to 0"),
-        (
-            {"loss": ranking_loss("bpr"), "candidates": "in-batch"},
-            "the loss bpr needs drawn candidates, or all, got 'in-batch'",
-        ),
         (
             {"score": "inner", "item_norm_exponent": 0.5},
             "item_norm_exponent must be 0 if the score is inner, got 0.5",
@@ -216,7 +213,7 @@ def test_lists_hold_the_best_unseen_items_of_the_users_own_group(settings, tmp_p
     own = everyone.filter(everyone["user"] == "u-3")
     assert own.drop("score").equals(lists.drop("score"))
     assert own["score"].to_list() == pytest.approx(lists["score"].to_list(), abs=1e-5)
-    # A list is never filled up with known items, and who is not in the data gets popular ones.
+    # A list is never filled up with known items, and strangers get popular ones only on request.
     assert len(recommender.recommend("u-3", k=1000)) == known.num_items - len(
         np.unique(recommender.record.known.matrix[[row]].indices)
     )
@@ -226,6 +223,8 @@ def test_lists_hold_the_best_unseen_items_of_the_users_own_group(settings, tmp_p
     both = recommender.recommend(["u-3", "u-0"], k=2)
     assert both["user"].to_list() == ["u-3", "u-3", "u-0", "u-0"]
     counts = np.sort(np.bincount(recommender.record.known.matrix.indices))[::-1]
-    popular = recommender.recommend("u-99", k=5)
+    with pytest.raises(ValueError, match=r"has no user u-99: name items that somebody new has"):
+        recommender.recommend("u-99", k=5)
+    popular = recommender.recommend("u-99", k=5, popular=True)
     assert popular["user"].to_list() == ["u-99"] * 5
     assert popular["score"].to_list() == counts[:5].tolist()

@@ -50,8 +50,8 @@ def test_two_ranks_find_what_one_process_finds(case, results):
 
 def begun(folder: Path, *, failing: int = -1, epochs: int = 2) -> BaseProcess:
     """Start a command line, which starts the second process by itself; one rank may fail."""
-    line = "train ranking --user-column customer --item-column product --dim 8 --count 8 "
-    line += f"--batch-size 65 --epochs {epochs} --device cpu --devices 2"
+    line = "train ranking --user-column customer --item-column product --dim 8 --candidates 8 "
+    line += f"--batch-size 7 --epochs {epochs} --device cpu --devices 2"
     line += f" --data {write_groups(folder)} --out {folder / 'run'}"
     options = {"log": folder / "log", "OMP_NUM_THREADS": 1}
     return begin(SCRIPT.with_name("fail_on_rank.py"), failing, *line.split(), **options)

@@ -25,21 +25,11 @@ from bayescl_lab.runs.ranking.settings import RankingSettings
 
 LATENT = {"encoder": "lightgcn", "loss": ranking_loss("latent", {"tau_plus": 0.3}), "epochs": 12}
 CASES: dict[str, dict[str, Any]] = {
-    "mf, shared, bayesian": {"weight_decay": 0.01, "schedule": "cosine"},
-    "mf, per-pair, bpr, inner": {
-        "loss": ranking_loss("bpr"),
-        "candidates": "per-pair",
-        "count": 2,
-        "score": "inner",
-    },
-    "mf, in-batch, hard": {"loss": ranking_loss("hard"), "candidates": "in-batch"},
-    "mf, in-batch, info_nce, known items count": {
-        "loss": ranking_loss("info_nce"),
-        "candidates": "in-batch",
-        "mask_known": False,
-    },
-    "lightgcn, all, latent": {**LATENT, "candidates": "all"},
-    "lightgcn, in-batch, latent": {**LATENT, "candidates": "in-batch"},
+    "mf, a draw, bayesian": {"weight_decay": 0.01, "propagate": 1},
+    "mf, a draw, bpr, inner": {"loss": ranking_loss("bpr"), "score": "inner"},
+    "mf, all, hard": {"loss": ranking_loss("hard"), "candidates": 999, "schedule": "constant"},
+    "lightgcn, all, latent": {**LATENT, "candidates": 999},
+    "lightgcn, a draw, latent": LATENT,
     "best epoch, early stop": {"lr": 0.2, "watch_every": 1, "patience": 1, "epochs": 30},
 }
 RESUMED = "resumed after two epochs of four"
@@ -50,8 +40,8 @@ def settings_of(case: str, data: Path, devices: int) -> RankingSettings:
     shared = RankingSettings(
         data=RankingData(str(data), user_column="customer", item_column="product"),
         dim=8,
-        count=8,
-        batch_size=65,
+        candidates=8,
+        batch_size=7,
         lr=0.03,
         epochs=3,
         device="cpu",

@@ -68,7 +68,7 @@ def reproduce_cell(
     for seed in range(cell.seeds):
         for loss in cell.losses:
             tuned = tuning["losses"][loss]
-            kept = {name: tuned[name] for name in ("epochs", "item_norm_exponent")}
+            kept = {"epochs": tuned["epochs"], "ranking": tuned["ranking"]["choice"]}
             finals[f"{loss}-seed{seed}"] = plan.final(loss, tuned["choice"], seed=seed, **kept)
     progress = trials.later()
     results = train_runs(

@@ -12,16 +12,9 @@ import lightning.pytorch as pl
 import torch
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.ranking.batches import PairBatches
-from bayescl_lab.ranking.candidates import (
-    AllItems,
-    CandidateSource,
-    InBatchCandidates,
-    PerPairCandidates,
-    SharedCandidates,
-)
+from bayescl_lab.ranking.batches import UserBatches
+from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.encoders import build_encoder
-from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.runs.folder import RunFolder
@@ -56,7 +49,7 @@ class RankingRun(TrainedRun[RankingSettings]):
     kind = Kind.RANKING
     settings_type = RankingSettings
     model: RankingModule
-    batches: PairBatches
+    batches: UserBatches
 
     def __init__(
         self,
@@ -76,7 +69,7 @@ class RankingRun(TrainedRun[RankingSettings]):
         if settings.watch_every and not holds_out:
             self.watched = self.parts
         self.interactions = (self.watched or self.parts).train
-        self.batches = PairBatches(
+        self.batches = UserBatches(
             self.interactions,
             settings.batch_size,
             settings.seed,
@@ -93,10 +86,11 @@ class RankingRun(TrainedRun[RankingSettings]):
                 density=self.interactions.density,
                 gather=settings.num_processes > 1,
             ),
-            candidates=_candidates(settings, self.interactions),
+            candidates=DrawnCandidates(self.interactions.num_items, settings.candidates),
             learning_rate=settings.lr,
             weight_decay=settings.weight_decay,
             total_steps=settings.epochs * len(self.batches) if settings.decays else None,
+            propagate=settings.propagate,
             item_norm_exponent=settings.item_norm_exponent,
             seed=settings.seed,
         )
@@ -136,7 +130,7 @@ class RankingRun(TrainedRun[RankingSettings]):
         """Train; a run interrupted between its early stop and its result trains no further."""
         stopped = stopping_epoch(folder.read_metrics(), self.settings.patience)
         epochs = stopped or self.settings.epochs
-        # Known items and the graph, the module's buffers, do not change.
+        # The graph, the module's only buffer, does not change.
         return super().fit(folder, epochs=epochs, share_buffers=False, **options)
 
     def epoch_metrics(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
@@ -250,12 +244,3 @@ def _at_best_epochs(metrics: Mapping[str, float], rows: Rows) -> dict[str, Any]:
     by_epoch = {int(row["epoch"]): row for row in rows}
     best = {name: by_epoch[epoch][name] for name, epoch in epochs.items() if epoch is not None}
     return {"metrics": best, "epochs_by_metric": epochs, "note": PAPER_NOTE}
-
-
-def _candidates(settings: RankingSettings, train: Interactions) -> CandidateSource:
-    """The source of candidates."""
-    if settings.candidates in ("in-batch", "all"):
-        every = InBatchCandidates if settings.candidates == "in-batch" else AllItems
-        return every(train, mask_known=settings.mask_known)
-    drawn = SharedCandidates if settings.candidates == "shared" else PerPairCandidates
-    return drawn(train, settings.count, mask_known=settings.mask_known)

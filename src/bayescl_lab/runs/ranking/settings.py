@@ -5,24 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 
 from bayescl.checks import check_choice
-from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, at_least
+from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.ease import EASE
 from bayescl_lab.ranking.encoders import ENCODERS
+from bayescl_lab.ranking.graph_filter import GraphFilter
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.scorers import Popularity, Score, Scorer, check_item_norm_exponent
+from bayescl_lab.ranking.scorers import (
+    Popularity,
+    Score,
+    Scorer,
+    check_item_norm_exponent,
+    check_propagate,
+)
 from bayescl_lab.runs.losses import LossSettings, ranking_loss
 from bayescl_lab.runs.settings import Device, StoredSettings, TrainedSettings
 
 POPULARITY: Literal["popularity"] = "popularity"
 EASE_NAME: Literal["ease"] = "ease"
 IALS_NAME: Literal["ials"] = "ials"
+FILTER_NAME: Literal["gf-cf"] = "gf-cf"
 BASELINES = (POPULARITY, EASE_NAME)
 """Names of the baselines that others are compared with."""
 PAPER: Literal["paper"] = "paper"
@@ -36,13 +44,15 @@ class RankingOptions(TrainedSettings):
         dim: length of an embedding.
         layers: steps over the graph of users and items (lightgcn).
         score: cosine, or inner for inner products.
+        propagate: ranking averages embeddings with those of their neighbours in the graph, in this
+            many layers; training does not depend on it. 1 helps on sparse data.
         item_norm_exponent: ranking multiplies cosines by this power of the item embedding's length,
             which favours popular items; training does not depend on it.
         initial_scale: initial standard deviation of each coordinate.
-        candidates: shared (drawn once per batch), per-pair, in-batch or all.
-        count: number of candidates drawn, per batch or per pair.
-        mask_known: whether a user's known items are left out of the user's candidates.
-        batch_size: pairs per step, over all devices.
+        candidates: number of items that each batch draws and its users share; all items if there
+            are no more. A user's known items do not count.
+        batch_size: users per step, with all their pairs, over all devices; default: a 32nd of the
+            users, between 32 and 256.
         lr: learning rate of Adam.
         weight_decay: weight decay of Adam.
         schedule: constant, or cosine for a learning rate that falls to 0.
@@ -66,19 +76,18 @@ class RankingOptions(TrainedSettings):
         ValueError: if a value is out of range, or values contradict each other.
     """
 
-    dim: Count = 64
+    dim: Count = 128
     layers: CountOr0 = 2
     score: Score = "cosine"
+    propagate: CountOr0 = 0
     item_norm_exponent: float = 0.0
     initial_scale: Positive = 0.1
-    candidates: Literal["shared", "per-pair", "in-batch", "all"] = "shared"
-    count: Count = 256
-    mask_known: bool = True
-    batch_size: Annotated[int, at_least(2)] = 1024
-    lr: Positive = 5e-3
-    weight_decay: NonNegative = 1e-6
-    schedule: Literal["constant", "cosine"] = "constant"
-    epochs: Count = 20
+    candidates: Count = 4096
+    batch_size: Count | None = None
+    lr: Positive = 0.01
+    weight_decay: NonNegative = 0.0
+    schedule: Literal["constant", "cosine"] = "cosine"
+    epochs: Count = 16
     evaluate_on: Literal["test", "validation"] = "test"
     watch_every: CountOr0 = 0
     patience: CountOr0 = 0
@@ -93,6 +102,7 @@ class RankingOptions(TrainedSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_item_norm_exponent(self.item_norm_exponent, self.score)
+        check_propagate(self.propagate, self.score)
         if self.patience and not self.watch_every:
             raise ValueError(f"patience must be 0 if watch_every is 0, got {self.patience}")
         if self.protocol == PAPER and (self.evaluate_on, self.watch_every > 0) != ("test", True):
@@ -128,10 +138,6 @@ class RankingSettings(RankingOptions):
                 "watch_every must be 0 if split is 'none', which leaves nothing to evaluate on, "
                 f"got {self.watch_every}"
             )
-        if self.candidates == "in-batch" and not self.loss.offers("in_batch"):
-            raise ValueError(
-                f"the loss {self.loss.loss} needs drawn candidates, or all, got 'in-batch'"
-            )
 
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values, with every hyper-parameter of the loss."""
@@ -142,10 +148,11 @@ _PENALTY = ("regularization", "unobserved_weight", "frequency_exponent")
 _OWN = {
     POPULARITY: (),
     EASE_NAME: ("regularization",),
+    FILTER_NAME: (),
     IALS_NAME: ("dim", *_PENALTY, "epochs", "seed"),
 }
 """Settings of each baseline, besides the data and the part to evaluate on."""
-_REGULARIZATION = {POPULARITY: 1.0, EASE_NAME: 300.0, IALS_NAME: 0.03}
+_REGULARIZATION = {POPULARITY: 1.0, EASE_NAME: 300.0, FILTER_NAME: 1.0, IALS_NAME: 0.03}
 
 
 @dataclass(frozen=True)
@@ -153,7 +160,8 @@ class BaselineSettings(StoredSettings):
     """All settings that affect a baseline; :class:`~bayescl_lab.ranking.ials.IALS` has a formula.
 
     Attributes:
-        encoder: popularity, ease or ials, which alone has embeddings.
+        encoder: popularity, ease, gf-cf (a filter over the graph of users and items) or ials, which
+            alone has embeddings.
         data: the data set and how to read it.
         regularization: L2 penalty of ease (default: 300) and ials (default: 0.03).
         evaluate_on: the part to evaluate on, "test" or "validation".
@@ -164,7 +172,7 @@ class BaselineSettings(StoredSettings):
         seed: seed of the initial embeddings of ials.
     """
 
-    encoder: Literal["popularity", "ease", "ials"]
+    encoder: Literal["popularity", "ease", "gf-cf", "ials"]
     data: RankingData = field(default_factory=RankingData)
     regularization: Positive | None = None
     evaluate_on: Literal["test", "validation"] = "test"
@@ -198,6 +206,8 @@ class BaselineSettings(StoredSettings):
             return Popularity(train)
         if self.encoder == EASE_NAME:
             return EASE(train, self.penalty["regularization"])
+        if self.encoder == FILTER_NAME:
+            return GraphFilter(train)
         return IALS(train, dim=self.dim, epochs=self.epochs, seed=self.seed, **self.penalty)
 
 

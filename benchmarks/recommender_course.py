@@ -1,0 +1,152 @@
+"""Quality of recommenders against CPU seconds: ours by users, and models that need no gradients.
+
+    BAYESCL_DATA=data python benchmarks/recommender_course.py ml-100k --seeds 0 1 2 3 4
+
+One thread. A seed is trained as ``bayescl train ranking`` trains, and judged on the test part after
+some epochs, with and without propagation; seconds are those of training alone. Settings were chosen
+on validation parts. Finished runs stay in a journal, so the script continues where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from itertools import product
+from operator import itemgetter
+from typing import Any
+
+import torch
+from harness import RESULTS, Journal, keep_freed_memory, write_json
+
+from bayescl_lab._randomness import Purpose, derived_seed, seeded
+from bayescl_lab.compare.summary import mean_and_spread
+from bayescl_lab.ranking.batches import UserBatches
+from bayescl_lab.ranking.candidates import DrawnCandidates
+from bayescl_lab.ranking.datasets import load_interactions
+from bayescl_lab.ranking.ease import EASE
+from bayescl_lab.ranking.encoder import MatrixFactorization
+from bayescl_lab.ranking.graph_filter import GraphFilter
+from bayescl_lab.ranking.ials import IALS
+from bayescl_lab.ranking.interactions import Interactions, RankingParts
+from bayescl_lab.ranking.metrics import evaluate_ranking
+from bayescl_lab.ranking.module import RankingModule
+from bayescl_lab.ranking.scorers import Popularity, Scorer
+from bayescl_lab.runs.losses import ranking_loss
+
+LOSSES: dict[str, dict[str, float]] = {"info_nce": {}, "bayesian": {"alpha": 0.9, "beta": 0.7}}
+SPARSE = {"dim": 64, "temperature": 0.12, "batch_size": 256, "epochs": 20, "every": 20, "lr": 0.01}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "ml-100k": SPARSE
+    | {"dim": 128, "temperature": 0.15, "batch_size": 32, "epochs": 16, "every": 2},
+    "gowalla": SPARSE,
+    "yelp2018": SPARSE,
+}
+RANKINGS = {"ml-100k": [(0, 0.0)], "gowalla": [(0, 0.0), (1, 0.25), (1, 0.5)]}
+DRAWN, MEASURES = 4096, ("recall@20", "ndcg@20")
+EASE_PENALTY = {"ml-100k": 300.0}
+IALS_WEIGHTS = {
+    "ml-100k": {"unobserved_weight": 0.5, "regularization": 0.01},
+    "gowalla": {"unobserved_weight": 0.01, "regularization": 0.006},
+    "yelp2018": {"unobserved_weight": 0.02, "regularization": 0.006},
+}
+
+
+def course(parts: RankingParts, data: str, loss: str, seed: int) -> list[dict[str, Any]]:
+    """Train one seed; a row of figures each time it is judged."""
+    of = SETTINGS[data]
+    train = parts.train
+    with seeded(derived_seed(seed, Purpose.WEIGHTS)):
+        encoder = MatrixFactorization(train, of["dim"])
+    values = {"temperature": of["temperature"], **LOSSES[loss]}
+    batches = UserBatches(train, of["batch_size"], seed)
+    module = RankingModule(
+        encoder=encoder,
+        loss=ranking_loss(loss, values).build(density=train.density),
+        candidates=DrawnCandidates(train.num_items, DRAWN),
+        learning_rate=of["lr"],
+        total_steps=of["epochs"] * len(batches),
+        seed=seed,
+    )
+    made = module.configure_optimizers()
+    optimizer, schedule = made["optimizer"], made["lr_scheduler"]["scheduler"]
+    rows, seconds = [], 0.0
+    for epoch in range(of["epochs"]):
+        start = time.process_time()
+        batches.set_epoch(epoch)
+        for step, batch in enumerate(batches):
+            optimizer.zero_grad()
+            module.step_loss(batch, epoch, step).backward()
+            optimizer.step()
+            schedule.step()
+        seconds += time.process_time() - start
+        if (epoch + 1) % of["every"] == 0:
+            for layers, exponent in RANKINGS.get(data, RANKINGS["gowalla"]):
+                module.propagate, module.item_norm_exponent = layers, exponent
+                row = {"epoch": epoch + 1, "propagate": layers, "item_norm_exponent": exponent}
+                rows.append({**row, "cpu_s": round(seconds, 2), **judged(module.scorer(), parts)})
+    return rows
+
+
+def judged(scorer: Scorer, parts: RankingParts) -> dict[str, float]:
+    """The two figures of the page's table."""
+    metrics = evaluate_ranking(scorer, parts)["metrics"]
+    return {name: round(metrics[name], 5) for name in MEASURES}
+
+
+def fitted(parts: RankingParts, make: Callable[[Interactions], Scorer]) -> list[dict[str, Any]]:
+    """The one row of a model without gradients."""
+    start = time.process_time()
+    scorer = make(parts.train)
+    seconds = round(time.process_time() - start, 2)
+    return [{"cpu_s": seconds, **judged(scorer, parts)}]
+
+
+def main() -> None:
+    """Measure what is missing and write it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--methods", nargs="+", default=None)
+    chosen = parser.parse_args()
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    parts = load_interactions(chosen.data, split="author" if chosen.data == "ml-100k" else None)
+    plain: dict[str, Callable[[Interactions], Scorer]] = {
+        "popularity": Popularity,
+        "graph filter": GraphFilter,
+        "ials": lambda train: IALS(train, **IALS_WEIGHTS[chosen.data]),
+    }
+    if chosen.data in EASE_PENALTY:
+        plain["ease"] = lambda train: EASE(train, EASE_PENALTY[chosen.data])
+    done = Journal(RESULTS / "recommender-course.jsonl", key=itemgetter(0))
+    for seed, method in product(chosen.seeds, chosen.methods or [*plain, *LOSSES]):
+        key = [chosen.data, method, 0 if method in plain else seed]
+        if key not in done and method in plain:
+            done.add([key, fitted(parts, plain[method])])
+        elif key not in done:
+            done.add([key, course(parts, chosen.data, method, seed)])
+    write_json(RESULTS / "recommender-course.json", {"rows": summary(list(done.lines.values()))})
+
+
+def summary(runs: list[Any]) -> list[dict[str, Any]]:
+    """One row for each point of each method's course: means over seeds, and the spread."""
+    points: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for (data, method, _), rows in runs:
+        for row in rows:
+            names = ("epoch", "propagate", "item_norm_exponent")
+            points.setdefault((data, method, *map(row.get, names)), []).append(row)
+    return [
+        {
+            **dict(zip(("data", "method", "epoch", "propagate", "exponent"), key, strict=True)),
+            "seeds": len(rows),
+            "cpu_s": statistics.median(row["cpu_s"] for row in rows),
+            **{name: mean_and_spread([row[name] for row in rows]) for name in MEASURES},
+        }
+        for key, rows in points.items()
+    ]
+
+
+if __name__ == "__main__":
+    main()
