@@ -35,7 +35,7 @@ from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.images.augmentation import AffineNoise
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.encoders import ProjectionHead, SmallConvEncoder
-from bayescl_lab.images.feature_probes import ProbeData, knn_probe
+from bayescl_lab.images.probes import ProbeData, knn_probe
 
 SETS = ("marks", "backgrounds", "stripes", "batches-6", "batches-20", "plain")
 TITLES = {

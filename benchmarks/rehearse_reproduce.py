@@ -40,7 +40,7 @@ from rich.console import Console
 from bayescl_lab.cli import main as bayescl
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.encoders import ResNetEncoder
-from bayescl_lab.images.feature_probes import ProbeData, few_label_probe, knn_probe
+from bayescl_lab.images.probes import ProbeData, few_label_probe, knn_probe
 from bayescl_lab.paper.images.sizes import DATASETS, NUM_CLASSES
 
 SHAPES = {

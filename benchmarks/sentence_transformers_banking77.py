@@ -42,7 +42,7 @@ from tuned_comparison import Plan, Runs, compared, parser_of
 import bayescl
 from bayescl.integrations import sentence_transformers as ours
 from bayescl_lab.compare.tuning import Grid
-from bayescl_lab.images.feature_probes import ProbeData, few_label_probe
+from bayescl_lab.images.probes import ProbeData, few_label_probe
 from bayescl_lab.images.subsets import stratified_split
 from bayescl_lab.report.tables import mean_text
 

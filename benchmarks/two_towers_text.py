@@ -35,8 +35,8 @@ from torch.nn import functional as F
 import bayescl
 from bayescl_lab.compare.summary import mean_and_spread
 
-DOCUMENTS, BATCH, EPOCHS, WIDTH, LR = 10, 256, 10, 64, 1e-2
-TEMPERATURES = (0.1, 0.2, 0.4)
+DOCUMENTS, BATCH, EPOCHS, WIDTH, LR = 10, 256, 6, 64, 1e-2
+TEMPERATURES = (0.05, 0.1)
 ROWS: dict[str, tuple[bool, float]] = {
     "none": (False, 0.0),
     "groups": (True, 0.0),

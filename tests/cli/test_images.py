@@ -50,7 +50,7 @@ def test_train_leaves_a_complete_run_folder_and_a_resumed_run_shows_it_again(bay
 
 def test_a_run_killed_and_resumed_equals_the_unbroken_run(bayescl, bars, tmp_path):
     words = f"train images {bars} --out killed".split()
-    run_until_killed("view 15", command, str(tmp_path), *words)
+    run_until_killed("view 19", command, str(tmp_path), *words)
     assert len(Path("killed/metrics.csv").read_text().splitlines()) == 1 + 2
     assert bayescl("train images --out killed --resume").status == 0
     assert bayescl(f"train images {bars} --out unbroken").status == 0

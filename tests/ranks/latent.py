@@ -9,29 +9,25 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from bayescl import LatentClassContrastiveLoss, LatentClassSigmoidLoss
+from bayescl import LatentClassContrastiveLoss
 from ranks.equality import BATCHES, DIM, EXTRA, distance, parts, summed
 from ranks.launch import Findings
 
 STEPS = 8
 LAYOUTS: dict[str, dict[str, Any]] = {
-    "two views": {"engine": "dense"},
-    "pairs": {"engine": "chunked"},
-    "both directions": {"engine": "chunked", "aim": "classes"},
-    "sampled": {"engine": "dense", "aim": "both"},
-    "two views, labels": {"engine": "chunked"},
-    "both directions, labels": {"engine": "dense"},
-    "sampled, labels": {"engine": "chunked", "aim": "both"},
-    "both directions, sigmoid": {"kind": LatentClassSigmoidLoss},  # in rounds
-    "two views, labels, sigmoid": {"kind": LatentClassSigmoidLoss},
+    "two views": {"engine": "reference"},
+    "pairs": {"engine": "blocked"},
+    "both directions": {"engine": "blocked", "aim": "classes"},
+    "sampled": {"engine": "reference"},
+    "two views, labels": {"engine": "blocked"},
+    "both directions, labels": {"engine": "reference"},
+    "sampled, labels": {"engine": "blocked", "aim": "classes"},
 }
 """Layouts, and the settings that each is tried with. The last process alone knows labels."""
 
 
-def make(
-    kind: type[LatentClassContrastiveLoss] = LatentClassContrastiveLoss, **settings: Any
-) -> LatentClassContrastiveLoss:
-    return kind(num_classes=2, memory_size=32, refit_every=2, **settings)
+def make(**settings: Any) -> LatentClassContrastiveLoss:
+    return LatentClassContrastiveLoss(num_classes=2, memory_size=32, refit_every=2, **settings)
 
 
 def drawn(step: int, *counts: int) -> list[Tensor]:

@@ -80,9 +80,15 @@ CASES: dict[str, Callable[[bool, int], object]] = {
     "a queue of another width": lambda odd, _: bayescl.CandidateQueue(4, 3, gather=True).enqueue(
         rows(2, 4 if odd else 3)
     ),
-    "an index beyond the data": lambda odd, rank: bayescl.InfoNCELoss(
-        gather=True, denominators=bayescl.MovingDenominators(100)
-    )(rows(2), rows(2), indices=torch.tensor([0, 100 if odd else 99])),
+    "several positives on one process": lambda odd, _: LOSS.in_batch(
+        rows(4), rows(4), anchor_of=LABELS if odd else None
+    ),
+    "extra on one process": lambda odd, _: LOSS.in_batch(
+        rows(4), rows(4), extra=rows(2) if odd else None
+    ),
+    "a guide": lambda odd, _: LOSS(
+        rows(4), rows(4), margin=bayescl.Margin(absolute=0.0), guide=(rows(4),) if odd else None
+    ),
 }
 
 

@@ -119,6 +119,7 @@ def _note(batch: Batch) -> dict[str, Any]:
         "blocks": [
             distributed.describe(block.embeddings.flatten(0, -2)) for block in batch.columns
         ],
+        "extra": len(batch.columns) > 1,
         "own": [block.are_own for block in batch.columns],
         "anchors": batch.num_anchors,
         "groups": 0 if mine.groups is None else mine.groups.shape[1],
@@ -133,6 +134,7 @@ def _note(batch: Batch) -> dict[str, Any]:
 def _agreed_sizes(parts: Sequence[dict[str, Any]]) -> list[list[int]]:
     """The rows of each block on each process, after all have read the same notes."""
     for key, name in (
+        ("extra", "whether extra is given"),
         ("own", "which candidates are an anchor's own"),
         ("groups", "the number of groups per row"),
         ("domains", "the number of domains per row"),
@@ -166,5 +168,4 @@ def _with_unknown_labels(batch: Batch) -> Batch:
         shape, device = rows.embeddings.shape[:-1], rows.embeddings.device
         return replace(rows, labels=torch.full(shape, UNKNOWN, device=device))
 
-    anchors, positives, *columns = map(unknown, (batch.anchors, batch.positives, *batch.columns))
-    return replace(batch, anchors=anchors, positives=positives, columns=tuple(columns))
+    return batch.map_rows(unknown)

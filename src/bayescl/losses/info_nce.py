@@ -106,7 +106,7 @@ class SupervisedContrastiveLoss(ContrastiveLoss):
         :class:`OracleContrastiveLoss`, which only leaves false negatives out.
     """
 
-    attraction = Hyperparameter(check_attraction)
+    attraction = Hyperparameter(check_attraction, 2.0, 0.5)
     hyperparameters = ("attraction",)
     needs_groups = True
 
@@ -136,8 +136,4 @@ class SupervisedContrastiveLoss(ContrastiveLoss):
                 raise ValueError(f"{type(self).__name__} needs one group per row and candidate")
             return replace(rows, groups=None, labels=groups[..., 0])
 
-        anchors, positives = labelled(batch.anchors), labelled(batch.positives)
-        columns = (
-            anchors if block is batch.anchors else labelled(block) for block in batch.columns
-        )
-        return replace(batch, anchors=anchors, positives=positives, columns=tuple(columns))
+        return batch.map_rows(labelled)

@@ -184,7 +184,8 @@ def advise(
         ids = np.array([hash(row.tobytes()) for row in rows])
     else:
         ids = np.where(ids < 0, -1 - np.arange(len(ids)), ids)  # an unknown one is alone
-    return replace(_choice(diagnosis), **_copies(diagnosis, ids))
+    copies: Any = _copies(diagnosis, ids)
+    return replace(_choice(diagnosis), **copies)
 
 
 def advise_on_views(

@@ -15,8 +15,7 @@ from bayescl.checks import check_choice
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import ImageParts, known_data_sets, load_images
-from bayescl_lab.images.feature_probes import few_label_draws
-from bayescl_lab.images.probes import knn_score, run_probes
+from bayescl_lab.images.probes import few_label_draws, knn_score, run_probes
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.folder import RunFolder
