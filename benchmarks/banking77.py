@@ -21,7 +21,7 @@ from intents.training import PAIRS, SCORES, TextSettings, train_questions
 from tuned_comparison import Plan, parser_of, run_plan
 
 from bayescl_lab.compare.tuning import Grid
-from bayescl_lab.report.titles import loss_title
+from bayescl_lab.report.tables import loss_title
 
 INTENTS = 77
 PRIOR = 1 / INTENTS

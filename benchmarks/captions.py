@@ -58,22 +58,18 @@ def _latent(aim: str) -> Made:
     return lambda t: bayescl.LatentClassContrastiveLoss(num_classes=CLASSES, temperature=t, aim=aim)
 
 
-def _sigmoid(kind: type[bayescl.SigmoidContrastiveLoss], **options: Any) -> Made:
-    def made(t: float) -> bayescl.ContrastiveLoss:
-        bias = nn.Parameter(torch.tensor(-2 / t))
-        return kind(temperature=bayescl.LearnableTemperature(t / 2), bias=bias, **options)
-
-    return made
+def _sigmoid(t: float) -> bayescl.ContrastiveLoss:
+    bias = nn.Parameter(torch.tensor(-2 / t))
+    temperature = bayescl.LearnableTemperature(t / 2)
+    return bayescl.SigmoidContrastiveLoss(temperature=temperature, bias=bias)
 
 
 LOSSES: dict[str, tuple[Made, int]] = {
     "InfoNCE": (lambda t: bayescl.InfoNCELoss(temperature=t), 0),
     "Bayesian": (lambda t: bayescl.BayesianContrastiveLoss(num_classes=CLASSES, temperature=t), 0),
-    **{f"latent classes, {aim}": (_latent(aim), 0) for aim in ("pairs", "both", "classes")},
+    **{f"latent classes, {aim}": (_latent(aim), 0) for aim in ("pairs", "classes")},
     **{f"latent classes, {aim}, 5 labels": (_latent(aim), 5) for aim in ("pairs", "classes")},
-    "sigmoid": (_sigmoid(bayescl.SigmoidContrastiveLoss), 0),
-    "sigmoid, Bayesian": (_sigmoid(bayescl.BayesianSigmoidLoss, num_classes=CLASSES), 0),
-    "sigmoid, latent classes": (_sigmoid(bayescl.LatentClassSigmoidLoss, num_classes=CLASSES), 0),
+    "sigmoid": (_sigmoid, 0),
     "oracle": (lambda t: bayescl.OracleContrastiveLoss(temperature=t), 0),
     "attracting oracle": (lambda t: bayescl.SupervisedContrastiveLoss(temperature=t), 0),
 }

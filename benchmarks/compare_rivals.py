@@ -24,7 +24,7 @@ from tuned_comparison import Plan, parser_of, run_plan
 
 from bayescl_lab.compare.images import PLANS
 from bayescl_lab.compare.tuning import Grid
-from bayescl_lab.report.titles import data_title, loss_title
+from bayescl_lab.report.tables import data_title, loss_title
 from bayescl_lab.runs.losses import LossSettings, losses_of
 
 LOSSES = losses_of("images")

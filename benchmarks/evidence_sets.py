@@ -26,7 +26,7 @@ from bayescl_lab.images.augmentation import AffineNoise
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.encoders import ProjectionHead, SmallConvEncoder
-from bayescl_lab.images.feature_probes import (
+from bayescl_lab.images.probes import (
     ProbeData,
     few_label_probe,
     knn_probe,

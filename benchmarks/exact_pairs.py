@@ -42,9 +42,9 @@ Pairs = tuple[Tensor, Tensor, Tensor]
 _LATENT = partial(bayescl.LatentClassContrastiveLoss, num_classes=CLASSES)
 LOSSES: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
     "InfoNCE": bayescl.InfoNCELoss,
-    **{f"latent classes, {aim}": partial(_LATENT, aim=aim) for aim in ("pairs", "both", "classes")},
+    **{f"latent classes, {aim}": partial(_LATENT, aim=aim) for aim in ("pairs", "classes")},
     "oracle": bayescl.OracleContrastiveLoss,
-    "attracting oracle": bayescl.SupervisedContrastiveLoss,
+    "supervised": bayescl.SupervisedContrastiveLoss,
 }
 ADAPTED: dict[str, dict[str, int]] = {
     "InfoNCE": {},

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -55,21 +56,22 @@ def value_and_gradient(step: Step, views: list[torch.Tensor]) -> tuple[float, to
     return value.item(), torch.cat(gradients).double().cpu()
 
 
+def unpacked(loss: Any, views: list[torch.Tensor], *, half: bool = False) -> torch.Tensor:
+    """The loss of a list of views, under autocast if asked."""
+    with torch.autocast(views[0].device.type, dtype=torch.bfloat16, enabled=half):
+        return loss(*views)
+
+
 def check(device: str, batches: tuple[int, ...]) -> list[dict[str, Any]]:
     """Errors of values and gradients on a device, against float64 on the CPU."""
     rows = []
     for batch, (name, loss) in product(batches, losses().items()):
         views = views_of_classes(batch, DIM, seed=batch)
-        exact, right = value_and_gradient(lambda pair: loss(*pair), [v.double() for v in views])
+        exact, right = value_and_gradient(partial(unpacked, loss), [v.double() for v in views])
         on_device = losses()[name].to(device)  # the other one has remembered the batch
         for dtype, tolerance in TOLERANCE.items():
             given = [view.to(device, getattr(torch, dtype)) for view in views]
-            half = dtype == "bfloat16"
-
-            def step(pair: list[torch.Tensor], loss: Any = on_device, half: bool = half) -> Any:
-                with torch.autocast(device, dtype=torch.bfloat16, enabled=half):
-                    return loss(*pair)
-
+            step = partial(unpacked, on_device, half=dtype == "bfloat16")
             value, gradient = value_and_gradient(step, given)
             apart = float((gradient - right).norm() / right.norm())
             row = {"loss": name, "batch": batch, "dtype": dtype, "loss_error": abs(value - exact)}
@@ -78,7 +80,7 @@ def check(device: str, batches: tuple[int, ...]) -> list[dict[str, Any]]:
     return rows
 
 
-def milliseconds(call: Callable[[], object], device: str, seconds: float) -> float:
+def milliseconds(call: Callable[[], object], seconds: float) -> float:
     """Median time of a call, with what it leaves the device to do."""
     from torch.utils import benchmark  # looks for a CUDA compiler, and says so if there is none
 
@@ -105,7 +107,7 @@ def speed(device: str, batches: tuple[int, ...], seconds: float) -> list[dict[st
                 torch.cuda.reset_peak_memory_stats()
                 once()
                 row["extra_mib"] = (torch.cuda.max_memory_allocated() - held) / 2**20
-            row["ms"] = milliseconds(once, device, seconds)
+            row["ms"] = milliseconds(once, seconds)
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()  # F.cross_entropy keeps all logits
     return rows
@@ -122,7 +124,7 @@ def training(
         step = training_step(*images, loss=loss, encoder=encoder, channels_last=True, **shared)
         for _ in range(3):
             step()
-        ms = milliseconds(step, device, seconds)
+        ms = milliseconds(step, seconds)
         epoch = EPOCH // batch_size * ms / 1e3
         rows.append({"encoder": encoder, "loss": name, "ms": ms, "seconds_per_epoch": epoch})
     return rows

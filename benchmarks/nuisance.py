@@ -35,7 +35,7 @@ from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.images.augmentation import AffineNoise
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.encoders import ProjectionHead, SmallConvEncoder
-from bayescl_lab.images.feature_probes import ProbeData, knn_probe
+from bayescl_lab.images.probes import ProbeData, knn_probe
 
 SETS = ("marks", "backgrounds", "stripes", "batches-6", "batches-20", "plain")
 TITLES = {
@@ -156,7 +156,7 @@ def _vectors(batches: int, evaluate_on: str) -> WithNuisance:
         labels = torch.randint(10, (count,), generator=drawn)
         numbers = torch.randint(batches, (count,), generator=drawn)
         own = torch.randn(count, 16, generator=drawn)
-        content = torch.cat([classes[labels], 2 * moved[numbers], own], dim=1)
+        content = torch.cat([classes[labels], 3 * moved[numbers], own], dim=1)
         made[part] = torch.tanh(content @ map_), labels, numbers
     (rows_of, labels, numbers), (unseen, truth, unseen_numbers) = made["train"], made[evaluate_on]
 
@@ -236,10 +236,13 @@ def summary(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for line in lines:
         cells.setdefault(tuple(line[name] for name in about), {})[line["seed"]] = line["scores"]
     records = []
-    for cell, runs in sorted(cells.items()):
+    order = {name: place for place, name in enumerate((*SETS, *METHODS))}
+    for cell in sorted(cells, key=lambda cell: [order.get(value, value) for value in cell]):
+        runs = cells[cell]
         base = cells.get((cell[0], "info_nce", *cell[2:]), {})
         names = next(iter(runs.values()))
         record = dict(zip(about, cell, strict=True)) | {
+            "loss": TITLES[cell[1]],
             "seeds": len(runs),
             "scores": {name: _spread([run[name] for run in runs.values()]) for name in names},
         }

@@ -39,8 +39,8 @@ from rich.console import Console
 
 from bayescl_lab.cli import main as bayescl
 from bayescl_lab.images.datasets import load_images
-from bayescl_lab.images.encoders import TorchvisionEncoder
-from bayescl_lab.images.feature_probes import ProbeData, few_label_probe, knn_probe
+from bayescl_lab.images.encoders import ResNetEncoder
+from bayescl_lab.images.probes import ProbeData, few_label_probe, knn_probe
 from bayescl_lab.paper.images.sizes import DATASETS, NUM_CLASSES
 
 SHAPES = {
@@ -215,7 +215,7 @@ def saved_gib(side: int) -> float:
     """What autograd keeps of two views of 256 images of that side, in bfloat16, not compiled."""
 
     def kept(batch: int) -> int:
-        encoder = TorchvisionEncoder("resnet50", image_size=side)
+        encoder = ResNetEncoder("resnet50", image_size=side)
         encoder.to(memory_format=torch.channels_last)
         own = {tensor.data_ptr() for tensor in [*encoder.parameters(), *encoder.buffers()]}
         seen: dict[int, torch.UntypedStorage] = {}

@@ -39,9 +39,10 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from transformers.trainer_callback import PrinterCallback
 from tuned_comparison import Plan, Runs, compared, parser_of
 
+import bayescl
 from bayescl.integrations import sentence_transformers as ours
 from bayescl_lab.compare.tuning import Grid
-from bayescl_lab.images.feature_probes import ProbeData, few_label_probe
+from bayescl_lab.images.probes import ProbeData, few_label_probe
 from bayescl_lab.images.subsets import stratified_split
 from bayescl_lab.report.tables import mean_text
 
@@ -188,6 +189,9 @@ def loss_of(method: str, model: SentenceTransformer, **options: Any) -> torch.nn
         "Bayesian": ours.BayesianRankingLoss,
         "latent classes": ours.LatentClassRankingLoss,
     }
+    for name, sign in (("margin", 1), ("guide_margin", -1)):
+        if name in options:
+            options["margin"] = bayescl.Margin(absolute=sign * options.pop(name), extra=True)
     return losses.get(method, ours.InfoNCERankingLoss)(model, **options)
 
 

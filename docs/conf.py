@@ -141,13 +141,18 @@ def _readable_types(
             lines[number] = _SHAPE.sub(r"\1['\3']", line).replace("*", r"\*")
 
 
+# Where public names are documented.
+PUBLIC = ("losses", "functional", "engine", "batch", "samplers")
+PUBLIC += ("diagnostics", "estimation", "distributed")
+
+
 def _public_alias(app: Sphinx, env: Any, node: Any, contnode: nodes.Node) -> nodes.Node | None:
     """Point ``bayescl.Name`` and private modules' names at where the name is documented."""
     if node.get("refdomain") != "py":
         return None
     name = node["reftarget"].rsplit(".", 1)[-1]
     domain = env.domains["py"]
-    for room in ("losses", "functional", "engines", "diagnostics", "estimation", "distributed"):
+    for room in PUBLIC:
         target = f"bayescl.{room}.{name}"
         if target in domain.objects:
             entry = domain.objects[target]

@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from bayescl_lab.report.titles import loss_title, measure_title
 
 from bayescl_lab.paper.simulation.frames import fitted_exponent
 from bayescl_lab.report.images import accuracy_table
@@ -43,6 +44,7 @@ from bayescl_lab.report.tables import (
     Table,
     as_markdown,
     difference_table,
+    mean_text,
     paired_differences,
     paragraph,
 )
@@ -107,6 +109,23 @@ def table(file: Path, place: str, *words: str) -> str:
     ).markdown()
 
 
+def probes(file: Path, *losses: str) -> str:
+    """Accuracies of a comparison on images; of some losses, with the seconds of an epoch."""
+    result = read_json(file)
+    if not losses:
+        return accuracy_table(result).markdown()
+    records = []
+    for name in losses:
+        entry = result["summary"]["losses"][name]
+        accuracies = {
+            measure_title(probe): mean_text(figures, scale=100)
+            for probe, figures in entry["probes"].items()
+        }
+        seconds = f"{entry['seconds_per_epoch']['mean']:.2f}"
+        records.append({"loss": loss_title(name), **accuracies, "seconds per epoch": seconds})
+    return Table(records).markdown()
+
+
 def paired(file: Path, loss: str, what: str) -> str:
     """How far a loss of a cell of the ranking table lies above InfoNCE: metric, place and form."""
     return filled(f"{{{loss}/{what}}}", paired_differences(read_json(file)))
@@ -140,7 +159,7 @@ QUOTATIONS: dict[str, Callable[..., str]] = {
     "paired": paired,
     "origin": origin,
     "cell": lambda file: cell_markdown(read_json(file)),
-    "probes": lambda file: accuracy_table(read_json(file)).markdown(),
+    "probes": probes,
     "comparison": lambda file: comparison(
         read_json(file), read_json(file.with_name("settings.json"))
     ),

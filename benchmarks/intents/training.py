@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.images.feature_probes import ProbeData, few_label_probe
+from bayescl_lab.images.probes import ProbeData, few_label_probe
 from bayescl_lab.runs.losses import LossSettings
 from intents.questions import Bags, QuestionParts, Questions, find_data, load_questions
 

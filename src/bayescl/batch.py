@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import torch
 from torch.nn import functional as F
@@ -28,6 +28,7 @@ __all__ = ["UNKNOWN", "Batch", "Layout", "Rows", "in_batch", "sampled", "two_vie
 UNKNOWN = -1
 """In groups: in no group. In domains and labels: not known."""
 
+_Arguments, _Result = ParamSpec("_Arguments"), TypeVar("_Result")
 _NOTHING = (None,) * 6
 _UNEQUAL = torch.iinfo(torch.int64).min  # stands for UNKNOWN where it must equal nothing
 
@@ -255,7 +256,22 @@ class Batch:
             settled = is_labeled
         return tile, settled
 
+    @property
+    def trust_of_unsettled(self) -> float | Float[Tensor, ""]:
+        """How far what :meth:`posterior` does not say to be settled is trusted."""
+        return 0.0 if self.is_measured and self.layout == "two_views" else self.trust
+
     # ------------------------------------------------------------------ changes
+
+    def map_rows(self, function: Callable[[Rows], Rows]) -> Batch:
+        """Apply a function to all rows; what was the same rows stays so."""
+        made = {id(rows): function(rows) for rows in (self.anchors, self.positives, *self.columns)}
+        return replace(
+            self,
+            anchors=made[id(self.anchors)],
+            positives=made[id(self.positives)],
+            columns=tuple(made[id(block)] for block in self.columns),
+        )
 
     def with_offsets(self, anchors: Tensor, positives: Tensor, columns: Sequence[Tensor]) -> Batch:
         """Give every row one more coordinate, which adds its products to the similarities."""
@@ -358,31 +374,41 @@ def _without_unknown(batch: Batch) -> Batch:
     labels = batch.anchors.labels
     if labels is None or not _all_unknown(labels):
         return batch
-    anchors, positives, *columns = (
-        replace(rows, labels=None) for rows in (batch.anchors, batch.positives, *batch.columns)
-    )
-    return replace(batch, anchors=anchors, positives=positives, columns=tuple(columns))
+    return batch.map_rows(lambda rows: replace(rows, labels=None))
 
 
-@lru_cache(maxsize=8)
+def _kept(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Keep a function's last results, which every step asks for, but not while it is traced."""
+
+    @lru_cache(maxsize=8)
+    def cached(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        with torch.inference_mode(mode=False):  # else autograd could not use the result
+            return function(*args, **kwargs)
+
+    def kept(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        if torch.compiler.is_compiling():
+            return function(*args, **kwargs)
+        return cached(*args, **kwargs)  # type: ignore[arg-type]
+
+    return kept
+
+
+@_kept
 def _own_and_positive(own: Tensor, positive: Tensor) -> Excluded:
     """Columns of the anchors and of their positives; the same for every step of one size."""
-    with torch.inference_mode(mode=False):
-        return Excluded(torch.stack([own, positive], dim=1))
+    return Excluded(torch.stack([own, positive], dim=1))
 
 
-@lru_cache(maxsize=8)
+@_kept
 def _arange(count: int, device: torch.device) -> Tensor:
-    with torch.inference_mode(mode=False):
-        return torch.arange(count, device=device)
+    return torch.arange(count, device=device)
 
 
-@lru_cache(maxsize=8)
+@_kept
 def _places_of_two_views(batch: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Columns of the anchors and of their positives; the same for every step."""
-    with torch.inference_mode(mode=False):  # else autograd could not keep them
-        own = torch.arange(2 * batch, device=device)
-        return own, own.roll(batch)
+    own = torch.arange(2 * batch, device=device)
+    return own, own.roll(batch)
 
 
 def in_batch(
@@ -394,7 +420,6 @@ def in_batch(
     valid: Bool[Tensor, "batch columns"] | None = None,
     log_q: Float[Tensor, " columns"] | None = None,
     gather: bool = False,
-    rank: int = 0,
     of_extra: dict[str, Tensor | None],
     **known: Tensor | None,
 ) -> Batch:
@@ -402,7 +427,8 @@ def in_batch(
 
     What is known is one value a pair.
     """
-    batch, pairs = len(anchors), _check_pairs(anchors, positives, anchor_of)
+    anchor_of = _checked_pairs(anchors, positives, anchor_of)
+    batch, pairs = len(anchors), len(positives)
     if batch < 2 and extra is None and not gather:
         raise ValueError(
             "anchors must hold at least 2 rows, got 1: a single pair has no candidates"
@@ -419,21 +445,12 @@ def in_batch(
             of_extra |= {"log_q": log_q.new_zeros(count) if own_extra else log_q[pairs:]}
     of_anchors = of_pairs if anchor_of is None else _first_of_each(of_pairs, anchor_of, batch)
     of_anchors = replace(of_anchors, embeddings=anchors, log_q=None)
-    others = () if extra is None else (_others("extra", extra, of_anchors, of_extra),)
-    positive = None
-    if anchor_of is None:
-        positive = _arange(batch, anchors.device)
-    else:  # an anchor's positives are of one group more, its own
-        number = torch.arange(batch, device=anchors.device) + rank * 2**32
-        of_anchors = _with_key(of_anchors, number)
-        of_pairs = _with_key(of_pairs, number[anchor_of])
-        others = tuple(
-            _with_key(block, number.new_full(block.embeddings.shape[:-1], UNKNOWN))
-            for block in others
-        )
-    columns = (of_pairs, *others)
+    columns: tuple[Rows, ...] = (of_pairs,)
+    if extra is not None:
+        columns += (_others("extra", extra, of_anchors, of_extra),)
+    place = _arange(pairs, anchors.device)
     return _without_unknown(
-        Batch("in_batch", of_anchors, of_pairs, columns, anchor_of, None, positive, valid)
+        Batch("in_batch", of_anchors, of_pairs, columns, anchor_of, None, place, valid)
     )
 
 
@@ -459,7 +476,7 @@ def sampled(
     if not positives.is_floating_point():
         _check_place(positives, candidates, anchor_of, log_q, gather)
         positives, place = F.embedding(positives, candidates), positives
-    _check_pairs(anchors, positives, anchor_of)
+    anchor_of = _checked_pairs(anchors, positives, anchor_of)
     of_anchors = rows_of(anchors, **known)
     shape = (batch, candidates.shape[-2])
     check_valid(valid, shape, anchors.device, gather and candidates.ndim == 2)
@@ -506,7 +523,7 @@ def rows_of(embeddings: Float[Tensor, "*own rows dim"], **known: Tensor | None) 
         embeddings: one a row.
         **known: fields of :class:`Rows`, which messages call by these names.
     """
-    if tuple(known.values()) == _NOTHING[: len(known)]:
+    if all(part is None for part in known.values()):
         return Rows(embeddings)
     return _checked_rows(embeddings, {name: (name, part) for name, part in known.items()})
 
@@ -565,28 +582,26 @@ def _all_unknown(labels: Tensor) -> bool:
     return is_eager_cpu(labels) and not bool((labels != UNKNOWN).any())
 
 
-def _with_key(rows: Rows, key: Int[Tensor, " rows"]) -> Rows:
-    """Rows with one more key among their groups."""
-    key = key[..., None]
-    groups = key if rows.groups is None else torch.cat([rows.groups, key], dim=-1)
-    return replace(rows, groups=groups)
-
-
 def _first_of_each(pairs: Rows, anchor_of: Tensor, anchors: int) -> Rows:
-    """What is known of each anchor's first pair, and so of the anchor."""
-    order = torch.arange(len(anchor_of) - 1, -1, -1, device=anchor_of.device)
-    first = anchor_of.new_zeros(anchors).scatter_(0, anchor_of[order], order)
-    return pairs[first]
+    """What is known of each anchor's first pair, and so of the anchor; nothing if it has none."""
+    count = len(anchor_of)
+    order = torch.arange(count, device=anchor_of.device)
+    first = anchor_of.new_full((anchors,), count).scatter_reduce(0, anchor_of, order, "amin")
+    has_none = first == count
+    known = pairs[first.clamp(max=count - 1)]
+    return known.map(
+        lambda part: part.masked_fill(has_none.view(-1, *[1] * (part.ndim - 1)), UNKNOWN)
+    )
 
 
 # ---------------------------------------------------------------------- checks
 
 
-def _check_pairs(anchors: Tensor, positives: Tensor, anchor_of: Tensor | None) -> int:
-    """Refuse positives that do not belong to the anchors; return the number of pairs."""
+def _checked_pairs(anchors: Tensor, positives: Tensor, anchor_of: Tensor | None) -> Tensor | None:
+    """Refuse positives that do not belong to the anchors; return whose each is, as an index."""
     if anchor_of is None:
         check_shape("positives", positives, anchors.shape)
-        return len(anchors)
+        return None
     check_shape("positives", positives, ("pairs", anchors.shape[1]))
     check_keys("anchor_of", anchor_of, positives.shape[:1], anchors.device, keys=0)
     if is_eager_cpu(anchor_of):
@@ -596,7 +611,7 @@ def _check_pairs(anchors: Tensor, positives: Tensor, anchor_of: Tensor | None) -
                 f"anchor_of must hold places of anchors, 0 to {len(anchors) - 1}, "
                 f"got {low if low < 0 else high}"
             )
-    return len(positives)
+    return anchor_of.long()
 
 
 def _check_place(

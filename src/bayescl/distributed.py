@@ -218,14 +218,6 @@ def gather_rows(
     return _all_rows(rows, sizes, group)
 
 
-def rows_of(source: int, rows: Tensor, size: int) -> Tensor:
-    """Return the ``size`` rows of process ``source``; the others' rows give shape and dtype."""
-    mine = source == rank()
-    sent = rows.detach().contiguous() if mine else rows.new_empty(size, *rows.shape[1:])
-    dist.broadcast(sent, group_src=source)
-    return sent
-
-
 def copy_from_first(tensors: Sequence[Tensor]) -> None:
     """Overwrite tensors, all of one dtype, with those of the first process."""
     flat = torch.cat([tensor.flatten() for tensor in tensors])

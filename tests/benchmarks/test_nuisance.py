@@ -18,7 +18,7 @@ def test_both_views_of_an_image_carry_its_nuisance_and_no_other(kind):
     for view in data.views(rows):  # an overlay is a bright floor, up to its own brightness
         missing = (over[None] - view[:, None]).clamp_min(0).flatten(2).sum(dim=2)
         own = missing.gather(1, data.nuisance[rows, None]).squeeze(1)
-        assert (own < missing.mean(dim=1)).all()
+        assert own.mean() < missing.mean() / 3
     assert len(data.nuisance.unique()) == nuisance.NUISANCES
 
 
@@ -26,7 +26,8 @@ def test_domains_are_the_nuisance_and_few_labels_of_each_class_audit():
     data = nuisance.nuisance_set("batches-6", "validation")
     rows = torch.arange(len(data.labels))
     loss, call = nuisance.contender("info_nce_domains", data, 0.25, seed=1)
-    assert isinstance(loss, bayescl.InfoNCELoss) and loss.temperature == 0.25
+    assert isinstance(loss, bayescl.InfoNCELoss)
+    assert loss.temperature == 0.25
     torch.testing.assert_close(call(rows)["domains"], data.nuisance)
     _, call = nuisance.contender("latent_audit", data, 0.25, seed=1)
     audit = call(rows)["audit"]

@@ -79,7 +79,7 @@ def test_the_command_says_what_the_function_says(bayescl) -> None:
     [
         ("embeddings", "", "Cannot be told from this, because one view"),
         ("embeddings labels", "", "Use SupervisedContrastiveLoss"),
-        ("embeddings second_view", "", "Use LatentClassContrastiveLoss(temperature=0.5). "),
+        ("embeddings second_view", "", "Use LatentClassContrastiveLoss(). Found "),
         ("queries documents", "", 'aim="pairs"). '),
         ("q d", "--queries q --documents d", 'aim="pairs"). '),
         ("q d labels", "--queries q --documents d", 'aim="pairs"), called with labels=. '),
@@ -93,6 +93,25 @@ def test_it_ends_with_advice(bayescl, names, options, advice) -> None:
     outcome = bayescl(f"inspect mine.npz {options} {QUICK}")
     assert advice in outcome.out
     assert advice.strip() in html.unescape(Path("mine-inspection.html").read_text())
+
+
+def test_codes_are_named_in_the_file_and_what_is_not_used_is_said_with_what_it_could_be(
+    bayescl,
+) -> None:
+    first, second, labels = arrays().values()
+    np.savez("mine.npz", embeddings=first, second_view=second, y=labels, device=labels, more=second)
+    outcome = bayescl(f"inspect mine.npz --labels y --domains device {QUICK}")
+    assert "not used: more [240, 8] (embeddings?): --queries, --documents name them" in outcome.out
+    assert (
+        "\nDomains explain 100% of the nearest neighbours (25% by chance): pass dom" in outcome.out
+    )
+    assert "Keep the temperature that the encoder was trained at. All figures ass" in outcome.out
+    outcome = bayescl(f"inspect mine.npz {QUICK} --temperature 0.1")
+    for words in ("y [240] (labels, ids or domains?)", "--labels, --ids, --domains"):
+        assert words in outcome.out
+    assert "unknown" in next(line for line in outcome.out.splitlines() if "false negat" in line)
+    assert "Keep the temperature" not in outcome.out
+    assert "LatentClassContrastiveLoss(temperature=0.1)" in outcome.out
 
 
 def test_unknown_labels_are_words_of_no_letters_missing_or_minus_one(bayescl) -> None:
@@ -218,8 +237,14 @@ def test_damaged_files_of_embeddings_are_refused_by_their_headers(refused) -> No
 BAD = [
     ("objects.npy", "cannot read objects.npy: it holds Python objects"),
     ("objects.npz", "cannot read objects.npz: it holds Python objects"),
-    ("names.npz", "it needs an array called embeddings, but has a, b"),
-    ("names.npz --queries a --documents c", "it needs an array called c, but has a, b"),
+    (
+        "names.npz",
+        "but has a [240, 8] (embeddings?), b [240, 8] (embeddings?): --queries, --documents name",
+    ),
+    (
+        "names.npz --queries a --documents c",
+        "it needs an array called c, but has a [240, 8] (embeddings?), b",
+    ),
     ("good.npy --documents a --second-view wide.npy", "give documents or second_view, not"),
     ("words.npy", "words.npy: embeddings must hold real numbers"),
     ("line.npy", "embeddings must have shape [items, dim], got [240]"),

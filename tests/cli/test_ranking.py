@@ -83,7 +83,7 @@ def test_a_compressed_table_trains_and_its_changes_are_noticed(bayescl, bought):
     line = "--data bought.csv.gz --dim 4 --epochs 1 --device cpu --out run"
     assert bayescl(f"train ranking {line}").status == 0
     Path("bought.csv.gz").write_bytes(gzip.compress(content + b"u-1,film 2,3\n"))
-    assert "bought.csv.gz: other content than" in bayescl("evaluate run").complaint
+    assert "bought.csv.gz: its content differs" in bayescl("evaluate run").complaint
 
 
 def test_a_part_that_came_later_is_noticed(bayescl, bought):
@@ -210,12 +210,14 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought):
     assert Path("table/table.md").read_text() == text
 
 
-def test_an_unknown_user_gets_popular_items_said_as_such_and_a_length_is_named(
+def test_an_unknown_user_is_refused_or_gets_popular_items_said_as_such_and_a_length_is_named(
     bayescl, recommender
 ):
-    outcome = bayescl("recommend run --user somebody")
+    complaint = bayescl("recommend run --user somebody").complaint
+    assert "bought.csv has no user somebody: name items that somebody new has (items)" in complaint
+    outcome = bayescl("recommend run --user somebody --popular")
     assert "training saw nothing of user somebody; these are the most popular items" in outcome.out
-    outcome = bayescl("recommend run --user [/x]\x1b[31m")
+    outcome = bayescl("recommend run --popular --user [/x]\x1b[31m")
     assert "user [/x]?[31m" in outcome.out
     assert "\x1b" not in outcome.out
     assert "k must be at least 1, got 0" in (bayescl("recommend run --user u-4 -k 0").complaint)
@@ -246,6 +248,15 @@ def test_somebody_new_gets_a_list_by_items_or_is_told_which_are_unknown(
         loaded.recommend(items=[])
     with pytest.raises(ValueError, match="give either a user or the items of a new user"):
         loaded.recommend("u-1", items=group)
+    Path("new.jsonl").write_text(
+        "".join(f'{{"user": "{u}", "item": "film {i}"}}\n' for i in (1, 4) for u in ("eve", 7))
+    )
+    outcome = bayescl(f"recommend {name} --newcomers new.jsonl -k 3 --out new.csv")
+    assert outcome.out == "2 lists: new.csv\n"
+    alone = loaded.recommend(items=["film 1", "film 4"], k=3)
+    for user, lists in pl.read_csv("new.csv").group_by("user", maintain_order=True):
+        assert user[0] in ("eve", "7")
+        assert lists["item"].to_list() == alone["item"].to_list()
     assert "has no item q" in bayescl(f"recommend {name} --items q").complaint
     outcome = bayescl(f"recommend {name} --items 'film 1,film 4' -k 3")
     assert "for somebody new" in outcome.out

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from bayescl_lab.cli._console import EpochBar
+from bayescl_lab.cli.reproduce import _seconds_in_paper, run_lines
+from bayescl_lab.paper.images.request import TableRequest
+from bayescl_lab.paper.images.tables import TABLES
+from bayescl_lab.runs.images.run import ImageRun
 
 SMALL = "--seeds 1 --epochs 1 --device cpu --workers 1 --out table"
 
@@ -51,10 +58,60 @@ def test_all_tables_are_made_by_one_command_that_says_first_what_it_takes(bayesc
         title = Path(f"table/{name}/table.md").read_text().partition("\n")[0].lstrip("# ")
         assert title in " ".join(outcome.out.split())  # it may take two lines
     assert "2 runs to train, 2 epochs in all" in outcome.err
+    assert "2 of 2 runs trained: multiclass/digits-hard-seed0" in outcome.err
     assert "bayescl reproduce all --resume --out table" in outcome.err
     again = bayescl("reproduce all --resume --out table --workers 1")
     assert again.status == 0
     assert "0 runs to train" in again.err
+
+
+def test_the_time_left_is_estimated_from_the_first_steps_with_probes(monkeypatch):
+    told, said, now = [], [], [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("bayescl_lab.cli.reproduce.time", clock)
+    bar = SimpleNamespace(tell=lambda *what: told.append(what), say=said.append)
+    one = replace(TableRequest().cells(TABLES["multiclass"])[0].settings, epochs=2)
+    runs = {"one": one, "two": replace(one, epochs=8, data="cifar10")}
+    lines = run_lines(bar, runs, {"cifar10": 82.0})
+    for run, epoch, seconds in (
+        *(("done", 2, 0), ("one", 0, 1), ("one", 0.1, 10), ("one", 2, 101)),
+        *(("one", 2, 105), ("two", 0, 120), ("two", 8, 400)),
+    ):
+        now[0] = float(seconds)
+        lines(run, epoch, 0)
+    # After .1 of 10 epochs and probes of .6 in 10 seconds; then after 2.3 of them in 101.
+    assert told[:3] == [("done", 0, ""), ("one", 0, ""), ("one", 0, "about 0:17:30 left")]
+    assert said == [
+        "1 of 2 runs trained: one, 50.0 seconds per epoch; about 0:06:04 left, probes included",
+        "2 of 2 runs trained: two, 35.0 seconds per epoch (the paper: 82)",
+    ]
+
+
+def test_the_seconds_of_the_paper_stand_beside_ours_at_its_size_alone():
+    assert _seconds_in_paper("paper") == {"cifar10": 82.0, "stl10": 169.0}
+    assert _seconds_in_paper("rehearsal") == {}
+
+
+def test_ranks_are_those_of_the_paper_and_few_images_are_few_for_probes_too(bayescl):
+    line = f"reproduce hardness {SMALL} --max-train-images 300"
+    assert bayescl(f"{line} --print-config").out.count("ranks: upper") == 1
+    request = TableRequest(max_train_images=300)
+    settings = request.cells(TABLES["hardness"])[0].settings
+    assert (settings.ranks, settings.max_evaluation_images) == ("upper", 300)
+    run = ImageRun(replace(settings, width=4, device="cpu"))
+    assert run.model.loss.ranks == "upper"
+    assert len(run.parts.evaluation) == 300
+    assert settings.as_config()["ranks"] == "upper"
+    others = TableRequest().cells(TABLES["multiclass"])[0].settings
+    assert "ranks" not in others.as_config()
+
+
+def test_work_that_says_nothing_is_said_to_go_on(capsys, monkeypatch):
+    monkeypatch.setattr(EpochBar, "LONGEST_SILENCE", 0.5)
+    with EpochBar(2) as bar:
+        bar.tell("loss 1.0", 2)
+        time.sleep(2.2)
+    assert "loss 1.0: 2 of 2 epochs (still at work)" in capsys.readouterr().err
 
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(
@@ -70,4 +127,4 @@ def test_without_a_terminal_progress_is_a_line_now_and_then(
     lines = captured.err.splitlines()
     assert captured.out == ""
     assert len(lines) == 5
-    assert lines[0] == "hard-seed0: 11 of 60 epochs"
+    assert lines[0] == "hard-seed0: 11 of 60 epochs; about 0:00:49 left"

@@ -42,12 +42,12 @@ def test_other_data_are_refused_by_name_and_count_and_judged_on_when_that_is_sai
     swapped = text.replace("film 1,", "film X,").replace("film 2,", "film 1,")
     Path("bought.csv").write_text(swapped.replace("film X,", "film 2,"))
     complaint = bayescl("evaluate run").complaint
-    assert "bought.csv: other content than the run was trained on" in complaint
+    assert "bought.csv: its content differs from what the run was trained on" in complaint
     Path("bought.csv").write_text(text)
     append_rows("bought.csv", 30)
     for command in ("evaluate run", "inspect run"):
         complaint = bayescl(command).complaint
-        assert "bought.csv: 30 more rows than the run was trained on" in complaint
+        assert "bought.csv: its content differs from what the run was trained on" in complaint
         assert "--data" in complaint
     # Pairs that the run was trained on never count.
     assert bayescl("evaluate run --data bought.csv").status == 0
@@ -140,7 +140,7 @@ def test_a_broken_recommender_goes_on_from_what_it_remembers(bayescl, recommende
     text = Path("bought.csv").read_text()
     append_rows("bought.csv", 1)
     assert (
-        "bought.csv: 1 more row than the run was trained on"
+        "bought.csv: its content differs from what the run was trained on"
         in bayescl("train ranking --out run --resume").complaint
     )
     Path("bought.csv").write_text(text)

@@ -9,7 +9,7 @@ from bayescl_lab.compare.comparison import compare, settle_losses
 from bayescl_lab.compare.images import ImageComparison
 from bayescl_lab.compare.summary import summarise
 from bayescl_lab.report.figures import comparison_figure
-from bayescl_lab.report.titles import data_title
+from bayescl_lab.report.tables import data_title
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import (
     LossSettings,

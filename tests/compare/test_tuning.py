@@ -159,7 +159,7 @@ def test_every_loss_gets_the_best_of_as_many_settings_on_the_validation_part(com
 def test_what_is_tried_of_a_loss_is_within_its_ranges_and_changes_one_value_each(room):
     for name in losses_of(room):
         first = LossSettings(name, room=room).resolved()
-        changes = other_values(first)
+        changes = other_values(name, first)
         assert bool(changes) == (len(first) > 1)
         for change in changes:
             ((changed, value),) = change.items()

@@ -58,12 +58,15 @@ def test_easy_classes_are_told_by_similarity_and_better_by_latent_classes(labell
     assert set(found.losses) <= {row.title for row in LOSSES.values()}
 
 
-def test_labels_judge_and_set_the_prior_and_change_nothing_else(clusters, labelled) -> None:
+def test_labels_of_scored_items_only_judge_and_those_of_others_are_fitted_with(
+    clusters, labelled
+) -> None:
     first, second, _ = clusters
     same = diagnose_embeddings(first, second, tau_plus=labelled.tau_plus, batch_size=100)
     assert (labelled.tau_plus_from, same.tau_plus_from) == ("labels", "given")
-    assert same.trust == labelled.trust
     for name, loss in same.losses.items():
+        if name == "latent classes":
+            continue
         other = labelled.losses[name]
         assert loss.false_share is None
         assert loss.diagnosis.effective == other.diagnosis.effective
@@ -98,13 +101,37 @@ def test_only_items_with_a_label_are_scored(clusters) -> None:
     first, second, labels = clusters
     some = torch.where(torch.arange(600) % 3 == 0, labels, -1)
     found = diagnose_embeddings(first, second, labels=some, batch_size=100)
-    assert (found.batches, found.batch_size, found.labelled_items) == (2, 100, 200)
-    assert found.fitted == 400
+    assert (found.batches, found.batch_size, found.labelled_items) == (1, 100, 200)
+    assert found.fitted == 500
     assert found.tau_plus == pytest.approx(tau_plus_of_labels(some[some >= 0]))
     # All labels different: there are no false negatives.
     found = diagnose_embeddings(first, second, labels=torch.arange(600), batch_size=100)
     assert (found.tau_plus, found.false_negatives, found.nearest_false) == (0, 0, 0)
     assert found.losses["Bayesian"].false_share == 0
+
+
+def test_labels_of_other_items_say_which_of_the_classes_found_belong_together(clusters) -> None:
+    first, second, labels = clusters
+    found = diagnose_embeddings(first, second, labels=labels // 2, batch_size=100)
+    alone = diagnose_embeddings(first, second, num_classes=3, batch_size=100)
+    assert alone.found < 0.65 * found.false_negatives
+    assert found.found > 0.75 * found.false_negatives
+    assert found.losses["latent classes"].diagnosis.confident.precision > 0.95
+
+
+def test_copies_are_no_candidates_and_domains_are_counted_among_neighbours(clusters) -> None:
+    first, second, labels = clusters
+    ids = torch.arange(600) // 2
+    found = diagnose_embeddings(first, second, groups=ids, domains=labels, batch_size=100)
+    alone = diagnose_embeddings(first, second, groups=torch.full((600,), -1), batch_size=100)
+    assert found.losses["InfoNCE"].diagnosis.effective.candidates < 198
+    assert alone.losses["InfoNCE"].diagnosis.effective.candidates == 198
+    assert found.nearest_domain > 0.9
+    assert found.domain_by_chance == pytest.approx(99 / 599)
+    random = torch.randint(3, (600,), generator=torch.Generator().manual_seed(0))
+    found = diagnose_embeddings(first, domains=random)
+    assert found.nearest_domain == pytest.approx(found.domain_by_chance, abs=0.03)
+    assert (alone.nearest_domain, alone.domain_by_chance) == (None, None)
 
 
 def test_figures_are_plain_numbers_the_same_each_time_and_at_any_scale(clusters, labelled) -> None:
@@ -137,6 +164,9 @@ def test_figures_are_plain_numbers_the_same_each_time_and_at_any_scale(clusters,
         (torch.ones(8, 2), {"labels": torch.arange(8) - 2}, "-1 where unknown, got -2"),
         (torch.ones(8, 2), {"labels": -torch.ones(8).long()}, "known for at least 2 items, got 0"),
         (torch.ones(8, 2), {"labels": torch.zeros(8).long()}, "at least two classes"),
+        (torch.ones(8, 2), {"groups": torch.arange(8) - 2}, "groups must be at least 0, or -1"),
+        (torch.ones(9, 2), {"domains": torch.arange(9)}, "domains must be known for more than 10"),
+        (torch.ones(12, 2), {"domains": torch.ones(12).long()}, "of two kinds at least"),
         (torch.ones(8, 2), {"tau_plus": 1.0}, r"tau_plus must lie in \(0, 1\)"),
         (torch.ones(8, 2), {"num_classes": 1}, "num_classes must be"),
         (torch.ones(8, 2), {"temperature": 0}, "temperature must be positive"),

@@ -123,12 +123,12 @@ def test_extremes_are_the_ends_of_a_sorted_row() -> None:
     for row, anchor in enumerate(anchors):
         columns = [c for c in range(20) if valid[anchor, c]]
         columns.sort(key=lambda c, anchor=anchor: float(weights[anchor, c]))
-        assert found.down[row].tolist() == columns[:3]
-        assert found.up[row].tolist() == columns[:-4:-1]
+        assert found[0][row].tolist() == columns[:3]
+        assert found[1][row].tolist() == columns[:-4:-1]
     # Among equal weights the candidate with the larger say comes first.
     logits = torch.tensor([[0.1, 0.9, 0.5, 0.7]])
     ones = torch.ones(1, 4)
     found = extreme_candidates(ones, logits, ones > 0, anchors=torch.tensor([0]), count=2)
-    assert found.down.tolist() == found.up.tolist() == [[1, 3]]
+    assert found[0].tolist() == found[1].tolist() == [[1, 3]]
     with pytest.raises(ValueError, match="count must be at most the 4 candidates"):
         extreme_candidates(ones, logits, ones > 0, anchors=torch.tensor([0]), count=5)

@@ -28,9 +28,8 @@ def test_the_posterior_that_is_scored_is_what_the_loss_is_computed_from(
     call = {"two_views": loss, "in_batch": loss.in_batch, "sampled": loss.sampled}[layout]
     scored = score_candidates(loss, *embeddings, layout=layout)
     assert float(scored.same_class.max()) > 0.5
-    values = scored.objective(
-        scored.positive, scored.unlabeled, valid=scored.valid, same_class=scored.same_class
-    )
+    known = {"same_class": scored.same_class, "trust": scored.trust}
+    values = scored.objective(scored.positive, scored.unlabeled, valid=scored.valid, **known)
     torch.testing.assert_close(values.mean(), call(*embeddings))
     alone = scored.objective(scored.positive, scored.unlabeled, valid=scored.valid)
     assert not torch.allclose(values, alone)

@@ -93,13 +93,13 @@ class OnlyData:
 
 
 @each("name", [*PLAIN, *RANKED])
-@each("engine", ["dense", "chunked"])
+@each("engine", ["reference", "blocked"])
 @each("reduction", ["mean", "none"])
 def test_engines_compute_an_objective_that_they_do_not_know(
     name: str, engine: str, reduction: str
 ) -> None:
     objective: Objective = {**PLAIN, **RANKED}[name]
-    if engine == "chunked":  # from the sums alone
+    if engine == "blocked":  # from the sums alone
         kind = type(objective)
         only_data = type(kind.__name__, (OnlyData, kind), {})
         objective = only_data(*(getattr(objective, f) for f in kind.__dataclass_fields__))

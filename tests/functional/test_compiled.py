@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from bayescl.engine._exponentials import LOG2_E, add_log_weights
 from cases import each
 from torch import Tensor
 
 import bayescl
-from bayescl.engine import Excluded, _exponentials
+from bayescl.engine import sums
+from bayescl.engine.sums import add_log_weights
 from bayescl.functional.bayesian import Bayesian
+from bayescl.functional.excluded import Excluded
 from bayescl.functional.ranks import Ranks
 
 numba = pytest.importorskip("numba", reason="needs Numba")
@@ -46,10 +47,10 @@ def both_ways(
     objective: Bayesian, logits: Tensor, excluded: Excluded, monkeypatch: pytest.MonkeyPatch
 ) -> list[Tensor]:
     found = [logits.clone(), logits.clone()]
-    add_log_weights(objective, found[0], excluded, unit=LOG2_E)
+    add_log_weights(objective, found[0], excluded)
     with monkeypatch.context() as patch:
-        patch.setattr(_exponentials, "compiled_ranks", lambda: None)
-        add_log_weights(objective, found[1], excluded, unit=LOG2_E)
+        patch.setattr(sums, "compiled_ranks", lambda: None)
+        add_log_weights(objective, found[1], excluded)
     return found
 
 
@@ -103,15 +104,15 @@ def test_losses_and_gradients_are_the_same_with_and_without_numba(
         return [value.detach(), *torch.autograd.grad(value, leaves)]
 
     compiled = gradients()
-    monkeypatch.setattr(_exponentials, "compiled_ranks", lambda: None)
+    monkeypatch.setattr(sums, "compiled_ranks", lambda: None)
     assert all(torch.equal(*pair) for pair in zip(compiled, gradients(), strict=True))
 
 
 def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _exponentials.compiled_ranks() is not None
+    assert sums.compiled_ranks() is not None
     monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
-    _exponentials.compiled_ranks.cache_clear()
+    sums.compiled_ranks.cache_clear()
     try:
-        assert _exponentials.compiled_ranks() is None
+        assert sums.compiled_ranks() is None
     finally:
-        _exponentials.compiled_ranks.cache_clear()
+        sums.compiled_ranks.cache_clear()

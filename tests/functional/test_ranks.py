@@ -9,9 +9,9 @@ from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayescl.engine import Excluded
 from bayescl.functional import empirical_cdf
-from bayescl.functional.ranks import EXACT_RANKS, Ranks
+from bayescl.functional.excluded import Excluded
+from bayescl.functional.ranks import RANKS, Ranks
 from bayescl.functional.sorting import columns_in_order
 
 
@@ -33,7 +33,7 @@ def counted(row: list[float], ranks: str) -> list[float]:
             max_size=5,
         )
     ),
-    ranks=st.sampled_from(EXACT_RANKS),
+    ranks=st.sampled_from(RANKS),
 )
 def test_ties_share_one_value_and_it_is_the_counted_one(
     rows: list[list[float]], ranks: Ranks
@@ -43,7 +43,7 @@ def test_ties_share_one_value_and_it_is_the_counted_one(
 
 
 @settings(max_examples=60, deadline=None)
-@given(data=st.data(), ranks=st.sampled_from(EXACT_RANKS))
+@given(data=st.data(), ranks=st.sampled_from(RANKS))
 def test_masked_logits_do_not_count(data: st.DataObject, ranks: Ranks) -> None:
     width = data.draw(st.integers(1, 6))
     values = st.sampled_from([-1.0, 0.0, 0.25, 7.0, float("inf")])
@@ -55,7 +55,7 @@ def test_masked_logits_do_not_count(data: st.DataObject, ranks: Ranks) -> None:
     assert (result[~torch.tensor(keep)] == 1).all()
 
 
-@each("ranks", EXACT_RANKS)
+@each("ranks", RANKS)
 @each("dtype", [torch.float32, torch.float64])
 def test_the_route_without_a_look_at_the_data_agrees(ranks: Ranks, dtype: torch.dtype) -> None:
     # Under vmap no code may branch on values.
@@ -105,7 +105,7 @@ def test_sorting_is_exact_where_values_are_too_close_to_be_told_apart_by_roundin
 
 
 def test_a_rank_convention_of_another_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="ranks must be one of mid, upper, histogram, got 'lower'"):
+    with pytest.raises(ValueError, match="ranks must be one of mid, upper, got 'lower'"):
         empirical_cdf(torch.zeros(1, 2), ranks="lower")  # type: ignore[arg-type]
 
 

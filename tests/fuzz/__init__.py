@@ -13,10 +13,12 @@ DAMAGED = 5
 
 
 def violations(seed: int) -> list[str]:
-    """What is wrong with the answer to one call; warnings are wrong, too."""
+    """What is wrong with the answer to one call; nearly all warnings are wrong, too."""
     from fuzz import claims, damaged
 
     kind = damaged if seed % DAMAGED == 0 else claims
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        for rightly in ("most anchors have fewer than 16", "no anchor has a", r"temperature=\d"):
+            warnings.filterwarnings("ignore", rightly)
         return kind.violations(seed)

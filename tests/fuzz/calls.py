@@ -10,10 +10,12 @@ from typing import Any
 
 import torch
 from reference import objectives as reference
+from reference.calls import Pairs, pairs_of
 from torch import Tensor
 
 import bayescl
 from bayescl.functional import LogSumObjective
+from bayescl.functional.latent import AIMS, STRENGTH
 
 DTYPES = (torch.float32, torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -79,13 +81,14 @@ class Drawn:
     signed: bool = False
     crowd: float = 0.0
     """The slope grows by so much with every candidate."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """What this loss alone takes in a call."""
 
 
 def draw_loss(dice: Dice) -> Drawn:
     name = dice.one(
-        "info_nce", "debiased", "hard", "bayesian", "bayesian", "oracle", "attracting oracle",
-        "latent", "latent", "latent", "own", "own data",
-        "sigmoid", "sigmoid, Bayesian", "sigmoid, latent",
+        "info_nce", "debiased", "hard", "bayesian", "bayesian", "oracle", "supervised",
+        "latent", "latent", "latent", "own", "own data", "sigmoid",
     )  # fmt: skip
     tau_plus = dice.one(0.0, 0.05, 0.1, 0.5, 0.9, dice.uniform(0, 0.99))
     floor = dice.one(-1.0, -1.0, -2.0)
@@ -107,17 +110,17 @@ def draw_loss(dice: Dice) -> Drawn:
         if alpha == beta == 1:
             beta = 0.9
         given = {"alpha": alpha, "beta": beta, "tau_plus": tau_plus}
-        ranks = dice.one("mid", "mid", "upper", "histogram")
+        ranks = dice.one("mid", "mid", "upper")
         return Drawn(
             name,
             partial(bayescl.BayesianContrastiveLoss, **given, ranks=ranks),
-            lambda p, u, *_: reference.bayesian(p, u, **given, ranks=exact(ranks)),
+            lambda p, u, *_: reference.bayesian(p, u, **given, ranks=ranks),
             ranks=ranks if alpha > 0.5 or beta > 0.5 else None,
         )
-    if name in ("latent", "attracting oracle"):
+    if name in ("latent", "supervised"):
         pull = dice.one(0.0, 0.5, 1.0, 3.0)
         threshold = dice.one(0.0, 0.5, 0.9) if name == "latent" else 0.5
-        aim = dice.one("auto", "pairs", "both", "classes")
+        aim, repels = dice.one(*AIMS), dice.chance(0.5)
         if name == "latent":
             pull = dice.one(pull, 1e-3, 100.0)
         strength = {"attraction": pull, "threshold": threshold}
@@ -127,15 +130,25 @@ def draw_loss(dice: Dice) -> Drawn:
                 return reference.info_nce(p, u)
             return reference.latent(p, u, same, **strength | more)
 
-        # The sharper members are told apart, the more rounding of a logit counts.
-        if name == "attracting oracle":
-            make = partial(bayescl.SupervisedContrastiveLoss, attraction=pull)
-            return Drawn(name, make, latent, signed=True, slope=2.0)
+        if name == "supervised":
+            own = {"attraction": pull, "members_repel": repels}
+            make = partial(bayescl.SupervisedContrastiveLoss, **own)
+            slow = partial(latent, members_repel=repels)
+            return Drawn(name, make, slow, signed=True, slope=2.0)
         make = partial(bayescl.LatentClassContrastiveLoss, **strength, **MEMORY, aim=aim)
-        slope = 2.0 if aim == "classes" else 2.0 + 2 * pull
+        # The stronger members are ranked, the more rounding of a logit counts.
+        slope = 2.0 if aim == "classes" else 2.0 + 2 * pull * (1 + STRENGTH)
         return Drawn(name, make, latent, signed=True, slope=slope)
-    if name.startswith("sigmoid"):
-        return draw_sigmoid(dice, name)
+    if name == "sigmoid":
+        bias = dice.one(-10.0, -3.0, 0.0, 5.0)
+        here = dice.chance(0.5)
+        return Drawn(
+            name,
+            partial(bayescl.SigmoidContrastiveLoss, bias=1.0 if here else bias),
+            lambda p, u, *_: reference.sigmoid(p, u, bias=bias),
+            crowd=1.0,
+            options={"bias": bias} if here else {},
+        )
     if name == "own":
         return Drawn(
             name,
@@ -153,41 +166,6 @@ def draw_loss(dice: Dice) -> Drawn:
 
 
 MEMORY = {"num_classes": 4, "memory_size": 64, "refit_every": 1}
-
-
-def exact(ranks: str) -> str:
-    return "mid" if ranks == "histogram" else ranks
-
-
-def draw_sigmoid(dice: Dice, name: str) -> Drawn:
-    bias = dice.one(-10.0, -3.0, 0.0, 5.0)
-    kind, ranks, relief, setting = bayescl.SigmoidContrastiveLoss, None, 0.0, {}
-    if name == "sigmoid, latent":
-        relief = dice.one(0.0, 0.5, 1.0)
-        kind = partial(bayescl.LatentClassSigmoidLoss, relief=relief, **MEMORY)
-    elif name == "sigmoid, Bayesian":
-        ranks = dice.one("mid", "upper", "histogram")
-        setting = {"alpha": dice.one(0.7, 0.9), "beta": dice.one(0.5, 0.9), "tau_plus": 0.1}
-        kind = partial(bayescl.BayesianSigmoidLoss, **setting, ranks=ranks)
-
-    def slow(p: Tensor, u: Tensor, same: Tensor | None, _: float) -> Tensor:
-        same = None if same is None else relief * same
-        mid = exact(ranks or "mid")
-        return reference.sigmoid(p, u, bias=bias, ranks=mid, same_class=same, **setting)
-
-    return Drawn(name, partial(kind, bias=bias), slow, ranks=ranks, crowd=1.0)
-
-
-@dataclass
-class Logits:
-    """Those of one direction, in float64."""
-
-    positive: Tensor
-    unlabeled: Tensor
-    counted: Tensor
-    """Which candidates count, groups aside."""
-    apart: Tensor
-    """Which candidates share no group with their anchor."""
 
 
 @dataclass
@@ -228,27 +206,27 @@ class Call:
         if memory is not None:
             loss.memory.set_extra_state(memory)
         posteriors: list[Any] = []
-        per_anchor = loss._per_anchor
+        losses_of = loss._losses_of
 
         def watched(batch: Any, scale: Any) -> Tensor:
             known = (None, None) if not batch.knows_pairs else batch.posterior()
-            objective = loss.objective_in(batch.layout, scale) if batch.knows_pairs else None
-            posteriors.append((*known, objective))
-            return per_anchor(batch, scale)
+            if batch.anchor_of is not None:
+                known = tuple(None if x is None else x[batch.anchor_of] for x in known)
+            objective = loss.objective(scale) if batch.knows_pairs else None
+            posteriors.append((*known, objective, float(batch.trust_of_unsettled)))
+            return losses_of(batch, scale)
 
-        loss._per_anchor = watched  # type: ignore[method-assign]
+        loss._losses_of = watched  # type: ignore[method-assign]
         leaves = {
             name: tensor.to(torch.float64 if precise else tensor.dtype, copy=True).requires_grad_()
             for name, tensor in self.tensors.items()
         }
-        options = dict(self.options)
+        options = self.options | drawn.options
         if self.own_temperature == "call":
             scale = torch.tensor(temperature, dtype=dtype, requires_grad=True)
             options["temperature"] = scale
         call = loss if self.layout == "two_views" else getattr(loss, self.layout)
-        value = call(*leaves.values(), **options) if self.layout != "in_batch" else call(
-            leaves["anchors"], leaves["positives"], extra=leaves.get("extra"), **options
-        )  # fmt: skip
+        value = call(**leaves, **options)
         gradients: dict[str, Tensor] = {}
         if value.requires_grad:
             wanted = dict(leaves)
@@ -263,82 +241,27 @@ class Call:
             gradients = dict(zip(wanted, found, strict=True))
         return Answer(value.detach(), gradients, loss, posteriors)
 
-    def logits(self) -> list[Logits]:
+    def logits(self) -> list[Pairs]:
         """What the call stands for, of each direction."""
         wide = {name: tensor.double() for name, tensor in self.tensors.items()}
-        valid, groups = self.options.get("valid"), self.options.get("groups")
         if self.layout == "from_logits":
             positive, unlabeled = wide.values()
-            counted = unlabeled != -torch.inf
+            counted, valid = unlabeled != -torch.inf, self.options.get("valid")
             if valid is not None:
-                counted &= valid
+                counted = counted & valid
             finite = [x[x.isfinite()].abs() for x in (positive, unlabeled)]
-            self.bound = max([float(x.max()) for x in finite if x.numel()], default=0.0)
-            return [Logits(positive, unlabeled, counted, torch.ones_like(counted))]
-        if self.normalize:
-            wide = {name: directions(rows, self.dtype) for name, rows in wide.items()}
-        if self.layout == "two_views":
-            both = torch.cat(list(wide.values()))
-            count = len(both) // 2
-            place = torch.arange(2 * count)
-            counted = place[:, None] % count != place[None] % count
-            keys = None if groups is None else torch.cat([groups, groups])
-            return [self._logits(both, both.roll(count, 0), both, counted, keys, keys, valid)]
-        if self.layout == "in_batch":
-            first, second = wide["anchors"], wide["positives"]
-            extra = wide.get("extra")
-            found = []
-            for turn in range(1 + bool(self.options.get("both_directions"))):
-                anchors, positives = (first, second) if turn == 0 else (second, first)
-                columns, keys, mask = positives, groups, valid
-                if turn == 0 and extra is not None:
-                    columns = torch.cat([positives, extra])
-                    more = self.options.get("extra_groups")
-                    if groups is not None and more is None:
-                        more = torch.full((len(extra), *groups.shape[1:]), -99)
-                    keys = None if groups is None else torch.cat([groups, more])
-                if turn == 1 and valid is not None:
-                    mask = valid[:, : len(first)].T
-                counted = ~torch.eye(len(first), len(columns), dtype=torch.bool)
-                found.append(self._logits(anchors, positives, columns, counted, groups, keys, mask))
-            return found
-        anchors, positives, candidates = wide.values()
-        counted = torch.ones(len(anchors), candidates.shape[-2], dtype=torch.bool)
-        keys = self.options.get("candidate_groups")
-        return [self._logits(anchors, positives, candidates, counted, groups, keys, valid)]
-
-    def _logits(
-        self,
-        anchors: Tensor,
-        positives: Tensor,
-        candidates: Tensor,
-        counted: Tensor,
-        groups: Tensor | None,
-        keys: Tensor | None,
-        valid: Tensor | None,
-    ) -> Logits:
-        apart = torch.ones_like(counted)
-        if groups is not None and keys is not None:
-            mine = groups[:, None] if groups.ndim == 2 else groups[:, None, None]
-            theirs = keys if groups.ndim == 2 else keys[..., None]
-            apart = (mine != theirs).all(dim=-1)
-        if valid is not None:
-            counted = counted & valid
-        columns = candidates if candidates.ndim == 3 else candidates[None]
-        products = anchors[:, None] * columns
-        pairs = anchors * positives
-        finite = [
-            rows[rows.isfinite()].abs().max()
-            for rows in (anchors, anchors / self.temperature, candidates, positives)
-            if rows.isfinite().any()
-        ]
-        sums = [
-            x.abs().nan_to_num(0.0, 0.0, 0.0).sum(dim=-1).max() / self.temperature
-            for x in (products, pairs)
-        ]
-        self.bound = max(self.bound, *map(float, finite + sums))
-        of_pairs, of_candidates = (x.sum(dim=-1) / self.temperature for x in (pairs, products))
-        return Logits(of_pairs, of_candidates, counted, apart)
+            bound = max([float(x.max()) for x in finite if x.numel()], default=0.0)
+            if "log_q" in self.options:
+                positive = positive - self.options["positive_log_q"]
+                unlabeled = unlabeled - self.options["log_q"]
+            ones = torch.ones_like(positive)
+            found = [Pairs(positive, unlabeled, counted, counted | True, ones, torch.inf, bound)]
+        else:
+            if self.normalize:
+                wide = {name: directions(rows, self.dtype) for name, rows in wide.items()}
+            found = pairs_of(self.layout, wide, self.options, self.temperature)
+        self.bound = max(pairs.bound for pairs in found)
+        return found
 
 
 def directions(rows: Tensor, dtype: torch.dtype) -> Tensor:
@@ -398,9 +321,9 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call, Any]:
     batch = dice.one(2, 2, 3, 5, 8, 17)
     columns = dice.one(1, 2, 7, 20)
     hostile = dice.chance(0.25)
-    needs_groups = drawn.name in ("oracle", "attracting oracle")
+    needs_groups = drawn.name in ("oracle", "supervised")
     with_groups = needs_groups or (layout != "from_logits" and dice.chance(0.3))
-    keys = () if drawn.name == "attracting oracle" else dice.one((), (), (1,), (2,))
+    keys = () if drawn.name == "supervised" else dice.one((), (), (1,), (2,))
     labels = dice.one(torch.int64, torch.int64, torch.int32, torch.int8)
 
     def rows(count: int, width: int = dim) -> Tensor:
@@ -408,7 +331,14 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call, Any]:
         return draw_rows(dice, count, width, other, hostile=hostile and dice.chance(0.5))
 
     def groups(*shape: int) -> Tensor:
-        return dice.integers(dice.one(2, 4, 50), *shape, *keys).to(labels)
+        lowest = dice.one(0, 0, 1)  # -1 is in no group
+        return (dice.integers(dice.one(2, 4, 50), *shape, *keys) - lowest).to(labels)
+
+    def domains(*shape: int) -> Tensor:
+        return (dice.integers(dice.one(2, 3), *shape, *domain_keys) - 1).to(labels)
+
+    def log_q(*shape: int) -> Tensor:
+        return -dice.normal(*shape).abs().to(dice.one(torch.float32, torch.float64))
 
     def valid(*shape: int) -> Tensor:
         mask = dice.mask(dice.one(0.2, 0.7, 1.0), *shape)
@@ -419,33 +349,65 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call, Any]:
 
     tensors: dict[str, Tensor]
     options: dict[str, Any] = {}
-    masked = dice.chance(0.3)
+    masked, corrected, judged = dice.chance(0.3), dice.chance(0.3), dice.chance(0.25)
+    with_domains, several = dice.chance(0.2), dice.chance(0.4)
+    domain_keys = dice.one((), (1,), (2,))
+    pairs = batch
+    if several and layout in ("in_batch", "sampled"):
+        pairs = dice.one(1, batch, 2 * batch + 1)
+        whose = dice.integers(batch, pairs)
+        options["anchor_of"] = whose.to(dice.one(torch.int64, torch.int32, torch.uint8))
+        if dice.chance(0.5):
+            weight = dice.integers(3, pairs).to(dice.one(torch.float32, torch.float64)) / 2
+            weight[0] = 1.0
+            options["positive_weight"] = weight
     if layout == "two_views":
         tensors = {"view_1": rows(batch), "view_2": rows(batch)}
         if with_groups:
             options["groups"] = groups(batch)
+        if with_domains:
+            options["domains"] = domains(batch)
         if masked:
             options["valid"] = valid(2 * batch, 2 * batch)
     elif layout == "in_batch":
-        tensors = {"anchors": rows(batch), "positives": rows(batch)}
-        if dice.chance(0.4):
-            tensors["extra"] = rows(columns)
+        tensors = {"anchors": rows(batch), "positives": rows(pairs)}
+        more: tuple[int, ...] = ()
+        if dice.chance(0.5):
+            more = (batch, columns) if dice.chance(0.5) else (columns,)
+            tensors["extra"] = rows(math.prod(more)).view(*more, dim)
         if with_groups:
-            options["groups"] = groups(batch)
-            if "extra" in tensors and (needs_groups or dice.chance(0.5)):
-                options["extra_groups"] = groups(columns)
+            options["groups"] = groups(pairs)
+            if more and (needs_groups or dice.chance(0.5)):
+                options["extra_groups"] = groups(*more)
+        if with_domains:
+            options["domains"] = domains(pairs)
+            if more and dice.chance(0.5):
+                options["extra_domains"] = domains(*more)
         if masked:
-            options["valid"] = valid(batch, batch + (columns if "extra" in tensors else 0))
+            options["valid"] = valid(batch, pairs + (columns if more else 0))
         options["both_directions"] = dice.chance(0.3)
+        if corrected:
+            options["log_q"] = log_q(pairs + (columns if len(more) == 1 else 0))
+            if options["both_directions"] and dice.chance(0.5):
+                options["anchor_log_q"] = log_q(batch)
     elif layout == "sampled":
         own = dice.chance(0.5)
         candidates = rows(batch * columns).view(batch, columns, dim) if own else rows(columns)
-        tensors = {"anchors": rows(batch), "positives": rows(batch), "candidates": candidates}
+        tensors = {"anchors": rows(batch), "positives": rows(pairs), "candidates": candidates}
         if with_groups:
             options["groups"] = groups(batch)
             options["candidate_groups"] = groups(*candidates.shape[:-1])
+        if with_domains:
+            options["domains"] = domains(batch)
+            if dice.chance(0.5):
+                options["candidate_domains"] = domains(*candidates.shape[:-1])
         if masked:
             options["valid"] = valid(batch, columns)
+        if corrected:
+            options |= {"log_q": log_q(*candidates.shape[:-1]), "positive_log_q": log_q(pairs)}
+        elif several and not own and dice.chance(0.3):
+            del tensors["positives"]
+            options["positives"] = dice.integers(columns, pairs)
     else:
         logits = rows(batch, columns)
         if dice.chance(0.3):
@@ -453,16 +415,32 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call, Any]:
         tensors = {"positive": rows(batch, 1).squeeze(1), "unlabeled": logits}
         if masked or needs_groups:
             options["valid"] = valid(batch, columns)
-    learns = drawn.name in ("latent", "sigmoid, latent") and layout != "from_logits"
+        if corrected:
+            shape = dice.one((columns,), (batch, columns))
+            options |= {"log_q": log_q(*shape), "positive_log_q": log_q(batch)}
+    if judged and layout != "from_logits":
+        kind = dice.one("absolute", "relative")
+        number = dice.one(-0.3, 0.0, 0.1) if kind == "absolute" else dice.one(0.5, 0.95, 1.1)
+        options["margin"] = bayescl.Margin(**{kind: number}, extra=dice.chance(0.5))
+        if dice.chance(0.4) and "positives" not in options:
+            skips = "extra" in tensors and not options["margin"].extra and dice.chance(0.5)
+            judged_rows = list(tensors.values())[: -1 if skips else None]
+            options["guide"] = tuple(
+                dice.normal(*part.shape[:-1], 3).to(dice.one(*DTYPES)) for part in judged_rows
+            )
+    learns = drawn.name == "latent" and layout != "from_logits"
     if learns and dice.chance(0.6):
 
         def known(*shape: int) -> Tensor:
             found = dice.integers(dice.one(1, 3, 50), *shape).to(labels)
             return found.where(dice.mask(dice.one(0.0, 0.3, 1.0), *shape), -1).to(labels)
 
-        options["labels"] = known(batch)
+        count = pairs if layout == "in_batch" else batch
+        options["labels"] = known(count)
+        if dice.chance(0.3):
+            options["audit"] = known(count)
         if "extra" in tensors and dice.chance(0.7):
-            options["extra_labels"] = known(columns)
+            options["extra_labels"] = known(*tensors["extra"].shape[:-1])
         if layout == "sampled" and dice.chance(0.7):
             options["candidate_labels"] = known(*tensors["candidates"].shape[:-1])
     temperature = dice.one(0.5, 0.1, 0.07, 0.01, 1.0, 10.0, 1e-4, 1e-9, 1e4)
@@ -471,12 +449,6 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call, Any]:
     memory = None
     if learns and dice.chance(0.8):
         memory = remembered(dice, drawn, dim)
-    whole_set = layout in ("two_views", "in_batch") and "extra" not in tensors
-    if drawn.name in ("info_nce", "bayesian", "oracle") and whole_set and dice.chance(0.4):
-        # Where the batch is all there is, moving denominators change nothing at rate 1.
-        make = drawn.make
-        drawn.make = lambda **k: make(denominators=bayescl.MovingDenominators(batch, rate=1.0), **k)
-        options["indices"] = torch.randperm(batch, generator=dice.generator)
     return dice, drawn, call, memory
 
 

@@ -20,13 +20,13 @@ COUNTS = (None, 0, -3, 2.5, "many", True, 2**70, float("nan"))
 MAKERS = (
     bayescl.InfoNCELoss, bayescl.DebiasedContrastiveLoss, bayescl.HardContrastiveLoss,
     bayescl.BayesianContrastiveLoss, bayescl.SupervisedContrastiveLoss,
-    bayescl.LatentClassContrastiveLoss, bayescl.BayesianSigmoidLoss, bayescl.LatentClassSigmoidLoss,
-    bayescl.LearnableTemperature, bayescl.CandidateQueue, bayescl.MovingDenominators,
+    bayescl.LatentClassContrastiveLoss, bayescl.SigmoidContrastiveLoss,
+    bayescl.LearnableTemperature, bayescl.CandidateQueue, bayescl.Margin,
 )  # fmt: skip
 NEEDED = {
     bayescl.LearnableTemperature: {"initial": 0.1},
     bayescl.CandidateQueue: {"size": 4, "dim": 2},
-    bayescl.MovingDenominators: {"size": 4},
+    bayescl.Margin: {},
 }
 SHARED = {"reduction": ("median", None, 3, []), "engine": ("fast", None, 3, [])}
 
@@ -67,7 +67,7 @@ def _bad_setting(dice: Dice) -> tuple[str, Callable[[], object], set[str]]:
     name = dice.one(*choices)
     settings[name] = dice.one(*choices[name])
     # Bounds are refused together, and so are alpha and beta in their corner.
-    together = ({"minimum", "maximum", "initial"}, {"alpha", "beta"})
+    together = ({"minimum", "maximum", "initial"}, {"alpha", "beta"}, {"absolute", "relative"})
     names = {name}.union(*(group for group in together if name in group))
     return f"{maker.__name__}(**{settings})", lambda: maker(**settings), names
 
@@ -87,14 +87,20 @@ def _bad_argument(dice: Dice, seed: int) -> tuple[str, Callable[[], object], set
         call.own_temperature = "loss"
     else:
         good = call.tensors.get(name, call.options.get(name))
-        bad = _damage(dice, good)
+        if name == "margin":
+            bad = dice.one(0.95, "wide", [0.1], object())
+        elif name == "guide":
+            spoilt = [good[0], _damage(dice, good[1]), *good[2:]]
+            bad = dice.one(good[:1], (*good, *good), 3, tuple(spoilt))
+        else:
+            bad = _damage(dice, good)
     told = f"{drawn.name}.{call.layout}({name}={_shown(bad)})"
 
     def attempt() -> object:
         loss = drawn.make(temperature=0.5, normalize=call.normalize)
         if memory is not None:
             loss.memory.set_extra_state(memory)
-        given = {**call.tensors, **call.options, name: bad}
+        given = {**call.tensors, **call.options, **drawn.options, name: bad}
         if call.layout == "two_views":
             given.pop("both_directions", None)
             return loss(given.pop("view_1"), given.pop("view_2"), **given)

@@ -28,7 +28,6 @@ from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.ranking.scorers import EmbeddingScorer
-from integrations import examples
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -149,11 +148,3 @@ def test_settings_out_of_range_are_refused() -> None:
     for name, value in wrong.items():
         with pytest.raises(ValueError, match=name):
             made(**{name: value})
-
-
-def test_the_example_runs_with_their_line_and_with_ours(tmp_path: Path) -> None:
-    before, after = examples.both_ways("cornac.md", "cornac_experiment.py", tmp_path)
-    assert isinstance(before["model"], cornac.models.BPR)
-    assert isinstance(after["model"], ContrastiveRecommender)
-    for names in (before, after):
-        assert len(names["experiment"].result) == 2

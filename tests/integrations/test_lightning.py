@@ -15,7 +15,6 @@ import lightning.pytorch as pl
 
 import bayescl
 from bayescl.integrations.lightning import DiagnosticsCallback
-from integrations import examples
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -88,12 +87,3 @@ def test_diagnostics_are_logged_and_do_not_touch_training(tmp_path: Path) -> Non
 def test_something_else_than_a_loss_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="encoder must be a loss"):
         fitted(tmp_path, DiagnosticsCallback(views, loss="encoder", every_n_steps=1), epochs=1)
-
-
-def test_the_example_trains_with_lightlys_line_and_with_ours(tmp_path: Path) -> None:
-    theirs = pytest.importorskip("lightly.loss", reason="needs lightly")
-    before, after = examples.both_ways("lightning.md", "lightning_simclr.py", tmp_path)
-    assert isinstance(before["model"].criterion, theirs.NTXentLoss)
-    assert isinstance(after["model"].criterion, bayescl.BayesianContrastiveLoss)
-    for names in (before, after):
-        assert names["trainer"].logged_metrics["loss"].isfinite()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,7 +15,6 @@ from open_clip.loss import SigLipLoss
 
 import bayescl
 from bayescl.integrations import open_clip as ours
-from integrations import examples
 from integrations.on_ranks import assert_same, pairs_of_clip, rows
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -79,11 +77,3 @@ def test_what_cannot_be_had_is_refused() -> None:
         ours.ClipLoss(use_horovod=True)
     with pytest.raises(ValueError, match="labels must be None"):
         ours.ClipLoss()(IMAGES, TEXTS, SCALE, labels=torch.arange(6))
-
-
-def test_the_example_trains_with_their_line_and_with_ours(tmp_path: Path) -> None:
-    before, after = examples.both_ways("open_clip.md", "open_clip_pairs.py", tmp_path)
-    assert isinstance(before["criterion"], theirs.ClipLoss)
-    assert isinstance(after["criterion"], ours.BayesianClipLoss)
-    for names in (before, after):
-        assert names["model"].logit_scale.grad.isfinite()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -14,7 +12,6 @@ from pytorch_metric_learning import distances, losses, miners, reducers, regular
 
 import bayescl
 from bayescl.integrations import pytorch_metric_learning as ours
-from integrations import examples
 
 LABELS = torch.tensor([0, 0, 1, 1, 1, 2, 2, 3])
 
@@ -192,10 +189,8 @@ def test_a_learnable_temperature_is_trained() -> None:
     assert temperature.logit.grad != 0
 
 
-def test_the_example_trains_with_their_line_and_with_ours(tmp_path: Path) -> None:
-    before, after = examples.both_ways(
-        "pytorch_metric_learning.md", "metric_learning_digits.py", tmp_path
-    )
-    assert isinstance(before["loss_func"], losses.NTXentLoss)
-    assert isinstance(after["loss_func"], ours.BayesianNTXentLoss)
-    assert min(before["precision"], after["precision"]) > 0.9
+def test_the_supervised_loss_whose_members_repel_is_their_supcon_loss() -> None:
+    views = [rows(8, seed).double() for seed in (0, 1)]
+    loss = bayescl.SupervisedContrastiveLoss(members_repel=True, temperature=0.2)
+    theirs = losses.SupConLoss(temperature=0.2)(torch.cat(views), LABELS.repeat(2))
+    torch.testing.assert_close(loss(*views, groups=LABELS), theirs, rtol=1e-12, atol=0)

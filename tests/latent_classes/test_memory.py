@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from bayescl.batch import two_views
+from bayescl.batch import in_batch, reversed_pairs, sampled, two_views
 from bayescl.functional import item_responsibilities
+from bayescl.latent_classes.explain import Reason
 from bayescl.latent_classes.fit import (
     COMPONENTS_PER_CLASS,
     MOST_COMPONENTS,
@@ -21,6 +25,7 @@ from bayescl.latent_classes.fit import (
     mixture_sizes,
 )
 from bayescl.latent_classes.memory import ClassMemory
+from bayescl.latent_classes.trust import Precision
 
 TAU_PLUS = 0.5
 SIZES = tuple(round(each / TAU_PLUS) for each in COMPONENTS_PER_CLASS)
@@ -169,26 +174,216 @@ def test_what_is_remembered_takes_no_gradient_and_float32() -> None:
     assert not list(memory.buffers())  # data parallel training would overwrite them
 
 
+# ------------------------------------------------------------------------------ posterior
+
+
+def trained(generator: torch.Generator, wrong: float = 0.0, **known: Any) -> ClassMemory:
+    """A memory of clusters that views and mixtures agree on, so only labels can doubt them."""
+    memory = ClassMemory(512)
+    for _ in range(3):
+        pair, labels = labelled(512, generator, wrong=wrong)
+        update(memory, pair, 1 / 6, **dict.fromkeys(known, labels))
+    return memory
+
+
+def test_rows_get_the_signature_of_their_item_in_every_layout() -> None:
+    generator = torch.Generator().manual_seed(0)
+    memory = trained(generator)
+    (first, second), _ = labelled(8, generator)
+    extra = labelled(5, generator)[0][0]
+    batch = two_views(first, second)
+    assert ClassMemory(512).posterior(batch) is batch
+    known = memory.posterior(batch)
+    assert known.columns == (known.anchors,)
+    assert known.trust == pytest.approx(memory.trust)
+    assert memory.trust > 0.9
+
+    def factors(*rows: Tensor) -> Tensor:
+        """Of items with these views: for a single row its own."""
+        return memory._factors(sum(memory._signatures(view) for view in rows) / len(rows))
+
+    items = factors(first, second)
+    torch.testing.assert_close(known.anchors.factors, items.repeat(2, 1))
+    torch.testing.assert_close(known.positives.factors, items.repeat(2, 1))
+    assert (known.anchors.factors @ known.anchors.factors.T).max() <= 1 + 1e-6
+    known = memory.posterior(in_batch(first, second, extra=extra, of_extra={}))
+    for rows in (known.anchors, known.positives, known.columns[0]):
+        torch.testing.assert_close(rows.factors, items)
+    torch.testing.assert_close(known.columns[1].factors, factors(extra))
+    own = extra.repeat(8, 1, 1)
+    known = memory.posterior(sampled(first, second, own, of_candidates={}))
+    torch.testing.assert_close(known.anchors.factors, items)
+    torch.testing.assert_close(known.columns[0].factors, factors(extra).repeat(8, 1, 1))
+    # Several positives of an anchor: each pair is an item, and the anchor is the mean of its own.
+    place = torch.arange(8) // 2
+    known = memory.posterior(in_batch(first[:4], second, anchor_of=place, of_extra={}))
+    torch.testing.assert_close(known.positives.factors, factors(first[place], second))
+    pairs = memory._signatures(first[place]) + memory._signatures(second)
+    mean = memory._factors(pairs.unflatten(0, (4, 2)).mean(dim=1) / 2)
+    torch.testing.assert_close(known.anchors.factors, mean)
+    # Both directions share them.
+    turned = reversed_pairs(known, None, None)
+    assert torch.equal(turned.anchors.factors, known.positives.factors)
+
+
+def test_pairs_are_remembered_with_their_anchors_and_two_views_once() -> None:
+    first, second = views(8)
+    for batch, expected in (
+        (two_views(first, second), (first, second)),
+        (in_batch(first, second, of_extra={}), (first, second)),
+        (
+            in_batch(first[:4], second, anchor_of=torch.arange(8) // 2, of_extra={}),
+            (first[torch.arange(8) // 2], second),
+        ),
+    ):
+        memory = ClassMemory(16)
+        memory.update(batch, tau_plus=1e-3)
+        assert torch.equal(memory.latest(16), torch.cat(expected, dim=1))
+
+
 # ------------------------------------------------------------------------------ labels
 
 
 def labelled(
     count: int, generator: torch.Generator, *, clusters: int = 6, wrong: float = 0.4
-) -> tuple[list[Tensor], Tensor, Tensor]:
-    """Views of items in clusters, their labels, and how likely each label is in the cluster.
-
-    An item's label is its cluster's, but for some that have any of the labels.
-    """
-    cluster = torch.randint(0, clusters, (count,), generator=generator)
-    other = torch.randint(0, clusters, (count,), generator=generator)
+) -> tuple[list[Tensor], Tensor]:
+    """Views of items in clusters, and their labels: the cluster's, but for some that have any."""
+    cluster, other = torch.randint(0, clusters, (2, count), generator=generator)
     labels = torch.where(torch.rand(count, generator=generator) < wrong, other, cluster)
-    odds = wrong / clusters + (1 - wrong) * torch.eye(clusters)[cluster]
     items = torch.eye(16)[cluster] + 0.25 * torch.randn(count, 16, generator=generator)
-    return (
-        [items + 0.05 * torch.randn(count, 16, generator=generator) for _ in range(2)],
-        labels,
-        odds,
-    )
+    pair = [items + 0.05 * torch.randn(count, 16, generator=generator) for _ in range(2)]
+    return pair, labels
+
+
+def test_the_interval_of_the_precision_holds_the_true_share_although_items_come_again() -> None:
+    held = moments = 0
+    for seed, (wrong, per_class) in enumerate(product((0.1, 0.6, 1.0), (3, 8))):
+        generator = torch.Generator().manual_seed(seed)
+        pair, labels = labelled(600, generator, wrong=wrong)
+        rank = (F.one_hot(labels).cumsum(dim=0) * F.one_hot(labels)).sum(dim=1)
+        audit = labels.where(rank <= per_class, -1)
+        memory = ClassMemory(512)
+        for step in range(30):
+            if step % 6 == 0:  # an epoch
+                order = torch.randperm(600, generator=generator).view(6, 100)
+            at = order[step % 6]
+            update(memory, [view[at] for view in pair], 1 / 6, audit=audit[at])
+            if step < 12 or step % 3:
+                continue
+            factors = memory._factors(sum(memory._signatures(view) for view in pair) / 2)
+            attracts = (factors @ factors.T > 0.5).fill_diagonal_(False)
+            same = labels[:, None] == labels
+            share = float((attracts & same).sum() / attracts.sum())
+            held += memory.precision.low <= share <= memory.precision.high
+            moments += 1
+    assert moments == 36
+    assert held / moments >= 0.85
+
+
+def test_a_precision_counts_items_not_pairs() -> None:
+    assert Precision.of(0.5, 100) == pytest.approx((0.5, 0.4189, 0.5811, 100), abs=1e-3)
+    labels, all_attract = torch.tensor([0, 0, 1, 1, 2]), torch.ones(5, 5, dtype=torch.bool)
+    # Of 2 + 4 pairs, those of one class count twice: an item is its class's only other one.
+    # The class of a single item is left out.
+    assert Precision.of_pairs(all_attract, labels)[::3] == pytest.approx((0.5, 2))
+    assert Precision.of_pairs(all_attract, torch.arange(5)) is None
+    assert Precision.of_pairs(~all_attract, labels) is None
+
+
+def test_items_that_audit_are_as_many_as_came_together_or_two() -> None:
+    memory = ClassMemory(64)
+    for step, labels in enumerate(([0, 0, 0, 1, 1, 1], [0, -1, -1, 1, -1, -1], [0, 0, 1, 1, 1, 1])):
+        update(memory, views(6, step), 1e-3, audit=torch.tensor(labels))
+        held = memory.audited
+        assert held.labels.bincount().tolist() == ([3, 3], [3, 3], [2, 4])[step]
+    assert torch.equal(held.views[held.labels == 1], torch.cat(views(6, 2), dim=1)[2:])
+    assert memory.labelled is None
+
+
+def test_labels_that_audit_change_trust_alone_and_say_so() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for wrong in (0.0, 1.0):
+        plain, memory = ClassMemory(512), ClassMemory(512)
+        for _ in range(4):
+            pair, labels = labelled(512, generator, wrong=wrong)
+            update(plain, pair, 1 / 6)
+            update(memory, pair, 1 / 6, audit=labels)
+        state, other = plain.get_extra_state(), memory.get_extra_state()
+        same = [name for name in state if not name.startswith("audited")]
+        assert all(
+            torch.equal(*map(torch.as_tensor, (state[n], other[n])))
+            for n in same
+            if state[n] is not None
+        )
+        assert plain.trust > 0.9
+        assert plain.measured_strength is None
+        assert "not measured: pass audit labels" in str(plain.explain(None))
+        found = memory.explain(None)
+        if wrong == 0:
+            assert memory.trust == memory.measured_strength == 1
+            assert found.reason is Reason.TRUSTED
+            assert memory.posterior(two_views(*pair)).is_measured
+        else:
+            assert memory.trust == memory.measured_strength == 0
+            assert found.reason is Reason.AUDIT
+            assert re.search(r"audit labels say so. On audit labels, \d+% of att", str(found))
+        assert found.precision == memory.precision
+        assert set(memory.metrics()) == {"trust", "precision", "precision_low", "precision_high"}
+        resumed = ClassMemory(512)
+        resumed.set_extra_state(other)
+        assert resumed.precision == memory.precision
+
+
+def test_the_latest_few_of_each_label_are_kept_for_joining() -> None:
+    memory = ClassMemory(64)
+    assert memory.labelled_rows() is None
+    for step in range(60):
+        labels = torch.arange(40) % 2 + (2 if step == 0 else 0) * (torch.arange(40) < 4)
+        update(memory, views(40, step), 0.001, labels=labels)
+    assert len(memory.labelled.labels) == len(memory.labelled.views) == 1024
+    rows = memory.labelled_rows()
+    assert rows.labels.bincount().tolist() == [40, 40]
+    latest = torch.cat(views(40, 59))
+    assert sorted(rows.embeddings.tolist()) == sorted(latest.tolist())
+
+
+# ------------------------------------------------------------------------------ what it says
+
+
+def test_it_explains_what_was_found_and_why_it_is_not_trusted_more() -> None:
+    generator = torch.Generator().manual_seed(0)
+    pair, _ = labelled(600, generator, wrong=0.0)
+    memory = ClassMemory(600)
+    assert memory.explain(1 / 6).reason is memory.explain(None).reason is Reason.NOTHING_REMEMBERED
+    update(memory, [view[:5] for view in pair], 1 / 6)
+    found = memory.explain(1 / 6)
+    assert (found.reason, found.num_items) == (Reason.TOO_FEW_ITEMS, 5)
+    assert f"5 items are remembered, and {memory.enough(1 / 6)} are needed" in str(found)
+    for tau_plus in (1e-6, 5e-324):
+        found = memory.explain(tau_plus)
+        assert found.reason is Reason.TOO_MANY_CLASSES
+        assert not found.is_fitted
+        assert len(str(found)) < 300
+    for _ in range(2):
+        update(memory, pair, 1 / 6)
+    found = memory.explain(1 / 6)
+    assert found.reason is Reason.TRUSTED
+    assert re.match(r"Found about [67] classes in 600 items; trust is 1.00: views and", str(found))
+    state, ones = memory.get_extra_state(), torch.ones(len(COMPONENTS_PER_CLASS))
+    for change, reason, reading in (
+        ({"agreement": 0.3 * ones}, Reason.VIEWS_DIFFER, 0.3),
+        ({"agreement": 0.4 * ones, "alignment": 0.4 * ones}, Reason.MIXTURES_DIFFER, 0.4),
+        ({"share": torch.tensor(0.6)}, Reason.CLASSES_TOO_LARGE, 3.6),
+        ({"closeness": torch.tensor(0.52)}, Reason.POSITIVES_NOT_CLOSER, 0.52),
+    ):
+        memory.set_extra_state(state | change)
+        found = memory.explain(None)
+        assert (found.reason, found.trust) == (reason, pytest.approx(memory.trust))
+        assert found.trust < 0.5
+        assert found.reading == pytest.approx(reading, abs=0.02)
+        assert "not more, because" in str(found)
+    memory.set_extra_state(state | {"share": torch.tensor(0.0)})
+    assert memory.explain(None).reason is Reason.NO_CLASSES
 
 
 def test_an_estimate_finds_the_scale_of_classes_and_a_resumed_one_goes_on() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import bayescl
 
-engines = each("engine", ["dense", "chunked"])
+engines = each("engine", ["reference", "blocked"])
 KEYS = torch.tensor([[0, 9], [1, 9], [0, 8], [2, 7], [3, 7], [4, 6]])
 
 

@@ -20,7 +20,7 @@ LOSSES = {
     "debiased": bayescl.DebiasedContrastiveLoss,
     "hard": bayescl.HardContrastiveLoss,
     "bayesian": partial(bayescl.BayesianContrastiveLoss, alpha=0.9, beta=0.7),
-    "bayesian, chunked": partial(bayescl.BayesianContrastiveLoss, engine="blocked", chunk_size=5),
+    "bayesian, in blocks": partial(bayescl.BayesianContrastiveLoss, engine="blocked", chunk_size=5),
 }
 DIM, INFO_NCE = 12, bayescl.InfoNCELoss()
 

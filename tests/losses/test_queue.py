@@ -98,7 +98,7 @@ def test_rows_may_be_enqueued_before_the_loss_is_differentiated(normalize: bool)
     "groups",
     [
         torch.tensor([0, 255, 0], dtype=torch.uint8),
-        torch.tensor([-1, -2, -1]),
+        torch.tensor([-3, -2, -3]),
         torch.tensor([True, False, True]),
     ],
 )

@@ -33,6 +33,27 @@ def test_a_loss_that_trains_in_eval_mode_says_so_once() -> None:
     loss(*views)
 
 
+def test_a_batch_in_which_nothing_is_a_candidate_says_so_once() -> None:
+    views, same = torch.randn(2, 4, 8), torch.zeros(4, dtype=torch.int64)
+    loss = bayescl.BayesianContrastiveLoss()
+    with pytest.warns(UserWarning, match="no anchor has a candidate"):
+        assert loss(*views, groups=same) == 0
+    loss(*views, groups=same)
+    with pytest.warns(UserWarning, match="no anchor has a candidate"):
+        bayescl.InfoNCELoss()(*views, margin=bayescl.Margin(absolute=-2.0))
+    with pytest.raises(ValueError, match="no anchor has a candidate"):
+        bayescl.InfoNCELoss(check_finite=True)(*views, groups=same)
+
+
+def test_domains_with_few_candidates_are_pointed_out_once() -> None:
+    views, domains = torch.randn(2, 40, 8), torch.arange(40) % 2
+    many, few = bayescl.InfoNCELoss(check_finite=True), bayescl.InfoNCELoss(check_finite=True)
+    many(*views, domains=domains)  # 38 each
+    with pytest.warns(UserWarning, match="fewer than 16 candidates of their own domain"):
+        few(*views, domains=torch.arange(40) % 5)
+    few(*views, domains=torch.arange(40) % 5)
+
+
 def test_a_memory_of_one_size_serves_every_number_of_classes() -> None:
     sizes = {bayescl.LatentClassContrastiveLoss(num_classes=k).memory.size for k in (5, 40, 160)}
     assert sizes == {bayescl.LatentClassContrastiveLoss().memory.size}

@@ -16,6 +16,7 @@ from bayescl_lab.ranking.batches import UserBatches
 from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.ease import EASE
 from bayescl_lab.ranking.encoder import Encoder, MatrixFactorization
+from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.full_ranking import full_ranking
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
@@ -70,8 +71,10 @@ ALL: dict[str, Recommender] = {
     "MF, inner products, InfoNCE, all items": trained(MF, "inner", INNER, 999),
     "MF, Bayesian, all items": trained(MF, "cosine", BAYESIAN, 999),
     "MF, debiased, propagated": trained(MF, "cosine", DEBIASED, 12, 1),
-    "MF, BPR": trained(MF, "inner", BPRLoss(), 4),
-    "LightGCN, BPR": trained(LightGCN, "inner", BPRLoss(), 4),
+    **{
+        f"{name}, BPR": trained(encoder, "inner", BPRLoss(), 4)
+        for name, encoder in ENCODERS.items()
+    },
     "LightGCN, Bayesian, all items": trained(LightGCN, "cosine", BAYESIAN, 999),
     "EASE": lambda data: EASE(data, 1.0),
     "iALS": lambda data: IALS(data, dim=4),
@@ -115,5 +118,5 @@ def test_it_says_how_many_users_and_items_it_knows_and_scores_all(fitted):
     scores = scorer.scores(EVERYBODY)
     assert scores.shape == TRAIN.matrix.shape
     assert bool(scores.isfinite().all())
-    if name == "LightGCN, BPR":  # training again with the same seed gives the same
+    if name == "lightgcn, BPR":  # training again with the same seed gives the same
         assert torch.equal(ALL[name](TRAIN).scores(EVERYBODY), scores)

@@ -26,7 +26,7 @@ def sizes(interactions: Interactions) -> list[int]:
     return np.diff(interactions.matrix.indptr).tolist()
 
 
-@pytest.mark.parametrize("kind", ["per-user", "random", "last"])
+@pytest.mark.parametrize("kind", ["per-user", "random", "last", "time"])
 @settings(max_examples=60, deadline=None)
 @given(counts=COUNTS, seed=st.integers(0, 3))
 def test_every_interaction_is_in_exactly_one_part(kind, counts, seed):
@@ -60,6 +60,23 @@ def test_last_holds_out_the_latest_interaction_of_all_who_have_two():
     whole = Interactions.from_pairs(users, items, user_ids=4, item_ids=5, timestamps=times)
     _, test = split_interactions(whole, "last", share=0.2, seed=0)
     assert list(zip(*test.pairs(), strict=True)) == [(0, 3), (2, 4)]
+
+
+def test_a_split_in_time_holds_out_the_latest_of_all_and_divides_no_moment():
+    users, items = np.divmod(np.arange(20), 5)
+    for times, held_out in (
+        (np.arange(20.0), 4),
+        ([1.0] * 15 + [2.0] * 5, 5),
+        ([1.0] * 2 + [2.0] * 18, 18),
+        ([1.0] * 16 + [2.0, 2.0, 2.0, 3.0], 4),
+    ):
+        whole = Interactions.from_pairs(users, items, user_ids=4, item_ids=5, timestamps=times)
+        train, test = split_interactions(whole, "time", share=0.2, seed=0)
+        assert test.num_interactions == held_out
+        assert train.timestamps.max() < test.timestamps.min()
+    whole = Interactions.from_pairs(users, items, user_ids=4, item_ids=5, timestamps=[1.0] * 20)
+    with pytest.raises(ValueError, match=r"too few to split \(time\)"):
+        split_interactions(whole, "time", share=0.2, seed=0)
 
 
 @pytest.mark.parametrize("kind", ["per-user", "random"])
@@ -98,5 +115,6 @@ def test_what_cannot_be_split_is_refused():
         with pytest.raises(ValueError, match=message):
             split_interactions(data, kind, share=share, seed=0)
     untimed = Interactions.from_pairs([0, 0], [0, 1], user_ids=1, item_ids=2)
-    with pytest.raises(ValueError, match="has no timestamps to split by"):
-        split_interactions(untimed, "last", share=0.2, seed=0)
+    for kind in ("last", "time"):
+        with pytest.raises(ValueError, match="has no timestamps to split by"):
+            split_interactions(untimed, kind, share=0.2, seed=0)

@@ -26,12 +26,10 @@ LOSSES: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
     "debiased": partial(bayescl.DebiasedContrastiveLoss, tau_plus=0.1),
     "hard": partial(bayescl.HardContrastiveLoss, tau_plus=0.1, concentration=0.5),
     "bayesian": bayesian,
-    "bayesian, chunked": partial(bayesian, engine="blocked", chunk_size=3),
-    "sigmoid": bayescl.SigmoidContrastiveLoss,  # in rounds
-    "sigmoid, dense": partial(bayescl.SigmoidContrastiveLoss, engine="reference"),
-    "sigmoid, Bayesian": partial(bayescl.BayesianSigmoidLoss, tau_plus=0.1, beta=0.7),
+    "bayesian, in blocks": partial(bayesian, engine="blocked", chunk_size=3),
+    "sigmoid": bayescl.SigmoidContrastiveLoss,
     "oracle": bayescl.OracleContrastiveLoss,
-    "attracting oracle": bayescl.SupervisedContrastiveLoss,
+    "supervised": bayescl.SupervisedContrastiveLoss,
 }
 
 
@@ -53,6 +51,9 @@ class Data(SimpleNamespace):
             return torch.rand(*shape, generator=generator) < 0.7
 
         return cls(
+            more=normal(batch, DIM),
+            weights=torch.rand(batch, 2, generator=generator).to(dtype),
+            domains=torch.randint(-1, 2, (batch, 2), generator=generator),
             first=normal(batch, DIM),
             second=normal(batch, DIM),
             extra=normal(extra, DIM),
@@ -73,6 +74,7 @@ class Data(SimpleNamespace):
         """The rows of one process, with masks for the columns of all."""
         rows, number = part.rows, torch.arange(len(self.first))
         names = ("first", "second", "own", "logits", "groups", "own_groups", "logits_mask")
+        names += ("more", "weights", "domains")
         same_mask = self.pairs_mask[:, : len(self.extra)] & (number > 0)[:, None]
         return SimpleNamespace(
             **{name: getattr(self, name)[rows] for name in names},
@@ -80,10 +82,16 @@ class Data(SimpleNamespace):
             extra_groups=self.extra_groups[part.extra],
             keys=torch.stack([self.groups, number // 2], dim=1)[rows],  # one equal is enough
             views_mask=self.views_mask[part.both_views][:, part.views_columns],
-            pairs_mask=self.pairs_mask[rows][:, part.pairs_columns],
+            pairs_mask=self.pairs_mask[rows],  # all positives by rank, then all extra
+            own_mask=torch.cat([self.pairs_mask[:, : len(number)], self.logits_mask], dim=1)[rows],
+            # Two positives to each anchor.
+            several={
+                "anchor_of": torch.arange(len(rows)).repeat(2),
+                "positive_weight": self.weights[rows].T.flatten(),
+            },
+            pairs=torch.cat([self.second[rows], self.more[rows]]),
             same_mask=same_mask[rows],
             every=self,
-            leads=0 in rows,
         )
 
 
@@ -94,16 +102,14 @@ class Part(NamedTuple):
     extra: Tensor
     both_views: Tensor
     views_columns: Tensor
-    pairs_columns: Tensor
 
 
 def parts(batches: tuple[int, ...], extras: tuple[int, ...]) -> list[Part]:
     batch = sum(batches)
     rows, extra = torch.arange(batch).split(batches), torch.arange(sum(extras)).split(extras)
     views = [torch.cat([own, batch + own]) for own in rows]
-    pairs = [torch.cat([own, batch + other]) for own, other in zip(rows, extra, strict=True)]
-    columns = torch.cat(views), torch.cat(pairs)
-    return [Part(*own, *columns) for own in zip(rows, extra, views, strict=True)]
+    columns = torch.cat(views)
+    return [Part(*own, columns) for own in zip(rows, extra, views, strict=True)]
 
 
 LAYOUTS: dict[str, Callable[[bayescl.ContrastiveLoss, SimpleNamespace], Tensor]] = {
@@ -118,9 +124,6 @@ LAYOUTS: dict[str, Callable[[bayescl.ContrastiveLoss, SimpleNamespace], Tensor]]
     "in batch, extra, mask": lambda loss, x: loss.in_batch(
         x.first, x.second, extra=x.extra, valid=x.pairs_mask
     ),
-    "in batch, extra on rank 0 alone": lambda loss, x: loss.in_batch(
-        x.first, x.second, extra=x.every.extra if x.leads else None, groups=x.groups
-    ),
     "in batch, extra, groups": lambda loss, x: loss.in_batch(
         x.first, x.second, extra=x.extra, groups=x.groups, extra_groups=x.extra_groups
     ),
@@ -133,6 +136,34 @@ LAYOUTS: dict[str, Callable[[bayescl.ContrastiveLoss, SimpleNamespace], Tensor]]
         log_q=torch.cat([x.second[:, 0], x.extra[:, 0]]),
         anchor_log_q=x.first[:, 0],
         both_directions=True,
+    ),
+    "several positives, both directions": lambda loss, x: loss.in_batch(
+        x.first,
+        x.pairs,
+        **x.several,
+        groups=x.groups.repeat(2),
+        domains=x.domains.repeat(2, 1),
+        log_q=x.pairs[:, 0],
+        anchor_log_q=x.first[:, 0],
+        both_directions=True,
+    ),
+    "extra of each anchor, domains, mask": lambda loss, x: loss.in_batch(
+        x.first,
+        x.second,
+        extra=x.own,
+        groups=x.groups,
+        extra_groups=x.own_groups,
+        domains=x.domains,
+        valid=x.own_mask,
+    ),
+    "sampled, several positives, margin": lambda loss, x: loss.sampled(
+        x.first,
+        x.pairs,
+        x.extra,
+        **x.several,
+        groups=x.groups,
+        candidate_groups=x.extra_groups,
+        margin=bayescl.Margin(relative=0.8),
     ),
     "sampled for all": lambda loss, x: loss.sampled(
         x.first, x.second, x.extra, groups=x.groups, candidate_groups=x.extra_groups
@@ -158,7 +189,6 @@ NEEDS_NO_GROUPS = (
     "two views",
     "in batch",
     "in batch, extra, mask",
-    "in batch, extra on rank 0 alone",
 )
 """Layouts that say too little for the oracles."""
 
@@ -166,8 +196,8 @@ NEEDS_NO_GROUPS = (
 def cases() -> Iterator[tuple[str, str, torch.dtype]]:
     """Every layout with every loss in float64, and with two losses in float32."""
     for layout, name in product(LAYOUTS, LOSSES):
-        says_too_little = name.endswith("oracle") and layout in NEEDS_NO_GROUPS
-        says_too_much = name == "attracting oracle" and layout.endswith("keys")
+        says_too_little = name in ("oracle", "supervised") and layout in NEEDS_NO_GROUPS
+        says_too_much = name == "supervised" and layout.endswith("keys")
         if not (says_too_little or says_too_much):
             yield layout, name, torch.float64
             if name in ("bayesian", "sigmoid"):

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import bayescl
 from bayescl import CandidateQueue, cached_backward, distributed
@@ -104,61 +103,6 @@ def queues(rank: int, world_size: int) -> Findings:
         "same groups": torch.equal(shared.groups, alone.groups),
         "gathered by the loss": distance(mean / world_size, expected),
     }
-
-
-class _Largest(TorchDispatchMode):
-    """The number of entries of the largest floating-point tensor that an operation returns."""
-
-    numbers = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        result = function(*args, **(kwargs or {}))
-        if isinstance(result, Tensor) and result.is_floating_point():
-            self.numbers = max(self.numbers, result.numel())
-        return result
-
-
-def rounds(rank: int, world_size: int) -> Findings:
-    """The most that a process holds at once of the sigmoid loss, as a share of all embeddings."""
-    own, count = own_slice(rank, world_size), sum(BATCHES[world_size])
-    first, second = (drawn(count, 40, seed=seed)[own].requires_grad_() for seed in (3, 4))
-    loss = bayescl.SigmoidContrastiveLoss(gather=True, chunk_size=2)
-    with _Largest() as largest:
-        loss.in_batch(first, second).backward()
-    return {"share": largest.numbers / (max(BATCHES[world_size]) * 41)}
-
-
-def denominators(rank: int, world_size: int) -> Findings:
-    """Moving denominators are one process's, and two ranks with the same item are refused."""
-    own, count = own_slice(rank, world_size), sum(BATCHES[world_size])
-    made = [bayescl.MovingDenominators(count + 3, rate=0.3).double() for _ in range(2)]
-    everyone, alone = (
-        bayescl.BayesianContrastiveLoss(denominators=moving, gather=moving is made[0])
-        for moving in made
-    )
-    found: Findings = {}
-    for step in range(2):
-        views = [drawn(count, DIM, seed=2 * step + view) for view in range(2)]
-        indices = torch.randperm(count, generator=torch.Generator().manual_seed(step))
-        for call in ("forward", "in_batch"):
-            rows, mine = (
-                [view[part].clone().requires_grad_() for view in views]
-                for part in (slice(None), own)
-            )
-            expected = getattr(alone, call)(*rows, indices=indices)
-            value = getattr(everyone, call)(*mine, indices=indices[own])
-            of_mine = torch.autograd.grad(value, mine)
-            of_rows = torch.autograd.grad(expected, rows)
-            found[f"{call}, step {step}"] = max(
-                distance(summed(value) / world_size, expected.detach()),
-                distance(torch.stack(of_mine) / world_size, torch.stack(of_rows)[:, own]),
-                distance(*(each.log_sums.exp() for each in made)),
-            )
-    try:
-        everyone(*drawn(2, 3, DIM), indices=torch.arange(3))
-    except ValueError as error:
-        found["repeated"] = str(error)
-    return found
 
 
 def encoder() -> nn.Module:

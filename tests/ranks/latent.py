@@ -9,29 +9,25 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from bayescl import LatentClassContrastiveLoss, LatentClassSigmoidLoss
+from bayescl import LatentClassContrastiveLoss
 from ranks.equality import BATCHES, DIM, EXTRA, distance, parts, summed
 from ranks.launch import Findings
 
 STEPS = 8
 LAYOUTS: dict[str, dict[str, Any]] = {
-    "two views": {"engine": "dense"},
-    "pairs": {"engine": "chunked"},
-    "both directions": {"engine": "chunked", "aim": "classes"},
-    "sampled": {"engine": "dense", "aim": "both"},
-    "two views, labels": {"engine": "chunked"},
-    "both directions, labels": {"engine": "dense"},
-    "sampled, labels": {"engine": "chunked", "aim": "both"},
-    "both directions, sigmoid": {"kind": LatentClassSigmoidLoss},  # in rounds
-    "two views, labels, sigmoid": {"kind": LatentClassSigmoidLoss},
+    "two views": {"engine": "reference"},
+    "pairs": {"engine": "blocked"},
+    "both directions": {"engine": "blocked", "aim": "classes"},
+    "sampled": {"engine": "reference"},
+    "two views, labels": {"engine": "blocked"},
+    "both directions, labels": {"engine": "reference"},
+    "sampled, labels": {"engine": "blocked", "aim": "classes"},
 }
 """Layouts, and the settings that each is tried with. The last process alone knows labels."""
 
 
-def make(
-    kind: type[LatentClassContrastiveLoss] = LatentClassContrastiveLoss, **settings: Any
-) -> LatentClassContrastiveLoss:
-    return kind(num_classes=2, memory_size=32, refit_every=2, **settings)
+def make(**settings: Any) -> LatentClassContrastiveLoss:
+    return LatentClassContrastiveLoss(num_classes=2, memory_size=32, refit_every=2, **settings)
 
 
 def drawn(step: int, *counts: int) -> list[Tensor]:
@@ -155,13 +151,13 @@ def data_parallel(rank: int, world_size: int) -> Findings:
             fits += model.loss.memory.classes is not None
         ours = tensors(model.loss)
         first = {name: tensor.clone() for name, tensor in ours.items()}
-        dist.broadcast(first["ring"], src=0)
+        dist.broadcast(first["buffer"], src=0)
         found["gathered" if gather else "alone"] = {
             "fits": fits,
             "as without it": all(
                 torch.equal(tensor, ours[name]) for name, tensor in tensors(expected).items()
             ),
-            "the first one's": torch.equal(ours["ring"], first["ring"]),
+            "the first one's": torch.equal(ours["buffer"], first["buffer"]),
             "gradients are finite": all(
                 bool(parameter.grad.isfinite().all()) for parameter in model.parameters()
             ),

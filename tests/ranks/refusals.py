@@ -9,6 +9,7 @@ from torch import Tensor
 
 import bayescl
 from bayescl import distributed
+from bayescl.batch import two_views
 from ranks.launch import Findings
 
 LOSS = bayescl.InfoNCELoss(gather=True)
@@ -35,7 +36,7 @@ def latent(dim: int, calls: int = 0) -> bayescl.LatentClassContrastiveLoss:
     """A loss that remembers this many calls of its own."""
     loss = bayescl.LatentClassContrastiveLoss(gather=True)
     for _ in range(calls):
-        loss.memory.remember(rows(4, dim), rows(4, dim), tau_plus=0.1)
+        loss.memory.update(two_views(rows(4, dim), rows(4, dim)), tau_plus=0.1)
     return loss
 
 
@@ -79,9 +80,15 @@ CASES: dict[str, Callable[[bool, int], object]] = {
     "a queue of another width": lambda odd, _: bayescl.CandidateQueue(4, 3, gather=True).enqueue(
         rows(2, 4 if odd else 3)
     ),
-    "an index beyond the data": lambda odd, rank: bayescl.InfoNCELoss(
-        gather=True, denominators=bayescl.MovingDenominators(100)
-    )(rows(2), rows(2), indices=torch.tensor([0, 100 if odd else 99])),
+    "several positives on one process": lambda odd, _: LOSS.in_batch(
+        rows(4), rows(4), anchor_of=LABELS if odd else None
+    ),
+    "extra on one process": lambda odd, _: LOSS.in_batch(
+        rows(4), rows(4), extra=rows(2) if odd else None
+    ),
+    "a guide": lambda odd, _: LOSS(
+        rows(4), rows(4), margin=bayescl.Margin(absolute=0.0), guide=(rows(4),) if odd else None
+    ),
 }
 
 

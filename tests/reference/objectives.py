@@ -19,6 +19,7 @@ from torch.nn.functional import softplus as _softplus
 
 import bayescl
 from bayescl import functional as F
+from bayescl.functional.latent import STRENGTH
 
 Row = Tensor | Sequence[Tensor]
 
@@ -113,32 +114,39 @@ def latent(
     same_class: Sequence[float] | Tensor,
     *,
     attraction: float,
-    threshold: float,
+    threshold: float = 0.5,
     aim: str = "classes",
     sharpness: float = 1.0,
+    trust: float = 1.0,
     is_labeled: Sequence[bool] | Tensor | None = None,
+    members_repel: bool = False,
 ) -> Tensor:
-    """Where labels settle a pair, the aim "both" does as "classes" does."""
+    """Where labels settle a pair, the aim "pairs" does as "classes" does."""
     if not len(unlabeled):
         return info_nce(positive, unlabeled)
     logits, same = tensor_of(unlabeled), torch.as_tensor(same_class, dtype=torch.float64)
-    trusted = torch.full(logits.shape, aim == "classes")
-    if aim == "both" and is_labeled is not None:
-        trusted = torch.as_tensor(is_labeled, dtype=torch.bool)
-    attracts, others = torch.where(same > threshold, same, 0.0), 1 - same
-    weights, loss = torch.where(trusted, others, 1.0), torch.zeros_like(positive)
+    settled = torch.zeros(logits.shape, dtype=torch.bool)
+    if is_labeled is not None:
+        settled = torch.as_tensor(is_labeled, dtype=torch.bool)
+    if aim == "classes":
+        same, settled = torch.where(settled, same, trust * same), torch.ones_like(settled)
+    members, others = torch.where(same > threshold, same, 0.0), 1 - same
+    weights = torch.where(settled & (not members_repel), others, 1.0)
+    loss = torch.zeros_like(positive)
     if weights.sum() > 0:
         loss = softplus(log_sum(logits, weights / weights.mean()) - positive)
-    pulls = attraction * torch.where(trusted, attracts, 0.0)
-    apart = torch.where(pulls > 0, positive - logits, 0.0)
-    loss = loss + (pulls * apart).sum() / (1 + pulls.sum())
-    # Members past all that are not members.
-    members = torch.where(trusted, 0.0, attracts)
-    if not members.any() or not others.any():
+    pulls = attraction * torch.where(settled, members, 0.0)
+    gaps = torch.where(pulls > 0, positive - logits, 0.0)
+    loss = loss + (pulls * gaps).sum() / (1 + pulls.sum())
+    strength = attraction * trust / max(1.0, sharpness)
+    if aim == "classes" or strength == 0:
         return loss
-    behind = softplus(log_sum(sharpness * logits, others / others.mean()) - sharpness * logits)
-    drawn = torch.where(members > 0, members * behind, 0.0).sum()
-    return loss + attraction / max(1.0, float(members.sum())) / sharpness * drawn
+    ranked = torch.where(settled, 0.0, members)
+    if ranked.any() and others.any():
+        mean = log_sum(sharpness * logits, others / others.sum())
+        behind = torch.where(ranked > 0, ranked * softplus(mean - sharpness * logits), 0.0)
+        loss = loss + STRENGTH * strength * behind.sum() / max(1.0, float(ranked.sum()))
+    return loss + strength * softplus(log_sum(sharpness * logits) - sharpness * positive)
 
 
 class Weighting(NamedTuple):

@@ -8,7 +8,7 @@ from pathlib import Path
 from cases import each
 
 from bayescl_lab.compare.summary import summarise
-from bayescl_lab.report.titles import loss_title
+from bayescl_lab.report.tables import loss_title
 from bayescl_lab.report.verdicts import comparison_verdict, training_verdict
 
 ROOT = Path(__file__).parents[2]

@@ -23,13 +23,15 @@ class Situation:
     first: Rows
     second: Rows | None = None
     labels: Rows | None = None
+    ids: Rows | None = None
+    domains: Rows | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
     def advice(self) -> Advice:
-        found = diagnose_embeddings(
-            self.first, self.second, labels=self.labels, batch_size=128, items=256, **self.options
-        )
-        return advise(found, self.first, self.second)
+        codes = {"labels": self.labels, "groups": self.ids, "domains": self.domains}
+        given = {"temperature": 0.5, "batch_size": 128, "items": 256, **codes, **self.options}
+        found = diagnose_embeddings(self.first, self.second, **given)
+        return advise(found, self.first, self.second, ids=self.ids)
 
 
 def items(classes: int = 10, count: int = 1000, within: float = 0.5) -> tuple[Rows, Rows]:
@@ -87,6 +89,30 @@ FIRST, FEW, TWICE = "the exact partner stays first", "too few to matter", "occur
 SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...], str]] = {
     # situation: embeddings, loss, what each call takes, words of the reason
     "two views, clear classes": (lambda: views(CLEAR), LATENT, (), "trust is 1.00"),
+    "classes found, and nobody to say whether they are wanted": (
+        lambda: views(CLEAR),
+        *(LATENT, (), "Trust cannot know whether you want these classes: a batch, device"),
+    ),
+    "a temperature that nobody names": (
+        lambda: views(CLEAR, options={"temperature": None}),
+        *(f"{LATENT}()", (), "Keep the temperature that the encoder was trained at"),
+    ),
+    "labels of all, and no further classes": (
+        lambda: views(CLOUD, labels=np.arange(1000) % 10),
+        *(ORACLE, ("groups",), "If labels are only here to judge, use InfoNCELoss"),
+    ),
+    "domains that cluster": (
+        lambda: views(CLEAR, domains=CLASSES),
+        *(LATENT, ("domains",), "of the nearest neighbours (10% by chance): pass domains="),
+    ),
+    "domains that do not": (
+        lambda: views(CLOUD, domains=np.arange(1000) % 4),
+        *(PLAIN, (), "Domains matter little"),
+    ),
+    "ids of documents": (
+        lambda: views(CLEAR, ids=np.arange(1000) // 2, options=IN_BATCH),
+        *(PAIRS, ("groups",), "100% of the documents occur more than once"),
+    ),
     "two views, four classes": (lambda: views(items(4)[0]), LATENT, (), "about 4 classes"),
     "two views, no classes": (lambda: views(CLOUD), PLAIN, (), "classes would change nothing"),
     "two halves of a cloud": (lambda: views(CLOUD[:, :4]), None, (), "--num-classes"),
@@ -94,7 +120,7 @@ SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...]
     "pairs of one class": (of_one_class, PLAIN, (), "bring the class together"),
     "labels of a few": (
         lambda: views(CLEAR, labels=some(CLASSES, 100)),
-        *(LATENT, ("labels",), "100 of 1,000 labels"),
+        *(LATENT, ("labels",), "of items kept out of the fit, 100% of the pairs that would"),
     ),
     "labels of all": (
         lambda: views(CLEAR, labels=CLASSES),
@@ -134,7 +160,12 @@ SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...]
         lambda: Situation(CLOUD, options={"num_classes": 5000}),
         *(PLAIN, (), FEW),
     ),
-    "popular documents": (lambda: popular(0.8), PAIRS, ("groups", "log_q"), "far more frequent"),
+    "popular documents": (
+        lambda: popular(0.8),
+        PAIRS,
+        ("groups", "log_q"),
+        "Rare documents pay for it: compare",
+    ),
     "documents drawn evenly": (lambda: popular(0.0), PAIRS, ("groups",), TWICE),
     "collapsed": (
         lambda: Situation(1 + 1e-3 * CLOUD, 1 + 1e-3 * view(CLOUD, 1)),
@@ -163,4 +194,4 @@ def test_advice_is_right_or_says_what_is_missing(name: str) -> None:
         assert advice.call.startswith(loss)
         assert text.startswith(f"Use {advice.call}")
     assert words in text
-    assert len(text) < 600
+    assert len(text) < 850

@@ -14,9 +14,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from bayescl.losses import BayesianContrastiveLoss, InfoNCELoss, OracleContrastiveLoss
+from bayescl.losses import BayesianContrastiveLoss, OracleContrastiveLoss
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
-from bayescl_lab.images.optimizers import Lars, adam
+from bayescl_lab.images.optimizers import adam
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import ImageStore
 from bayescl_lab.runs.folder import RunFolder
@@ -28,7 +28,6 @@ CASES = {
     "bayesian": (BayesianContrastiveLoss, {}),
     "oracle, joint views": (OracleContrastiveLoss, {"joint_views": True}),
     "gradient cache": (BayesianContrastiveLoss, {"cache_chunk": 3}),
-    "lars": (InfoNCELoss, {"optimizer": Lars, "learning_rate": 1.0}),
 }
 
 

@@ -36,17 +36,16 @@ def test_an_experiment_writes_data_and_figure_and_counts_its_steps(
     assert experiment.finding(table).endswith(".") or experiment.finding(table) == ""
 
 
-@pytest.mark.parametrize("name", ["mse", "verdicts"])
-def test_figures_stand_errors_of_zero(name: str, tmp_path: Path) -> None:
+def test_figures_stand_errors_of_zero(tmp_path: Path) -> None:
     # So few candidates that some draws have no false negative: the biased error is then 0.
-    (experiment,) = chosen([name])
+    (experiment,) = chosen(["mse"])
     settings = Settings(anchors=12, draws=2, candidates=2, alpha=0.5, tau_plus=0.001)
     table = experiment.run(settings, 0)
     assert write(experiment, table, tmp_path)[1].stat().st_size > 10_000
 
 
 def test_the_same_seed_gives_the_same_files_and_another_seed_other_data(tmp_path: Path) -> None:
-    (experiment,), runs = chosen(["acceptance"]), []
+    (experiment,), runs = chosen(["pair-order"]), []
     for seed in (3, 3, 4):
         written = write(experiment, experiment.run(SMALL, seed), tmp_path)
         runs.append([file.read_bytes() for file in written])
@@ -77,7 +76,7 @@ def test_every_experiment_has_its_committed_files_and_its_place_on_the_page() ->
 
 
 def test_the_committed_tables_are_what_the_code_gives() -> None:
-    names = ["densities", "empirical", "acceptance", "cdf-transform", "weights", "sampling-bias"]
+    names = ["densities", "empirical", "cdf-transform", "weights", "sampling-bias"]
     for experiment in chosen(names):
         table = experiment.run(Settings(), 0)
         assert table.equals(read_table(RESULTS / f"{experiment.name}.csv")), experiment.name

@@ -14,8 +14,7 @@ from bayescl_lab.paper.simulation.process import (
     Settings,
     draw_proposals,
     generator,
-    levels_by_inversion,
-    levels_by_rejection,
+    levels_of,
     observe,
 )
 
@@ -57,28 +56,18 @@ def test_normal_proposals_have_the_normal_quantile_and_are_finite_at_zero() -> N
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.7, 0.9, 1.0])
-def test_both_samplers_follow_the_closed_form_and_rejection_accepts_one_in_two_alpha(
-    alpha: float,
-) -> None:
+def test_scores_follow_the_closed_form(alpha: float) -> None:
     kinds = {True: F.PairMixture.true_negatives, False: F.PairMixture.false_negatives}
     for true_negative, kind in kinds.items():
         labels = torch.full((1, COUNT), true_negative)
-        source = generator(7, alpha, true_negative)
-        inverted = levels_by_inversion(labels, alpha=alpha, generator=source)[0]
-        accepted, proposed = levels_by_rejection(labels, alpha=alpha, generator=source)
-        for level in (inverted, accepted[0]):
-            assert stats.kstest(kind(alpha).cdf(level).numpy(), "uniform").pvalue > 0.001
-        assert stats.ks_2samp(inverted.numpy(), accepted[0].numpy()).pvalue > 0.001
-        # Given the proposals made, the number accepted is binomial but for how the run stops.
-        made = int(proposed.sum())
-        assert stats.binomtest(COUNT, made, 1 / (2 * alpha)).pvalue > 0.001
+        level = levels_of(labels, alpha=alpha, generator=generator(7, alpha, true_negative))[0]
+        assert stats.kstest(kind(alpha).cdf(level).numpy(), "uniform").pvalue > 0.001
 
 
 def test_alpha_outside_its_interval_is_refused() -> None:
     labels = torch.ones(1, 2, dtype=torch.bool)
-    for sampler in (levels_by_inversion, levels_by_rejection):
-        with pytest.raises(ValueError, match=r"alpha must lie in \[0.5, 1\], got 0.4"):
-            sampler(labels, alpha=0.4, generator=generator(0))
+    with pytest.raises(ValueError, match=r"alpha must lie in \[0.5, 1\], got 0.4"):
+        levels_of(labels, alpha=0.4, generator=generator(0))
 
 
 def everything(settings: Settings, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -87,11 +76,8 @@ def everything(settings: Settings, seed: int = 0) -> tuple[torch.Tensor, torch.T
     return logits, torch.cat([chunk.true_negative for chunk in chunks])
 
 
-@pytest.mark.parametrize("sampler", ["inversion", "accept-reject"])
-def test_scores_follow_the_mixtures_and_false_negatives_their_prior(sampler: str) -> None:
-    settings = Settings(
-        anchors=500, proposal="normal", alpha=0.8, tau_plus=0.3, temperature=2.0, sampler=sampler
-    )
+def test_scores_follow_the_mixtures_and_false_negatives_their_prior() -> None:
+    settings = Settings(anchors=500, proposal="normal", alpha=0.8, tau_plus=0.3, temperature=2.0)
     logits, true_negative = everything(settings)
     positives = torch.cat([chunk.positives for chunk in observe(settings, generator(0))])
     for values, mixture in (

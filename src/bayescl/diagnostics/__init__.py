@@ -23,7 +23,6 @@ from bayescl.diagnostics.evaluation import (
 from bayescl.diagnostics.plots import reliability_figure, similarity_figure, weights_figure
 from bayescl.diagnostics.summary import Diagnosis, EffectiveNegatives, PosteriorCheck, diagnose
 from bayescl.diagnostics.weights import (
-    Extremes,
     WeightHistogram,
     candidate_posterior,
     candidate_weights,
@@ -39,7 +38,6 @@ __all__ = [
     "Diagnosis",
     "EffectiveNegatives",
     "EmbeddingDiagnosis",
-    "Extremes",
     "LossDiagnosis",
     "PosteriorCheck",
     "ScoredCandidates",

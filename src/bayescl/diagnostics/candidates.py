@@ -162,7 +162,9 @@ class _Twin(ContrastiveLoss):
     def __init__(self, loss: ContrastiveLoss, recorder: _Recorder) -> None:
         same: Any = {"temperature": loss.temperature, "normalize": loss.normalize}
         super().__init__(recorder, **same, reduction="none", engine="reference")
+        self._has_warned_of_candidates = True  # which is for the original to say
         self.original = loss
+        self._has_warned_of_candidates = True  # false negatives are found by leaving them out
 
     def with_posterior(self, batch: Batch, gathering: object = None) -> Batch:
         """Return what the original loss knows of a batch, which learns nothing."""

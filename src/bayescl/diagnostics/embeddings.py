@@ -38,6 +38,9 @@ EmbeddingLayout = Literal["two_views", "in_batch"]
 _NEAREST = 10
 """Number of most similar candidates of each anchor in ``nearest_false``."""
 
+_MOST_COMPARED = 4096
+"""Largest number of items among which nearest neighbours are sought."""
+
 _MOST_FITTED = 4096
 """Largest number of items that latent classes are fitted to, to keep fits within seconds."""
 
@@ -77,6 +80,7 @@ class EmbeddingDiagnosis:
         batches: number of scored batches.
         candidates: candidates of each anchor in a batch.
         temperature: softmax scale of every loss.
+        temperature_from: "given" or "default".
         tau_plus: share of false negatives among the candidates: measured if there are labels, else
             given or assumed.
         tau_plus_from: "labels", "given" or "default".
@@ -85,6 +89,9 @@ class EmbeddingDiagnosis:
         nearest_false: share of false negatives among the ten most similar candidates of each
             anchor; None without labels.
         losses: diagnosis of each loss, by its title.
+        nearest_domain: share of the ten nearest neighbours that are of the item's own domain; None
+            without domains.
+        domain_by_chance: the same share for random neighbours.
         fitted: number of items that latent classes were fitted to; 0 if none.
         trust: how far the latent classes are trusted, from 0 to 1; None if none were fitted.
         found: expected false negatives of an anchor by the latent classes: the sum of the posterior
@@ -100,12 +107,15 @@ class EmbeddingDiagnosis:
     batches: int
     candidates: int
     temperature: float
+    temperature_from: Literal["given", "default"]
     tau_plus: float
     tau_plus_from: Literal["labels", "given", "default"]
     labelled_items: int
     similarity: WeightHistogram
     nearest_false: float | None
     losses: Mapping[str, LossDiagnosis]
+    nearest_domain: float | None
+    domain_by_chance: float | None
     fitted: int
     trust: float | None
     found: float | None
@@ -139,9 +149,11 @@ def diagnose_embeddings(
     second_view: Float[Tensor, "items dim"] | NDArray[np.generic] | None = None,
     *,
     labels: Int[Tensor, " items"] | NDArray[np.generic] | None = None,
+    groups: Int[Tensor, " items"] | NDArray[np.generic] | None = None,
+    domains: Int[Tensor, " items"] | NDArray[np.generic] | None = None,
     num_classes: int | None = None,
     tau_plus: float | None = None,
-    temperature: float = 0.5,
+    temperature: float | None = None,
     layout: EmbeddingLayout = "two_views",
     batch_size: int = 256,
     items: int = 1024,
@@ -150,21 +162,26 @@ def diagnose_embeddings(
     """Estimate how many false negatives a batch holds, and how losses weight them.
 
     Batches are drawn at random and scored by InfoNCE, the hard, the Bayesian and the latent-class
-    loss and, with labels, the oracle. Labels are used only to judge and to set ``tau_plus``. With a
-    second view, latent classes are fitted to items that are not scored. If only some labels are
-    known, only items with a label are scored.
+    loss and, with labels, the oracle. With a second view, latent classes are fitted to items that
+    are not scored, with the labels of these. Labels of scored items only judge, and set
+    ``tau_plus``. If only some labels are known, half of those items are scored and no others.
 
     Args:
         embeddings: one row per item, of any length; rows are scaled to length 1.
         second_view: another view of the same items, such as another augmentation or the matching
             text. Without it, each item is its own positive, and no latent classes are fitted.
         labels: the class of each item, non-negative integers, or -1 if it is not known.
+        groups: ids of what rows are of, such as documents; equal ones, except -1, are never each
+            other's candidates.
+        domains: the batch, speaker, device or other nuisance of each item, or -1; counted among
+            nearest neighbours.
         num_classes: approximate number of classes; ``tau_plus`` is one over it. Not needed with
             labels.
         tau_plus: probability that a candidate is of the anchor's class, in (0, 1). Default:
             measured if there are labels, else from ``num_classes``, else 0.1; the latent-class loss
             then estimates it.
-        temperature: softmax scale of every loss, positive.
+        temperature: softmax scale of every loss, positive, as the encoder was trained with;
+            default: 0.5.
         layout: with a second view, ``"two_views"`` makes every row of both views an anchor, as in
             SimCLR; ``"in_batch"`` uses first views as anchors and second views as candidates, as
             for queries and documents.
@@ -201,7 +218,11 @@ def diagnose_embeddings(
     second = first if second_view is None else _rows("second_view", second_view)
     check_shape("second_view", second, first.shape)
     layout = "in_batch" if second_view is None else layout
-    classes = None if labels is None else _classes(labels, len(first))
+    classes, ids, nuisance = (
+        None if codes is None else _codes(name, codes, len(first))
+        for name, codes in (("labels", labels), ("groups", groups), ("domains", domains))
+    )
+    scale = 0.5 if temperature is None else temperature
     known = torch.ones(len(first), dtype=torch.bool) if classes is None else classes >= 0
     num_known = int(known.sum())
     if num_known < 2:
@@ -215,7 +236,8 @@ def diagnose_embeddings(
     order = torch.randperm(len(first), generator=torch.Generator().manual_seed(seed))
     order = order[known[order].argsort(descending=True, stable=True)]  # only these are scored
     # Latent classes are judged on other items than those that they are fitted to.
-    most = min(items, num_known, len(first) if second_view is None else len(first) // 2)
+    share = 1 if second_view is None else 2
+    most = max(2, min(items, num_known // share, len(first) // share))
     size = min(batch_size, most)
     batches = order[: most // size * size].split(size)
     fitted = order[size * len(batches) :][:_MOST_FITTED]
@@ -229,30 +251,35 @@ def diagnose_embeddings(
                 second[rows],
                 layout=layout,
                 labels=None if classes is None else classes[rows],
+                groups=None if ids is None else ids[rows],
             )
             for rows in batches
         ]
 
     losses: dict[str, ContrastiveLoss] = {
-        "InfoNCE": InfoNCELoss(temperature=temperature),
-        "hard": HardContrastiveLoss(temperature=temperature, tau_plus=assumed),
-        "Bayesian": BayesianContrastiveLoss(temperature=temperature, tau_plus=assumed),
+        "InfoNCE": InfoNCELoss(temperature=scale),
+        "hard": HardContrastiveLoss(temperature=scale, tau_plus=assumed),
+        "Bayesian": BayesianContrastiveLoss(temperature=scale, tau_plus=assumed),
     }
     finding = trust = None
     if second_view is not None:
         prior = assumed if given or measured is not None else None
-        latent = _latent_classes((first, second), fitted, torch.cat(batches), prior, temperature)
+        parts = fitted, torch.cat(batches)
+        latent = _latent_classes((first, second), parts, classes, prior, scale)
         finding = latent.finding()
         if latent.memory.classes is not None:
             losses["latent classes"], trust = latent, latent.trust
     if classes is not None:
-        losses["oracle"] = OracleContrastiveLoss(temperature=temperature)
+        losses["oracle"] = OracleContrastiveLoss(temperature=scale)
 
     seen = {title: scored(loss) for title, loss in losses.items()}
     plain = seen["InfoNCE"]
-    cosines = counted(plain, [batch.unlabeled * temperature for batch in plain]).clamp(-1, 1)
+    cosines = counted(plain, [batch.unlabeled * scale for batch in plain]).clamp(-1, 1)
     truth = counted(plain, [batch.false_negative for batch in plain])
     views = 1 if second_view is None else 2
+    nearest = by_chance = None
+    if nuisance is not None:
+        nearest, by_chance = _of_domains(first[order], nuisance[order])
     return EmbeddingDiagnosis(
         items=len(first),
         dim=first.shape[1],
@@ -261,13 +288,16 @@ def diagnose_embeddings(
         batch_size=size,
         batches=len(batches),
         candidates=int(plain[0].valid[0].sum()),
-        temperature=temperature,
+        temperature=scale,
+        temperature_from="default" if temperature is None else "given",
         tau_plus=assumed if measured is None else measured,
         tau_plus_from="labels" if measured is not None else "given" if given else "default",
         labelled_items=0 if classes is None else num_known,
         similarity=weight_histogram(cosines, truth, bins=_BINS, span=(-1.0, 1.0)),
         nearest_false=None if classes is None else _nearest_false(plain),
         losses={title: _diagnosed(of_loss, cosines, views) for title, of_loss in seen.items()},
+        nearest_domain=nearest,
+        domain_by_chance=by_chance,
         fitted=0 if trust is None else len(fitted),
         trust=trust,
         found=None if trust is None else _expected(seen["latent classes"]),
@@ -293,26 +323,42 @@ def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "ite
     return unit_vectors(tensor).float()
 
 
-def _classes(labels: Tensor | NDArray[np.generic], items: int) -> Int[Tensor, " items"]:
-    """Labels as integers, one per item."""
-    tensor = torch.as_tensor(labels).detach().cpu()
-    check_shape("labels", tensor, (items,))
+def _codes(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[Tensor, " items"]:
+    """Labels, groups or domains as integers, one per item."""
+    tensor = torch.as_tensor(codes).detach().cpu()
+    check_shape(name, tensor, (items,))
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
-        raise ValueError(f"labels must be whole numbers, got {tensor.dtype}")
+        raise ValueError(f"{name} must be whole numbers, got {tensor.dtype}")
     lowest = int(tensor.min())
     if lowest < -1:
-        raise ValueError(f"labels must be at least 0, or -1 where unknown, got {lowest}")
+        raise ValueError(f"{name} must be at least 0, or -1 where unknown, got {lowest}")
     return tensor.long()
+
+
+def _of_domains(
+    rows: Float[Tensor, "items dim"], domains: Int[Tensor, " items"]
+) -> tuple[float, float]:
+    """Share of the nearest neighbours of items that are of their domain, and that by chance."""
+    known = domains >= 0
+    rows, domains = rows[known][:_MOST_COMPARED], domains[known][:_MOST_COMPARED]
+    counts = domains.unique(return_counts=True)[1].double()
+    if len(counts) < 2 or len(rows) <= _NEAREST:
+        raise ValueError(
+            f"domains must be known for more than {_NEAREST} items, and of two kinds at least"
+        )
+    nearest = (rows @ rows.T).fill_diagonal_(-torch.inf).topk(_NEAREST, dim=1).indices
+    same = float((domains[nearest] == domains[:, None]).double().mean())
+    return same, float((counts * (counts - 1)).sum() / (len(rows) * (len(rows) - 1)))
 
 
 def _latent_classes(
     views: tuple[Tensor, Tensor],
-    fitted: Int[Tensor, " fitted"],
-    scored: Int[Tensor, " scored"],
+    parts: tuple[Int[Tensor, " fitted"], Int[Tensor, " scored"]],
+    labels: Int[Tensor, " items"] | None,
     tau_plus: float | None,
     temperature: float,
 ) -> LatentClassContrastiveLoss:
-    """A loss that has fitted latent classes to some items, if they were enough."""
+    """A loss that has fitted latent classes to the first part of items, if they were enough."""
     loss = LatentClassContrastiveLoss(
         tau_plus=tau_plus,
         temperature=temperature,
@@ -322,8 +368,9 @@ def _latent_classes(
     # The first call is remembered and fitted, the second one says how far its views agree.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of too many classes: explained as a result
-        for rows in (fitted, scored):
-            loss.in_batch(*(view[rows] for view in views))
+        for rows, known in zip(parts, (labels, None), strict=True):
+            pairs = (view[rows] for view in views)
+            loss.in_batch(*pairs, labels=None if known is None else known[rows])
             if loss.memory.classes is None:
                 break
     return loss.eval()

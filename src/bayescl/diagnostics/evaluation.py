@@ -9,6 +9,7 @@ import torch
 
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_count, check_interval, check_mask, check_shape
+from bayescl.estimation import anchor_aucs
 
 
 class Detection(NamedTuple):
@@ -52,17 +53,15 @@ def false_negative_detection(
     share = float(false_negative.double().mean())  # NaN if there are no candidates
     if not 0 < share < 1:
         return None
+    kinds = false_negative.flatten()
     values, order = suspicion.flatten().double().sort(descending=True)
-    # One entry for each run of equal values: candidates of both kinds up to its end, and in it.
+    # One entry for each run of equal values: false negatives among all candidates up to its end.
     ends = torch.cat([values[1:] != values[:-1], torch.tensor([True], device=values.device)])
-    false = false_negative.flatten()[order].cumsum(0)[ends].double()
-    true = ends.nonzero().flatten() + 1 - false
-    start = false.new_zeros(1)
-    of_false, of_true = false.diff(prepend=start), true.diff(prepend=start)
-    wins = of_false * (true[-1] - true + of_true / 2)  # over what comes later; a tie counts as half
+    found = kinds[order].cumsum(0)[ends].double()
+    precision = found / (ends.nonzero().flatten() + 1)
     return Detection(
-        roc_auc=float(wins.sum() / (false[-1] * true[-1])),
-        average_precision=float((of_false * false / (false + true)).sum() / false[-1]),
+        roc_auc=float(anchor_aucs(values[None], kinds[None, order])),
+        average_precision=float((found.diff(prepend=found[:1] * 0) * precision).sum() / found[-1]),
         share=share,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -61,9 +61,12 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
     if scored.same_class is not None and objective.reads_same_class:
         known = scored.same_class.clone(), excluded, scored.is_labeled, scored.trust
         pairs = objective.pair_weights(*known)
-        # Where all candidates repel, what sets them apart is the posterior.
-        scaled = pairs.repel if pairs.others is None else pairs.others
-        return valid.to(logits) if scaled is None else scaled.matrix * scaled.factor[:, None]
+        if pairs.others is None and pairs.repel is not None:
+            return pairs.repel.matrix * pairs.repel.factor[:, None]
+        # All candidates repel; what sets them apart is the posterior.
+        negative = torch.where(valid, 1 - scored.same_class, 0.0)
+        mean = negative.sum(1, keepdim=True) / valid.sum(1, keepdim=True)
+        return torch.where(negative > 0, negative / mean, 0.0)
     weights = objective.weights(logits, valid=valid)
     tilt = objective.powers[0] - 1
     if tilt != 0:
@@ -197,16 +200,6 @@ def weight_histogram(
     return WeightHistogram(edges, true.bincount(minlength=bins), false.bincount(minlength=bins))
 
 
-class Extremes(NamedTuple):
-    """Columns of candidates at both ends for some anchors, the most extreme first."""
-
-    down: Int[Tensor, "chosen shown"]
-    """Those with the smallest weights."""
-
-    up: Int[Tensor, "chosen shown"]
-    """Those with the largest weights."""
-
-
 @torch.no_grad()
 def extreme_candidates(
     weights: Float[Tensor, "anchors candidates"],
@@ -215,7 +208,7 @@ def extreme_candidates(
     *,
     anchors: Int[Tensor, " chosen"],
     count: int,
-) -> Extremes:
+) -> tuple[Int[Tensor, "chosen shown"], Int[Tensor, "chosen shown"]]:
     """Find the candidates most strongly down- and up-weighted for chosen anchors.
 
     Args:
@@ -227,7 +220,8 @@ def extreme_candidates(
         count: number of candidates at each end, at least 1.
 
     Returns:
-        Columns at the two ends. They overlap if an anchor has fewer than ``2 count`` candidates.
+        Columns of the smallest and of the largest weights, the most extreme first. They overlap if
+        an anchor has fewer than ``2 count`` candidates.
 
     Raises:
         ValueError: if an anchor has fewer than ``count`` candidates.
@@ -237,7 +231,7 @@ def extreme_candidates(
         >>> extreme_candidates(
         ...     weights, -weights, weights > 0, anchors=torch.tensor([0]), count=2
         ... )
-        Extremes(down=tensor([[0, 1]]), up=tensor([[2, 3]]))
+        (tensor([[0, 1]]), tensor([[2, 3]]))
     """
     check_count("count", count, 1)
     weights, logits, valid = weights[anchors], logits[anchors], valid[anchors]
@@ -250,4 +244,4 @@ def extreme_candidates(
         keys = keys.masked_fill(~valid, torch.inf).gather(1, by_logit)
         return by_logit.gather(1, keys.argsort(dim=1, stable=True)[:, :count])
 
-    return Extremes(down=first(weights), up=first(-weights))
+    return first(weights), first(-weights)

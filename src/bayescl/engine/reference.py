@@ -43,14 +43,14 @@ def reference_losses(
     tiles = [candidate_logits(anchors, block.embeddings, temperature) for block in batch.columns]
     unlabeled = tiles[0] if len(tiles) == 1 else torch.cat(tiles, dim=1)
     positive = pair_logits(batch.pair_anchors.embeddings, batch.positives.embeddings, temperature)
-    posterior, is_labeled = batch.posterior()
-    of_rows = (unlabeled, batch.mask(), posterior, is_labeled)
+    known: dict[str, Any] = {"valid": batch.mask()}
+    known["same_class"], known["is_labeled"] = batch.posterior()
     if batch.anchor_of is not None:  # every pair as if it were alone
         index = batch.anchor_of
-        of_rows = tuple(None if part is None else part[index] for part in of_rows)
-    unlabeled, valid, posterior, is_labeled = of_rows
-    known = {"same_class": posterior, "is_labeled": is_labeled, "trust": batch.trust}
-    losses = losses_of_logits(objective_at(temperature), positive, unlabeled, valid=valid, **known)
+        unlabeled = unlabeled[index]
+        known = {name: None if part is None else part[index] for name, part in known.items()}
+    known["trust"] = batch.trust_of_unsettled
+    losses = losses_of_logits(objective_at(temperature), positive, unlabeled, **known)
     return losses if batch.weight is None else losses * batch.weight
 
 

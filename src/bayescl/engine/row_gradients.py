@@ -94,7 +94,8 @@ def _finite_row_losses(block: Block) -> Result:
     if data.reads_same_class and batch.knows_pairs:
         same_class, is_labeled = batch.posterior(rows)
         assert same_class is not None
-        weights = data.pair_weights(same_class, batch.excluded(rows), is_labeled, batch.trust)
+        excluded, trust = batch.excluded(rows), batch.trust_of_unsettled
+        weights = data.pair_weights(same_class, excluded, is_labeled, trust)
         return _pair_row_losses(weights, block)
     return _losses_from_sums(data, block, sums_of(data, block.logits, batch, rows, block.bounds))
 

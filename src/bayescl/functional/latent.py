@@ -79,6 +79,8 @@ class Latent(LogSumObjective):
             weights = (1 - known).addcmul_(known, others)
             excluded.fill_(weights, 0.0)
             repel = mean_1(weights, count)
+        if isinstance(trust, float) and trust == 0:
+            return PairWeights(repel, attract)
         strength = self.attraction * trust / max(1.0, self.sharpness)
         rank = Scaled(attracted, STRENGTH * strength / attracted.sum(dim=1).clamp_min(1))
         mean = mean_1(others, torch.ones_like(count))

@@ -84,12 +84,6 @@ def is_hopeless(tau_plus: float, memory: int) -> bool:
     return float(trust_of_share(torch.tensor(1 / most), tau_plus)) == 0
 
 
-def enough_items(tau_plus: float | None, memory: int) -> int:
-    """Number of items needed for a fit: with fewer, each would get its own component."""
-    prior = 1 / SCALES[1] if tau_plus is None else tau_plus
-    return min(ITEMS_PER_COMPONENT * max(mixture_sizes(prior, memory)), memory)
-
-
 def fitted_classes(
     items: Float[Tensor, "items two_dim"],
     tau_plus: float,

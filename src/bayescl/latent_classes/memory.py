@@ -15,12 +15,13 @@ from bayescl.axes import Float, Tensor
 from bayescl.batch import UNKNOWN, Batch, Rows
 from bayescl.latent_classes.explain import Finding, Reason, limit_of_trust
 from bayescl.latent_classes.fit import (
+    ITEMS_PER_COMPONENT,
     SCALES,
-    enough_items,
     fits_at_scales,
     fitted_classes,
     is_hopeless,
     memory_for,
+    mixture_sizes,
 )
 from bayescl.latent_classes.labelled import LabelledItems, joined
 from bayescl.latent_classes.posterior import (
@@ -107,9 +108,9 @@ class ClassMemory(nn.Module):
         """How far each mixture is trusted, in [0, 1]; None before the first fit is judged."""
         trust = self._trust_without_labels if self._trust is None else None
         if trust is not None:
-            if self.precision is not None:  # trust is at least and at most what labels allow
-                low, high = trust_of_precision(torch.tensor(self.precision[1:3])).tolist()
-                trust = trust.clamp(low, high)
+            if self.precision is not None:  # between what is sure and what is likely
+                likely, sure = map(trust_of_precision, self.precision[:2])
+                trust = trust.clamp(sure, likely)
             self._trust = trust
         return self._trust
 
@@ -137,9 +138,8 @@ class ClassMemory(nn.Module):
     @property
     def measured_strength(self) -> float | None:
         """How surely attracting pairs are of one class, in [0, 1]; None if it is not measured."""
-        if self.precision is None:
-            return None
-        return float(trust_of_precision(torch.tensor(self.precision.low)))
+        precision = self.precision
+        return None if precision is None else trust_of_precision(precision.low)
 
     # ------------------------------------------------------------------ what it says of rows
 
@@ -165,8 +165,10 @@ class ClassMemory(nn.Module):
         trust, strength = self._mean_trust, self.measured_strength
         if not isinstance(trust, Tensor) and trust == 0:
             return batch
-        is_measured = strength is not None and strength > _SURE
-        batch = replace(batch, trust=strength if is_measured else trust, is_measured=is_measured)
+        if strength is not None and strength > _SURE:
+            batch = replace(batch, trust=strength, is_measured=True)
+        else:
+            batch = replace(batch, trust=trust)
 
         def signature(rows: Rows) -> Tensor:
             return self._signatures(rows.embeddings.flatten(end_dim=-2), unit=unit)
@@ -238,14 +240,14 @@ class ClassMemory(nn.Module):
                 the fit of the first, since fits may differ between hardware.
         """
         pairs, positives = batch.pair_anchors, batch.positives
-        items = slice(0, len(pairs) // (1 if batch.own is None else 2))  # then views are swapped
-        views = [pairs.embeddings[items].detach(), positives.embeddings[items].detach()]
-        known = [None if part is None else part[items] for part in (pairs.labels, pairs.audit)]
+        count = len(pairs) // (1 if batch.own is None else 2)  # then views are swapped
+        views = [rows.embeddings[:count].detach() for rows in (pairs, positives)]
+        known = [None if part is None else part[:count] for part in (pairs.labels, pairs.audit)]
         if gather is not None:  # other processes may know labels
-            unknown = torch.full((len(views[0]),), UNKNOWN, device=views[0].device)
-            known = [unknown if part is None else part for part in known]
-            *views, both = gather(*views, torch.stack(known, dim=1), calls=self.calls)
-            known = list(both.unbind(dim=1))
+            unknown = torch.full((count,), UNKNOWN, device=views[0].device)
+            both = torch.stack([unknown if part is None else part for part in known], dim=1)
+            *views, both = gather(*views, both, calls=self.calls)
+            known = [*both.unbind(dim=1)]
         # Under inference_mode, too, what is remembered must serve later training.
         with torch.inference_mode(mode=False):
             self._follow(views[0])
@@ -292,8 +294,9 @@ class ClassMemory(nn.Module):
         return self.buffer[torch.arange(end - count, end, device=self.buffer.device) % self.size]
 
     def enough(self, tau_plus: float | None) -> int:
-        """Number of items needed for a fit."""
-        return enough_items(tau_plus, self.size)
+        """Number of items needed for a fit: with fewer, each would get its own component."""
+        prior = 1 / SCALES[1] if tau_plus is None else tau_plus
+        return min(ITEMS_PER_COMPONENT * max(mixture_sizes(prior, self.size)), self.size)
 
     def _is_due(self, count: int, tau_plus: float | None) -> bool:
         """Whether to fit after a call with so many items."""

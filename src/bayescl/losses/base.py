@@ -21,6 +21,7 @@ from bayescl.checks import (
     check_finite,
     check_floating,
     check_shape,
+    check_tensor,
     is_eager_cpu,
 )
 from bayescl.engine import (
@@ -340,7 +341,6 @@ class ContrastiveLoss(nn.Module):
                 valid=valid,
                 log_q=log_q,
                 gather=gathering.active,
-                rank=gathering.rank,
                 of_extra=of_extra,
                 groups=groups,
                 domains=domains,
@@ -350,6 +350,10 @@ class ContrastiveLoss(nn.Module):
             batch = self._weighted(batch, positive_weight)
             if anchor_log_q is not None and not both_directions:
                 raise ValueError("anchor_log_q needs both_directions")
+            if both_directions and len(anchors) < 2 and not gathering.active:
+                raise ValueError(
+                    "anchors must hold at least 2 rows, got 1: a positive has no candidates"
+                )
             if both_directions and valid is not None:
                 if gathering.active:
                     raise ValueError(
@@ -430,6 +434,7 @@ class ContrastiveLoss(nn.Module):
         with gathering.synchronized_errors():
             temperature = self._validate_call(temperature, labels, audit, groups=groups)
             given = {"anchors": anchors, "positives": positives, "candidates": candidates}
+            check_tensor("positives", positives)
             place = {} if positives.is_floating_point() else {"positives": given.pop("positives")}
             rows = dict(zip(given, map(self._scale, self._check(**given)), strict=True)) | place
             batch = layouts.sampled(
@@ -504,6 +509,9 @@ class ContrastiveLoss(nn.Module):
             if log_q is not None and positive_log_q is not None:
                 layouts.check_log_q("log_q", log_q, positive, shape)
                 layouts.check_log_q("positive_log_q", positive_log_q, positive, positive.shape)
+                if self.check_finite:
+                    check_finite("log_q", log_q.expand_as(unlabeled).masked_fill(~counted, 0))
+                    check_finite("positive_log_q", positive_log_q)
                 positive = positive - positive_log_q.detach().to(positive)
                 unlabeled = unlabeled - log_q.detach().to(positive)
         # -inf under a mask would still turn products with zero gradients into NaN.
@@ -611,6 +619,15 @@ class ContrastiveLoss(nn.Module):
         reverse: tuple[Tensor | None, Tensor | None] | None = None,
     ) -> Float[Tensor, "*pairs"]:
         """Compute and reduce the losses of a batch, and of its second direction if asked."""
+        with gathering.synchronized_errors():
+            if margin is None and guide is not None:
+                raise ValueError("guide needs margin")
+            if margin is not None and not isinstance(margin, Margin):
+                raise TypeError(f"margin must be a Margin, got {type(margin).__name__}")
+            if guide is not None and not isinstance(guide, tuple | list):
+                raise TypeError(f"guide must be a tuple of tensors, got {type(guide).__name__}")
+            if guide is not None and gathering.active:
+                raise ValueError("guide must be None with gather: its embeddings are not gathered")
         batch = self.with_posterior(batch, gathering)
         batches = [batch]
         if reverse is not None:
@@ -622,21 +639,20 @@ class ContrastiveLoss(nn.Module):
                 weight += float(len(part.positives) if part.weight is None else part.weight.sum())
         batches, share = gathering.gather_candidates(batches, weight, temperature)
         if margin is not None:
-            if guide is not None and gathering.active:
-                raise ValueError("guide must be None with gather: its embeddings are not gathered")
-            guides = guide, None if guide is None else (guide[1], guide[0])
-            pairs = zip(batches, guides, strict=False)
-            batches = [within_margin(part, margin, judge) for part, judge in pairs]
-        elif guide is not None:
-            raise ValueError("guide needs margin")
+            with without_autocast(batch.anchors.embeddings.device):
+                batches[0] = within_margin(batches[0], margin, guide)
+                if len(batches) > 1:
+                    turned = None if guide is None else (guide[1], guide[0])
+                    batches[1] = within_margin(batches[1], margin, turned)
         losses = self._losses_of(batches[0], temperature)
         if len(batches) > 1:
             losses = torch.cat([losses, self._losses_of(batches[1], temperature)])
         if self.check_finite:
             with gathering.synchronized_errors():
                 self._check_finite_losses(losses, batches, temperature)
+                self._look_at_candidates(losses, batches[0])
             gathering.raise_peer_errors()
-        if not torch.compiler.is_compiling():
+        elif not torch.compiler.is_compiling():
             self._look_at_candidates(losses, batches[0])
         if batch.weight is not None and self.reduction == "mean":
             return losses.sum() / weight * share
@@ -678,7 +694,7 @@ class ContrastiveLoss(nn.Module):
         )
 
     def _look_at_candidates(self, losses: Tensor, batch: Batch) -> None:
-        """Warn once, or raise with ``check_finite``, if few anchors have candidates."""
+        """Warn once if few anchors have candidates; raise with ``check_finite`` if none has."""
         if self._has_warned_of_candidates or not is_eager_cpu(losses):
             return
         reason = None
@@ -686,25 +702,19 @@ class ContrastiveLoss(nn.Module):
             mask = batch.mask()
             if mask is not None and not mask.any():
                 reason = "no anchor has a candidate, so the loss and its gradient are 0"
+                if self.check_finite:
+                    raise ValueError(reason)
         if batch.anchors.domains is not None and self._calls_with_domains < _LOOKS:
             self._calls_with_domains += 1
             mask = batch.mask()
-            counts = torch.zeros(1) if mask is None else mask.sum(dim=1)
-            if (
-                reason is None
-                and mask is not None
-                and float(counts.float().median()) < _FEW_CANDIDATES
-            ):
-                reason = (
+            if mask is not None and mask.sum(dim=1).float().median() < _FEW_CANDIDATES:
+                reason = reason or (
                     f"most anchors have fewer than {_FEW_CANDIDATES} candidates of their own "
                     "domain in a batch; draw batches of few domains with DomainBatchSampler"
                 )
-        if reason is None:
-            return
-        if self.check_finite:
-            raise ValueError(reason)
-        self._has_warned_of_candidates = True
-        warnings.warn(reason, stacklevel=4)
+        if reason is not None:
+            self._has_warned_of_candidates = True
+            warnings.warn(reason, stacklevel=4)
 
     def reduced(
         self, losses: Float[Tensor, " anchors"], share: float = 1.0

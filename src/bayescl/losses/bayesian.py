@@ -13,7 +13,7 @@ from bayescl.functional.mixture import PairMixture, check_alpha, check_beta, che
 from bayescl.functional.objective import Objective
 from bayescl.functional.ranks import RANKS, Ranks
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
-from bayescl.losses.parameters import Hyperparameter, class_prior
+from bayescl.losses.parameters import PRIORS_WORTH_TRYING, Hyperparameter, class_prior
 
 
 class BayesianContrastiveLoss(ContrastiveLoss):
@@ -49,9 +49,9 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         :func:`bayescl.functional.bayesian_loss`: the same on logits.
     """
 
-    tau_plus = Hyperparameter(check_tau_plus)
-    alpha = Hyperparameter(check_alpha)
-    beta = Hyperparameter(check_beta)
+    tau_plus = Hyperparameter(check_tau_plus, *PRIORS_WORTH_TRYING)
+    alpha = Hyperparameter(check_alpha, 1.0, 0.8)
+    beta = Hyperparameter(check_beta, 0.5, 0.7, 0.6)
     hyperparameters: tuple[str, ...] = ("tau_plus", "alpha", "beta")
 
     def __init__(

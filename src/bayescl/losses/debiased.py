@@ -13,7 +13,7 @@ from bayescl.functional.debiased import Debiased, Hard
 from bayescl.functional.mixture import check_tau_plus
 from bayescl.functional.objective import Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
-from bayescl.losses.parameters import Hyperparameter, class_prior
+from bayescl.losses.parameters import PRIORS_WORTH_TRYING, Hyperparameter, class_prior
 
 
 class DebiasedContrastiveLoss(ContrastiveLoss):
@@ -44,7 +44,7 @@ class DebiasedContrastiveLoss(ContrastiveLoss):
         :func:`bayescl.functional.debiased_loss`: the same on logits.
     """
 
-    tau_plus = Hyperparameter(check_tau_plus)
+    tau_plus = Hyperparameter(check_tau_plus, *PRIORS_WORTH_TRYING)
     minimum_similarity = Hyperparameter(
         lambda value: check_finite_number("minimum_similarity", value)
     )
@@ -93,7 +93,9 @@ class HardContrastiveLoss(DebiasedContrastiveLoss):
     """
 
     other_names: ClassVar[Mapping[str, str]] = {"beta": "concentration"}
-    concentration = Hyperparameter(lambda value: check_non_negative("concentration", value))
+    concentration = Hyperparameter(
+        lambda value: check_non_negative("concentration", value), 0.1, 0.5, 0.25
+    )
     hyperparameters = ("tau_plus", "minimum_similarity", "concentration")
 
     def __init__(

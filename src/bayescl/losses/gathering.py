@@ -27,11 +27,6 @@ class Gathering:
         """Return the gathering of a call; a group of one process has nothing to gather."""
         return cls(call, gather and distributed.world_size() > 1, candidates)
 
-    @property
-    def rank(self) -> int:
-        """This process's number, 0 if it is alone."""
-        return distributed.rank() if self.active else 0
-
     def synchronized_errors(self) -> AbstractContextManager[None]:
         """Make every process raise if one raises while it checks its own input."""
         return distributed.shared_refusals() if self.active else nullcontext()
@@ -124,6 +119,7 @@ def _note(batch: Batch) -> dict[str, Any]:
         "blocks": [
             distributed.describe(block.embeddings.flatten(0, -2)) for block in batch.columns
         ],
+        "extra": len(batch.columns) > 1,
         "own": [block.are_own for block in batch.columns],
         "anchors": batch.num_anchors,
         "groups": 0 if mine.groups is None else mine.groups.shape[1],
@@ -138,6 +134,7 @@ def _note(batch: Batch) -> dict[str, Any]:
 def _agreed_sizes(parts: Sequence[dict[str, Any]]) -> list[list[int]]:
     """The rows of each block on each process, after all have read the same notes."""
     for key, name in (
+        ("extra", "whether extra is given"),
         ("own", "which candidates are an anchor's own"),
         ("groups", "the number of groups per row"),
         ("domains", "the number of domains per row"),
@@ -171,5 +168,4 @@ def _with_unknown_labels(batch: Batch) -> Batch:
         shape, device = rows.embeddings.shape[:-1], rows.embeddings.device
         return replace(rows, labels=torch.full(shape, UNKNOWN, device=device))
 
-    anchors, positives, *columns = map(unknown, (batch.anchors, batch.positives, *batch.columns))
-    return replace(batch, anchors=anchors, positives=positives, columns=tuple(columns))
+    return batch.map_rows(unknown)

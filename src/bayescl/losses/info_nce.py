@@ -106,7 +106,7 @@ class SupervisedContrastiveLoss(ContrastiveLoss):
         :class:`OracleContrastiveLoss`, which only leaves false negatives out.
     """
 
-    attraction = Hyperparameter(check_attraction)
+    attraction = Hyperparameter(check_attraction, 2.0, 0.5)
     hyperparameters = ("attraction",)
     needs_groups = True
 
@@ -132,15 +132,8 @@ class SupervisedContrastiveLoss(ContrastiveLoss):
 
         def labelled(rows: Rows) -> Rows:
             groups = rows.groups
-            # An anchor with several positives in a batch has one key more, its own.
-            keys = 1 if batch.anchor_of is None or batch.layout != "in_batch" else 2
-            if groups is None or groups.shape[-1] != keys:
+            if groups is None or groups.shape[-1] != 1:
                 raise ValueError(f"{type(self).__name__} needs one group per row and candidate")
-            own = groups[..., 1:] if keys == 2 else None
-            return replace(rows, groups=own, labels=groups[..., 0])
+            return replace(rows, groups=None, labels=groups[..., 0])
 
-        anchors, positives = labelled(batch.anchors), labelled(batch.positives)
-        columns = (
-            anchors if block is batch.anchors else labelled(block) for block in batch.columns
-        )
-        return replace(batch, anchors=anchors, positives=positives, columns=tuple(columns))
+        return batch.map_rows(labelled)

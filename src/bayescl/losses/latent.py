@@ -18,7 +18,7 @@ from bayescl.latent_classes.memory import ClassMemory
 from bayescl.latent_classes.trust import Precision
 from bayescl.losses.base import ContrastiveLoss, SharedOptions, without_autocast
 from bayescl.losses.gathering import Gathering
-from bayescl.losses.parameters import Hyperparameter, class_prior
+from bayescl.losses.parameters import PRIORS_WORTH_TRYING, Hyperparameter, class_prior
 
 _RANKED_AT = 0.1  # temperature at which members are ranked, whatever that of the loss is
 _MOST_REMEMBERED = 2**20
@@ -95,9 +95,10 @@ class LatentClassContrastiveLoss(ContrastiveLoss):
     """
 
     tau_plus = Hyperparameter(
-        lambda value: check_interval("tau_plus", value, 0.0, 1.0, open_low=True, open_high=True)
+        lambda value: check_interval("tau_plus", value, 0.0, 1.0, open_low=True, open_high=True),
+        *PRIORS_WORTH_TRYING,
     )
-    attraction = Hyperparameter(check_attraction)
+    attraction = Hyperparameter(check_attraction, 2.0, 0.5)
     hyperparameters: tuple[str, ...] = ("tau_plus", "attraction")
     uses_labels = True
 

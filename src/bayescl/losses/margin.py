@@ -8,7 +8,7 @@ import torch
 
 from bayescl.axes import Float, Tensor
 from bayescl.batch import Batch
-from bayescl.checks import check_finite_number, check_positive, check_shape
+from bayescl.checks import check_finite_number, check_floating, check_positive, check_shape
 from bayescl.functional.similarity import unit_vectors
 
 Guide = tuple[Tensor, ...]
@@ -65,7 +65,7 @@ class Margin:
 @torch.no_grad()
 def within_margin(batch: Batch, margin: Margin, guide: Guide | None) -> Batch:
     """The batch without candidates that score like the positive, as the guide judges if given."""
-    judge = batch if guide is None else _seen_by(batch, guide)
+    judge = batch if guide is None else _seen_by(batch, guide, margin.extra)
     anchors, place = judge.anchors.embeddings, batch.anchor_of
     of_pairs = torch.linalg.vecdot(judge.pair_anchors.embeddings, judge.positives.embeddings)
     positive = of_pairs
@@ -79,29 +79,44 @@ def within_margin(batch: Batch, margin: Margin, guide: Guide | None) -> Batch:
         if is_exempt:
             parts.append(torch.ones_like(limit, dtype=torch.bool).expand(-1, len(block)))
         elif block.are_own:
-            parts.append(torch.einsum("ad,and->an", anchors, columns) <= limit)
+            parts.append(~(torch.einsum("ad,and->an", anchors, columns) > limit))
         else:
-            parts.append(anchors @ columns.T <= limit)
+            parts.append(~(anchors @ columns.T > limit))  # NaN stays, and makes NaN
     kept = torch.cat(parts, dim=1)
     return replace(batch, valid=kept if batch.valid is None else batch.valid & kept)
 
 
-def _seen_by(batch: Batch, guide: Guide) -> Batch:
+def _seen_by(batch: Batch, guide: Guide, with_extra: bool) -> Batch:
     """The same batch with a guide's embeddings; of two views, both in order."""
-    rows = [unit_vectors(part.detach().float()) for part in guide]
+    shapes = [rows.embeddings.shape[:-1] for rows in (batch.anchors, batch.positives)]
     if batch.layout == "two_views":
-        both = torch.cat(rows)
-        rows = [both, both.roll(len(rows[0]), 0)]
-    anchors, positives, *others = rows
-    check_shape("guide", anchors, (batch.num_anchors, "dim"))
-    check_shape("guide", positives, (len(batch.positives), anchors.shape[1]))
-    seen = replace(batch.anchors, embeddings=anchors)
-    of_pairs = replace(batch.positives, embeddings=positives)
+        shapes = [torch.Size([batch.num_anchors // 2])] * 2
+    elif batch.layout == "sampled":
+        shapes += [batch.columns[0].embeddings.shape[:-1]]
+    else:  # the positives are the first columns; in the second direction, the anchors
+        shapes = [shapes[0], *(block.embeddings.shape[:-1] for block in batch.columns)]
+        if len(guide) < len(shapes) and not with_extra:
+            shapes = shapes[:2]  # extra candidates are exempt
+    if len(guide) != len(shapes):
+        raise ValueError(f"guide must hold {len(shapes)} tensors of embeddings, got {len(guide)}")
+    width: int | str = "dim"
+    for part, shape in zip(guide, shapes, strict=True):
+        check_floating("guide", part, batch.anchors.embeddings.device)
+        check_shape("guide", part, (*shape, width))
+        width = part.shape[-1]
+    anchors, *others = (unit_vectors(part.detach().float()) for part in guide)
     if batch.layout == "two_views":
-        return replace(batch, anchors=seen, positives=of_pairs, columns=(seen,))
-    columns = [positives, *others] if batch.layout == "in_batch" else others
-    if len(columns) < len(batch.columns):  # extra candidates are exempt
-        columns += [block.embeddings[..., :1] for block in batch.columns[len(columns) :]]
-    blocks = zip(batch.columns, columns, strict=True)
-    judged = tuple(replace(block, embeddings=part) for block, part in blocks)
-    return replace(batch, anchors=seen, positives=of_pairs, columns=judged)
+        anchors = torch.cat([anchors, *others])
+        positives, others = anchors.roll(shapes[0][0], 0), [anchors]
+    elif batch.layout == "sampled":
+        positives, *others = others
+    else:
+        positives = others[0] if batch.positive is None else others[0][batch.positive]
+        others += [block.embeddings for block in batch.columns[len(others) :]]
+    blocks = zip(batch.columns, others, strict=True)
+    return replace(
+        batch,
+        anchors=replace(batch.anchors, embeddings=anchors),
+        positives=replace(batch.positives, embeddings=positives),
+        columns=tuple(replace(block, embeddings=rows) for block, rows in blocks),
+    )

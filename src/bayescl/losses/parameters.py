@@ -14,10 +14,13 @@ from bayescl.checks import check_count, check_finite_number, check_interval, che
 
 
 class Hyperparameter:
-    """A float attribute that a function checks, or refuses, whenever it is set."""
+    """A float attribute that a function checks, or refuses, whenever it is set.
 
-    def __init__(self, check: Callable[[float], float]) -> None:
-        self._check = check
+    ``worth_trying`` are values for a search beside the default, the most promising first.
+    """
+
+    def __init__(self, check: Callable[[float], float], *worth_trying: float) -> None:
+        self._check, self.worth_trying = check, worth_trying
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -32,6 +35,10 @@ class Hyperparameter:
 
     def __set__(self, instance: object, value: float) -> None:
         instance.__dict__[self._name] = self._check(value)
+
+
+PRIORS_WORTH_TRYING = (0.05, 0.2, 0.01)
+"""Values of ``tau_plus`` for a search."""
 
 
 def state_numbers(owner: str, state: Any, names: Sequence[str]) -> dict[str, float]:

@@ -119,7 +119,15 @@ class SigmoidContrastiveLoss(ContrastiveLoss):
         """Compute the loss from logits without the bias; see :meth:`forward` for ``bias``."""
         with self._biased(bias):
             added = self.current_bias()
-        return super().from_logits(positive + added, unlabeled + added, **options)
+
+        def biased(logits: Tensor) -> Tensor:
+            try:
+                check_floating("logits", logits)
+            except (TypeError, ValueError):
+                return logits  # to be refused by name
+            return logits.to(torch.promote_types(logits.dtype, torch.float32)) + added
+
+        return super().from_logits(biased(positive), biased(unlabeled), **options)
 
     @contextmanager
     def _biased(self, bias: Bias | None) -> Iterator[None]:

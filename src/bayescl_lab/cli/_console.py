@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,7 +17,6 @@ from rich.progress import (
     ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.table import Table
 from typing_extensions import Self
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from bayescl_lab.ranking.data import RankingData
     from bayescl_lab.report.tables import Table as Content
 
+LEAST_SECONDS = 5.0
+"""Seconds of work from which on the time left is estimated."""
+_STILL = " (still at work)"
 MINIMUM_WIDTH = 120
 """Width of tables if there is no terminal to measure."""
 
@@ -109,26 +113,79 @@ class Bar(Progress):
         return self
 
 
+def time_left(seconds: float, done: float, left: float) -> str:
+    """The time left after some seconds of work, in words; nothing before there is enough to go by.
+
+    Example:
+        >>> time_left(60.0, 2.0, 8.0)
+        'about 0:04:00 left'
+    """
+    if done <= 0 or seconds < LEAST_SECONDS:
+        return ""
+    return f"about {timedelta(seconds=round(seconds * left / done))} left"
+
+
 class EpochBar(Bar):
-    """Epochs of one run or several."""
+    """Epochs of one run or several; without a terminal, lines that come at least every minute.
+
+    ``probes`` says how many epochs' time the probes take after the last one.
+    """
 
     SILENCE = 10.0
     """Seconds between lines of progress if there is no terminal."""
+    LONGEST_SILENCE = 50.0
+    """Seconds after which a line says that work goes on, such as in a probe."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, *, probes: float = 0.0) -> None:
         counts = MofNCompleteColumn(), TextColumn("epochs")
-        times = TimeElapsedColumn(), TimeRemainingColumn()
+        times = TimeElapsedColumn(), TextColumn("{task.fields[left]}")
         super().__init__(total, TextColumn("{task.description}"), BarColumn(), *counts, *times)
-        self._total = total
-        self._loss = ""
+        self.update(self._task, left="")
+        self._total, self._probes = total, probes
+        self._loss, self._state = "", "preparing"
+        self._begin: tuple[float, float] | None = None  # the time and epochs of the first call
         self._shown_at = time.monotonic()
+        self._stop = threading.Event()
 
-    def tell(self, description: str, done: float) -> None:
-        """Show progress; in a line now and then if there is no terminal."""
+    def __enter__(self) -> Self:
+        """Nothing is shown before the first call, unless it takes long."""
+        if self.disable:
+            threading.Thread(target=self._keep_alive, daemon=True).start()
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        """Stop."""
+        self._stop.set()
+        super().__exit__(*error)
+
+    def tell(self, description: str, done: float, left: str | None = None) -> None:
+        """Show progress; in a line now and then if there is no terminal.
+
+        ``left`` is the time left in words; default: estimated by epochs.
+        """
+        now = time.monotonic()
+        self._begin = self._begin or (now, done)
+        if left is None:
+            start, before = self._begin
+            left = time_left(now - start, done - before, self._total - done + self._probes)
         super().tell(description, done)
-        if self.disable and time.monotonic() - self._shown_at > self.SILENCE:
-            self._shown_at = time.monotonic()
-            self.say(f"{description}: {done:.4g} of {self._total} epochs")
+        self.update(self._task, left=left)
+        state = f"{description}: {done:.4g} of {self._total} epochs"
+        self._state = f"{state}; {left}" if left else state
+        if self.disable and now - self._shown_at > self.SILENCE:
+            self._show()
+
+    def _show(self) -> None:
+        """Print how far the work is."""
+        self._shown_at = time.monotonic()
+        self.say(self._state)
+
+    def _keep_alive(self) -> None:
+        """Print the last state again where nothing else was printed for long."""
+        while not self._stop.wait(1.0):
+            if time.monotonic() - self._shown_at > self.LONGEST_SILENCE:
+                self._state = f"{self._state.removesuffix(_STILL)}{_STILL}"
+                self._show()
 
     def epoch_done(self, epochs: int, mean_loss: float) -> None:
         """Show the loss of a finished epoch; on its own line if there is no terminal."""

@@ -23,17 +23,28 @@ _NAMES = {
     "embeddings": ("embeddings", "embedding", "view_1", "queries"),
     "second_view": ("second_view", "view_2", "documents"),
     "labels": ("labels", "label"),
+    "ids": ("ids", "id", "groups", "document_ids"),
+    "domains": ("domains", "domain"),
 }
 """Accepted names of each array in a file that holds several."""
 
+_CODES = ("labels", "ids", "domains")
+"""Arrays of one code per item, by number or word."""
+
 
 class EmbeddingArrays(NamedTuple):
-    """Result of :func:`read_embeddings`; ``are_pairs`` if the file has queries and documents."""
+    """Result of :func:`read_embeddings`.
+
+    ``are_pairs`` says whether the file has queries and documents, ``unused`` what else it has.
+    """
 
     embeddings: Array
     second_view: Array | None
     labels: Array | None
+    ids: Array | None
+    domains: Array | None
     are_pairs: bool
+    unused: str
 
 
 def is_embedding_file(path: Path) -> bool:
@@ -47,17 +58,17 @@ def read_embeddings(
     queries: str | None = None,
     documents: str | None = None,
     second_view: Path | None = None,
-    labels: Path | None = None,
+    **codes: str | None,
 ) -> EmbeddingArrays:
-    """Read embeddings, and a second view and labels from the same file or separate ones.
+    """Read embeddings, and what is known of them, from the same file or separate ones.
 
     Args:
         path: an .npy, .npz, .parquet or .safetensors file.
         queries: name of the array of embeddings; default: one of several usual names.
         documents: name of the array of the second view; default: the same.
         second_view: a separate file with the second view, if any.
-        labels: a separate file with labels, numbers or words, if any; -1, NaN and empty words
-            stand for unknown ones.
+        **codes: ``labels``, ``ids`` and ``domains``, numbers or words: the name of an array, or a
+            separate file; -1, NaN and empty words stand for unknown ones.
 
     Raises:
         ValueError: if a file is missing, cannot be read, lacks an array or holds objects.
@@ -66,24 +77,37 @@ def read_embeddings(
         raise ValueError("give documents or second_view, not both")
     named = {"embeddings": queries, "second_view": documents}
     given = {role: (name,) for role, name in named.items() if name is not None}
-    arrays, chosen = _read(path, {**_NAMES, **given}, {"embeddings", *given})
-    for role, file in (("second_view", second_view), ("labels", labels)):
-        if file is not None:
-            known = (*_NAMES[role], *_NAMES["embeddings"])
-            arrays[role] = _read(file, {role: known}, {role})[0][role]
-    view, codes = arrays.get("second_view"), arrays.get("labels")
+    are_pairs = bool(given)
+    files = {} if second_view is None else {"second_view": second_view}
+    for role, value in codes.items():
+        if value is not None and Path(value).suffix:
+            files[role] = Path(value)
+        elif value is not None:
+            given[role] = (value,)
+    arrays, chosen, unused = _read(path, {**_NAMES, **given}, {"embeddings", *given})
+    for role, file in files.items():
+        known = (*_NAMES[role], *_NAMES["embeddings"])
+        arrays[role] = _read(file, {role: known}, {role})[0][role]
+    view = arrays.get("second_view")
     return EmbeddingArrays(
         _numbers(path, "embeddings", arrays["embeddings"]),
         None if view is None else _numbers(second_view or path, "second_view", view),
-        None if codes is None else _codes(labels or path, codes),
-        bool(given) or chosen["embeddings"] == "queries",
+        *(
+            _codes(files.get(role, path), role, arrays[role]) if role in arrays else None
+            for role in _CODES
+        ),
+        are_pairs or chosen["embeddings"] == "queries",
+        unused,
     )
 
 
 def _read(
     path: Path, roles: Mapping[str, Sequence[str]], required: set[str]
-) -> tuple[dict[str, Array], dict[str, str]]:
-    """The arrays of a file by their roles, and their names; a single array plays the first."""
+) -> tuple[dict[str, Array], dict[str, str], str]:
+    """The arrays of a file by their roles, their names, and what the others could be.
+
+    A single array plays the first role.
+    """
     if path.suffix not in _SUFFIXES:
         raise ValueError(f"{path} must end in {', '.join(_SUFFIXES)}")
     if not path.is_file():
@@ -97,15 +121,34 @@ def _read(
             chosen = {first: names[0]}
         for role in roles:
             if role in required and role not in chosen:
-                shown = ", ".join(names[:8]) or "no array"
-                raise ValueError(f"it needs an array called {roles[role][0]}, but has {shown}")
-        return {role: read(name) for role, name in chosen.items()}, chosen
+                others = _perhaps(names, read) or "no array"
+                raise ValueError(f"it needs an array called {roles[role][0]}, but has {others}")
+        arrays = {role: read(name) for role, name in chosen.items()}
+        left = [name for name in names if name not in chosen.values()]
+        return arrays, chosen, _perhaps(left, read)
     except SafetensorError as error:
         raise unreadable(path, ValueError(f"it is not a safetensors file ({error})")) from None
     except UnreadableError:
         raise
     except Exception as error:
         raise unreadable(path, error) from None
+
+
+def _perhaps(names: Sequence[str], read: Callable[[str], Array]) -> str:
+    """Some arrays with their shapes, what they could be, and how to say so; nothing for none."""
+    shown, options = [], []
+    for name in names[:8]:
+        try:
+            array = read(name)
+        except ValueError:  # of other dimensions, or of objects
+            shown.append(name)
+            continue
+        is_matrix = array.ndim == 2
+        options.append("--queries, --documents" if is_matrix else "--labels, --ids, --domains")
+        could_be = "embeddings" if is_matrix else "labels, ids or domains"
+        shown.append(f"{name} {list(array.shape)} ({could_be}?)")
+    how = f": {', '.join(dict.fromkeys(options))} name them" if options else ""
+    return ", ".join(shown) + ", ..." * (len(names) > 8) + how
 
 
 def _open(path: Path) -> tuple[list[str], Callable[[str], Array]]:
@@ -144,8 +187,10 @@ def _numbers(path: Path, role: str, array: Array) -> Array:
     return np.array(array, dtype=np.float32 if array.dtype.itemsize <= 4 else np.float64)
 
 
-def _codes(path: Path, array: Array) -> Array:
-    """Labels as whole numbers, -1 where unknown; words are numbered alphabetically."""
+def _codes(path: Path, role: str, array: Array) -> Array:
+    """Codes as whole numbers, -1 where unknown; words and ids are numbered in their order."""
+    if role != "labels" and array.dtype.kind in "iu":  # ids may be any numbers
+        return np.where(array == -1, -1, np.unique(array, return_inverse=True)[1])
     if array.dtype.kind in "US":
         codes = np.unique(array, return_inverse=True)[1].reshape(array.shape)
         return np.where(array == array.dtype.type(), -1, codes)
@@ -153,4 +198,4 @@ def _codes(path: Path, array: Array) -> Array:
         array = np.where(np.isnan(array), -1, array)
     if array.dtype.kind in "iub" or (array.dtype.kind == "f" and bool((array % 1 == 0).all())):
         return array.astype(np.int64)
-    raise ValueError(f"{path}: labels must be whole numbers or words, got {array.dtype}")
+    raise ValueError(f"{path}: {role} must be whole numbers or words, got {array.dtype}")

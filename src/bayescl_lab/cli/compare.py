@@ -71,8 +71,7 @@ def images(
     from bayescl_lab.compare.images import ImageComparison, recorded_hyperparameters
     from bayescl_lab.report.figures import comparison_figure
     from bayescl_lab.report.images import accuracy_table
-    from bayescl_lab.report.tables import difference_table
-    from bayescl_lab.report.titles import data_title
+    from bayescl_lab.report.tables import data_title, difference_table
 
     data = settings.data
     settled = settle_losses(

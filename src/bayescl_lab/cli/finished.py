@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -104,61 +104,83 @@ def recommend(
     *,
     user: str | None = None,
     items: Words = (),
+    newcomers: Path | None = None,
     k: Annotated[Count, Parameter(name=("-k", "--k"))] = 10,
     all: bool = False,
     users: Path | None = None,
     out: Path | None = None,
     exclude: Path | None = None,
     allow_known: bool = False,
+    popular: bool = False,
 ) -> None:
     """Show the best new items for a user, or write lists for many users.
 
     Lists leave out the items that the user has in any part of the data. Users without items in the
-    training part get the most popular ones. For somebody who is not in the data, use --items. The
-    run's folder is enough; the data are not needed.
+    training part get the most popular ones. For somebody who is not in the data, use --items, or
+    --newcomers for many. The run's folder is enough; the data are not needed.
 
     Args:
         run: a run folder of "train ranking"; the run may still be training.
         user: the user's id in the data set.
         items: comma-separated ids of the items of somebody who is not in the data.
+        newcomers: a table of people who are not in the data, with a row for each of their items and
+            columns such as user and item, whose lists to write to --out.
         k: length of a list.
         all: write lists for all users to the file given by --out.
         users: a text file with the ids of users, one per line, whose lists to write to --out.
         out: a file that ends in .csv or .parquet.
         exclude: a text file with the ids of further items to leave out, one per line.
         allow_known: include items that the user already has.
+        popular: show the most popular items for a --user who is not in the data.
     """
     from bayescl_lab.runs.ranking.serving import load_recommender
 
-    if sum((all, users is not None, user is not None, bool(items))) != 1:
-        raise ValueError("give one of --user ID, --items A,B,..., --users FILE and --all")
-    if (all or users is not None) and out is None:
-        raise ValueError("--all and --users need --out, a file that ends in .csv or .parquet")
+    to_file = [all, users is not None, newcomers is not None]
+    if sum((*to_file, user is not None, bool(items))) != 1:
+        raise ValueError(
+            "give one of --user ID, --items A,B,..., --users FILE, --newcomers FILE and --all"
+        )
+    if any(to_file) and out is None:
+        raise ValueError(
+            "--all, --users and --newcomers need --out, a file that ends in .csv or .parquet"
+        )
     if out is not None:
         check_output(out, ".csv", ".parquet")
     left_out = [] if exclude is None else _lines(exclude, "excluded items")
     many = None if users is None else _lines(users, "users")
     if many == []:
         raise ValueError(f"the file of users {users} is empty")
+    of_new = _newcomers(newcomers) if newcomers is not None else items or None
     recommender = load_recommender(run)
-    lists = recommender.recommend(
-        many or user, k, items=items or None, exclude=left_out, allow_known=allow_known
-    )
+    choice: Any = {"exclude": left_out, "allow_known": allow_known, "popular": popular}
+    lists = recommender.recommend(many or user, k, items=of_new, **choice)
 
     recipient = "somebody new" if items else f"user {printable(user)}"
-    popular = recommender.popular_lists(many or user, items=items or None)
+    by_popularity = recommender.popular_lists(many or user, items=of_new)
     if out is None:
         head = [name for name in lists.columns if name != "user"]
         rows = [[*row[:-1], f"{row[-1]:.4f}"] for row in lists.select(head).rows()]
         console().print(table(f"for {recipient}", head, rows, words=len(head) - 1))
-        if popular:
+        if by_popularity:
             what = "these items" if items else recipient
             say(f"training saw nothing of {what}; these are the most popular items by users")
         return
     write_table(lists, out)
-    count = lists["user"].n_unique() if all or many else 1
-    remark = f" ({popular} of popular items, since training saw nothing of the user)"
-    say(f"{count} lists{remark if popular else ''}: {out}")
+    count = lists["user"].n_unique() if any(to_file) else 1
+    remark = f" ({by_popularity} of popular items, since training saw nothing of the user)"
+    say(f"{count} lists{remark if by_popularity else ''}: {out}")
+
+
+def _newcomers(file: Path) -> dict[int | str, list[int | str]]:
+    """The items of everybody in a table, in its order."""
+    import polars as pl
+
+    from bayescl_lab.ranking.data import RankingData
+    from bayescl_lab.ranking.readers.table import read_tables
+
+    rows = read_tables([file], None, RankingData(str(file)), name=file.name).train
+    grouped = rows.select(pl.all().cast(pl.String)).group_by("user", maintain_order=True)
+    return dict(grouped.agg("item").rows())
 
 
 def _lines(file: Path, what: str) -> list[str]:

@@ -57,12 +57,16 @@ class OfFile:
             another usual name.
         second_view: a file with another view of the same items, in the same order; default: the
             array second_view in the file of embeddings, if there is one.
-        labels: a file with labels, numbers or words, -1 or nothing where unknown; default: the
-            array labels in the file of embeddings, if there is one.
+        labels: a file with labels, numbers or words, -1 or nothing where unknown, or the name of an
+            array in the file of embeddings; default: its array labels, if there is one.
+        ids: likewise, what each row is of, such as a document: rows of one id are never each
+            other's candidates; default: the array ids.
+        domains: likewise, the batch, speaker or device of each item; default: the array domains.
         num_classes: approximate number of classes; not needed with labels.
         tau_plus: share of candidates of the anchor's class; default: counted from labels, else from
             num_classes, else 0.1.
-        temperature: softmax scale of every loss.
+        temperature: softmax scale that the encoder was trained with; default: 0.5, and advice
+            without a temperature.
         layout: "two_views" of items, or "in_batch" for pairs such as queries and documents, the
             default if arrays are called so.
         batch_size: items in a batch.
@@ -74,10 +78,12 @@ class OfFile:
     queries: str | None = None
     documents: str | None = None
     second_view: Path | None = None
-    labels: Path | None = None
+    labels: str | None = None
+    ids: str | None = None
+    domains: str | None = None
     num_classes: Annotated[int, at_least(2)] | None = None
     tau_plus: FiniteFloat | None = None
-    temperature: Positive = 0.5
+    temperature: Positive | None = None
     layout: Literal["two_views", "in_batch"] | None = None
     batch_size: Annotated[int, at_least(2)] = 256
     items: Annotated[int, at_least(2)] = 1024
@@ -159,7 +165,7 @@ def _inspect_run(path: Path, options: dict[str, Any]) -> None:
 def _inspect_file(path: Path, options: dict[str, Any]) -> None:
     """Figures and a page of a file of embeddings."""
     page = check_output(options.pop("out") or _new_page(path), ".html")
-    names = ("queries", "documents", "second_view", "labels")
+    names = ("queries", "documents", "second_view", "labels", "ids", "domains")
     arrays = read_embeddings(path, **{name: options.pop(name) for name in names})
 
     from bayescl.diagnostics import diagnose_embeddings
@@ -174,11 +180,14 @@ def _inspect_file(path: Path, options: dict[str, Any]) -> None:
 
     options["layout"] = options["layout"] or ("in_batch" if arrays.are_pairs else "two_views")
     views = arrays.embeddings, arrays.second_view
-    diagnosis = diagnose_embeddings(*views, labels=arrays.labels, **options)
-    advice = advise(diagnosis, *views)
+    codes: Any = {"labels": arrays.labels, "groups": arrays.ids, "domains": arrays.domains}
+    diagnosis = diagnose_embeddings(*views, **codes, **options)
+    advice = advise(diagnosis, *views, ids=arrays.ids)
     write_atomically(page, embeddings_page(diagnosis, advice, name=path.name))
     figures = page.with_suffix(".json")
     write_atomically(figures, as_json({**diagnosis.figures(), "advice": advice.figures()}))
+    if arrays.unused:
+        say(f"not used: {arrays.unused}")
     for shown in (batch_table(diagnosis), losses_table(diagnosis)):
         show(shown.title.strip("*"), shown)
     say(*sentences(diagnosis), *advice_sentences(advice), page, figures)

@@ -30,7 +30,7 @@ RECOMMENDERS = (*ENCODERS, *BASELINES, IALS_NAME)
 
 def images(
     *,
-    loss: Literal[losses_of("images")] = "bayesian",  # type: ignore[valid-type]
+    loss: Literal[losses_of("images")] = "latent",  # type: ignore[valid-type]
     hyperparameters: Annotated[IMAGE_HYPERPARAMETERS, FLAT] = IMAGE_HYPERPARAMETERS(),
     num_classes: int | None = None,
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
@@ -64,7 +64,10 @@ def images(
     run = ImageSettings(**vars(settings), loss=chosen)
     encoder = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
     folder = place.folder(f"{loss}-{data}")
-    with EpochBar(run.epochs) as bar, place.interruptible("train images", folder):
+    with (
+        EpochBar(run.epochs, probes=run.probe_epochs) as bar,
+        place.interruptible("train images", folder),
+    ):
         result = train_images(
             run,
             folder,

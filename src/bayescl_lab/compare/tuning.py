@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bayescl_lab.compare.summary import SPREAD, mean_and_spread
-from bayescl_lab.runs.losses import BASELINE
+from bayescl_lab.runs.losses import BASELINE, LOSSES
 from bayescl_lab.runs.parallel import Progress, Train, train_runs
 
 if TYPE_CHECKING:
@@ -33,15 +33,6 @@ TUNING_SEED = 1000
 
 _CRITERIA = (("few_label_1", "few_label_5"), ("few_label_1",), ("knn",), ("ndcg@20",))
 """Measures whose mean is a setting's score; the first that a run has."""
-
-_ALTERNATIVES: Grid = {
-    "tau_plus": (0.05, 0.2, 0.01),
-    "alpha": (1.0, 0.8),
-    "beta": (0.5, 0.7, 0.6),
-    "concentration": (0.1, 0.5, 0.25),
-    "attraction": (2.0, 0.5),
-}
-"""Values of a loss's own hyper-parameters that :func:`search` tries, the most promising first."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +164,7 @@ def search(
     in a fixed order. ``make`` gives a run's settings for a loss, its values and a seed. Returns
     what :meth:`Trials.record` says.
     """
-    changes = {loss: other_values(values)[: count // 2] for loss, values in first.items()}
+    changes = {loss: other_values(loss, values)[: count // 2] for loss, values in first.items()}
     tried = {
         loss: [
             {**values, "temperature": temperature}
@@ -204,11 +195,11 @@ def temperatures(first: float, count: int) -> list[float]:
     return [first, *(float(f"{first * 2 ** (3 * place - 2):.3g}") for place in places)]
 
 
-def other_values(values: Values) -> list[dict[str, float]]:
+def other_values(loss: str, values: Values) -> list[dict[str, float]]:
     """Other values of own hyper-parameters: the first ones of each, the second ones, and so on."""
     others = [
         [{name: value} for value in alternatives if value != values[name]]
-        for name, alternatives in _ALTERNATIVES.items()
+        for name, alternatives in LOSSES[loss].alternatives.items()
         if name in values
     ]
     rounds = itertools.zip_longest(*others)

@@ -62,6 +62,7 @@ def load_images(
     evaluate_on: str = "test",
     classes: int | str | Sequence[str] | None = None,
     max_train_images: int | None = None,
+    max_evaluation_images: int | None = None,
     image_size: int | None = None,
     loader: str = "auto",
     loader_workers: int | None = None,
@@ -86,6 +87,7 @@ def load_images(
             images without a label are left out. Default: all classes.
         max_train_images: train on at most this many images, equally many of each class; default:
             all.
+        max_evaluation_images: evaluate on at most this many images, likewise; default: all.
         image_size: side in pixels to which every image is scaled and cropped. Default: the images'
             own size, or if a folder holds several sizes, see
             :func:`~bayescl_lab.images.decoding.common_format`.
@@ -120,6 +122,9 @@ def load_images(
             raise ValueError(
                 f"max_train_images must leave a labelled image, got {max_train_images}"
             )
+    if max_evaluation_images is not None and evaluation is not None:
+        rows = balanced_rows(evaluation.labels, max_evaluation_images, seed=SEED)
+        evaluation = evaluation.subset(rows)
     if image_size is not None:
         train = train.resized(image_size)
         evaluation = None if evaluation is None else evaluation.resized(image_size)

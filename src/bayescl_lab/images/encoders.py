@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torchvision
 from torch import nn
-from torchvision.models.resnet import ResNet
 from torchvision.ops import Conv2dNormActivation
 
 from bayescl.axes import Float, Tensor
@@ -15,11 +12,11 @@ from bayescl.axes import Float, Tensor
 Views = Float[Tensor, "images channels height width"]
 """Images with values around [0, 1], or normalised."""
 
+RESNETS = torchvision.models.list_models(
+    module=torchvision.models, include=["resnet*", "resnext*", "wide_resnet*"]
+)
+"""The ResNets of torchvision."""
 SMALL_IMAGE = 64  # pixels of the shorter side up to which a ResNet gets the small stem
-
-_WITHOUT_SIDE_OUTPUTS = {
-    name: {"aux_logits": False, "init_weights": False} for name in ("googlenet", "inception_v3")
-}
 
 
 class SmallConvEncoder(nn.Module):
@@ -49,75 +46,48 @@ class SmallConvEncoder(nn.Module):
         return features
 
 
-class TorchvisionEncoder(nn.Module):
-    """A torchvision classification network that returns features.
-
-    The classifier, its last linear layer, is removed; the features are that layer's input. The
-    weights are random, not pretrained.
+class ResNetEncoder(nn.Module):
+    """A ResNet of torchvision without its classifier, with random weights.
 
     A ResNet begins with a 7 by 7 convolution of stride 2 and a pooling, which reduce each side to a
     fourth. For images of at most 64 pixels, the stem is a 3 by 3 convolution of stride 1 without
     pooling instead.
 
     Args:
-        name: of any network of torchvision that ends in a linear layer, such as "resnet18".
+        name: of a ResNet of torchvision, such as "resnet18", "resnext50_32x4d" or
+            "wide_resnet50_2".
         channels: channels of the images.
         image_size: pixels along the shorter side of the training images; decides the stem.
 
     Example:
-        >>> TorchvisionEncoder("resnet18", channels=3, image_size=32).feature_dim
+        >>> ResNetEncoder("resnet18", channels=3, image_size=32).feature_dim
         512
     """
 
     def __init__(self, name: str, *, channels: int = 3, image_size: int = 32) -> None:
         super().__init__()
-        if name not in torchvision.models.list_models(module=torchvision.models):
+        if name not in RESNETS:
             raise ValueError(
-                f"encoder must be small or a network of torchvision, such as resnet18, resnet34 "
-                f"or resnet50, got {name!r}"
+                f"encoder must be small, a ResNet of torchvision such as resnet18 or resnet50, or "
+                f"a network of timm such as timm:vit_tiny_patch16_224, got {name!r}"
             )
-        network = torchvision.models.get_model(
-            name, weights=None, **_WITHOUT_SIDE_OUTPUTS.get(name, {})
-        )
-        _take_out_classifier(network, name)
-        if isinstance(network, ResNet) and image_size <= SMALL_IMAGE:
-            network.conv1 = nn.Conv2d(channels, 64, kernel_size=3, padding=1, bias=False)
-            nn.init.kaiming_normal_(network.conv1.weight, mode="fan_out", nonlinearity="relu")
+        network = torchvision.models.get_model(name, weights=None)
+        self.feature_dim = network.fc.in_features
+        network.fc = nn.Identity()
+        is_small = image_size <= SMALL_IMAGE
+        if is_small or channels != 3:
+            side, stride = (3, 1) if is_small else (7, 2)
+            stem = nn.Conv2d(channels, 64, side, stride, padding=side // 2, bias=False)
+            nn.init.kaiming_normal_(stem.weight, mode="fan_out", nonlinearity="relu")
+            network.conv1 = stem
+        if is_small:
             network.maxpool = nn.Identity()
-        elif channels != 3:
-            _replace_first_convolution(network, channels)
         self.network = network
-        try:
-            self.feature_dim = feature_dim_of(network, (channels, image_size, image_size))
-        except (RuntimeError, ValueError, AssertionError):
-            raise ValueError(
-                f"the encoder {name} does not support images of {image_size} pixels: choose "
-                "another image_size or encoder"
-            ) from None
 
     def forward(self, images: Views) -> Float[Tensor, "batch features"]:
         """Features of normalised images."""
         features: Tensor = self.network(images)
         return features
-
-
-def _take_out_classifier(network: nn.Module, name: str) -> None:
-    """Remove the last linear layer."""
-    linear = [path for path, module in network.named_modules() if isinstance(module, nn.Linear)]
-    head = list(network.named_children())[-1][0]
-    if not linear or linear[-1].partition(".")[0] != head:
-        raise ValueError(f"encoder must end in a linear classifier, but {name} does not")
-    network.set_submodule(linear[-1], nn.Identity())
-
-
-def _replace_first_convolution(network: nn.Module, channels: int) -> None:
-    """Adapt a network to another number of channels."""
-    path, first = next(
-        (path, module) for path, module in network.named_modules() if isinstance(module, nn.Conv2d)
-    )
-    form: Any = {name: getattr(first, name) for name in ("kernel_size", "stride", "padding")}
-    bias = first.bias is not None
-    network.set_submodule(path, nn.Conv2d(channels, first.out_channels, bias=bias, **form))
 
 
 @torch.no_grad()

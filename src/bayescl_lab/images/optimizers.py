@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
 
 import torch
 from torch import nn
 
 MOMENTUM = 0.9
-TRUST = 1e-3
-"""Relative change of a weight in one step of LARS, at learning rate 1."""
 
 OptimizerFactory = Callable[..., torch.optim.Optimizer]
 """Makes the optimizer of some parameters, with ``lr`` and ``weight_decay``."""
@@ -27,53 +24,9 @@ def adam(
     return torch.optim.Adam(parameters, lr=lr, weight_decay=weight_decay, fused=fused)
 
 
-class Lars(torch.optim.SGD):
-    r"""Momentum SGD in which every weight moves in proportion to its own norm.
-
-    For the gradient :math:`g` of a weight :math:`w`, decay :math:`\lambda` and trust
-    :math:`\eta = 10^{-3}`, SGD is given the gradient
-
-    .. math::
-        \eta \frac{\lVert w \rVert}{\lVert g + \lambda w \rVert} (g + \lambda w),
-
-    so the size of a layer's gradients does not matter, and batches of thousands of images with
-    large learning rates train all layers evenly. If either norm is 0, the factor is 1. Biases and
-    the scales of normalisation are left to plain SGD without decay.
-
-    Reference:
-        You et al., "Large Batch Training of Convolutional Networks", 2017.
-    """
-
-    def __init__(
-        self, parameters: Iterable[nn.Parameter], *, lr: float, weight_decay: float = 0.0
-    ) -> None:
-        super().__init__(parameters, lr=lr, momentum=MOMENTUM)
-        for group in self.param_groups:
-            group["decay"] = weight_decay
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take one step."""
-        value = None
-        if closure is not None:
-            with torch.enable_grad():
-                value = closure()
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None and parameter.ndim > 1:
-                    gradient = parameter.grad.add_(parameter, alpha=group["decay"])
-                    own, slope = parameter.norm(), gradient.norm()
-                    ratio = TRUST * own / slope
-                    usable = (own > 0) & (slope > 0)
-                    gradient.mul_(torch.where(usable, ratio, torch.ones_like(ratio)))
-        super().step()
-        return value
-
-
 OPTIMIZERS: Mapping[str, OptimizerFactory] = {
     "adam": adam,
     "sgd": partial(torch.optim.SGD, momentum=MOMENTUM),
-    "lars": Lars,
 }
 """Every optimizer by its name."""
 

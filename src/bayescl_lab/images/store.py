@@ -113,8 +113,8 @@ class ImageStore:
         rows = (rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows).cpu()
         ids = None if self.ids is None else self.ids[rows.numpy()]
         domains = None if self.domains is None else self.domains[rows]
-        known = {"labels": self.labels[rows], "ids": ids, "domains": domains}
-        return replace(self, rows=self._own(rows), **known)
+        labels, own = self.labels[rows], self._own(rows)
+        return replace(self, labels=labels, rows=own, ids=ids, domains=domains)
 
     def resized(self, image_size: int) -> ImageStore:
         """The images scaled to fit their shorter side, and cropped to a square at the centre.

@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import CountOr0
 
-Split = Literal["per-user", "random", "last", "given", "author", "none"]
+Split = Literal["per-user", "random", "last", "time", "given", "author", "none"]
 """Ways to choose the test part."""
 
 _OF_TABLES = (
@@ -26,11 +26,12 @@ class RankingData:
 
     Attributes:
         data: name of a data set (see "bayescl data list"), or the path of a table (CSV, TSV,
-            Parquet, also compressed, or RecBole's .inter), of a folder with the parts of a table,
-            or of one with train.txt and test.txt.
-        split: how the test part is chosen: per-user (at random 4:1), random, last (by time), given,
-            author (ml-100k), or none, which trains on all interactions and evaluates nothing;
-            default: given if the files have a test part, else per-user.
+            JSON Lines, Parquet, also compressed, or RecBole's .inter), of a folder with the parts
+            of a table, or of one with train.txt and test.txt.
+        split: how the test part is chosen: per-user (at random 4:1), random, last (everybody's
+            latest interaction), time (the latest fifth of all interactions), given, author
+            (ml-100k), or none, which trains on all interactions and evaluates nothing; default:
+            given if the files have a test part, else per-user.
         split_seed: seed of random splits.
         user_column: a table's column of users; default: guessed (user, user_id, userId, ...).
         item_column: a table's column of items; default: guessed (item, item_id, movieId, ...).
@@ -70,7 +71,7 @@ class RankingData:
         names = {"user": self.user_column, "item": self.item_column}
         if self.min_rating is not None or self.rating_column is not None:
             names["rating"] = self.rating_column
-        if self.split == "last" or self.timestamp_column is not None:
+        if self.split in ("last", "time") or self.timestamp_column is not None:
             names["timestamp"] = self.timestamp_column
         if self.no_header:
             usual = {"user": "1", "item": "2", "rating": "3", "timestamp": "4"}

@@ -12,7 +12,7 @@ from bayescl_lab.ranking.catalog import PUBLISHED, known_folder, required_folder
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.filters import numbered_interactions
 from bayescl_lab.ranking.interactions import RankingParts
-from bayescl_lab.ranking.readers.archives import INTER, PARQUET, TEXT, table_suffix
+from bayescl_lab.ranking.readers.archives import INTER, JSONL, PARQUET, TABLES, table_suffix
 from bayescl_lab.ranking.readers.columns import RawInteractions, chosen_columns
 from bayescl_lab.ranking.readers.formats import recognised
 from bayescl_lab.ranking.readers.table import read_tables, table_header
@@ -21,7 +21,7 @@ from bayescl_lab.ranking.splits import split_interactions
 _TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.1
 _AUTHOR_SPLIT = "author-split"
 """Folder with the split of the paper's first author, within that of MovieLens-100k."""
-_TABLE_SUFFIXES = (*TEXT, ".txt", *PARQUET, ".data", ".dat", INTER)
+_TABLE_SUFFIXES = (*TABLES, ".txt", ".data", ".dat", INTER)
 """Suffixes of files that may hold interactions in a folder."""
 
 
@@ -36,8 +36,9 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
         data: a known name (one of :data:`~bayescl_lab.ranking.catalog.PUBLISHED`), or the path of
             a file or folder: MovieLens' ``u.data`` or ``ratings.dat``, a folder with
             ``train.txt`` and ``test.txt`` in LightGCN's format or with ``train.csv`` and
-            ``test.csv``, RecBole's ``.inter``, a table as text or Parquet (also as ``.gz``,
-            or as the only table of a ``.zip``), or a folder with the files of such a table.
+            ``test.csv``, RecBole's ``.inter``, a table as text, JSON Lines or Parquet (also as
+            ``.gz``, or as the only table of a ``.zip``), or a folder with the files of such a
+            table.
         evaluate_on: "test" or "validation".
         **options: of :class:`~bayescl_lab.ranking.data.RankingData`; how it splits is said by
             :func:`~bayescl_lab.ranking.splits.split_interactions`.
@@ -66,7 +67,7 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
     split = settings.split
     raw = _author_split(data) if split == "author" else read_interactions(settings)
     given = raw.test is not None
-    if given and split in ("per-user", "random", "last"):
+    if given and split not in (None, "given", "none", "author"):
         raise ValueError(f"{data} comes with a test part: split must be 'given', got {split!r}")
     if split == "given" and not given:
         raise ValueError(f"{data} comes without a test part: split cannot be 'given'")
@@ -105,8 +106,8 @@ def read_interactions(options: RankingData) -> RawInteractions:
         if test is not None:
             raise ValueError(f"{path} has a test part: test_data is for single files")
         test = Path(options.test_data)
-    if files[0].suffix == INTER:
-        options.refuse(f"{INTER} text", ("separator", "encoding", "no_header"))
+    if (suffix := table_suffix(files[0])) in (INTER, *JSONL):
+        options.refuse(f"{suffix} text", ("separator", "encoding", "no_header"))
     return read_tables(files, test, options, name=path.resolve().name)
 
 
@@ -182,7 +183,7 @@ def _parts(folder: Path) -> list[Path]:
     return sorted(
         file
         for file in folder.rglob("*")
-        if table_suffix(file) in (*TEXT, *PARQUET, INTER)
+        if table_suffix(file) in (*TABLES, INTER)
         and file.is_file()
         and not any(part[0] in "._" for part in file.relative_to(folder).parts)
     )

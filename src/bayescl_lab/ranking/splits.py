@@ -26,11 +26,13 @@ def split_interactions(
     ``random``     at random from all, regardless of users; a user may lose all or none
     ``last``       by time, the last interaction of every user who has at least two; among
                    equal times the one furthest right in the matrix; ``share`` has no meaning
+    ``time``       by time, the latest of all, regardless of users: everything from the moment on
+                   that comes closest to ``share``; equal times are not divided
     =============  ============================================================================
 
     Args:
         interactions: interactions to split.
-        kind: "per-user", "random" or "last".
+        kind: "per-user", "random", "last" or "time".
         share: the part to hold out, in (0, 1).
         seed: seed of the draw.
         draw: number of the draw; draws of one seed are independent.
@@ -49,10 +51,12 @@ def split_interactions(
         >>> train.matrix.sum(axis=1).tolist(), test.matrix.sum(axis=1).tolist()
         ([8.0, 8.0, 8.0], [2.0, 2.0, 2.0])
     """
-    check_choice("split", kind, ("per-user", "random", "last"))
+    check_choice("split", kind, ("per-user", "random", "last", "time"))
     check_interval("share", share, 0.0, 1.0, open_low=True, open_high=True)
     if kind == "last":
-        held_out = _last(interactions)
+        held_out = _last(interactions, _times(interactions))
+    elif kind == "time":
+        held_out = _latest(_times(interactions), share)
     else:
         generator = np.random.default_rng([seed, draw])
         order = generator.permutation(interactions.num_interactions)
@@ -80,14 +84,26 @@ def _first_of_users(
     return held_out
 
 
-def _last(interactions: Interactions) -> NDArray[np.bool_]:
-    """The latest entry of each user with at least two."""
+def _times(interactions: Interactions) -> NDArray[np.float64]:
+    """The timestamps of all entries, which there must be."""
     if interactions.timestamps is None:
         raise ValueError(f"{interactions.name} has no timestamps to split by: name their column")
+    return interactions.timestamps
+
+
+def _latest(times: NDArray[np.float64], share: float) -> NDArray[np.bool_]:
+    """The entries from a moment on, so many that they come closest to a share of all."""
+    moments, counts = np.unique(times, return_counts=True)
+    from_moment = np.cumsum(counts[::-1])[::-1]
+    return times >= moments[np.abs(from_moment - share * len(times)).argmin()]
+
+
+def _last(interactions: Interactions, times: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """The latest entry of each user with at least two."""
     per_user = np.diff(interactions.matrix.indptr)
     starts = interactions.matrix.indptr[:-1][per_user > 0]
-    latest = np.maximum.reduceat(interactions.timestamps, starts)
-    is_latest = interactions.timestamps == np.repeat(latest, per_user[per_user > 0])
+    latest = np.maximum.reduceat(times, starts)
+    is_latest = times == np.repeat(latest, per_user[per_user > 0])
     entries = np.where(is_latest, np.arange(len(is_latest)), -1)
     held_out = np.zeros(len(entries), dtype=bool)
     held_out[np.maximum.reduceat(entries, starts)[per_user[per_user > 0] > 1]] = True

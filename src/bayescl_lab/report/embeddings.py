@@ -16,11 +16,8 @@ from bayescl_lab.report.html import Section, page_of
 from bayescl_lab.report.tables import Table, number, paragraph
 from bayescl_lab.runs.advice import LATENT, Advice
 
-_TAU_PLUS = {
-    "labels": "counted with labels",
-    "given": "if tau_plus is as given",
-    "default": "if tau_plus is 0.1, the default; set --num-classes for a better value",
-}
+_TAU_PLUS = {"labels": "counted with labels", "given": "if tau_plus is as given"}
+_UNKNOWN = "labels (--labels) count them, and --num-classes estimates them"
 
 
 def embeddings_page(diagnosis: EmbeddingDiagnosis, advice: Advice, *, name: str) -> str:
@@ -34,6 +31,7 @@ def embeddings_page(diagnosis: EmbeddingDiagnosis, advice: Advice, *, name: str)
     settings = {
         "layout": diagnosis.layout,
         "temperature": diagnosis.temperature,
+        "temperature from": diagnosis.temperature_from,
         "tau_plus": diagnosis.tau_plus,
         "tau_plus from": diagnosis.tau_plus_from,
         "items that latent classes were fitted to": diagnosis.fitted,
@@ -52,19 +50,23 @@ def embeddings_page(diagnosis: EmbeddingDiagnosis, advice: Advice, *, name: str)
 def batch_table(diagnosis: EmbeddingDiagnosis) -> Table:
     """The number of false negatives, and how well they are found."""
     false = f"{diagnosis.false_negatives:.1f} of {diagnosis.candidates}"
+    by_chance = f"by chance {number(diagnosis.domain_by_chance, '.1%')}"
     nearest = "of the ten most similar candidates of each anchor"
     by_logit = diagnosis.losses["Bayesian"].diagnosis.by_logit
     by_similarity = number(by_logit and by_logit.roc_auc)
+    is_known = diagnosis.tau_plus_from in _TAU_PLUS
+    counted = (false, _TAU_PLUS[diagnosis.tau_plus_from]) if is_known else ("unknown", _UNKNOWN)
     rows = [
-        ("false negatives of an anchor", false, _TAU_PLUS[diagnosis.tau_plus_from]),
-        ("their share, tau_plus", f"{diagnosis.tau_plus:.4f}", ""),
+        ("false negatives of an anchor", *counted),
+        ("their share, tau_plus", f"{diagnosis.tau_plus:.4f}" if is_known else "", ""),
         ("false among the nearest", number(diagnosis.nearest_false, ".1%"), nearest),
+        ("of one domain among the nearest", number(diagnosis.nearest_domain, ".1%"), by_chance),
         ("found by similarity, ROC-AUC", by_similarity, "0.5: chance, 1: perfect"),
     ]
     if LATENT in diagnosis.losses:
         latent = diagnosis.losses[LATENT].diagnosis
         by_weight, trusted = latent.by_weight, "how far they are trusted; at 0 the loss is InfoNCE"
-        expected = "false negatives of an anchor, found without labels"
+        expected = "false negatives of an anchor"
         rows += [
             ("found by latent classes, ROC-AUC", number(by_weight and by_weight.roc_auc), ""),
             ("trust", number(diagnosis.trust), trusted),
@@ -115,8 +117,9 @@ def losses_table(diagnosis: EmbeddingDiagnosis) -> Table:
 
 
 def advice_sentences(advice: Advice) -> list[str]:
-    """What to do and why, in two or three plain sentences."""
-    return [text for name in ("advice", "copies", "popular") if (text := paragraph(name, advice))]
+    """What to do and why, in a few plain sentences."""
+    names = ("advice", "copies", "popular", "domains", "temperature")
+    return [text for name in names if (text := paragraph(name, advice))]
 
 
 def sentences(diagnosis: EmbeddingDiagnosis) -> list[str]:

@@ -16,8 +16,14 @@ from bayescl_lab.report.ranking import (
     read_cells,
     tables_markdown,
 )
-from bayescl_lab.report.tables import Result, counted
-from bayescl_lab.report.titles import data_title, loss_colour, loss_title, measure_title
+from bayescl_lab.report.tables import (
+    Result,
+    counted,
+    data_title,
+    loss_colour,
+    loss_title,
+    measure_title,
+)
 from bayescl_lab.report.verdicts import Metrics
 from bayescl_lab.runs.folder import as_json
 from bayescl_lab.runs.losses import BASELINE, LOSSES

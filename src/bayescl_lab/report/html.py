@@ -24,8 +24,17 @@ from bayescl_lab.report.ranking import (
     metrics_table,
     read_cells,
 )
-from bayescl_lab.report.tables import Result, Table, counted, difference_table, paragraph, template
-from bayescl_lab.report.titles import data_title, loss_title, measure_title
+from bayescl_lab.report.tables import (
+    Result,
+    Table,
+    counted,
+    data_title,
+    difference_table,
+    loss_title,
+    measure_title,
+    paragraph,
+    template,
+)
 from bayescl_lab.report.verdicts import comparison_verdict, runs_below, training_verdict
 from bayescl_lab.runs.folder import RunFolder, read_json
 

@@ -11,9 +11,10 @@ from bayescl_lab.report.tables import (
     as_markdown,
     counted,
     difference_text,
+    loss_title,
     mean_text,
+    measure_title,
 )
-from bayescl_lab.report.titles import loss_title, measure_title
 
 
 def probe_table(probes: Mapping[str, float]) -> Table:

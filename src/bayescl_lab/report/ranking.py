@@ -15,10 +15,11 @@ from bayescl_lab.report.tables import (
     Table,
     as_markdown,
     difference_table,
+    loss_title,
     mean_text,
+    measure_title,
     paragraph,
 )
-from bayescl_lab.report.titles import loss_title, measure_title
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.ranking.settings import PAPER

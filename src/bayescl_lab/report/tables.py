@@ -1,4 +1,4 @@
-"""Tables and figures over seeds as text, for Markdown and HTML alike."""
+"""Tables, figures over seeds and titles as text, for Markdown and HTML alike."""
 
 from __future__ import annotations
 
@@ -11,9 +11,20 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, select_autoescape
 from scipy import stats
 
+from bayescl.figures import NEUTRAL
 from bayescl_lab.compare.summary import exceeds_noise, paired_difference
-from bayescl_lab.report.titles import data_title, loss_title, measure_title
-from bayescl_lab.runs.losses import BASELINE
+from bayescl_lab.images.probes import probe_title
+from bayescl_lab.runs.losses import BASELINE, LOSSES
+from bayescl_lab.runs.ranking import baselines
+
+_DATA = {
+    "cifar10": "CIFAR-10",
+    "cifar10-jpeg": "CIFAR-10 (JPEG)",
+    "cifar100": "CIFAR-100",
+    "stl10": "STL10",
+    "tiny-imagenet": "Tiny-ImageNet",
+}
+_SHORT = {"precision": "P", "recall": "R", "ndcg": "NDCG"}
 
 Result = Mapping[str, Any]
 """``result.json`` of a comparison, of encoders or recommenders, or a cell of the ranking table."""
@@ -190,3 +201,36 @@ def counted(number: int, noun: str) -> str:
 def number(value: float | None, form: str = ".3f") -> str:
     """A number as text; nothing for None."""
     return "" if value is None else f"{value:{form}}"
+
+
+def data_title(data: str) -> str:
+    """The title of a data set, given by name or path; lossy copies have titles of their own.
+
+    Example:
+        >>> data_title("data/cifar10-jpeg"), data_title("digits"), data_title("mine/scans.npz")
+        ('CIFAR-10 (JPEG)', 'digits', 'scans.npz')
+    """
+    name = Path(data).name
+    return _DATA.get(name, name)
+
+
+def loss_title(name: str) -> str:
+    """A loss or a baseline."""
+    row = LOSSES.get(name)
+    return baselines.TITLES.get(name, name) if row is None else row.title
+
+
+def loss_colour(name: str) -> str:
+    """The colour of a loss in figures; a reference line's if it is not in the table."""
+    return LOSSES[name].colour if name in LOSSES else NEUTRAL
+
+
+def measure_title(name: str) -> str:
+    """A metric of recommenders, or a probe of images, as a column's heading.
+
+    Example:
+        >>> measure_title("ndcg@20"), measure_title("few_label_5"), measure_title("linear_top5")
+        ('NDCG@20', '5 labels/class', 'linear, top 5')
+    """
+    metric, at, k = name.partition("@")
+    return f"{_SHORT.get(metric, metric)}@{k}" if at else probe_title(name)

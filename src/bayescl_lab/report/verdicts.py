@@ -11,8 +11,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab.report.tables import Result, paired_differences, paragraph
-from bayescl_lab.report.titles import loss_title
+from bayescl_lab.report.tables import Result, loss_title, paired_differences, paragraph
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import BASELINE, LOSSES, ORACLE
 
@@ -41,90 +40,30 @@ class ComparisonFindings:
         base: the loss that others are compared with.
         headline: the measure that is judged first.
         in_points: whether measures are accuracies.
+        num_seeds: seeds of each loss.
         gains: each loss's difference on the headline, the largest first.
-        paired: every difference by loss and measure.
+        above, below, level: losses by the sign of their gain; no oracles.
+        better, worse: measures on which losses differ from what the headline says of them.
+        oracles: the losses that know the labels.
+        oracle: the one of them that others are measured by, if any.
+        oracle_share: share of the oracle's gain that the best loss reaches, if both have a gain.
+        next_step: what to do.
     """
 
     base: str
     headline: str
     in_points: bool
+    num_seeds: int
     gains: Mapping[str, Mapping[str, Any]]
-    paired: Mapping[str, Mapping[str, Any]]
-
-    @property
-    def num_seeds(self) -> int:
-        """Seeds of each loss."""
-        return len(next(iter(self.gains.values()))["values"])
-
-    @property
-    def oracles(self) -> list[str]:
-        """The losses that know the labels."""
-        return [loss for loss in self.gains if loss in LOSSES and LOSSES[loss].needs_labels]
-
-    @property
-    def oracle(self) -> str:
-        """The loss that others are measured by, if there are oracles."""
-        return ORACLE if ORACLE in self.oracles else self.oracles[0]
-
-    def _with_sign(self, sign: int) -> list[str]:
-        return [
-            loss
-            for loss, gain in self.gains.items()
-            if loss not in self.oracles and gain["sign"] == sign
-        ]
-
-    @property
-    def above(self) -> list[str]:
-        """Losses above the base on the headline, the best first; no oracles."""
-        return self._with_sign(1)
-
-    @property
-    def below(self) -> list[str]:
-        """Losses below it."""
-        return self._with_sign(-1)
-
-    @property
-    def level(self) -> list[str]:
-        """Losses that cannot be told apart from it."""
-        return self._with_sign(0)
-
-    @property
-    def better(self) -> dict[str, list[str]]:
-        """Measures on which losses are above the base though not on the headline."""
-        return self._elsewhere(self.below + self.level, 1)
-
-    @property
-    def worse(self) -> dict[str, list[str]]:
-        """Measures on which losses are below the base though above on the headline."""
-        return self._elsewhere(self.above, -1)
-
-    def _elsewhere(self, losses: Iterable[str], sign: int) -> dict[str, list[str]]:
-        measures = {
-            loss: [name for name, gain in self.paired[loss].items() if gain["sign"] == sign]
-            for loss in losses
-        }
-        return {loss: names for loss, names in measures.items() if names}
-
-    @property
-    def oracle_share(self) -> float | None:
-        """Share of the oracle's gain that the best loss reaches; None if either has no gain."""
-        if not self.above or self.gains[self.oracle]["sign"] != 1:
-            return None
-        share: float = self.gains[self.above[0]]["mean"] / self.gains[self.oracle]["mean"]
-        return share
-
-    @property
-    def next_step(self) -> NextStep:
-        """What to do."""
-        if self.num_seeds == 1:
-            return NextStep.MORE_SEEDS
-        if self.above:
-            return NextStep.TRAIN
-        if self.better:
-            return NextStep.WEIGH_MEASURES
-        if self.oracles and not any(self.gains[loss]["sign"] for loss in self.oracles):
-            return NextStep.NOTHING_TO_GAIN
-        return NextStep.KEEP
+    above: Sequence[str]
+    below: Sequence[str]
+    level: Sequence[str]
+    better: Mapping[str, Sequence[str]]
+    worse: Mapping[str, Sequence[str]]
+    oracles: Sequence[str]
+    oracle: str | None
+    oracle_share: float | None
+    next_step: NextStep
 
 
 def comparison_findings(result: Result) -> ComparisonFindings | None:
@@ -137,7 +76,36 @@ def comparison_findings(result: Result) -> ComparisonFindings | None:
     headline = next((name for name in _HEADLINES if name in measures), measures[0])
     ranked = sorted(paired, key=lambda loss: -paired[loss][headline]["mean"])
     gains = {loss: paired[loss][headline] for loss in ranked}
-    return ComparisonFindings(base, headline, "summary" in result, gains, paired)
+    num_seeds = len(gains[ranked[0]]["values"])
+    oracles = [loss for loss in ranked if loss in LOSSES and LOSSES[loss].needs_labels]
+    above, below, level = (
+        [loss for loss in ranked if loss not in oracles and gains[loss]["sign"] == sign]
+        for sign in (1, -1, 0)
+    )
+
+    def elsewhere(losses: Iterable[str], sign: int) -> dict[str, list[str]]:
+        signs = {loss: [m for m in measures if paired[loss][m]["sign"] == sign] for loss in losses}
+        return {loss: names for loss, names in signs.items() if names}
+
+    better, worse = elsewhere(below + level, 1), elsewhere(above, -1)
+    oracle = ORACLE if ORACLE in oracles else next(iter(oracles), None)
+    share = None
+    if oracle is not None and above and gains[oracle]["sign"] == 1:
+        share = gains[above[0]]["mean"] / gains[oracle]["mean"]
+    if num_seeds == 1:
+        step = NextStep.MORE_SEEDS
+    elif above:
+        step = NextStep.TRAIN
+    elif better:
+        step = NextStep.WEIGH_MEASURES
+    elif oracles and not any(gains[loss]["sign"] for loss in oracles):
+        step = NextStep.NOTHING_TO_GAIN
+    else:
+        step = NextStep.KEEP
+    return ComparisonFindings(
+        *(base, headline, "summary" in result, num_seeds, gains, above, below, level),
+        *(better, worse, oracles, oracle, share, step),
+    )
 
 
 def _base(result: Result) -> str:

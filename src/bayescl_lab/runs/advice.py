@@ -6,7 +6,6 @@ when is measured in docs/latent.md and docs/which-loss.md.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
@@ -28,6 +27,7 @@ _BY_CHANCE = 0.55  # share of candidates less similar than the positive: below, 
 _TRUSTED = 0.1  # trust from which latent classes are worth their cost
 _HALVES = 0.4  # share of candidates in one class: above, classes may be halves of a cloud
 _WRONG = 0.5  # precision of pairs: below, the classes found are not those of the labels
+_OF_DOMAINS = 0.2  # share of neighbours of one domain beyond chance: above, domains matter
 _COPIED = 0.01  # share of items with a copy from which groups are worth passing
 
 
@@ -108,7 +108,17 @@ class Advice:
     def pass_on(self) -> tuple[str, ...]:
         """Further arguments of each call of the loss, such as ``groups``."""
         copies = ["groups"] * bool(self.copied) + ["log_q"] * bool(self.most_frequent)
-        return tuple(dict.fromkeys([*_ANSWERS.get(self.reason, ("", ()))[1], *copies]))
+        more = copies + ["domains"] * self.domains_matter
+        return tuple(dict.fromkeys([*_ANSWERS.get(self.reason, ("", ()))[1], *more]))
+
+    @property
+    def domains_matter(self) -> bool:
+        """Whether nearest neighbours are of one domain far more often than by chance."""
+        found = self.diagnosis
+        if found is None or found.nearest_domain is None or found.domain_by_chance is None:
+            return False
+        chance = found.domain_by_chance
+        return found.nearest_domain - chance > _OF_DOMAINS * (1 - chance)
 
     @property
     def classes(self) -> Classes:
@@ -132,7 +142,8 @@ class Advice:
         """A loss with its arguments for these embeddings."""
         if (found := self.diagnosis) is None:
             return f"{loss}()"
-        arguments = [f"temperature={found.temperature:g}"]
+        is_given = found.temperature_from == "given"
+        arguments = [f"temperature={found.temperature:g}"] * is_given
         if loss == _LATENT:
             if found.tau_plus_from == "given":
                 arguments.insert(0, f"num_classes={1 / found.tau_plus:.0f}")
@@ -150,18 +161,31 @@ class Advice:
         }
 
 
-def advise(diagnosis: EmbeddingDiagnosis, first: Rows, second: Rows | None = None) -> Advice:
+def advise(
+    diagnosis: EmbeddingDiagnosis,
+    first: Rows,
+    second: Rows | None = None,
+    *,
+    ids: Rows | None = None,
+) -> Advice:
     """Recommend a loss for embeddings, or say what is missing to do so.
 
     Args:
         diagnosis: what :func:`~bayescl.diagnostics.diagnose_embeddings` returned.
         first: the embeddings that it was made from, ``[items, dim]``.
         second: their second view, if there is one.
+        ids: what each row is of, -1 where unknown; default: equal rows of the last view are copies.
     """
     unusable = _unusable(diagnosis, first, second)
     if unusable is not None:
         return unusable
-    return replace(_choice(diagnosis), **_copies(diagnosis, first if second is None else second))
+    if ids is None:
+        rows = np.ascontiguousarray(first if second is None else second)
+        ids = np.array([hash(row.tobytes()) for row in rows])
+    else:
+        ids = np.where(ids < 0, -1 - np.arange(len(ids)), ids)  # an unknown one is alone
+    copies: Any = _copies(diagnosis, ids)
+    return replace(_choice(diagnosis), **copies)
 
 
 def advise_on_views(
@@ -215,18 +239,17 @@ def _choice(diagnosis: EmbeddingDiagnosis) -> Advice:
     return advice
 
 
-def _copies(diagnosis: EmbeddingDiagnosis, rows: Rows) -> dict[str, float]:
+def _copies(diagnosis: EmbeddingDiagnosis, ids: Rows) -> dict[str, float]:
     """How far items that occur more than once matter."""
-    occurrences = Counter(hash(row.tobytes()) for row in np.ascontiguousarray(rows))
-    counts = np.array(list(occurrences.values()))
-    copied = float(counts[counts > 1].sum()) / len(rows)
+    counts = np.unique(ids, return_counts=True)[1]
+    copied = float(counts[counts > 1].sum()) / len(ids)
     if copied < _COPIED:
         return {}
     # The number of equally frequent items that would meet as often; half of all for a random draw.
-    is_skewed = len(rows) ** 2 / (counts**2).sum() < len(counts) / 2
+    is_skewed = len(ids) ** 2 / (counts**2).sum() < len(counts) / 2
     if not is_skewed or not Advice(Reason.ONE_VIEW, diagnosis).are_pairs:
         return {"copied": copied}
-    return {"copied": copied, "most_frequent": float(counts.max()) / len(rows)}
+    return {"copied": copied, "most_frequent": float(counts.max()) / len(ids)}
 
 
 def _variance(rows: Rows) -> float:

@@ -82,7 +82,7 @@ class Sample:
         rows = []
         for anchor, name in enumerate(self.anchors):
             row = dict(name)
-            for end, columns in (("down", ends.down[anchor]), ("up", ends.up[anchor])):
+            for end, columns in (("down", ends[0][anchor]), ("up", ends[1][anchor])):
                 row[end] = self.names(columns.cpu())
                 row[f"{end}_weights"] = weights[anchor, columns].tolist()
                 row[f"{end}_false"] = None if truth is None else truth[anchor, columns].tolist()

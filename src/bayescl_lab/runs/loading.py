@@ -94,10 +94,10 @@ class LoadedRun:
         return self.prepared.embed(images, batch_size=batch_size)
 
     def recommend(self, user: int | str | None = None, k: int = 10, **options: Any) -> pl.DataFrame:
-        """The best new items for a user; the most popular ones for unknown users.
+        """The best new items for a user; an unknown one is an error.
 
         See :meth:`bayescl_lab.runs.ranking.serving.Recommender.recommend` for ``items``,
-        ``exclude`` and ``allow_known``; ``user`` is its ``user_id``.
+        ``exclude``, ``allow_known`` and ``popular``; ``user`` is its ``user_id``.
         """
         return self.recommender.recommend(user, k, **options)
 

@@ -6,9 +6,10 @@ their types and their help come from its class.
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -28,8 +29,26 @@ from bayescl.losses import (
     OracleContrastiveLoss,
     SupervisedContrastiveLoss,
 )
-from bayescl_lab._docstrings import descriptions
 from bayescl_lab.ranking.losses import BPRLoss
+
+
+def descriptions(owner: object) -> dict[str, str]:
+    """What a docstring says of each argument or attribute, on one line and without markup."""
+    from docstring_parser import parse
+
+    params = parse(inspect.getdoc(owner) or "").params
+    return {one.arg_name: without_markup(one.description or "") for one in params}
+
+
+def without_markup(text: str) -> str:
+    """A docstring's text on one line, without markup.
+
+    Example:
+        >>> without_markup("``beta``; see :class:`~bayescl.losses.HardContrastiveLoss`")
+        'beta; see HardContrastiveLoss'
+    """
+    plain = " ".join(text.split())
+    return re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`|``([^`]*)``", r"\1\2", plain)
 
 
 @dataclass(frozen=True)
@@ -61,6 +80,13 @@ class LossRow:
         # The smallest similarity is no choice: it follows from how embeddings are compared.
         built = made()
         return {name: type(getattr(built, name)) for name in names if name != "minimum_similarity"}
+
+    @property
+    def alternatives(self) -> Mapping[str, Sequence[float]]:
+        """Values of each hyper-parameter that a search tries, as its class says."""
+        made: Any = self.images or self.ranking
+        held = {name: inspect.getattr_static(made, name, None) for name in self.hyperparameters}
+        return {name: getattr(one, "worth_trying", ()) for name, one in held.items()}
 
     def help(self, hyperparameter: str) -> str:
         """The first clause of what the class's docstring says of a hyper-parameter."""
@@ -175,6 +201,11 @@ class LossSettings:
         return self.made(normalize=score == "cosine", **values, **options)
 
     @property
+    def uses_ranks(self) -> bool:
+        """Whether the loss weights candidates by their ranks."""
+        return issubclass(self.made, BayesianContrastiveLoss)
+
+    @property
     def uses_labels(self) -> bool:
         """Whether the loss can use the labels of some images."""
         return getattr(self.made, "uses_labels", False)
@@ -241,12 +272,12 @@ def choose_hyperparameters(
     if num_classes is not None:
         if not takes(loss, "tau_plus"):
             raise ValueError(f"the loss {loss} does not take num_classes")
-        values["tau_plus"] = 1 / check_count("num_classes", num_classes, 2)
-        given_prior = given.get("tau_plus")
-        if given_prior is not None and not math.isclose(given_prior, values["tau_plus"]):
+        prior = values["tau_plus"] = 1 / check_count("num_classes", num_classes, 2)
+        chosen_prior = given.get("tau_plus")
+        if chosen_prior is not None and not math.isclose(chosen_prior, prior):
             raise ValueError(
                 f"num_classes must be 1 / tau_plus if both are given, got {num_classes} and "
-                f"tau_plus {given_prior:g}"
+                f"tau_plus {chosen_prior:g}"
             )
     values |= {name: value for name, value in given.items() if value is not None}
     chosen = {name: value for name, value in values.items() if value is not None}

@@ -24,7 +24,7 @@ import torch
 from bayescl.checks import check_count
 from bayescl_lab.runs.folder import RunFolder
 
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[str, float, float], None]
 """Called with the name of a run, its number of finished epochs and that of all runs together."""
 
 Train = Callable[..., dict[str, Any]]
@@ -51,17 +51,17 @@ def train_runs(
         parent: the parent of the run folders, which have the runs' names.
         train: trains one run; a top-level function, so that workers can import it.
         workers: number of parallel processes. It affects only the seconds.
-        progress: called after every epoch.
+        progress: called after every epoch and, with one worker, between steps.
 
     Raises:
         ValueError: if a run cannot be trained, or the system kills a worker.
     """
     check_count("workers", workers, 1)
-    epochs = dict.fromkeys(runs, 0)
+    epochs = dict.fromkeys(runs, 0.0)
     if progress is not None:
         progress("starting", 0, 0)  # workers take seconds to load what they need
 
-    def report(name: str, epoch: int, _loss: float = 0.0) -> None:
+    def report(name: str, epoch: float, _loss: float = 0.0) -> None:
         epochs[name] = epoch
         if progress is not None:
             progress(name, epoch, sum(epochs.values()))
@@ -114,11 +114,13 @@ def train_runs(
 
 
 def _train_one(
-    train: Train, settings: Any, folder: Path, progress: Callable[[int, float], None] | None = None
+    train: Train, settings: Any, folder: Path, progress: Callable[..., None] | None = None
 ) -> dict[str, Any]:
     """Start, resume or read one run, and free its memory."""
     checkpoint_every = max(1, min(settings.epochs // 3, AT_MOST_LOST))
     saving: Any = {"checkpoint_every": checkpoint_every, "progress": progress}
+    if progress is not None:
+        saving["pulse"] = lambda epochs, step, steps, _: progress(epochs + step / steps)
     try:
         return train(settings, folder, resume=folder.is_dir(), **saving)
     finally:

@@ -56,11 +56,7 @@ def places(ids: Iterable[Any], known: NDArray[Any]) -> NDArray[np.int64]:
 
 
 FileRecord = Mapping[str, Any]
-"""A file's absolute ``path``, size in ``bytes``, ``sha256``, and ``rows``: lines, or rows of a
-Parquet file; None for a compressed or damaged file."""
-
-_COMPRESSED = (".gz", ".zip")
-_PARQUET = (".parquet", ".pq")
+"""A file's absolute ``path``, size in ``bytes`` and ``sha256``."""
 
 
 def file_records(files: Iterable[Path]) -> list[FileRecord]:
@@ -69,35 +65,21 @@ def file_records(files: Iterable[Path]) -> list[FileRecord]:
 
 
 def _file_record(file: Path) -> FileRecord:
-    digest, rows, chunk = hashlib.sha256(), 0, b"\n"
+    digest = hashlib.sha256()
     with file.open("rb") as opened:
-        while more := opened.read(1 << 22):
-            chunk = more
+        while chunk := opened.read(1 << 22):
             digest.update(chunk)
-            rows += chunk.count(b"\n")
-    known: int | None = rows + (not chunk.endswith(b"\n"))
-    if file.suffix.lower() in (*_COMPRESSED, *_PARQUET):
-        known = _parquet_rows(file) if file.suffix.lower() in _PARQUET else None
-    place = {"path": str(file.resolve()), "bytes": file.stat().st_size}
-    return {**place, "rows": known, "sha256": digest.hexdigest()}
-
-
-def _parquet_rows(file: Path) -> int | None:
-    import polars as pl
-
-    try:
-        return int(pl.scan_parquet(file, glob=False).select(pl.len()).collect().item())
-    except pl.exceptions.PolarsError:  # whoever reads it says what is wrong
-        return None
+    size = file.stat().st_size
+    return {"path": str(file.resolve()), "bytes": size, "sha256": digest.hexdigest()}
 
 
 def changes(before: Iterable[FileRecord], now: Iterable[FileRecord]) -> list[str]:
     """How files differ from those that a run was trained on, a phrase per file.
 
     Example:
-        >>> before = {"path": "/a/my.csv", "rows": 10, "bytes": 50, "sha256": "0f"}
-        >>> changes([before], [{**before, "rows": 13, "sha256": "1e"}])
-        ['my.csv: 3 more rows than the run was trained on']
+        >>> before = {"path": "/a/my.csv", "bytes": 50, "sha256": "0f"}
+        >>> changes([before], [{**before, "bytes": 62, "sha256": "1e"}])
+        ['my.csv: its content differs from what the run was trained on']
     """
     known, current = ({record["path"]: record for record in files} for files in (before, now))
     folder = os.path.commonpath([Path(path).parent for path in {**known, **current}])
@@ -111,14 +93,6 @@ def changes(before: Iterable[FileRecord], now: Iterable[FileRecord]) -> list[str
         elif old["sha256"] == new["sha256"]:
             continue
         else:
-            phrase = f"{_difference(old['rows'], new['rows'])} than the run was trained on"
+            phrase = "its content differs from what the run was trained on"
         phrases.append(f"{Path(path).relative_to(folder).as_posix()}: {phrase}")
     return phrases
-
-
-def _difference(before: int | None, now: int | None) -> str:
-    """The number of rows added or removed, or that the content has changed."""
-    if before is None or now is None or before == now:
-        return "other content"
-    count = abs(now - before)
-    return f"{count} {'more' if now > before else 'fewer'} row{'s' * (count > 1)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import re
 from datetime import date, datetime, time, timezone
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from tests.ranking.readers.tables import read_table
 
 from bayescl_lab.ranking.data import RankingData
+from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.ranking.readers.columns import common_ids
 from bayescl_lab.ranking.readers.table import read_tables
 
@@ -69,6 +71,37 @@ def test_damage_is_named_with_its_line(write, content, message):
     path = write("a.csv", content)
     with pytest.raises(ValueError, match=re.escape(f"{path}{message}")):
         read_table(path, NAMES)
+
+
+JSON = '{"u": 7, "i": "x", "t": 5, "more": {"a": [1]}}\n\n{"u": "007", "t": "6", "i": "é"}\n'
+
+
+def test_lines_of_json_are_read_as_text_is_also_compressed(write):
+    path, packed = write("a.jsonl", JSON), write("b.ndjson.gz", gzip.compress(JSON.encode()))
+    expected = [("7", "x", 5.0), ("007", "é", 6.0)]
+    for file in (path, packed):
+        assert read_table(file, {**NAMES, "timestamp": "t"}).rows() == expected
+    for content, message in (
+        ("", " is empty"),
+        (JSON + '{"u": 1, "i"', ", line 4: this is not a JSON object"),
+        ("[1, 2]\n", ", line 1: this is not a JSON object"),
+        (JSON + '{"u": 1, "i": null}', ", line 4: there is no i"),
+        (JSON.encode("latin-1"), ", line 3: this is not UTF-8 text"),
+        ('{"user": 1}', " has no column 'u' for the users; it has user: name the right one"),
+    ):
+        path = write("a.jsonl", content)
+        with pytest.raises(ValueError, match=re.escape(f"{path}{message}")):
+            read_table(path, NAMES)
+    with pytest.raises(
+        ValueError, match=r"\.jsonl text has a fixed format: no_header is for tables"
+    ):
+        load_interactions(str(path), no_header=True)
+
+
+def test_a_table_in_two_encodings_is_refused_with_its_lines(write):
+    lines = [b"u,i", b"ann,caf\xc3\xa9", b"bob,x", b"cid,caf\xe9", b"dan,na\xc3\xafve"]
+    with pytest.raises(ValueError, match="UTF-8 in lines 2, 5 and another one in lines 4: convert"):
+        read_table(write("a.csv", b"\n".join(lines)), NAMES)
 
 
 def test_values_must_be_numbers_only_in_columns_that_are_read(write, tmp_path):

@@ -14,7 +14,6 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 from bayescl_lab.images.augmentation import AffineNoise
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
-from bayescl_lab.images.optimizers import Lars
 from bayescl_lab.images.probes import augmented_linear_probe
 from bayescl_lab.images.store import store_from_arrays
 from bayescl_lab.runs.folder import RunFolder
@@ -71,7 +70,7 @@ def test_a_compiled_run_has_graphs_for_its_own_shapes_whatever_ran_before(monkey
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"optimizer": "adamw"}, "Input should be 'adam', 'sgd' or 'lars'"),
+        ({"optimizer": "adamw"}, "Input should be 'adam' or 'sgd'"),
         ({"precision": "float16"}, "Input should be 'float32' or 'bfloat16'"),
         ({"augmentation": "crops"}, "Input should be 'auto', 'affine' or 'simclr'"),
         ({"warmup_epochs": 30}, "warmup_epochs must be less than epochs, got 30 of 30"),
@@ -85,13 +84,13 @@ def test_a_setting_out_of_range_is_named(changes, message):
 
 def test_optimizer_warm_up_and_dimensions_reach_the_model(settings):
     chosen = replace(
-        settings, optimizer="lars", warmup_epochs=1, lr=2.0, hidden_dim=9, embedding_dim=5
+        settings, optimizer="sgd", warmup_epochs=1, lr=2.0, hidden_dim=9, embedding_dim=5
     )
     model = ImageRun(chosen).model
     assert model.projection_head.layers[0].out_features == 9
     assert model.projection_head.layers[3].out_features == 5
     optimizer = model.configure_optimizers()["optimizer"]
-    assert isinstance(optimizer, Lars)
+    assert isinstance(optimizer, torch.optim.SGD)
     assert optimizer.param_groups[0]["lr"] == pytest.approx(2.0 / 3)  # of three steps the first
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic.dataclasses import dataclass
@@ -28,8 +28,10 @@ class TableRequest(StoredSettings):
         seeds: number of seeds; default: the table's own.
         epochs: epochs of every run; default: as for the size. With another number, the paper's
             values are not shown.
-        max_train_images: train on at most this many images, to try a size out; default: all. With
-            fewer, the paper's values are not shown.
+        max_train_images: train and evaluate on at most this many images, to try a size out;
+            default: all. With fewer, the paper's values are not shown.
+        ranks: how the Bayesian loss counts ranks: upper as in the paper, or mid, the library's
+            default.
         device: where to train.
         compiled: at the paper's size, compile the network with torch.compile, which needs a C
             compiler.
@@ -45,6 +47,7 @@ class TableRequest(StoredSettings):
     seeds: Count | None = None
     epochs: Count | None = None
     max_train_images: Annotated[int, at_least(2)] | None = None
+    ranks: Literal["upper", "mid"] = "upper"
     device: Device = "auto"
     compiled: bool = True
 
@@ -71,11 +74,12 @@ class TableRequest(StoredSettings):
 
     def cells(self, table: PaperTable) -> list[Cell]:
         """The requested cells of a table, with their settings."""
-        changes: dict[str, Any] = {"device": self.device}
+        changes: dict[str, Any] = {"device": self.device, "ranks": self.ranks}
         if self.epochs is not None:
             changes["epochs"] = self.epochs
         if self.max_train_images is not None:
             changes["max_train_images"] = self.max_train_images
+            changes["max_evaluation_images"] = self.max_train_images
         if not self.compiled:
             changes["compiled"] = False
         return [

@@ -96,7 +96,7 @@ def reproduce_tables(
     places: dict[str, Path] = {}
     before = 0
 
-    def report(run: str, epoch: int, done: int) -> None:
+    def report(run: str, epoch: float, done: float) -> None:
         if progress is not None:
             progress(f"{name}/{run}", epoch, before + done)
 
@@ -171,6 +171,8 @@ def summary_of(
             {"keys": dict(cell.keys), "measures": measures, "paper": paper, "settings": settings}
         )
     remarks = [*table.remarks, *(DATA["unstated"] if request.size == "paper" else ())]
+    if request.ranks == "mid":
+        remarks.append("The Bayesian loss counts ranks at their middle, the paper upper ranks.")
     if request.size == "paper" and not comparable:
         changes = [] if request.epochs is None else [f"{request.epochs} epochs"]
         if request.max_train_images is not None:
@@ -181,6 +183,7 @@ def summary_of(
         "title": table.title,
         "in_paper": table.label,
         "size": request.size,
+        "ranks": request.ranks,
         "protocol": DATA["protocol"][request.size],
         "is_comparable": comparable,
         "seeds": list(seeds),

@@ -31,11 +31,9 @@ SUMMARIES = {
     "weights": "importance weights at a fixed alpha and at a fixed beta",
     "sampling-bias": "what the biased loss's score says of the density ratio",
     "empirical": "histograms of 20,000 observations beside these densities",
-    "acceptance": "acceptance rates and Kolmogorov-Smirnov tests of the samplers",
     "pair-order": "alpha against the AUC of independent pairs",
     "mse": "error of the estimators over six parameters",
     "mse-script": "the same with the proposals of the authors' script",
-    "verdicts": "where the Bayesian estimator's error is below its rivals', point by point",
     "means": "mean values of the estimators",
     "ranks": "variants of the Bayesian estimator",
     "hard": "how the hard estimator's error explodes",
@@ -92,7 +90,6 @@ EXPERIMENTS = (
     Experiment("weights", curves.weight_curves, curves.draw_weights),
     Experiment("sampling-bias", curves.sampling_bias, curves.draw_sampling_bias),
     Experiment("empirical", model.empirical_densities, model.draw_empirical),
-    Experiment("acceptance", model.acceptance, model.draw_acceptance, model.acceptance_finding),
     Experiment(
         "pair-order",
         model.pair_order,
@@ -102,13 +99,6 @@ EXPERIMENTS = (
     ),
     Experiment("mse", sweep, sweeps.draw_errors, errors_finding, points_of(*PANELS)),
     Experiment("mse-script", sweep, sweeps.draw_errors, errors_finding, sweeps.script_points),
-    Experiment(
-        "verdicts",
-        sweeps.verdicts,
-        sweeps.draw_verdicts,
-        sweeps.verdicts_finding,
-        sweeps.all_points,
-    ),
     Experiment(
         "means", sweep, sweeps.draw_means, sweeps.means_finding, points_of("gamma", "alpha")
     ),

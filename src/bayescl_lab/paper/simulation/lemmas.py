@@ -55,7 +55,7 @@ from bayescl_lab.paper.simulation.process import (
     Observations,
     Settings,
     generator,
-    levels_by_inversion,
+    levels_of,
     observe,
 )
 
@@ -186,7 +186,7 @@ def _losses(
 ) -> dict[str, PerAnchor]:
     """Every loss, one value per anchor."""
     all_true = torch.ones_like(chunk.true_negative)
-    level = levels_by_inversion(all_true, alpha=settings.alpha, generator=source)
+    level = levels_of(all_true, alpha=settings.alpha, generator=source)
     negatives = chunk.quantile(level) / settings.temperature
     positive = chunk.positives[:, 0]
     debiased = F.Debiased(settings.tau_plus, -1 / settings.temperature)

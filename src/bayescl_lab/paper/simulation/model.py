@@ -1,4 +1,4 @@
-r"""Checks of the model itself: its samplers, and what alpha means in it.
+r"""Checks of the model itself: its scores, and what alpha means in it.
 
 The parameter alpha mixes the order statistics of *one* pair from the proposal distribution. A
 false negative and a true negative drawn independently from the two mixtures are not such a pair:
@@ -14,7 +14,6 @@ drawn scores, though it increases with it.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 
 import polars as pl
 import torch
@@ -24,7 +23,6 @@ from bayescl import functional as F
 from bayescl.figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR, legend_below, legend_under
 from bayescl_lab.paper.simulation.curves import ALPHAS
 from bayescl_lab.paper.simulation.figures import (
-    BAND_NOTE,
     LABELS,
     Look,
     curve,
@@ -35,8 +33,7 @@ from bayescl_lab.paper.simulation.frames import Record, columns, over_draws, wit
 from bayescl_lab.paper.simulation.process import (
     Settings,
     generator,
-    levels_by_inversion,
-    levels_by_rejection,
+    levels_of,
     observe,
 )
 from bayescl_lab.paper.simulation.sweeps import SWEEPS, one_draw
@@ -48,20 +45,15 @@ CLASSES = {
 }
 COLOURS = {TRUE_NEGATIVE: TRUE_COLOUR, FALSE_NEGATIVE: FALSE_COLOUR}
 
-SCORES = 2000
-"""Scores per draw, class and alpha of the measured acceptance rates."""
-STEPS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 PAIRS = 20_000
 """Independent pairs per draw and alpha."""
-UNLIKELY = 0.001
-"""A p-value below this speaks against a sampler."""
 
 
 def empirical_densities(settings: Settings, seed: int) -> pl.DataFrame:
     """Histograms of one anchor's observations beside the densities they are drawn from.
 
-    One anchor with 20,000 candidates at temperature 2 and a normal proposal, by accept-reject
-    sampling; of the settings, only ``tau_plus`` is used.
+    One anchor with 20,000 candidates at temperature 2 and a normal proposal; of the settings, only
+    ``tau_plus`` is used.
     """
     edges = torch.linspace(0, 6, 61, dtype=torch.float64)
     width, middle = edges.diff(), (edges[1:] + edges[:-1]) / 2
@@ -71,7 +63,6 @@ def empirical_densities(settings: Settings, seed: int) -> pl.DataFrame:
         tau_plus=settings.tau_plus,
         temperature=2.0,
         proposal="normal",
-        sampler="accept-reject",
     )
     # The map to observations is monotone, so a bin's probability is a difference of CDFs.
     cdf = torch.special.ndtr(point.temperature * edges.log())
@@ -94,7 +85,7 @@ def empirical_densities(settings: Settings, seed: int) -> pl.DataFrame:
 
 def draw_empirical(table: pl.DataFrame) -> Figure:
     """Histograms of observations with the closed-form densities through them."""
-    title = r"Observations $e^{x/t}$ of one anchor, $t$ = 2, $N$ = 20,000, accept-reject"
+    title = r"Observations $e^{x/t}$ of one anchor, $t$ = 2, $N$ = 20,000"
     figure, axes = sized_panels(2, 2, title=title)
     for axis, panel in zip(axes, parts_of(table, "alpha"), strict=True):
         for label, colour in COLOURS.items():
@@ -107,60 +98,6 @@ def draw_empirical(table: pl.DataFrame) -> Figure:
         axis.set(xlabel="observation $e^{x/t}$", ylabel="density")
     legend_below(figure, axes[0], columns=2)
     return figure
-
-
-def acceptance(settings: Settings, seed: int) -> pl.DataFrame:
-    """The acceptance rates of both classes at some alphas, and tests of both samplers.
-
-    A rate is measured once for each draw, on 2,000 scores. Kolmogorov-Smirnov tests over all scores
-    compare both samplers with the closed-form CDF and with each other.
-    """
-    from scipy import stats
-
-    rows: list[Record] = []
-    for alpha, (label, mixture) in product(STEPS, CLASSES.items()):
-        wanted = label == TRUE_NEGATIVE
-        labels = torch.full((settings.draws, SCORES), wanted)
-        source = generator(seed, "acceptance", alpha, wanted)
-        accepted, proposed = levels_by_rejection(labels, alpha=alpha, generator=source)
-        inverted = levels_by_inversion(labels, alpha=alpha, generator=source)
-        first, second = (
-            mixture(alpha).cdf(level).flatten().numpy() for level in (accepted, inverted)
-        )
-        tests: Record = {
-            "expected": 1 / (2 * alpha),
-            "rejection_p": stats.kstest(first, "uniform", method="asymp").pvalue,
-            "inversion_p": stats.kstest(second, "uniform", method="asymp").pvalue,
-            "both_p": stats.ks_2samp(first, second, method="asymp").pvalue,
-        }
-        place: Record = {"alpha": alpha, "class": label, "scores": labels.numel()}
-        rates = (SCORES / proposed.sum(dim=1).double()).tolist()
-        rows += [{**place, "rate": rate, **tests} for rate in rates]
-    table = over_draws(rows, "rate")
-    return table.select(pl.exclude(*tests), *tests)
-
-
-def draw_acceptance(table: pl.DataFrame) -> Figure:
-    """Acceptance rates against their closed form."""
-    figure, (axis,) = sized_panels(1, 1, title="Acceptance rate of the accept-reject samplers")
-    expected = table.filter(pl.col("class") == TRUE_NEGATIVE)
-    curve(axis, expected, "alpha", "expected", Look(NEUTRAL, ":"), r"$1/(2\alpha)$")
-    for (label, colour), marker in zip(COLOURS.items(), "ox", strict=True):
-        here = table.filter(pl.col("class") == label)
-        curve(axis, here, "alpha", "rate", Look(colour, "none", marker), f"{label}s", spread="band")
-    axis.set(xlabel=LABELS["alpha"], ylabel="share of proposals accepted")
-    legend_below(figure, axis, columns=3, note=BAND_NOTE.replace("line", "marks"))
-    return figure
-
-
-def acceptance_finding(table: pl.DataFrame) -> str:
-    """Do both samplers draw from the model?"""
-    sentences = []
-    for name, column in (("Accept-reject", "rejection_p"), ("inversion", "inversion_p")):
-        verb = "follows" if min(table[column]) > UNLIKELY else "does NOT follow"
-        tests = f"smallest of {len(table)} p-values {min(table[column]):.3f}"
-        sentences.append(f"{name} {verb} the closed form ({tests})")
-    return f"{' and '.join(sentences)}."
 
 
 def independent_pair_auc(alpha: float) -> float:
@@ -189,7 +126,7 @@ def pair_order(settings: Settings, seed: int) -> pl.DataFrame:
     draws: list[Record] = []
     for index in range(settings.draws):
         source = generator(seed, "pairs", alpha, index)
-        level = levels_by_inversion(labels, alpha=alpha, generator=source)
+        level = levels_of(labels, alpha=alpha, generator=source)
         negative, positive = level.view(-1, 2).unbind(dim=1)
         measured = float((positive > negative).double().mean())
         row: Record = {"alpha": alpha, "closed_form": auc, "measured": measured}

@@ -12,8 +12,7 @@ Each anchor's scores come from a proposal distribution before they are split int
 ``normal``
     :math:`N(0, 1)` for every anchor, as in the figures of densities, without ``gamma``.
 
-Scores of a class are drawn by the paper's accept-reject algorithms, for all pending scores at once,
-or by inversion of the closed-form CDFs. All numbers are float64.
+Scores of a class are drawn by inversion of the closed-form CDFs. All numbers are float64.
 """
 
 from __future__ import annotations
@@ -28,12 +27,11 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from bayescl import functional as F
-from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.axes import Bool, Float, Tensor
 from bayescl.checks import check_count
 from bayescl_lab._fields import Count, NonNegative, Positive, at_least, between
 
 Proposal = Literal["slide", "script", "normal"]
-Sampler = Literal["inversion", "accept-reject"]
 
 CHUNK_ELEMENTS = 2**16
 """Scores drawn at a time; a chunk and its results take some ten megabytes."""
@@ -57,7 +55,6 @@ class Settings:
         positives: number K of positives that the debiased and hard estimators see.
         concentration: exponent of the hard estimator.
         proposal: the family of proposal distributions.
-        sampler: how scores are drawn.
         draws: number of repetitions of an experiment.
 
     Reference:
@@ -74,7 +71,6 @@ class Settings:
     positives: Count = 10
     concentration: NonNegative = 1.0
     proposal: Proposal = "slide"
-    sampler: Sampler = "inversion"
     draws: Annotated[int, at_least(2)] = 20
 
     def __post_init__(self) -> None:
@@ -119,50 +115,19 @@ def draw_proposals(settings: Settings, count: int, generator: torch.Generator) -
     return lambda level: low * (1 - level) + high * level
 
 
-def levels_by_inversion(
+def levels_of(
     true_negative: Bool[Tensor, "anchors columns"], *, alpha: float, generator: torch.Generator
 ) -> Float[Tensor, "anchors columns"]:
     """Draw the level of a score for every label, by inverting the CDF of its class.
 
     A label is True for a true negative, False for a false negative or, equivalently, a positive. A
-    score's level is its proposal CDF.
+    score's level is its proposal CDF. The paper's accept-reject algorithms draw from the same
+    distribution.
     """
     uniform = torch.rand(true_negative.shape, generator=generator, dtype=torch.float64)
     level = F.PairMixture.true_negatives(alpha).quantile(uniform)
     level[~true_negative] = F.PairMixture.false_negatives(alpha).quantile(uniform[~true_negative])
     return level
-
-
-def levels_by_rejection(
-    true_negative: Bool[Tensor, "anchors columns"], *, alpha: float, generator: torch.Generator
-) -> tuple[Float[Tensor, "anchors columns"], Int[Tensor, "anchors columns"]]:
-    r"""Draw the level of a score for every label, proposing until one is accepted.
-
-    A score from :math:`\phi` is accepted with probability :math:`\phi_{TN} / (c\,\phi)` or
-    :math:`\phi_{FN} / (c\,\phi)`, where :math:`c = 2\alpha` bounds both ratios. So a share
-    :math:`1/(2\alpha)` of the proposals is accepted. Also returned is the number of proposals.
-
-    Reference:
-        Liu et al., ICML 2024, Algorithms "AccRejetSamplingTN" and "AccRejetSamplingFN".
-    """
-    levels = torch.empty(true_negative.shape, dtype=torch.float64)
-    proposed = torch.zeros(true_negative.shape, dtype=torch.int64)
-    pending = torch.ones_like(true_negative)
-    while bool(pending.any()):
-        count = int(pending.sum())
-        level = torch.rand(count, generator=generator, dtype=torch.float64)
-        chance = torch.rand(count, generator=generator, dtype=torch.float64)
-        # The ratio of a class's density to the proposal's is its density at proposal density 1.
-        whole = torch.ones_like(level)
-        ratio = torch.where(
-            true_negative[pending],
-            F.PairMixture.true_negatives(alpha).density(whole, level),
-            F.PairMixture.false_negatives(alpha).density(whole, level),
-        )
-        levels[pending] = level
-        proposed[pending] += 1
-        pending = pending.masked_scatter(pending, chance > ratio / (2 * alpha))
-    return levels, proposed
 
 
 class Observations(NamedTuple):
@@ -208,10 +173,7 @@ def observe(settings: Settings, generator: torch.Generator) -> Iterator[Observat
         # Positives and false negatives have the same density, so they are drawn in one go.
         wanted = torch.zeros((anchors, settings.positives), dtype=torch.bool)
         labels = torch.cat([true_negative, wanted], dim=1)
-        if settings.sampler == "inversion":
-            level = levels_by_inversion(labels, alpha=settings.alpha, generator=generator)
-        else:
-            level, _ = levels_by_rejection(labels, alpha=settings.alpha, generator=generator)
+        level = levels_of(labels, alpha=settings.alpha, generator=generator)
         logits = quantile(level) / settings.temperature
         highest = float(logits.max())
         if highest > HIGHEST_LOGIT:

@@ -1,8 +1,7 @@
-"""Errors and mean values of all estimators over ranges of one parameter, and their verdicts."""
+"""Errors and mean values of all estimators over ranges of one parameter."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -19,17 +18,12 @@ from bayescl_lab.paper.simulation.figures import (
     ESTIMATORS,
     LABELS,
     LOGARITHMIC,
-    Look,
-    curve,
     estimator_curves,
     parts_of,
     sized_panels,
 )
 from bayescl_lab.paper.simulation.frames import Record, over_draws, rounded, with_error
 from bayescl_lab.paper.simulation.process import Proposal, Settings, generator, observe
-
-RIVALS = ("biased", "debiased")
-"""Estimators whose error the paper compares with the Bayesian one."""
 
 SWEEPS: dict[str, Sequence[float | int]] = {
     "alpha": (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0),
@@ -45,7 +39,7 @@ SWEEPS: dict[str, Sequence[float | int]] = {
 PANELS = ("alpha", "candidates", "tau_plus", "gamma", "temperature", "anchors")
 """The swept parameters of the paper's figure, panel by panel."""
 
-SHOWN = (*RIVALS, "bayesian_upper", "bayesian_mid")
+SHOWN = ("biased", "debiased", "bayesian_upper", "bayesian_mid")
 VARIANTS = [name for name in ESTIMATORS if name.startswith("bayesian")]
 WIDE = 1e6
 """Ratio of a curve's ends beyond which errors are shown relative to the biased estimator's."""
@@ -61,7 +55,7 @@ def one_draw(
 
     Estimators assume the process's alpha, or another one. ``left_out`` counts anchors without a
     true negative, which have no supervised mean; ``bias`` is an estimator's mean less the
-    supervised one, ``below_...`` how far its error lies below a rival's.
+    supervised one.
     """
     believed = settings if assumed is None else replace(settings, alpha=assumed)
     chunks = [estimates(chunk, believed) for chunk in observe(settings, source)]
@@ -76,7 +70,6 @@ def one_draw(
             "mse": mse[name],
             "mean": mean[name],
             "bias": mean[name] - mean[SUPERVISED],
-            **{f"below_{rival}": mse[rival] - mse[name] for rival in RIVALS},
         }
         for name in values
     }
@@ -102,8 +95,7 @@ def sweep(point: Point, seed: int) -> pl.DataFrame:
     """All estimators over repeated draws at one point of a sweep.
 
     Cached, because several figures show parts of the same sweeps. There is one row per estimator,
-    with the figures of :func:`one_draw`. The errors of ``below_...`` are those of paired
-    differences, since both estimators see the same draws.
+    with the figures of :func:`one_draw`.
 
     Raises:
         ValueError: if every anchor of a draw is left out.
@@ -130,36 +122,7 @@ def sweep(point: Point, seed: int) -> pl.DataFrame:
                 f"no anchor has a true negative at {parameter} = {value:g}: raise candidates or "
                 "anchors, or lower tau_plus"
             )
-    below = [f"below_{rival}" for rival in RIVALS]
-    table = over_draws(rows, "mse", "mean", "bias", *below, sums=["left_out"])
-    return rounded(table.select(pl.exclude("^below_.*_(low|high)$")))
-
-
-def verdicts(point: Point, seed: int) -> pl.DataFrame:
-    """Whether each Bayesian variant's error is below its rivals' at one point of a sweep.
-
-    With a threshold of two standard errors, one verdict in twenty would be wrong by chance if two
-    estimators were equally good.
-    """
-    swept = sweep(point, seed)
-    mse = dict(swept.select("estimator", "mse").iter_rows())
-    rows: list[Record] = []
-    for row in swept.filter(pl.col("estimator").is_in(VARIANTS)).rows(named=True):
-        for rival in RIVALS:
-            margin, error = row[f"below_{rival}"], row[f"below_{rival}_error"]
-            better = "below" if margin > 0 else "above"
-            # A rival without error is matched only by an estimator without error.
-            without = math.inf if row["mse"] else 1.0
-            rows.append(
-                {
-                    **{name: row[name] for name in ("proposal", "parameter", "value", "estimator")},
-                    "rival": rival,
-                    "ratio": row["mse"] / mse[rival] if mse[rival] else without,
-                    "standard_errors_below": margin / error if error else 0.0,
-                    "verdict": "tied" if abs(margin) <= 2 * error else better,
-                }
-            )
-    return pl.DataFrame(rows)
+    return rounded(over_draws(rows, "mse", "mean", "bias", sums=["left_out"]))
 
 
 def draw_panels(
@@ -206,32 +169,6 @@ def draw_panels(
     return draw
 
 
-def draw_verdicts(table: pl.DataFrame) -> Figure:
-    """MSE of the Bayesian estimator over that of each rival, for every swept point."""
-    title = "Every swept point: MSE of the Bayesian estimator over a rival's"
-    figure, axes = sized_panels(2, 1, title=title)
-    parameters = table["parameter"].unique(maintain_order=True).to_list()
-    places = table.with_columns(
-        place=pl.col("parameter").replace_strict(parameters, range(len(parameters)))
-    )
-    for axis, part in zip(axes, parts_of(places, "proposal"), strict=True):
-        for shift, estimator in ((-0.24, "bayesian_upper"), (0.06, "bayesian_mid")):
-            for side, rival, marker in ((0.0, "biased", "s"), (0.16, "debiased", "^")):
-                here = part.filter(estimator=estimator, rival=rival).with_columns(
-                    pl.col("place") + shift + side
-                )
-                look = Look(ESTIMATORS[estimator].colour, "none", marker)
-                label = f"{ESTIMATORS[estimator].title} over {rival}"
-                curve(axis, here, "place", "ratio", look, label, alpha=0.7)
-        axis.axhline(1, color="black", lw=1)
-        axis.set(title=f"proposals: {part['proposal'][0]}", yscale="log", ylabel="ratio of MSE")
-        axis.set_xticks(range(len(parameters)), [LABELS[name] for name in parameters])
-        axis.tick_params(axis="x", labelrotation=12)
-    legend_below(figure, axes[0], columns=2, note="below the line the Bayesian estimator is better")
-    figure.set_size_inches(8.5, 8)
-    return figure
-
-
 def errors_finding(table: pl.DataFrame) -> str:
     """Which estimator errs least, point by point?"""
     shown = table.filter(pl.col("estimator").is_in(["biased", "debiased", "hard", "bayesian_mid"]))
@@ -240,22 +177,6 @@ def errors_finding(table: pl.DataFrame) -> str:
     counts = best["estimator"].value_counts(sort=True).rows()
     wins = ", ".join(f"{ESTIMATORS[name].title} {count}" for name, count in counts)
     return f"Smallest mean error at {points} swept points (ties count for each): {wins}."
-
-
-def verdicts_finding(table: pl.DataFrame) -> str:
-    """Where is the Bayesian error below its rivals', and where is it not?"""
-    sentences = []
-    for estimator in ("bayesian_mid", "bayesian_upper"):
-        here = table.filter(estimator=estimator)
-        below, tied, above = (here.filter(verdict=word) for word in ("below", "tied", "above"))
-        lost = above.select("parameter", "value").unique(maintain_order=True).iter_rows()
-        at = ", ".join(f"{parameter} = {value:g}" for parameter, value in lost)
-        places = f" (at {at})" if at else ""
-        sentences.append(
-            f"{ESTIMATORS[estimator].title}: error below the rival's in {len(below)} of "
-            f"{len(here)} comparisons, tied in {len(tied)}, above in {len(above)}{places}."
-        )
-    return " ".join(sentences)
 
 
 def means_finding(table: pl.DataFrame) -> str:
@@ -267,7 +188,6 @@ def means_finding(table: pl.DataFrame) -> str:
     return f"Largest difference to the supervised mean: {', '.join(gaps)}."
 
 
-all_points = points_of(*PANELS, proposals=["slide", "script"])
 script_points = points_of(*PANELS, proposals=["script"])
 
 _MSE = {"mse": "MSE to the supervised mean"}

@@ -22,6 +22,10 @@ PACKED = (GZIP, ZIP)
 """Suffixes of compressed tables."""
 PARQUET = (".parquet", ".pq")
 TEXT = (".csv", ".tsv")
+JSONL = (".jsonl", ".ndjson")
+"""Text with one JSON object per line, whose keys are the columns."""
+TABLES = (*TEXT, *JSONL, *PARQUET)
+"""Suffixes of what is surely a table."""
 INTER = ".inter"
 """RecBole's tables: separated by tabs, never quoted, with a type behind each column's name,
 such as ``user_id:token``."""
@@ -75,7 +79,8 @@ def unpacked(
                 if Path(path.stem).suffix.lower() == ".tar":
                     raise ValueError(f"{path} is an archive: unpack it and name the table in it")
                 plain = Path(folder, path.stem if kind in PACKED else path.name)
-                with gzip.open(path) if kind == GZIP else path.open("rb") as source:
+                opener: Any = gzip.open if kind == GZIP else open
+                with opener(path, "rb") as source:
                     _copy(path, source, plain, first, encoding)
         except LookupError:
             raise ValueError(
@@ -95,7 +100,7 @@ def unpacked(
 def _only_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
     """The one member of an archive that is a table, without the hidden files that systems add."""
     places = [(member, PurePosixPath(member.filename)) for member in archive.infolist()]
-    for suffixes in ((*TEXT, *PARQUET), _PERHAPS_TABLES):
+    for suffixes in (TABLES, _PERHAPS_TABLES):
         tables = [
             member
             for member, place in places
@@ -109,9 +114,7 @@ def _only_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
             )
         if tables:
             return tables[0]
-    raise ValueError(
-        f"{path} holds no table: none of its files ends in {', '.join((*TEXT, *PARQUET))}"
-    )
+    raise ValueError(f"{path} holds no table: none of its files ends in {', '.join(TABLES)}")
 
 
 def _copy(

@@ -1,9 +1,10 @@
-"""Tables with named columns: CSV, TSV, any separated text, and Parquet.
+"""Tables with named columns: CSV, TSV, any separated text, JSON Lines, and Parquet.
 
 In text, the first line names the columns, every further line is one interaction, values may be
 quoted with double quotes (RFC 4180), and blank lines are skipped. The default separator is
 whichever of tab, comma, semicolon and bar is most frequent in the first line. In Parquet, any file
-that Polars reads works. Both may be compressed; see ``archives.py``. A table may be split over
+that Polars reads works. JSON Lines have an object in each line, whose keys are the columns; values
+are read as in text. All may be compressed; see ``archives.py``. A table may be split over
 several files that each name the columns.
 
 ``user`` and ``item`` may be whole numbers or text; surrounding blanks are ignored. ``007`` and
@@ -20,6 +21,7 @@ pass with the standard library's reader finds the line to name.
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,7 +33,7 @@ from typing import Literal
 import polars as pl
 
 from bayescl_lab.ranking.data import RankingData
-from bayescl_lab.ranking.readers.archives import INTER, PARQUET, table_suffix, unpacked
+from bayescl_lab.ranking.readers.archives import INTER, JSONL, PARQUET, table_suffix, unpacked
 from bayescl_lab.ranking.readers.columns import (
     BadRowError,
     NotUTF8Error,
@@ -45,6 +47,8 @@ _SEPARATORS = ("\t", ",", ";", "|")
 _SPELLINGS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 _HEADER = 1 << 20
 """Bytes of a compressed text to unpack for its header."""
+_KEYS_FROM = 100
+"""Lines of JSON whose keys are the columns."""
 _LONGEST = 1 << 24
 """Characters of the longest line, so that a file without line ends is not held in memory."""
 
@@ -91,6 +95,8 @@ def _read_table(path: Path, options: RankingData) -> tuple[pl.DataFrame, int]:
                 lambda row: f"{plain}, row {row}",
                 skip_bad_rows=options.skip_bad_rows,
             )
+        elif plain.suffix.lower() in JSONL:
+            table, left_out = _read_json(plain, columns, skip_bad_rows=options.skip_bad_rows)
         else:
             table, left_out = read_text(
                 plain,
@@ -114,7 +120,7 @@ def _advice(plain: Path) -> Iterator[None]:
     except (pl.exceptions.PolarsError, OSError) as error:
         raise _unreadable(plain, error) from None
     except NotUTF8Error as error:
-        raise ValueError(f"{error}: name its encoding, such as latin-1, with --encoding") from None
+        raise ValueError(f"{error}: {_encodings(plain)}") from None
     except BadRowError as error:
         raise ValueError(f"{error}; --skip-bad-rows leaves such rows out") from None
 
@@ -123,6 +129,9 @@ def _header(plain: Path, options: RankingData) -> list[str]:
     """The names of the columns of a plain table."""
     if plain.is_file() and plain.suffix.lower() in PARQUET:
         return list(pl.read_parquet_schema(plain))
+    if plain.suffix.lower() in JSONL:
+        first = islice(_json_lines(plain, partly=True), _KEYS_FROM)
+        return list(dict.fromkeys(key for _, values in first for key in values))
     values = first_values(plain, _separator(plain, options), quotes=plain.suffix != INTER)
     if plain.suffix == INTER:
         if wrong := [value for value in values if ":" not in value]:
@@ -141,6 +150,50 @@ def _separator(plain: Path, options: RankingData) -> str:
     if len(separator.encode()) != 1:
         raise ValueError(f"separator must be one character or 'tab', got {separator!r}")
     return separator
+
+
+def _read_json(
+    path: Path, columns: Mapping[str, str], *, skip_bad_rows: bool
+) -> tuple[pl.DataFrame, int]:
+    """Interactions from some keys of the objects of a file, as :func:`interaction_columns`."""
+    # Values are text as in other tables, so ids may be numbers in one line and words in the next.
+    rows = pl.scan_ndjson(path, schema=dict.fromkeys(columns.values(), pl.String)).select(
+        pl.col(name).alias(kind) for kind, name in columns.items()
+    )
+
+    def place(row: int) -> str:
+        line, _ = next(islice(_json_lines(path), row, None))
+        return f"{path}, line {line}"
+
+    try:
+        rows = rows.with_row_index("row")
+        return interaction_columns(rows, place, skip_bad_rows=skip_bad_rows)
+    except pl.exceptions.PolarsError as error:
+        for _ in _json_lines(path):
+            pass  # names the first line that is not an object
+        raise _unreadable(path, error) from None
+
+
+def _json_lines(path: Path, *, partly: bool = False) -> Iterator[tuple[int, dict[str, object]]]:
+    """The number and object of every line that is not blank.
+
+    ``partly`` ends at a broken line that is not the first, as the start of a file may have one.
+    """
+    number = 0
+    for number, line in enumerate(text_lines(path), 1):
+        if line.strip():
+            try:
+                values = json.loads(line)
+            except (ValueError, RecursionError):
+                values = None
+            if isinstance(values, dict):
+                yield number, values
+            elif partly and number > 1:
+                return
+            else:
+                raise ValueError(f"{path}, line {number}: this is not a JSON object")
+    if number == 0:
+        raise ValueError(f"{path} is empty")
 
 
 def read_text(
@@ -226,6 +279,29 @@ def text_lines(path: Path) -> Iterator[str]:
             if not line.isascii() and re.search("[\udc80-\udcff]", line):
                 raise NotUTF8Error(f"{path}, line {number}: this is not UTF-8 text")
             yield line
+
+
+def _encodings(path: Path) -> str:
+    """What to do about a text that is not UTF-8: no one encoding reads a mixture of two."""
+    lines: dict[bool, list[int]] = {True: [], False: []}
+    with path.open("rb") as file:
+        for number, line in enumerate(iter(partial(file.readline, _LONGEST), b""), 1):
+            if not line.isascii():
+                try:
+                    line.decode()
+                except UnicodeDecodeError:
+                    lines[False].append(number)
+                else:
+                    lines[True].append(number)
+    if not lines[True]:
+        return "name its encoding, such as latin-1, with --encoding"
+    utf8, other = (
+        ", ".join(map(str, of[:5])) + ", ..." * (len(of) > 5) for of in (lines[True], lines[False])
+    )
+    return (
+        f"the table mixes encodings, UTF-8 in lines {utf8} and another one in lines {other}: "
+        "convert these to UTF-8, since in one encoding equal ids would differ"
+    )
 
 
 def _rows(path: Path, separator: str, quotes: bool) -> Iterator[tuple[int, list[str]]]:

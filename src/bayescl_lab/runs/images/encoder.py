@@ -19,7 +19,7 @@ from torch import nn
 from bayescl.axes import Float, Tensor
 from bayescl.checks import check_count
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.images.encoders import SmallConvEncoder, TorchvisionEncoder
+from bayescl_lab.images.encoders import ResNetEncoder, SmallConvEncoder
 from bayescl_lab.images.store import store_from_arrays
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.record import ImageRecord
@@ -51,7 +51,7 @@ def build_encoder(settings: ImageSettings, image_shape: tuple[int, int, int]) ->
             f"the run uses its own encoder: name it again with --encoder {name}, or pass encoder= "
             "in Python"
         )
-    return TorchvisionEncoder(name, channels=channels, image_size=size)
+    return ResNetEncoder(name, channels=channels, image_size=size)
 
 
 def own_encoder(name: str, seed: int = 0) -> nn.Module | None:

@@ -15,8 +15,7 @@ from bayescl.checks import check_choice
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import ImageParts, known_data_sets, load_images
-from bayescl_lab.images.feature_probes import few_label_draws
-from bayescl_lab.images.probes import knn_score, run_probes
+from bayescl_lab.images.probes import few_label_draws, knn_score, run_probes
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.folder import RunFolder
@@ -161,8 +160,8 @@ class ImageRun(TrainedRun[ImageSettings]):
         remarks = list(self.parts.remarks)
         if known or audited:
             remarks.append(
-                f"the loss knew the labels of {known} of {len(train)} training images, and measured "
-                f"itself on {audited} more"
+                f"the loss knew the labels of {known} of {len(train)} training images, and "
+                f"measured itself on {audited} more"
             )
         return {
             "images": {"train": len(train), **evaluated},
@@ -173,9 +172,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         }
 
 
-def _known_labels(
-    train: ImageStore, settings: ImageSettings
-) -> dict[str, Int[Tensor, " images"]]:
+def _known_labels(train: ImageStore, settings: ImageSettings) -> dict[str, Int[Tensor, " images"]]:
     """The labels that the loss trains with and those that only measure, -1 for the others."""
     per_class = settings.labels_per_class
     if per_class is None or not settings.loss.uses_labels:

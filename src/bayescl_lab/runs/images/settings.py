@@ -37,14 +37,16 @@ class ImageOptions(TrainedSettings):
             default: all.
         max_train_images: train on at most this many images, equally many of each class; default:
             all.
+        max_evaluation_images: evaluate on at most this many images, equally many of each class;
+            default: all.
         image_size: side in pixels that images are resized to; default: their own.
         loader: how a folder of images is read, to the same pixels: memory decodes all images once,
             stream decodes them on each access, and auto streams if the pixels would take more than
             half of the memory or of the cache folder's free space.
         loader_workers: processes that decode streamed images; 0 decodes in the run's own process;
             default: one less than the number of cores, shared by the devices.
-        encoder: "small"; a network of torchvision such as resnet18, resnet34 or resnet50; of timm,
-            such as timm:resnet18; or one of your own, my_module:build, where build() returns it.
+        encoder: "small"; a ResNet of torchvision such as resnet18, resnet34 or resnet50; a network
+            of timm, such as timm:resnet18; or your own, my_module:build, where build() returns it.
         width: channels of the small encoder's first block.
         stride: stride of the small encoder's first convolution; 2 is cheaper on larger images.
         hidden_dim: width of the projection head's hidden layer.
@@ -75,6 +77,8 @@ class ImageOptions(TrainedSettings):
             tell them: an array "domains" of an .npz file, or folders below the class folders.
         aim: what the latent-class loss is for: pairs keeps retrieval of an image's own views and
             finds its class next; classes gives that up for tighter classes.
+        ranks: how the Bayesian loss counts a candidate's rank: mid counts half of equal logits and
+            of the candidate itself, upper all of them, as the paper does.
         knn_every: epochs between k-NN scores during training; 0 for none.
         linear_protocol: how the linear probe is trained: fast, on cached features, or as in the
             paper.
@@ -96,6 +100,7 @@ class ImageOptions(TrainedSettings):
     evaluate_on: Literal["test", "validation"] = "test"
     classes: str | None = None
     max_train_images: Annotated[int, at_least(2)] | None = None
+    max_evaluation_images: Annotated[int, at_least(2)] | None = None
     image_size: Count | None = None
     loader: Literal["auto", "memory", "stream"] = "auto"
     loader_workers: CountOr0 | None = None
@@ -122,6 +127,7 @@ class ImageOptions(TrainedSettings):
     audit_share: Annotated[float, between(0.0, 1.0)] = 1 / 3
     domains: bool = False
     aim: Literal["pairs", "classes"] = "pairs"
+    ranks: Literal["mid", "upper"] = "mid"
     knn_every: CountOr0 = 0
     linear_protocol: Literal["fast", "paper"] = "fast"
     init: str | None = None
@@ -167,14 +173,21 @@ class ImageSettings(ImageOptions):
 
     def choice_of_images(self) -> dict[str, Any]:
         """Arguments of :func:`~bayescl_lab.images.datasets.load_images` but for where they are."""
-        names = ("evaluate_on", "classes", "max_train_images", "image_size", "loader")
+        limits = ("max_train_images", "max_evaluation_images")
+        names = ("evaluate_on", "classes", *limits, "image_size", "loader")
         workers = self.loader_workers
         return {
             **{name: getattr(self, name) for name in names},
             "loader_workers": decoding_workers(self.devices) if workers is None else workers,
         }
 
+    @property
+    def probe_epochs(self) -> float:
+        """About how many epochs the probes take: an image passes forward once, or 100 times."""
+        return 17.0 if self.linear_protocol == "paper" else 0.3
+
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values, without those that change nothing."""
         unused = set() if self.loss.uses_labels else {"labels_per_class", "audit_share", "aim"}
+        unused |= set() if self.loss.uses_ranks else {"ranks"}
         return {name: it for name, it in super().as_config().items() if name not in unused}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from bayescl_lab.ranking.interactions import Interactions, RankingParts
     from bayescl_lab.ranking.scorers import Scorer
     from bayescl_lab.runs.ranking.record import RankingRecord
+
+Items = Sequence[int | str]
+"""Ids of items."""
 
 _LEAST_MAPPED = 1 << 16
 """Bytes of an array from which on it is mapped."""
@@ -61,46 +64,65 @@ class Recommender:
         user_id: int | str | Sequence[int | str] | None = None,
         k: int = 10,
         *,
-        items: Sequence[int | str] | None = None,
-        exclude: Sequence[int | str] = (),
+        items: Items | Mapping[int | str, Items] | None = None,
+        exclude: Items = (),
         allow_known: bool = False,
+        popular: bool = False,
     ) -> pl.DataFrame:
         """The best items that users do not have yet.
 
         A user's items in any part of the data are left out: the run was trained on one part and
-        evaluated on another, but the user has them all. Users without interactions in training, and
-        a single user who is not in the data, get the most popular items. A new user with some items
-        gets a list based on them: with embeddings by :mod:`bayescl_lab.ranking.fold_in`, with EASE
-        and iALS by their own formulas. Items without interactions in training are ignored; if there
-        are no others, the list is that of popular items.
+        evaluated on another, but the user has them all. Users without interactions in training get
+        the most popular items. A new user with some items gets a list based on them: with
+        embeddings by :mod:`bayescl_lab.ranking.fold_in`, with EASE and iALS by their own formulas.
+        Items without interactions in training are ignored; if there are no others, the list is that
+        of popular items.
 
         Args:
             user_id: the user's id in the data set, or several; default: all users.
             k: items per list; users who have nearly all items get fewer.
-            items: ids of the items of a user who is not in the data; instead of ``user_id``.
+            items: ids of the items of a user who is not in the data; instead of ``user_id``. Or the
+                items of several such users by their ids.
             exclude: ids of further items to leave out.
             allow_known: whether lists may hold items that the user has.
+            popular: whether a single user who is not in the data gets the most popular items; by
+                default such a user is an error.
 
         Returns:
-            One row per item, list by list: ``user`` (without ``items``), ``rank`` from 1, ``item``,
-            ``title`` if the data set has titles, and ``score``, for popular items the number of
-            their users.
+            One row per item, list by list: ``user`` (not for ``items`` of one user), ``rank`` from
+            1, ``item``, ``title`` if the data set has titles, and ``score``, for popular items the
+            number of their users.
 
         Raises:
-            ValueError: if ``exclude``, ``items`` or several users have an unknown id, both a user
-                and items are given, ``items`` is empty, or ``k`` is below 1.
+            ValueError: if ``exclude``, ``items`` or the users have an unknown id, both a user and
+                items are given, ``items`` is empty, or ``k`` is below 1.
         """
         k = min(check_count("k", k, 1), len(self._arrays["item_ids"]))
         without = self._places("item", exclude)
         if items is not None:
             if user_id is not None:
                 raise ValueError("give either a user or the items of a new user, not both")
+            if isinstance(items, Mapping):
+                options: Any = {"exclude": exclude, "allow_known": allow_known}
+                lists = {
+                    user: self.recommend(k=k, items=of_user, **options)
+                    for user, of_user in items.items()
+                }
+                return pl.concat(
+                    made.insert_column(0, pl.lit(str(user)).alias("user"))
+                    for user, made in lists.items()
+                )
             owned = np.unique(self._places("item", items))
             if len(owned) == 0:
                 raise ValueError("items must name at least one item, got none")
             users, scores = None, self._newcomer_scores(owned)
         elif isinstance(user_id, (int, str)):
             row, owned, is_trained = self._user(user_id)
+            if row < 0 and not popular:
+                raise ValueError(
+                    f"{self._arrays['name']} has no user {user_id}: name items that somebody new "
+                    "has (items), or ask for the most popular ones (popular)"
+                )
             users = self._arrays["user_ids"][[row]] if row >= 0 else [user_id]
             scores = self._scores_of(row) if is_trained else self._popularity
         else:
@@ -114,9 +136,11 @@ class Recommender:
         self,
         user_id: int | str | Sequence[int | str] | None = None,
         *,
-        items: Sequence[int | str] | None = None,
+        items: Items | Mapping[int | str, Items] | None = None,
     ) -> int:
         """How many lists of :meth:`recommend` hold popular items, since training saw nothing."""
+        if isinstance(items, Mapping):
+            return sum(self.popular_lists(items=of_user) for of_user in items.values())
         if items is not None:
             return int(len(self._trained(self._places("item", items))) == 0)
         if isinstance(user_id, (int, str)):

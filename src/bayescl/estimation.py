@@ -1,4 +1,4 @@
-r"""``alpha``: how often a positive outscores a negative, measured with labels or without.
+r"""The parameters of the Bayesian loss, estimated: ``alpha`` and ``tau_plus``.
 
 **With labels.** The paper equates ``alpha`` with the encoder's AUC, and its authors set it that
 way. In the paper's own generative model they differ, since ``alpha`` mixes the order statistics of
@@ -37,6 +37,15 @@ from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_count, check_floating, check_interval, check_mask, check_shape
 from bayescl.functional import empirical_cdf, unit_vectors
 from bayescl.functional.mixture import check_tau_plus
+
+__all__ = [
+    "MeasuredAlpha",
+    "anchor_aucs",
+    "label_free_alpha",
+    "measured_alpha",
+    "tau_plus_of_labels",
+    "win_rates",
+]
 
 _CHUNK = 2**22
 """Number of similarities computed at a time."""
@@ -252,3 +261,34 @@ def label_free_alpha(
         raise ValueError("valid must leave at least one anchor a candidate, got none")
     auc = (float(rates.mean()) - tau_plus / 2) / (1 - tau_plus)
     return MeasuredAlpha(min(1.0, max(0.0, auc)))
+
+
+def tau_plus_of_labels(labels: Int[Tensor, " items"]) -> float:
+    r"""Prior counted on labels: the share of an item's candidates that are of its class.
+
+    With classes of shares :math:`\pi_c` it is :math:`\sum_c \pi_c^2`, less the item itself. One
+    over the number of classes, which ``num_classes`` gives, is the same if classes are balanced and
+    too small if not: large classes have both more anchors and more false negatives.
+
+    Args:
+        labels: the class of each item; at least two items.
+
+    Returns:
+        A value in [0, 1).
+
+    Raises:
+        ValueError: if there are fewer than two items or classes.
+
+    Example:
+        >>> round(tau_plus_of_labels(torch.tensor([0, 0, 1, 1])), 4)
+        0.3333
+    """
+    if labels.ndim != 1 or len(labels) < 2:
+        raise ValueError(
+            f"labels must have shape [items] with at least 2 items, got {list(labels.shape)}"
+        )
+    counts = torch.unique(labels, return_counts=True)[1].double()
+    if len(counts) < 2:
+        raise ValueError("labels must name at least two classes: a single class has no negatives")
+    total = counts.sum()
+    return float((counts * (counts - 1)).sum() / (total * (total - 1)))

@@ -10,6 +10,7 @@ from bayescl.estimation import (
     anchor_aucs,
     label_free_alpha,
     measured_alpha,
+    tau_plus_of_labels,
     win_rates,
 )
 from bayescl.functional import unit_vectors
@@ -36,7 +37,7 @@ def test_the_measured_auc_is_scikit_learns_called_as_the_authors_do(decimals, mo
     rows = zip(scores[1:], labels[1:], own[1:], strict=True)
     aucs = [roc_auc_score(labels[kept] == label, row[kept]) for row, label, kept in rows]
     for chunk in (2**22, 200):
-        monkeypatch.setattr("bayescl.estimation.alpha._CHUNK", chunk)
+        monkeypatch.setattr("bayescl.estimation._CHUNK", chunk)
         found = measured_alpha(embeddings, labels, normalize=normalize).auc
         assert found == pytest.approx(sum(aucs) / 59, abs=1e-6)
 
@@ -127,6 +128,15 @@ def test_views_that_beat_everything_are_read_as_a_perfect_encoder() -> None:
         assert (found.auc, found.model) == expected
 
 
+def test_the_prior_of_labels_is_the_share_of_pairs_that_agree() -> None:
+    labels = torch.randint(0, 4, (40,), generator=torch.Generator().manual_seed(0))
+    agree = [bool(labels[i] == labels[j]) for i in range(40) for j in range(40) if i != j]
+    assert tau_plus_of_labels(labels) == pytest.approx(sum(agree) / len(agree))
+    shares = labels.bincount() / 40  # in large sets the item itself does not matter
+    large = tau_plus_of_labels(labels.repeat(2500))
+    assert large == pytest.approx(float(shares.square().sum()), abs=1e-5)
+
+
 def test_anchors_without_candidates_are_left_out_and_wrong_arguments_named() -> None:
     positive, unlabeled = torch.tensor([1.0, 1.0]), torch.tensor([[0.0, 2.0], [0.0, 0.0]])
     valid = torch.tensor([[True, True], [False, False]])
@@ -141,6 +151,8 @@ def test_anchors_without_candidates_are_left_out_and_wrong_arguments_named() -> 
         (lambda: measured_alpha(embeddings, labels[:7]), r"labels must have shape \[8\], got"),
         (lambda: measured_alpha(embeddings, labels * 0), "labels must give at least one anchor"),
         (lambda: measured_alpha(embeddings[:0], labels[:0]), "labels must give at least one"),
+        (lambda: tau_plus_of_labels(torch.zeros(3).long()), "labels must name at least two"),
+        (lambda: tau_plus_of_labels(torch.zeros(1).long()), r"labels must have shape \[items\]"),
         (lambda: MeasuredAlpha(1.5), r"auc must lie in \[0, 1\], got 1.5"),
     ):
         with pytest.raises(ValueError, match=message):
