@@ -297,7 +297,6 @@ def draw(records: list[dict[str, Any]], path: Path) -> None:
             figure.tight_layout(rect=(0, 0, 1, 0.95))
             file = path.with_name(f"{path.stem}{suffix}{path.suffix}")
             figure.savefig(file, transparent=True, metadata={"Date": None})
-            plt.close(figure)
 
 
 def main() -> None:
