@@ -27,8 +27,7 @@ import bayescl
 DIM = 128
 BATCHES = (256, 1024, 4096, 16_384, 65_536)
 """Items; two views make twice as many rows."""
-CHECKED = (300, 4096)
-"""Batches whose losses and gradients are compared with float64."""
+CHECKED = (300, 4096)  # batches whose losses and gradients are compared with float64
 TOLERANCE = {"float32": 1e-4, "bfloat16": 3e-2}
 """Largest relative error of a gradient."""
 QUICK = {"batches": (64,), "checked": (40,), "encoders": ("small",), "images": (24, 8)}
