@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from bayescl.engine._exponentials import LOG2_E, add_log_weights
 from cases import each
 from torch import Tensor
 

@@ -15,7 +15,7 @@ from reference import objectives as reference
 from torch import Tensor
 
 from bayescl import functional as F
-from bayescl.functional.latent import AIMS
+from bayescl.functional.latent import AIMS, STRENGTH
 
 
 def drawn(rows: int, columns: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -66,34 +66,32 @@ def test_gradients_of_first_and_second_order_are_right() -> None:
         assert torch.autograd.gradgradcheck(loss, (positive, unlabeled))
 
 
-def test_members_are_drawn_past_others_and_the_exact_pair_is_left_to_info_nce() -> None:
-    """With both aims for pairs, the total pull is bounded however many members there are."""
+def test_members_are_ranked_above_others_and_then_left_alone() -> None:
+    """However many members there are, their total pull is bounded, and none is on the positive."""
     positive, unlabeled, _ = drawn(1, 9)
     same = torch.tensor([[1.0] * 6 + [0.0] * 3], dtype=torch.float64)
-    plain = torch.autograd.grad(F.info_nce_loss(positive, unlabeled).sum(), (positive, unlabeled))
-    for aim in ("pairs", "both"):
-        value = F.latent_loss(positive, unlabeled, same, aim=aim, attraction=0.7)
-        gradients = torch.autograd.grad(value.sum(), (positive, unlabeled))
-        assert torch.equal(gradients[0], plain[0])
-        added = gradients[1] - plain[1]
-        assert (added[0, :6] < 0).all()
-        assert (added[0, 6:] > 0).all()
-        assert -0.7 <= float(added[0, :6].sum()) < 0
-        # A member ahead of all that are not members is left alone.
-        ahead = unlabeled.detach() + 50 * same
-        far = F.latent_loss(positive, ahead, same, aim=aim) - F.info_nce_loss(positive, ahead)
-        assert far.detach().abs().max() < 1e-12
-    labels = {"aim": "both", "certain": same >= 0}
-    torch.testing.assert_close(
-        F.latent_loss(positive, unlabeled, same, **labels), F.latent_loss(positive, unlabeled, same)
-    )
+
+    def found(logits: Tensor, posterior: Tensor) -> tuple[Tensor, Tensor]:
+        value = F.latent_loss(positive, logits, posterior, attraction=0.7)
+        return torch.autograd.grad(value.sum(), (positive, logits))
+
+    of_positive, of_logits = found(unlabeled, same)
+    of_plain, plain = found(unlabeled, 0 * same)
+    assert torch.equal(of_positive, of_plain)
+    added = of_logits - plain
+    assert (added[0, :6] < 0).all()
+    assert (added[0, 6:] > 0).all()
+    assert -0.7 * STRENGTH <= float(added[0, :6].sum()) < 0
+    ahead = (unlabeled.detach() + 50 * same).requires_grad_()
+    assert (found(ahead, same)[1] - found(ahead, 0 * same)[1]).abs().max() < 1e-12
 
 
 def test_without_a_posterior_it_is_info_nce_bit_for_bit() -> None:
     for dtype, aim, attraction in product((torch.float32, torch.float64), AIMS, (1.0, 0.0)):
         positive, unlabeled, posterior = (value.detach().to(dtype) for value in drawn(6, 11))
         results = []
-        chosen = {"same_class": 0 * posterior, "aim": aim, "attraction": attraction}
+        strength = {"attraction": attraction, "trust": 0.0 if aim == "pairs" else 1.0}
+        chosen = {"same_class": 0 * posterior, "aim": aim, **strength}
         for loss in (partial(F.latent_loss, **chosen), F.info_nce_loss):
             leaves = positive.clone().requires_grad_(), unlabeled.clone().requires_grad_()
             value = loss(*leaves)
@@ -125,12 +123,12 @@ def test_what_is_not_valid_changes_nothing_and_receives_nothing() -> None:
 def test_a_row_of_one_class_has_no_negatives() -> None:
     positive, unlabeled, posterior = drawn(2, 4)
     ones = torch.ones_like(posterior)
-    assert (F.latent_loss(positive, unlabeled, ones, attraction=0.0) == 0).all()
-    result = F.latent_loss(positive, unlabeled, ones)
+    classes = partial(F.latent_loss, aim="classes")
+    assert (classes(positive, unlabeled, ones, attraction=0.0) == 0).all()
     gap = positive - torch.cat([positive[:, None], unlabeled], dim=1).mean(dim=1)
-    torch.testing.assert_close(result, gap)
-    plain = F.info_nce_loss(positive, unlabeled)  # nobody to be drawn past
-    torch.testing.assert_close(F.latent_loss(positive, unlabeled, ones, aim="both"), plain)
+    torch.testing.assert_close(classes(positive, unlabeled, ones), gap)
+    plain = F.info_nce_loss(positive, unlabeled)  # nobody to be ranked above, but once more
+    torch.testing.assert_close(F.latent_loss(positive, unlabeled, ones), 2 * plain)
     for aim in AIMS:
         result = F.latent_loss(positive, unlabeled, ones, aim=aim)
         gradients = torch.autograd.grad(result.sum(), (positive, unlabeled))
@@ -164,9 +162,9 @@ def test_arguments_out_of_range_are_refused() -> None:
         ("attraction", 1e300): r"attraction must lie in \[0, 1e\+06\], got 1e\+300",
         ("threshold", 2): r"threshold must lie in \[0, 1\], got 2",
         ("sharpness", 0): "sharpness must be positive, got 0",
-        ("aim", "classes "): "aim must be one of pairs, both, classes, got 'classes '",
-        ("certain", posterior): "certain must be boolean",
-        ("certain", posterior[0] < 0): r"certain must have shape \[2, 3\], got \[3\]",
+        ("aim", "classes "): "aim must be one of pairs, classes, got 'classes '",
+        ("is_labeled", posterior): "is_labeled must be boolean",
+        ("is_labeled", posterior[0] < 0): r"is_labeled must have shape \[2, 3\], got \[3\]",
     }.items():
         with pytest.raises(ValueError, match=message):
             F.latent_loss(positive, unlabeled, posterior, **dict([bad]))

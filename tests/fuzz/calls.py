@@ -213,7 +213,7 @@ class Call:
             if batch.anchor_of is not None:
                 known = tuple(None if x is None else x[batch.anchor_of] for x in known)
             objective = loss.objective(scale) if batch.knows_pairs else None
-            posteriors.append((*known, objective, float(batch.trust)))
+            posteriors.append((*known, objective, float(batch.trust_of_unsettled)))
             return losses_of(batch, scale)
 
         loss._losses_of = watched  # type: ignore[method-assign]
@@ -255,9 +255,7 @@ class Call:
                 positive = positive - self.options["positive_log_q"]
                 unlabeled = unlabeled - self.options["log_q"]
             ones = torch.ones_like(positive)
-            found = [
-                Pairs(positive, unlabeled, counted, counted | True, ones, torch.inf, bound)
-            ]
+            found = [Pairs(positive, unlabeled, counted, counted | True, ones, torch.inf, bound)]
         else:
             if self.normalize:
                 wide = {name: directions(rows, self.dtype) for name, rows in wide.items()}

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from reference.calls import Pairs
 from torch import Tensor
 
 from fuzz.calls import Answer, Call, Drawn, draw_call
-from reference.calls import Pairs
 
 AGREEMENT = 1e-4
 """What values may be off by, of themselves or of 1, beside the rounding of logits."""
@@ -111,7 +111,10 @@ def _values(drawn: Drawn, call: Call, answer: Answer) -> Iterator[str]:
                 settings["is_labeled"] = None if is_labeled is None else is_labeled[row][counted]
             weight = float(logits.weight[row])
             expected = [
-                weight * float(drawn.row(logits.positive[row], variant, mine, call.temperature, **settings))
+                weight
+                * float(
+                    drawn.row(logits.positive[row], variant, mine, call.temperature, **settings)
+                )
                 for variant in (_variants(call, some) if drawn.ranks else [some])
             ]
             slack = _slack(call, drawn, expected[0], len(some))
@@ -174,7 +177,9 @@ def _at_the_margin(call: Call) -> bool:
     if "margin" not in call.options:
         return False
     edge = min(pairs.edge for pairs in call.logits())
-    return edge <= 1e-5 * max(1.0 if "guide" in call.options else 0.0, call.bound * call.temperature)
+    return edge <= 1e-5 * max(
+        1.0 if "guide" in call.options else 0.0, call.bound * call.temperature
+    )
 
 
 def _same(what: str, one: Tensor, other: Tensor, call: Call, drawn: Drawn) -> Iterator[str]:

@@ -254,7 +254,8 @@ def slow(
 ) -> Tensor:
     """The documented loss, one anchor at a time in float64."""
     found, trust = loss.memory.classes, loss.memory.trust_by_mixture
-    assert found is not None and trust is not None
+    assert found is not None
+    assert trust is not None
     settings = {"attraction": loss.attraction, "threshold": loss.threshold, "aim": loss.aim}
     settings |= {"sharpness": loss.temperature / 0.1, "trust": float(trust.mean())}
     shares = [F.class_responsibilities(some.detach().float(), found) for some in rows]

@@ -224,9 +224,7 @@ def test_values_and_gradients_are_those_of_the_pairs_one_by_one(case: str) -> No
             ("blocked", 4, "none"),
             ("blocked", None, "mean"),
         ):
-            loss = make(
-                engine=engine, chunk_size=chunk_size, reduction=reduction, normalize=False
-            )
+            loss = make(engine=engine, chunk_size=chunk_size, reduction=reduction, normalize=False)
             call = loss if layout == "two_views" else getattr(loss, layout)
             value = call(**leaves, **options, temperature=temperature)
             found = [value, *torch.autograd.grad(value, wanted, reduced[reduction][1])]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 import torch
 from cases import each
 from torch import Tensor
-from torch.nn.functional import normalize
 
 import bayescl
 

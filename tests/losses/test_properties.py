@@ -44,26 +44,6 @@ def test_half_precision_embeddings_are_scored_in_float32(name: str, dtype: torch
         assert torch.equal(plain, loss(view_1, view_2))
 
 
-@names
-def test_a_learnable_temperature_receives_its_gradient(name: str) -> None:
-    view_1, view_2 = views(6, 5, dtype=torch.float64)
-    temperature = bayescl.LearnableTemperature(0.2)
-    loss = MAKERS[name](temperature=temperature)
-    loss(view_1, view_2).backward()
-    assert temperature.logit.grad is not None
-    gradient, step = temperature.logit.grad.item(), 1e-3
-
-    def moved(by: float) -> float:
-        with torch.no_grad():
-            temperature.logit += by
-            value = loss(view_1, view_2).item()
-            temperature.logit -= by
-        return value
-
-    numeric = (moved(step) - moved(-step)) / (2 * step)
-    assert gradient == pytest.approx(numeric, rel=1e-3, abs=1e-6)
-
-
 def test_a_learnable_temperature_stays_between_its_bounds() -> None:
     temperature = bayescl.LearnableTemperature(0.07, minimum=0.01, maximum=0.5)
     for logit in (-50.0, 50.0):

@@ -8,6 +8,7 @@ from torch import Tensor
 
 import bayescl
 
+
 def rows(count: int, seed: int, dim: int = 6) -> Tensor:
     return torch.randn(count, dim, generator=torch.Generator().manual_seed(seed))
 

@@ -82,7 +82,7 @@ class Data(SimpleNamespace):
             extra_groups=self.extra_groups[part.extra],
             keys=torch.stack([self.groups, number // 2], dim=1)[rows],  # one equal is enough
             views_mask=self.views_mask[part.both_views][:, part.views_columns],
-            pairs_mask=self.pairs_mask[rows][:, part.pairs_columns],
+            pairs_mask=self.pairs_mask[rows],  # all positives by rank, then all extra
             own_mask=torch.cat([self.pairs_mask[:, : len(number)], self.logits_mask], dim=1)[rows],
             # Two positives to each anchor.
             several={
@@ -102,16 +102,14 @@ class Part(NamedTuple):
     extra: Tensor
     both_views: Tensor
     views_columns: Tensor
-    pairs_columns: Tensor
 
 
 def parts(batches: tuple[int, ...], extras: tuple[int, ...]) -> list[Part]:
     batch = sum(batches)
     rows, extra = torch.arange(batch).split(batches), torch.arange(sum(extras)).split(extras)
     views = [torch.cat([own, batch + own]) for own in rows]
-    pairs = [torch.cat([own, batch + other]) for own, other in zip(rows, extra, strict=True)]
-    columns = torch.cat(views), torch.cat(pairs)
-    return [Part(*own, *columns) for own in zip(rows, extra, views, strict=True)]
+    columns = torch.cat(views)
+    return [Part(*own, columns) for own in zip(rows, extra, views, strict=True)]
 
 
 LAYOUTS: dict[str, Callable[[bayescl.ContrastiveLoss, SimpleNamespace], Tensor]] = {

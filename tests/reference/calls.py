@@ -43,7 +43,8 @@ def pairs_of(
 ) -> list[Pairs]:
     """The pairs of each direction of a call, given its embeddings and other arguments by name."""
     made = {"two_views": _two_views, "in_batch": _in_batch, "sampled": _sampled}[layout]
-    return [_pairs(**part, options=options, temperature=temperature) for part in made(rows, options)]
+    given = {"options": options, "temperature": temperature}
+    return [_pairs(**part, **given) for part in made(rows, options)]
 
 
 def _two_views(rows: dict[str, Tensor], options: Options) -> list[Options]:
@@ -177,7 +178,6 @@ def _keys(
     for name in ("groups", "domains"):
         part = options.get(prefix + name)
         if part is not None:
-            rank = 2 if prefix == "" or not options.get("own") else 3
             found[name] = taken(part.long().reshape(*part.shape[: 1 + own], -1))
     return found
 
@@ -225,8 +225,10 @@ def _pairs(
         if judge is not None:
             seen = _products(**judge)
         best = torch.stack([seen[0][whose == place].max() for place in whose])
-        limit = best + margin.absolute if margin.relative is None else torch.where(
-            best > 0, best * margin.relative, best * (2 - margin.relative)
+        limit = (
+            best + margin.absolute
+            if margin.relative is None
+            else torch.where(best > 0, best * margin.relative, best * (2 - margin.relative))
         )
         last = judged or seen[1].shape[1]
         ahead = (seen[1] - limit[:, None])[:, :last]
@@ -241,7 +243,8 @@ def _pairs(
         positive, unlabeled = positive - of_positives, unlabeled - of_columns
     weight = options.get("positive_weight")
     weight = torch.ones_like(positive) if weight is None else weight.to(positive)
-    return Pairs(positive, unlabeled, counted, apart, weight, edge, max(map(float, finite)))
+    bound = max(map(float, finite), default=0.0)
+    return Pairs(positive, unlabeled, counted, apart, weight, edge, bound)
 
 
 def _within(mask: Tensor, part: slice, kept: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from bayescl.checks import (
     check_finite,
     check_floating,
     check_shape,
+    check_tensor,
     is_eager_cpu,
 )
 from bayescl.engine import (
@@ -433,6 +434,7 @@ class ContrastiveLoss(nn.Module):
         with gathering.synchronized_errors():
             temperature = self._validate_call(temperature, labels, audit, groups=groups)
             given = {"anchors": anchors, "positives": positives, "candidates": candidates}
+            check_tensor("positives", positives)
             place = {} if positives.is_floating_point() else {"positives": given.pop("positives")}
             rows = dict(zip(given, map(self._scale, self._check(**given)), strict=True)) | place
             batch = layouts.sampled(

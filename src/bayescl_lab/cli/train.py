@@ -149,8 +149,7 @@ def ranking(
             resume=place.resume,
             baselines=True,
             progress=bar.epoch_done,
-            # By default the batch size follows from the data.
-            pulse=bar.steps_of(run.batch_size or 1, "users" if run.batch_size else "batches"),
+            pulse=bar.steps_of(run.batch_size or 1, "users" if run.batch_size else "steps"),
             loggers=made_loggers(logger, folder),
         )
     if result:  # the first process shows it
