@@ -28,7 +28,8 @@ __all__ = ["UNKNOWN", "Batch", "Layout", "Rows", "in_batch", "sampled", "two_vie
 UNKNOWN = -1
 """In groups: in no group. In domains and labels: not known."""
 
-_Arguments, _Result = ParamSpec("_Arguments"), TypeVar("_Result")
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 _NOTHING = (None,) * 6
 _UNEQUAL = torch.iinfo(torch.int64).min  # stands for UNKNOWN where it must equal nothing
 
@@ -475,7 +476,8 @@ def sampled(
     batch, place = len(anchors), None
     if not positives.is_floating_point():
         _check_place(positives, candidates, anchor_of, log_q, gather)
-        positives, place = F.embedding(positives, candidates), positives
+        place = positives.long()
+        positives = F.embedding(place, candidates)
     anchor_of = _checked_pairs(anchors, positives, anchor_of)
     of_anchors = rows_of(anchors, **known)
     shape = (batch, candidates.shape[-2])
