@@ -6,8 +6,7 @@
 First every loss's value and gradient on the device, in float32 and under autocast to bfloat16, are
 compared with float64 on the CPU: the exit code is 1 if one is further off than ``TOLERANCE``. Then
 forward and backward passes are timed at several sizes, with their peak memory, and whole training
-steps of SimCLR with the same losses. Writes a dated file. Without a CUDA device the exit code is 2;
-``--device cpu --quick`` is a rehearsal at sizes that measure nothing.
+steps of SimCLR. Writes dated files. Without a CUDA device the exit code is 2.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def test_baselines_go_through_the_same_commands(bayescl, bought, baseline):
     assert bayescl("train ranking --out base --resume").status == 0
     Path("bought.csv").unlink()  # what a run remembers is enough to serve
     assert bayescl("recommend base --user u-4 -k 3").out.count("film ") == 3
-    assert "popularity and ease have no embeddings" in bayescl("embed base --out e.npy").complaint
+    assert "have no embeddings" in bayescl("embed base --out e.npy").complaint
 
 
 def test_ials_is_trained_and_served_without_a_loss(bayescl, bought):

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.images import feature_probes
+from bayescl_lab.images import probes
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.probes import (
     ProbeData,
@@ -54,7 +54,7 @@ def test_linear_and_knn_probe_score_the_predictions_of_scikit_learn(monkeypatch)
         n_neighbors=20, metric="cosine", weights=lambda distance: np.exp(-distance / 0.1)
     )
     voters.fit(TRAIN.numpy(), TRAIN_LABELS.numpy())
-    monkeypatch.setattr(feature_probes, "ROWS_AT_ONCE", 70)
+    monkeypatch.setattr(probes, "ROWS_AT_ONCE", 70)
     expected = voters.score(TEST.numpy(), TEST_LABELS.numpy())
     assert knn_probe(DATA, k=20) == pytest.approx(expected, abs=1e-9)
     # No more neighbours than a class has images.

@@ -72,7 +72,7 @@ def test_losses_that_correct_nothing_are_info_nce(bank) -> None:
 
 def test_labels_of_some_images_reach_the_loss_and_stay_in_its_bank() -> None:
     labels = torch.tensor([0, 0, -1])
-    options = {"tau_plus": 0.3, "memory_size": 20, "refit_every": 1, "aim": "both"}
+    options = {"tau_plus": 0.3, "memory_size": 20, "refit_every": 1, "aim": "pairs"}
     mine, banked = (ours.LatentClassNTXentLoss(0.5, bank, **options) for bank in (0, (6, DIM)))
     direct, by_hand = (
         bayescl.LatentClassContrastiveLoss(temperature=0.5, **options) for _ in range(2)

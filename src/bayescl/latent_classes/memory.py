@@ -108,9 +108,9 @@ class ClassMemory(nn.Module):
         """How far each mixture is trusted, in [0, 1]; None before the first fit is judged."""
         trust = self._trust_without_labels if self._trust is None else None
         if trust is not None:
-            if self.precision is not None:  # trust is at least and at most what labels allow
-                low, high = trust_of_precision(torch.tensor(self.precision[1:3])).tolist()
-                trust = trust.clamp(low, high)
+            if self.precision is not None:  # between what is sure and what is likely
+                likely, sure = map(trust_of_precision, self.precision[:2])
+                trust = trust.clamp(sure, likely)
             self._trust = trust
         return self._trust
 
@@ -138,9 +138,8 @@ class ClassMemory(nn.Module):
     @property
     def measured_strength(self) -> float | None:
         """How surely attracting pairs are of one class, in [0, 1]; None if it is not measured."""
-        if self.precision is None:
-            return None
-        return float(trust_of_precision(torch.tensor(self.precision.low)))
+        precision = self.precision
+        return None if precision is None else trust_of_precision(precision.low)
 
     # ------------------------------------------------------------------ what it says of rows
 

@@ -182,12 +182,12 @@ def trust_of_agreement(agreement: Float[Tensor, "*shape"]) -> Float[Tensor, "*sh
     return _ramp(agreement, 0.5, 0.7)
 
 
-def trust_of_precision(precision: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+def trust_of_precision(precision: float) -> float:
     r"""How far to trust classes in which so many of the attracting pairs are of one class.
 
     .. math:: \mathrm{clip}\Big(\frac{p - 0.3}{0.6 - 0.3},\ 0,\ 1\Big)
     """
-    return _ramp(precision, 0.3, 0.6)
+    return min(1.0, max(0.0, (precision - 0.3) / 0.3))
 
 
 class Precision(NamedTuple):

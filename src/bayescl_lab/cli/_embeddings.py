@@ -89,13 +89,14 @@ def read_embeddings(
         known = (*_NAMES[role], *_NAMES["embeddings"])
         arrays[role] = _read(file, {role: known}, {role})[0][role]
     view = arrays.get("second_view")
+    of_rows: Any = [
+        _codes(files.get(role, path), role, arrays[role]) if role in arrays else None
+        for role in _CODES
+    ]
     return EmbeddingArrays(
         _numbers(path, "embeddings", arrays["embeddings"]),
         None if view is None else _numbers(second_view or path, "second_view", view),
-        *(
-            _codes(files.get(role, path), role, arrays[role]) if role in arrays else None
-            for role in _CODES
-        ),
+        *of_rows,
         are_pairs or chosen["embeddings"] == "queries",
         unused,
     )

@@ -121,7 +121,7 @@ def ranking(
     for number, cell in enumerate(cells, start=1):
         with EpochBar(cell.most_epochs()) as bar:
 
-            def show(run: str, _: int, done: float, bar: Bar = bar, number: int = number) -> None:
+            def show(run: str, _: float, done: float, bar: Bar = bar, number: int = number) -> None:
                 bar.tell(f"{number} of {len(cells)}: {run}", done)
 
             made = reproduce_cell(

@@ -86,7 +86,7 @@ def recorded_hyperparameters(data: str, loss: str) -> dict[str, float]:
     return dict(json.loads(file.read_text("utf-8"))["losses"].get(loss, {}))
 
 
-def _say(run: str, _: int, done: int) -> None:
+def _say(run: str, _: float, done: float) -> None:
     sys.stderr.write(f"\r{done} epochs: {run:<70}")
 
 

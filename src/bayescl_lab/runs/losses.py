@@ -272,12 +272,12 @@ def choose_hyperparameters(
     if num_classes is not None:
         if not takes(loss, "tau_plus"):
             raise ValueError(f"the loss {loss} does not take num_classes")
-        values["tau_plus"] = 1 / check_count("num_classes", num_classes, 2)
-        given_prior = given.get("tau_plus")
-        if given_prior is not None and not math.isclose(given_prior, values["tau_plus"]):
+        prior = values["tau_plus"] = 1 / check_count("num_classes", num_classes, 2)
+        chosen_prior = given.get("tau_plus")
+        if chosen_prior is not None and not math.isclose(chosen_prior, prior):
             raise ValueError(
                 f"num_classes must be 1 / tau_plus if both are given, got {num_classes} and "
-                f"tau_plus {given_prior:g}"
+                f"tau_plus {chosen_prior:g}"
             )
     values |= {name: value for name, value in given.items() if value is not None}
     chosen = {name: value for name, value in values.items() if value is not None}

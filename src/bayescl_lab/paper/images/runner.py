@@ -96,7 +96,7 @@ def reproduce_tables(
     places: dict[str, Path] = {}
     before = 0
 
-    def report(run: str, epoch: int, done: int) -> None:
+    def report(run: str, epoch: float, done: float) -> None:
         if progress is not None:
             progress(f"{name}/{run}", epoch, before + done)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -37,7 +39,7 @@ def build_model(
             encoder = build_encoder(settings, train.image_shape)
         feature_dim = feature_dim_of(encoder, train.image_shape)
         head = ProjectionHead(feature_dim, settings.hidden_dim, settings.embedding_dim)
-    options = {"aim": settings.aim} if settings.loss.uses_labels else {}
+    options: dict[str, Any] = {"aim": settings.aim} if settings.loss.uses_labels else {}
     options |= {"ranks": settings.ranks} if settings.loss.uses_ranks else {}
     loss = settings.loss.build(gather=settings.num_processes > 1, **options)
     if settings.channels_last:
