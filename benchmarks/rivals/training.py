@@ -68,14 +68,8 @@ class RivalSimCLR(SimCLR):
         if self.teacher is not None:
             teacher = partial(self._taught, batch.images, drawn, batch_idx)
         progress = self.global_step / self.total_steps
-<<<<<<< HEAD
-        return self.loss(
-            Step(view_1, view_2, batch.known["items"], batch.labels, progress, teacher)
-        )
-=======
         items = batch.known["items"]
         return self.loss(Step(view_1, view_2, items, batch.labels, progress, teacher))
->>>>>>> s_edge
 
     def on_train_batch_end(self, *_: Any) -> None:
         """Move the teacher towards the student, faster in the first steps."""

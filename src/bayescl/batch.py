@@ -476,7 +476,8 @@ def sampled(
     batch, place = len(anchors), None
     if not positives.is_floating_point():
         _check_place(positives, candidates, anchor_of, log_q, gather)
-        positives, place = F.embedding(positives, candidates), positives
+        place = positives.long()
+        positives = F.embedding(place, candidates)
     anchor_of = _checked_pairs(anchors, positives, anchor_of)
     of_anchors = rows_of(anchors, **known)
     shape = (batch, candidates.shape[-2])
