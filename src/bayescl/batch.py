@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Literal
 
 import torch
@@ -181,7 +181,7 @@ class Batch:
         left = self.num_candidates - excluded.few
         return torch.full((1,), math.log(left) if left else -math.inf, dtype=dtype, device=device)
 
-    @cached_property
+    @property
     def _columns_alone(self) -> Excluded:
         """The anchors themselves and their positives, if each has one."""
         own, positive = self.own, None if self.anchor_of is not None else self.positive
@@ -190,7 +190,7 @@ class Batch:
             return both
         return Excluded(None if positive is None else positive[:, None])
 
-    @cached_property
+    @property
     def _needs_mask(self) -> bool:
         known = self.anchors.groups is not None or self.anchors.domains is not None
         several = self.anchor_of is not None and self.positive is not None
