@@ -47,7 +47,7 @@ def settings_of(case: str, data: Path, devices: int) -> RankingSettings:
         device="cpu",
         devices=devices,
     )
-    return replace(shared, **CASES.get(case, {"epochs": 4}))
+    return replace(shared, **CASES.get(case, {"epochs": 4, "schedule": "constant"}))
 
 
 def train_all(folder: Path, data: Path, devices: int) -> None:
