@@ -28,7 +28,7 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
     assert found == trained | remembered
 
     outcome = bayescl("evaluate run")
-    assert "after 8 of 8 epochs, test part" in outcome.out
+    assert "after 20 of 20 epochs, test part" in outcome.out
     assert all(text in outcome.out for text in baselines)
     results = [
         json.loads(Path("run", f"{name}.json").read_text()) for name in ("result", "evaluation")

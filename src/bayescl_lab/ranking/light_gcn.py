@@ -78,7 +78,8 @@ class LightGCN(Encoder):
         nodes, place = wanted.unique(return_inverse=True)
         table = torch.cat([self.user_table, self.item_table])
         means: Tensor = MeanOverLayers.apply(table, self.graph, self.layers, nodes)
-        return F.embedding(place, means).split([len(rows) for rows in (users, *items)])
+        sets = F.embedding(place, means).split([len(rows) for rows in (users, *items)])
+        return tuple(sets)
 
     def extra_repr(self) -> str:
         """Show the sizes, the score and the layers."""
