@@ -5,8 +5,8 @@
 
 Scikit-learn's digits with a mark in one of six corners, on one of six smooth backgrounds or under
 stripes of one of six slants, which both views of an image share; vectors of ten classes that were
-measured in 6 or in 20 batches, each of which moves them all; and plain digits. Without labels no
-loss can know that the class is wanted and the mark is not.
+measured in 6 or in 20 batches, each of which moves them all; plain digits; and, if they are in
+``$BAYESCL_DATA``, spoken digits of known speakers, in views that keep the pitch.
 
 Every finished run is a line of ``benchmarks/results/nuisance.jsonl``; what is there is not run
 again. Writes ``benchmarks/results/nuisance.json``, means and spreads over seeds, and the picture
@@ -16,6 +16,7 @@ again. Writes ``benchmarks/results/nuisance.json``, means and spreads over seeds
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import asdict, astuple, dataclass, fields
 from functools import cache, partial
 from itertools import product
@@ -24,7 +25,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
-from evidence_sets import DataSet
+from evidence_sets import DataSet, data_set
 from harness import RESULTS, Journal, options, write_json
 from sound import known
 from torch import Tensor, nn
@@ -37,7 +38,7 @@ from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.encoders import ProjectionHead, SmallConvEncoder
 from bayescl_lab.images.probes import ProbeData, knn_probe
 
-SETS = ("marks", "backgrounds", "stripes", "batches-6", "batches-20", "plain")
+SETS = ("marks", "backgrounds", "stripes", "batches-6", "batches-20", "plain", "words")
 TITLES = {
     "info_nce": "InfoNCE",
     "latent": "latent classes",
@@ -49,6 +50,7 @@ METHODS = tuple(TITLES)
 EPOCHS, AUDITED = 30, 5  # audit labels of each class, which measure and do not train
 _LATENT = partial(bayescl.LatentClassContrastiveLoss, num_classes=10)
 NUISANCES, SIDE = 6, 8  # of each kind, and pixels of an image
+HAS_WORDS = (Path(os.environ.get("BAYESCL_DATA", "data")) / "spoken-digits.tar.gz").exists()
 WIDTH, VECTORS = 64, {"train": 2000, "validation": 1000, "test": 1000}
 
 
@@ -101,6 +103,8 @@ def overlays(kind: str) -> Tensor:
 @cache
 def nuisance_set(name: str, evaluate_on: str) -> WithNuisance:
     """One of :data:`SETS`, judged on "validation" rows, where settings are chosen, or on "test"."""
+    if name == "words":
+        return _words(evaluate_on)
     if name.startswith("batches"):
         return _vectors(int(name.split("-")[1]), evaluate_on)
     parts = load_images("digits", evaluate_on=evaluate_on)
@@ -181,6 +185,15 @@ def _vectors(batches: int, evaluate_on: str) -> WithNuisance:
     )
 
 
+def _words(evaluate_on: str) -> WithNuisance:
+    """Spoken digits in views that keep the pitch, by which speakers differ."""
+    words, speakers = (data_set(name, evaluate_on) for name in ("words", "speakers"))
+    parts = {field.name: getattr(speakers, field.name) for field in fields(DataSet)}
+    parts |= {"labels": words.labels, "evaluated": words.evaluated}
+    nuisances = {"nuisance": speakers.labels, "evaluated_nuisance": speakers.evaluated}
+    return WithNuisance(**parts, **nuisances)
+
+
 @torch.no_grad()
 def _embedded(encoder: nn.Module, *parts: Tensor) -> tuple[Tensor, ...]:
     return tuple(torch.cat([encoder(rows) for rows in part.split(512)]) for part in parts)
@@ -241,11 +254,8 @@ def summary(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         runs = cells[cell]
         base = cells.get((cell[0], "info_nce", *cell[2:]), {})
         names = next(iter(runs.values()))
-        record = dict(zip(about, cell, strict=True)) | {
-            "loss": TITLES[cell[1]],
-            "seeds": len(runs),
-            "scores": {name: _spread([run[name] for run in runs.values()]) for name in names},
-        }
+        record = dict(zip(about, cell, strict=True)) | {"loss": TITLES[cell[1]], "seeds": len(runs)}
+        record["scores"] = {name: _spread([run[name] for run in runs.values()]) for name in names}
         if shared := [seed for seed in runs if seed in base]:
             record["above_info_nce"] = {
                 name: _spread([runs[seed][name] - base[seed][name] for seed in shared])
@@ -265,6 +275,8 @@ def draw(records: list[dict[str, Any]], path: Path) -> None:
     chosen = [each for each in records if all(each[name] == wanted[name] for name in wanted)]
     shown = {(each["data"], each["method"]): each["scores"] for each in chosen}
     sets = [name for name in SETS if name != "plain" and (name, "info_nce") in shown]
+    if not sets:
+        return
     for suffix, ink, style in (("", "#1f2430", "default"), ("-dark", "#e6e6e6", "dark_background")):
         with plt.style.context(style), plt.rc_context({"svg.hashsalt": "nuisance"}):
             figure, axes = plt.subplots(1, len(sets), figsize=(10, 2.9), sharey=True, squeeze=False)
@@ -285,15 +297,13 @@ def draw(records: list[dict[str, Any]], path: Path) -> None:
             figure.tight_layout(rect=(0, 0, 1, 0.95))
             file = path.with_name(f"{path.stem}{suffix}{path.suffix}")
             figure.savefig(file, transparent=True, metadata={"Date": None})
-            plt.close(figure)
 
 
 def main() -> None:
     """Run what is missing, and write the summary and the pictures."""
     chosen = options(
         __doc__,
-        "draw-only",
-        data=list(SETS),
+        data=[name for name in SETS if name != "words" or HAS_WORDS],
         methods=list(METHODS),
         temperatures=[0.25],
         batches=[256],
@@ -303,18 +313,12 @@ def main() -> None:
     torch.set_num_threads(1)
     names = [field.name for field in fields(Case)]
     journal = Journal(RESULTS / "nuisance.jsonl", lambda line: [line[name] for name in names])
-    grid = product(
-        range(1, 1 + chosen.seeds),
-        chosen.data,
-        chosen.temperatures,
-        chosen.heads,
-        chosen.batches,
-        chosen.methods,
-    )
-    for seed, data, temperature, head, batch, method in grid:
+    axes = range(1, 1 + chosen.seeds), chosen.data, chosen.methods
+    settings = chosen.temperatures, chosen.heads, chosen.batches
+    for seed, data, method, temperature, head, batch in product(*axes, *settings):
         case = Case(data, method, temperature, bool(head), batch, seed)
         plain = data == "plain" and method.endswith("domains")  # has no nuisance to name
-        if not plain and not chosen.draw_only and astuple(case) not in journal:
+        if not plain and astuple(case) not in journal:
             journal.add(run(case))
             print(journal.lines[list(journal.lines)[-1]], flush=True)
     records = summary(list(journal.lines.values()))
