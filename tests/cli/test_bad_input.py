@@ -73,8 +73,8 @@ RUNS = [
     ("--image_size 100000000", "not enough memory"),
     ("--view-size 4", "view_size is only for the simclr augmentation"),
     ("--warmup-epochs 30", "warmup_epochs must be less than epochs, got 30 of 30"),
-    ("--encoder inception_v3", "inception_v3 does not support images of 8 pixels"),
-    ("--encoder ../../etc", "encoder must be small or a network of torchvision"),
+    ("--encoder inception_v3", "encoder must be small, a ResNet of torchvision"),
+    ("--encoder ../../etc", "encoder must be small, a ResNet of torchvision"),
     ("--loader stream", "loader stream is for folders of images, got digits"),
     ("--classes 1", "classes must be a whole number of at least 2, got 1"),
     ("--classes 99", "classes must be at most 10, got 99"),
@@ -185,7 +185,6 @@ COMMANDS = [
     ("reproduce everything", 'Invalid value "everything" for TABLE'),
     ("reproduce binary --device cpu --datasets mnist", "datasets must be some of digits"),
     ("reproduce all --device cpu --losses oracle", "losses must be some of info_nce"),
-    ("reproduce all --device cpu --size rehearsal", "bayescl data fetch"),
     ("reproduce hardness --losses hard", "losses must be some of bayesian"),
     ("reproduce prior --out date.yaml", "date.yaml exists and is not a folder"),
     ("reproduce prior --resume --out nowhere", "nowhere is not a run folder"),
@@ -263,3 +262,9 @@ def test_a_data_file_gone_since_training_is_named(bayescl, image_run):
     outcome = bayescl("evaluate run")
     assert outcome.complaint.startswith("the images of the run are missing from ")
     assert outcome.complaint.endswith("gone.npz: give their location with --data")
+
+
+def test_reproducing_without_the_data_ends_by_saying_how_to_get_them(bayescl, shelf):
+    outcome = bayescl("reproduce all --device cpu --size rehearsal")
+    assert outcome.status == 2
+    assert "bayescl data fetch" in outcome.err.splitlines()[-1]
