@@ -5,7 +5,7 @@ My data come from several batches
 Every digit here carries a mark in one of six places, as scans from six scanners might. Both views
 of an image keep its mark, so InfoNCE learns to tell marks apart: that is the easiest way to tell an
 image from most others. With ``domains=`` only images with the anchor's own mark are its candidates.
-Marks then help nobody, and the digits come out.
+Marks then no longer help, and the digits come out.
 """
 
 # %%
