@@ -6,8 +6,7 @@
 First every loss's value and gradient on the device, in float32 and under autocast to bfloat16, are
 compared with float64 on the CPU: the exit code is 1 if one is further off than ``TOLERANCE``. Then
 forward and backward passes are timed at several sizes, with their peak memory, and whole training
-steps of SimCLR with the same losses. Writes a dated file. Without a CUDA device the exit code is 2;
-``--device cpu --quick`` is a rehearsal at sizes that measure nothing.
+steps of SimCLR. Writes dated files. Without a CUDA device the exit code is 2.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ import bayescl
 DIM = 128
 BATCHES = (256, 1024, 4096, 16_384, 65_536)
 """Items; two views make twice as many rows."""
-CHECKED = (300, 4096)
-"""Batches whose losses and gradients are compared with float64."""
+CHECKED = (300, 4096)  # batches whose losses and gradients are compared with float64
 TOLERANCE = {"float32": 1e-4, "bfloat16": 3e-2}
 """Largest relative error of a gradient."""
 QUICK = {"batches": (64,), "checked": (40,), "encoders": ("small",), "images": (24, 8)}

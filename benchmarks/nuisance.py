@@ -48,6 +48,7 @@ TITLES = {
 }
 METHODS = tuple(TITLES)
 EPOCHS, AUDITED = 30, 5  # audit labels of each class, which measure and do not train
+_LOOK = {"svg.hashsalt": "nuisance", "axes.spines.top": False, "axes.spines.right": False}
 _LATENT = partial(bayescl.LatentClassContrastiveLoss, num_classes=10)
 NUISANCES, SIDE = 6, 8  # of each kind, and pixels of an image
 HAS_WORDS = (Path(os.environ.get("BAYESCL_DATA", "data")) / "spoken-digits.tar.gz").exists()
@@ -266,7 +267,7 @@ def summary(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _spread(values: list[float]) -> dict[str, float]:
-    return mean_and_spread(values) if len(values) > 1 else {"mean": values[0], "spread": 0.0}
+    return mean_and_spread(values) if len(values) > 1 else {"mean": values[0]}
 
 
 def draw(records: list[dict[str, Any]], path: Path) -> None:
@@ -278,24 +279,24 @@ def draw(records: list[dict[str, Any]], path: Path) -> None:
     if not sets:
         return
     for suffix, ink, style in (("", "#1f2430", "default"), ("-dark", "#e6e6e6", "dark_background")):
-        with plt.style.context(style), plt.rc_context({"svg.hashsalt": "nuisance"}):
-            figure, axes = plt.subplots(1, len(sets), figsize=(10, 2.9), sharey=True, squeeze=False)
+        with plt.style.context(style), plt.rc_context(_LOOK):
+            figure, axes = plt.subplots(1, len(sets), figsize=(10, 2.6), sharey=True, squeeze=False)
             for axis, name in zip(axes[0], sets, strict=True):
                 for place, method in enumerate(METHODS):
                     scores = shown.get((name, method))
                     for score, colour in (("knn", "#3b82c4"), ("nuisance_knn", "#d0663c")):
                         if scores is not None:
-                            axis.plot(place, 100 * scores[score]["mean"], "o", color=colour)
+                            axis.plot(100 * scores[score]["mean"], place, "o", color=colour)
                 axis.set_title(name, color=ink, fontsize=10)
-                axis.set_xticks(range(len(METHODS)), [TITLES[each] for each in METHODS])
-                axis.tick_params(axis="x", labelrotation=90, labelsize=8)
-                axis.spines[["top", "right"]].set_visible(False)
-            axes[0, 0].set_ylabel("k-NN accuracy, %", color=ink)
+                axis.set_xlim(20, 105)
+            axes[0, 0].set_yticks(range(len(METHODS)), TITLES.values())
+            axes[0, 0].invert_yaxis()
+            figure.supxlabel("k-NN accuracy, %", color=ink, fontsize=10)
             for label, colour in (("class", "#3b82c4"), ("nuisance", "#d0663c")):
                 axes[0, 0].plot([], [], "o", color=colour, label=label)
-            figure.legend(loc="upper right", ncols=2, frameon=False, fontsize=8)
-            figure.tight_layout(rect=(0, 0, 1, 0.95))
-            file = path.with_name(f"{path.stem}{suffix}{path.suffix}")
+            figure.legend(loc="lower left", ncols=2, frameon=False, fontsize=9)
+            figure.tight_layout()
+            file = path.with_stem(path.stem + suffix)
             figure.savefig(file, transparent=True, metadata={"Date": None})
 
 

@@ -17,6 +17,7 @@ from itertools import product
 from operator import itemgetter
 from typing import Any
 
+import matplotlib.pyplot as plt
 import torch
 from harness import RESULTS, Journal, keep_freed_memory, write_json
 
@@ -34,6 +35,7 @@ from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.ranking.scorers import Popularity, Scorer
 from bayescl_lab.runs.losses import ranking_loss
+from bayescl_lab.runs.provenance import provenance
 
 LOSSES: dict[str, dict[str, float]] = {"info_nce": {}, "bayesian": {"alpha": 0.9, "beta": 0.7}}
 SPARSE = {"dim": 64, "temperature": 0.12, "batch_size": 256, "epochs": 20, "every": 20, "lr": 0.01}
@@ -44,6 +46,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "yelp2018": SPARSE,
 }
 RANKINGS = {"ml-100k": [(0, 0.0)], "gowalla": [(0, 0.0), (1, 0.25), (1, 0.5)]}
+TITLES = {
+    "popularity": "popularity",
+    "graph filter": "GF-CF",
+    "ials": "iALS",
+    "ease": "EASE",
+    "info_nce": "InfoNCE",
+    "bayesian": "Bayesian",
+}
 DRAWN, MEASURES = 4096, ("recall@20", "ndcg@20")
 EASE_PENALTY = {"ml-100k": 300.0}
 IALS_WEIGHTS = {
@@ -127,7 +137,25 @@ def main() -> None:
             done.add([key, fitted(parts, plain[method])])
         elif key not in done:
             done.add([key, course(parts, chosen.data, method, seed)])
-    write_json(RESULTS / "recommender-course.json", {"rows": summary(list(done.lines.values()))})
+    rows = summary(list(done.lines.values()))
+    last = {(row["data"], row["method"]): row["epoch"] for row in rows}
+    final = [row for row in rows if row["epoch"] == last[row["data"], row["method"]]]
+    write_json(
+        RESULTS / "recommender-course.json", {"final": final, "course": rows, **provenance()}
+    )
+    draw([row for row in rows if row["data"] == "ml-100k"])
+
+
+def draw(rows: list[dict[str, Any]]) -> None:
+    """Quality against CPU seconds, a line for each trained method and a point for each other."""
+    figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
+    for method in dict.fromkeys(row["method"] for row in rows):
+        own = [row for row in rows if row["method"] == method]
+        places = [[max(row["cpu_s"], 0.01) for row in own], [row["ndcg@20"]["mean"] for row in own]]
+        axes.plot(*places, "o-", markersize=4, label=TITLES[method])
+    axes.set(xscale="log", xlabel="CPU seconds, one thread", ylabel="NDCG@20")
+    axes.legend(frameon=False)
+    figure.savefig(RESULTS / "recommender-course.png", dpi=150)
 
 
 def summary(runs: list[Any]) -> list[dict[str, Any]]:
@@ -140,6 +168,7 @@ def summary(runs: list[Any]) -> list[dict[str, Any]]:
     return [
         {
             **dict(zip(("data", "method", "epoch", "propagate", "exponent"), key, strict=True)),
+            "title": TITLES[key[1]],
             "seeds": len(rows),
             "cpu_s": statistics.median(row["cpu_s"] for row in rows),
             **{name: mean_and_spread([row[name] for row in rows]) for name in MEASURES},

@@ -35,7 +35,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from bayescl_lab.report.titles import loss_title, measure_title
 
 from bayescl_lab.paper.simulation.frames import fitted_exponent
 from bayescl_lab.report.images import accuracy_table
@@ -44,7 +43,9 @@ from bayescl_lab.report.tables import (
     Table,
     as_markdown,
     difference_table,
+    loss_title,
     mean_text,
+    measure_title,
     paired_differences,
     paragraph,
 )

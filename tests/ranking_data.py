@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 COLUMNS = "--data bought.csv --user-column customer --item-column product"
-OPTIONS = f"{COLUMNS} --dim 8 --count 8 --batch-size 64 --lr 0.03 --epochs 8 --device cpu"
+OPTIONS = f"{COLUMNS} --dim 8 --candidates 8 --batch-size 6 --lr 0.03 --epochs 20 --device cpu"
 """Options of a recommender of the table below that trains within a second."""
 
 

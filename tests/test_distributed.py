@@ -135,7 +135,6 @@ REFUSALS = {  # rank 1 is the one that differs
     "a scalar to gather": "rows must have at least one axis, got a scalar",
     "another shape to gather": "the shape of a row must be the same on every process",
     "a queue of another width": "embeddings must have shape [rows, 3], got [2, 4]",
-    "several positives on one process": "the number of groups per row must be the same on every",
     "extra on one process": "whether extra is given must be the same on every process",
     "a guide": "guide must be None with gather",
 }

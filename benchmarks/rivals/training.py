@@ -68,7 +68,8 @@ class RivalSimCLR(SimCLR):
         if self.teacher is not None:
             teacher = partial(self._taught, batch.images, drawn, batch_idx)
         progress = self.global_step / self.total_steps
-        return self.loss(Step(view_1, view_2, batch.known, batch.labels, progress, teacher))
+        items = batch.known["items"]
+        return self.loss(Step(view_1, view_2, items, batch.labels, progress, teacher))
 
     def on_train_batch_end(self, *_: Any) -> None:
         """Move the teacher towards the student, faster in the first steps."""
@@ -101,7 +102,7 @@ def train_rival(shared: ImageSettings, method: str, values: Mapping[str, Any]) -
     with tempfile.TemporaryDirectory() as place:
         journal = fit_in_folder(
             model,
-            StoreBatches(parts.train, order, known=torch.arange(count)),
+            StoreBatches(parts.train, order, known={"items": torch.arange(count)}),
             RunFolder.create(Path(place, "run"), "benchmark images", {}),
             epochs=shared.epochs,
             device=shared.torch_device(),

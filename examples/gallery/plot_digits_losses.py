@@ -1,10 +1,10 @@
 """
-Digits with six losses
-======================
+Digits with seven losses
+========================
 
-One small encoder, the same views and the same steps, and six losses. This is a demonstration with
-one seed and default settings: it shows how the losses are called and what an oracle would gain. The
-measured comparison, with tuned settings and four seeds, is on the front page.
+One small encoder, the same views, steps and temperature, and seven losses. This is a demonstration
+with one seed: it shows how the losses are called and what an oracle would gain. The measured
+comparison, with tuned settings and four seeds, is on the front page.
 """
 
 # %%
@@ -47,7 +47,14 @@ def view(batch: torch.Tensor) -> torch.Tensor:
 # %%
 # Training
 # --------
-# Only the loss differs. The oracle is given the labels as ``groups``; nobody else sees them.
+# Only the loss differs. The oracle is given all labels as ``groups``. One of the latent-class
+# losses is given five labels of each digit as ``audit``: they only measure whether the classes
+# found are right. Nobody else sees labels.
+
+audit = torch.full_like(labels, -1)
+for digit in range(10):
+    known = (labels[train] == digit).nonzero()[:5, 0]
+    audit[known] = digit
 
 
 def block(inputs: int, outputs: int, stride: int) -> nn.Sequential:
@@ -56,7 +63,7 @@ def block(inputs: int, outputs: int, stride: int) -> nn.Sequential:
     return nn.Sequential(convolution, nn.BatchNorm2d(outputs), nn.ReLU())
 
 
-def trained(loss: bayescl.ContrastiveLoss) -> tuple[nn.Module, nn.Module]:
+def trained(loss: bayescl.ContrastiveLoss, told: str) -> tuple[nn.Module, nn.Module]:
     """Train an encoder and its projection head for some steps."""
     torch.manual_seed(0)
     encoder = nn.Sequential(
@@ -68,8 +75,9 @@ def trained(loss: bayescl.ContrastiveLoss) -> tuple[nn.Module, nn.Module]:
     optimizer = torch.optim.Adam(network.parameters(), lr=2e-3)
     for _ in range(steps):
         batch = torch.randperm(1258)[:256]
-        groups = labels[batch] if loss.needs_groups else None
-        value = loss(network(view(images[batch])), network(view(images[batch])), groups=groups)
+        known = {"groups": labels[batch], "audit": audit[batch]}
+        known = {name: rows for name, rows in known.items() if name == told}
+        value = loss(network(view(images[batch])), network(view(images[batch])), **known)
         optimizer.zero_grad()
         value.backward()
         optimizer.step()
@@ -77,12 +85,13 @@ def trained(loss: bayescl.ContrastiveLoss) -> tuple[nn.Module, nn.Module]:
 
 
 losses = {
-    "InfoNCE": bayescl.InfoNCELoss(),
-    "debiased": bayescl.DebiasedContrastiveLoss(tau_plus=0.1),
-    "hard": bayescl.HardContrastiveLoss(tau_plus=0.1),
-    "Bayesian": bayescl.BayesianContrastiveLoss(tau_plus=0.1, alpha=0.9),
-    "latent classes": bayescl.LatentClassContrastiveLoss(num_classes=10),
-    "oracle": bayescl.OracleContrastiveLoss(),
+    "InfoNCE": bayescl.InfoNCELoss(temperature=0.25),
+    "debiased": bayescl.DebiasedContrastiveLoss(tau_plus=0.1, temperature=0.25),
+    "hard": bayescl.HardContrastiveLoss(tau_plus=0.1, temperature=0.25),
+    "Bayesian": bayescl.BayesianContrastiveLoss(tau_plus=0.1, alpha=0.9, temperature=0.25),
+    "latent classes": bayescl.LatentClassContrastiveLoss(num_classes=10, temperature=0.25),
+    "the same, audited": bayescl.LatentClassContrastiveLoss(num_classes=10, temperature=0.25),
+    "oracle": bayescl.OracleContrastiveLoss(temperature=0.25),
 }
 
 # %%
@@ -112,13 +121,13 @@ def accuracy(rows: torch.Tensor) -> float:
 
 
 by_features = {}
-print("loss             features   projections")
+print("loss                features   projections")
 for name, loss in losses.items():
-    encoder, head = trained(loss)
+    encoder, head = trained(loss, {"the same, audited": "audit", "oracle": "groups"}.get(name, ""))
     with torch.no_grad():
         features = encoder(images)
         by_features[name] = accuracy(features)
-        print(f"{name:15} {by_features[name]:9.1%} {accuracy(head(features)):13.1%}")
+        print(f"{name:18} {by_features[name]:9.1%} {accuracy(head(features)):13.1%}")
 
 figure, axis = plt.subplots(figsize=(6, 3))
 axis.barh(list(by_features), list(by_features.values()), color="#1f77b4")
@@ -129,10 +138,12 @@ plt.show()
 
 # %%
 # What it shows: false negatives cost accuracy, because the oracle, which leaves them out, is far
-# ahead. The latent classes win back most of that on the features, which are what is kept after
-# training, and nothing on the projections. InfoNCE moves by two points with another seed, so the
-# debiased, the Bayesian and the plain loss are level.
+# ahead. Latent classes are a little above InfoNCE without labels: nothing tells the loss that what
+# it found are digits, so it is careful. Five labels of each digit, which only measure, win back
+# most of the gap. With another seed each figure moves by two points or so, so do not rank the
+# others by this picture.
 #
-# The latent-class loss reports how far it trusts the classes that it found:
+# Each latent-class loss says what it found:
 
-print(f"trust: {losses['latent classes'].trust:.2f}")
+print(losses["latent classes"].explain())
+print(losses["the same, audited"].explain())

@@ -2,10 +2,10 @@
 My data come from several batches
 =================================
 
-Every digit here carries a mark in one of six places, as scans from six scanners might. Both views of
-an image keep its mark, so InfoNCE learns to tell marks apart: that is the easiest way to tell an
+Every digit here carries a mark in one of six places, as scans from six scanners might. Both views
+of an image keep its mark, so InfoNCE learns to tell marks apart: that is the easiest way to tell an
 image from most others. With ``domains=`` only images with the anchor's own mark are its candidates.
-Marks then help nobody, and the digits come out.
+Marks then no longer help, and the digits come out.
 """
 
 # %%
@@ -57,8 +57,8 @@ def view(rows: torch.Tensor) -> torch.Tensor:
 # %%
 # Training
 # --------
-# The same loss twice; one call gets the domains. One image in six has the anchor's mark, so about 85
-# candidates are left of 510. If yours are fewer than 16, the loss warns once, and
+# The same loss twice; one call gets the domains. One image in six has the anchor's mark, so about
+# 85 candidates are left of 510. If yours are fewer than 16, the loss warns once, and
 # :class:`~bayescl.samplers.DomainBatchSampler` draws batches of few domains.
 
 
@@ -122,5 +122,5 @@ plt.show()
 
 # %%
 # Above, the test images are coloured by mark, below by digit. Without domains the clusters are
-# marks, and each holds digits of all kinds. With domains the clusters are digits, and each holds all
-# marks.
+# marks, and each holds digits of all kinds. With domains the clusters are digits, and each holds
+# all marks.

@@ -45,7 +45,7 @@ settings = RankingSettings(
     loss=ranking_loss("bayesian"),
     data=RankingData(str(table), user_column="customer", item_column="product"),
     epochs=epochs,
-    batch_size=256,
+    batch_size=32,
     dim=16,
     lr=0.02,
 )

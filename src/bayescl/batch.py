@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import Any, Literal, ParamSpec, TypeVar
+from functools import lru_cache
+from typing import Any, Literal
 
 import torch
 from torch.nn import functional as F
@@ -28,7 +28,6 @@ __all__ = ["UNKNOWN", "Batch", "Layout", "Rows", "in_batch", "sampled", "two_vie
 UNKNOWN = -1
 """In groups: in no group. In domains and labels: not known."""
 
-_Arguments, _Result = ParamSpec("_Arguments"), TypeVar("_Result")
 _NOTHING = (None,) * 6
 _UNEQUAL = torch.iinfo(torch.int64).min  # stands for UNKNOWN where it must equal nothing
 
@@ -182,15 +181,16 @@ class Batch:
         left = self.num_candidates - excluded.few
         return torch.full((1,), math.log(left) if left else -math.inf, dtype=dtype, device=device)
 
-    @cached_property
+    @property
     def _columns_alone(self) -> Excluded:
         """The anchors themselves and their positives, if each has one."""
         own, positive = self.own, None if self.anchor_of is not None else self.positive
         if own is not None and positive is not None:
-            return _own_and_positive(own, positive)
+            both: Excluded = _own_and_positive(own, positive)
+            return both
         return Excluded(None if positive is None else positive[:, None])
 
-    @cached_property
+    @property
     def _needs_mask(self) -> bool:
         known = self.anchors.groups is not None or self.anchors.domains is not None
         several = self.anchor_of is not None and self.positive is not None
@@ -300,10 +300,11 @@ class Batch:
             gather: returns the rows of all processes for this process's part of a block.
             starts: number of rows of lower ranks in each block.
         """
-        columns = tuple(
-            block if block.are_own else block.map(lambda part, place=place: gather(part, place))
-            for place, block in enumerate(self.columns)
-        )
+
+        def of_all(place: int, block: Rows) -> Rows:
+            return block if block.are_own else block.map(lambda part: gather(part, place))
+
+        columns = tuple(of_all(place, block) for place, block in enumerate(self.columns))
         own, positive = (
             None if index is None else index + starts[0] for index in (self.own, self.positive)
         )
@@ -377,18 +378,18 @@ def _without_unknown(batch: Batch) -> Batch:
     return batch.map_rows(lambda rows: replace(rows, labels=None))
 
 
-def _kept(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
     """Keep a function's last results, which every step asks for, but not while it is traced."""
 
     @lru_cache(maxsize=8)
-    def cached(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+    def cached(*args: Any) -> Any:
         with torch.inference_mode(mode=False):  # else autograd could not use the result
-            return function(*args, **kwargs)
+            return function(*args)
 
-    def kept(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+    def kept(*args: Any) -> Any:
         if torch.compiler.is_compiling():
-            return function(*args, **kwargs)
-        return cached(*args, **kwargs)  # type: ignore[arg-type]
+            return function(*args)
+        return cached(*args)
 
     return kept
 
@@ -475,7 +476,8 @@ def sampled(
     batch, place = len(anchors), None
     if not positives.is_floating_point():
         _check_place(positives, candidates, anchor_of, log_q, gather)
-        positives, place = F.embedding(positives, candidates), positives
+        place = positives.long()
+        positives = F.embedding(place, candidates)
     anchor_of = _checked_pairs(anchors, positives, anchor_of)
     of_anchors = rows_of(anchors, **known)
     shape = (batch, candidates.shape[-2])

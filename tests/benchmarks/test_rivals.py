@@ -184,7 +184,7 @@ def test_items_are_places_in_the_data_and_the_teacher_follows_the_student():
     train = load_images("digits").train
     model = RivalSimCLR(build_model(SHARED, train, steps_per_epoch=4), _Taught())
     order, everyone = EpochOrder(len(train), 32, seed=0), torch.arange(len(train))
-    batch = next(iter(StoreBatches(train, order, everyone)))
+    batch = next(iter(StoreBatches(train, order, {"items": everyone})))
     asked = {"current_epoch": 0, "global_step": 0, "global_rank": 0, "barebones": False}
     model.trainer = SimpleNamespace(**asked, strategy=None)
     model.training_step(batch, 0)

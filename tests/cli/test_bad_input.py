@@ -73,8 +73,8 @@ RUNS = [
     ("--image_size 100000000", "not enough memory"),
     ("--view-size 4", "view_size is only for the simclr augmentation"),
     ("--warmup-epochs 30", "warmup_epochs must be less than epochs, got 30 of 30"),
-    ("--encoder inception_v3", "inception_v3 does not support images of 8 pixels"),
-    ("--encoder ../../etc", "encoder must be small or a network of torchvision"),
+    ("--encoder inception_v3", "encoder must be small, a ResNet of torchvision"),
+    ("--encoder ../../etc", "encoder must be small, a ResNet of torchvision"),
     ("--loader stream", "loader stream is for folders of images, got digits"),
     ("--classes 1", "classes must be a whole number of at least 2, got 1"),
     ("--classes 99", "classes must be at most 10, got 99"),
@@ -147,7 +147,7 @@ COMMANDS = [
     (f"{COMPARE_RANKING} --encoder ease", 'Invalid value "ease" for --encoder. Choose from: "mf"'),
     (f"{COMPARE_RANKING} --loss bpr", "Unknown option: --loss. Did you mean --losses?"),
     (f"{COMPARE_RANKING} --user-column buyer", "bought.csv has no column 'buyer' for the users"),
-    (f"{COMPARE_RANKING} --resume", "nowhere is not a run folder"),
+    (f"{COMPARE_RANKING} --resume", "there is no run folder nowhere"),
     ("train ranking --data shopp", "no data set is called 'shopp'; known are ml-100k"),
     (f"{RANKING} --item-column film", "bought.csv has no column 'film' for the items; it has cust"),
     (f"{RANKING} --split last", "no column that looks like timestamps; it has customer, product,"),
@@ -162,7 +162,7 @@ COMMANDS = [
     (f"{RANKING} --item-norm-exponent -1", "item_norm_exponent must be at"),
     (f"{RANKING} --dim 100000000000000", "not enough memory"),
     (f"{RANKING} --split none --watch-every 1", "watch_every must be 0 if split is 'none'"),
-    ("train ranking --resume --out nowhere", "nowhere is not a run folder"),
+    ("train ranking --resume --out nowhere", "there is no run folder nowhere"),
     ("evaluate", "--run requires an argument"),
     ("evaluate nowhere", "there is no run folder nowhere"),
     ("evaluate .", ". is not a run folder: it has no config.yaml"),
@@ -185,10 +185,9 @@ COMMANDS = [
     ("reproduce everything", 'Invalid value "everything" for TABLE'),
     ("reproduce binary --device cpu --datasets mnist", "datasets must be some of digits"),
     ("reproduce all --device cpu --losses oracle", "losses must be some of info_nce"),
-    ("reproduce all --device cpu --size rehearsal", "bayescl data fetch"),
     ("reproduce hardness --losses hard", "losses must be some of bayesian"),
     ("reproduce prior --out date.yaml", "date.yaml exists and is not a folder"),
-    ("reproduce prior --resume --out nowhere", "nowhere is not a run folder"),
+    ("reproduce prior --resume --out nowhere", "there is no run folder nowhere"),
     ("reproduce ranking --data , ", "data must name each once, got none"),
     ("reproduce ranking --encoders gcn", "encoder must be one of mf, "),
     ("reproduce ranking --losses oracle", "loss must be one of info_nce"),
@@ -263,3 +262,9 @@ def test_a_data_file_gone_since_training_is_named(bayescl, image_run):
     outcome = bayescl("evaluate run")
     assert outcome.complaint.startswith("the images of the run are missing from ")
     assert outcome.complaint.endswith("gone.npz: give their location with --data")
+
+
+def test_reproducing_without_the_data_ends_by_saying_how_to_get_them(bayescl, shelf):
+    outcome = bayescl("reproduce all --device cpu --size rehearsal")
+    assert outcome.status == 2
+    assert "bayescl data fetch" in outcome.err.splitlines()[-1]

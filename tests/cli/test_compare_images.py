@@ -36,7 +36,7 @@ def test_compare_writes_figures_and_picture_and_names_the_gap_closed(bayescl, ba
         again = bayescl(f"compare images --out comparison --resume{same}")
         assert again.out == outcome.out
     refused = bayescl("compare images --out comparison --resume --temperature 0.7")
-    assert "has temperature = 0.5, got 0.7: a resumed run keeps its" in refused.complaint
+    assert "a resumed run keeps its settings: hyperparameters = " in refused.complaint
     refused = bayescl("compare images --out comparison --resume --tune 3")
     assert "a resumed run keeps its settings: tune = 0, got 3" in refused.complaint
 

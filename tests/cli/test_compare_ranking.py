@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-DATA = "--data bought.csv --dim 8 --count 8 --batch-size 64 --lr 0.03 --epochs 2 --device cpu"
+DATA = "--data bought.csv --dim 8 --candidates 8 --batch-size 6 --lr 0.03 --epochs 2 --device cpu"
 LINE = f"compare ranking {DATA} --losses info_nce,bayesian,bpr --seeds 2 --workers 1"
 
 

@@ -151,7 +151,7 @@ def test_a_latent_run_that_has_fitted_nothing_says_so(bayescl, bars) -> None:
     assert report["latent_classes"] == {
         "fitted": False,
         "remembered": 60,
-        "memory_size": 1024,
+        "memory_size": 4096,
         "trust": 0.0,
         "threshold": 0.5,
         "mixtures": [],

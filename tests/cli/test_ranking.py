@@ -28,7 +28,7 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
     assert found == trained | remembered
 
     outcome = bayescl("evaluate run")
-    assert "after 8 of 8 epochs, test part" in outcome.out
+    assert "after 20 of 20 epochs, test part" in outcome.out
     assert all(text in outcome.out for text in baselines)
     results = [
         json.loads(Path("run", f"{name}.json").read_text()) for name in ("result", "evaluation")
@@ -126,7 +126,7 @@ def test_baselines_go_through_the_same_commands(bayescl, bought, baseline):
     assert bayescl("train ranking --out base --resume").status == 0
     Path("bought.csv").unlink()  # what a run remembers is enough to serve
     assert bayescl("recommend base --user u-4 -k 3").out.count("film ") == 3
-    assert "popularity and ease have no embeddings" in bayescl("embed base --out e.npy").complaint
+    assert "have no embeddings" in bayescl("embed base --out e.npy").complaint
 
 
 def test_ials_is_trained_and_served_without_a_loss(bayescl, bought):

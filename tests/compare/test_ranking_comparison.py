@@ -23,7 +23,7 @@ from bayescl_lab.runs.ranking.settings import BaselineSettings, RankingSettings
 def shared(tmp_path) -> RankingSettings:
     data = RankingData(str(write_groups(tmp_path)))
     return RankingSettings(
-        data=data, dim=8, count=8, batch_size=64, lr=0.03, epochs=2, device="cpu", seed=3
+        data=data, dim=8, candidates=8, batch_size=6, lr=0.03, epochs=2, device="cpu", seed=3
     )
 
 

@@ -118,7 +118,7 @@ def comparison(request, settings, tmp_path) -> ImageComparison | RankingComparis
         losses = settle_losses(["info_nce", "bayesian"], "images")
         return ImageComparison(losses, 1, replace(settings, epochs=1, batch_size=40), tune=4)
     data = RankingData(str(write_groups(tmp_path)))
-    shared = RankingSettings(data=data, dim=4, count=8, batch_size=256, epochs=1, device="cpu")
+    shared = RankingSettings(data=data, dim=4, candidates=8, batch_size=6, epochs=1, device="cpu")
     losses = settle_losses(["info_nce", "bayesian"], "ranking")
     return RankingComparison(losses, 1, shared, tune=4)
 

@@ -276,7 +276,8 @@ def _check(
         if bool(each.value.isfinite().all()) and all(inputs):
             yield f"check_finite refuses what is finite: {problem}"
         return
-    if not bool(each.value.isfinite().all()):
+    may_overflow = call.bound > torch.finfo(call.dtype).max / 1e3  # by the order of operations
+    if not may_overflow and not bool(each.value.isfinite().all()):
         yield "check_finite lets values pass that are not finite"
 
 

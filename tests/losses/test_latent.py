@@ -577,7 +577,7 @@ def damaged(state: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
                     yield name, torch.full_like(value, bad), f"{name} must be finite, got NaN"
             if name not in ("agreement", "component_labels", "labelled_views"):
                 yield name, None, "[a-z_]+ must "
-        elif name not in ("sizes", "scores"):
+        elif name not in ("sizes", "scores") and not name.startswith("audited"):
             for bad in (-1, "many", None, float("nan"), [3]):
                 yield name, bad, f"{name} must "
     scores = "scores and scale must be of "

@@ -94,6 +94,15 @@ def test_torch_func_grad_agrees_with_autograd() -> None:
     torch.testing.assert_close(functional, view_1.grad)
 
 
+@each("name", ["hard", "bayesian"])
+@each("call", ["forward", "in_batch"])
+def test_a_loss_is_traced_whole(name: str, call: str) -> None:
+    torch._dynamo.reset()
+    loss, rows = MAKERS[name](), views(12, 10)
+    traced = torch.compile(getattr(loss, call), fullgraph=True, backend="eager")
+    torch.testing.assert_close(traced(*rows), getattr(loss, call)(*rows))
+
+
 @pytest.mark.slow
 def test_torch_compile_gives_the_same_value_and_gradient() -> None:
     view_1, view_2 = views(12, 10)

@@ -80,9 +80,6 @@ CASES: dict[str, Callable[[bool, int], object]] = {
     "a queue of another width": lambda odd, _: bayescl.CandidateQueue(4, 3, gather=True).enqueue(
         rows(2, 4 if odd else 3)
     ),
-    "several positives on one process": lambda odd, _: LOSS.in_batch(
-        rows(4), rows(4), anchor_of=LABELS if odd else None
-    ),
     "extra on one process": lambda odd, _: LOSS.in_batch(
         rows(4), rows(4), extra=rows(2) if odd else None
     ),

@@ -11,6 +11,7 @@ from quotes import comparison as comparison_of
 
 from bayescl_lab.compare.images import PLANS
 from bayescl_lab.compare.summary import exceeds_noise, summarise
+from bayescl_lab.report.tables import paired_differences
 from bayescl_lab.runs.losses import losses_of
 
 ROOT = Path(__file__).parents[2]
@@ -58,11 +59,7 @@ def test_what_differed_while_settings_were_chosen_is_said():
 
 def test_what_the_page_says_of_cifar10_jpeg_is_what_its_figures_say():
     summary = comparison("cifar10-jpeg")["summary"]
-    paired = {
-        loss: entry["paired_difference"]
-        for loss, entry in summary["losses"].items()
-        if loss != "info_nce"
-    }
+    paired = paired_differences(comparison("cifar10-jpeg"))
     away = {
         loss: {probe for probe, one in of_loss.items() if exceeds_noise(one, len(summary["seeds"]))}
         for loss, of_loss in paired.items()

@@ -22,8 +22,8 @@ def test_every_quote_of_a_page_is_what_the_files_say() -> None:
         text = page.read_text(encoding="utf-8")
         assert refreshed(text, page.parent) == text, page
         quotes_of[page.stem] = len([*INLINE.findall(text), *BLOCK.findall(text)])
-    assert min(quotes_of[page] for page in ("simulation", "estimation", "inspect")) >= 10
-    assert sum(quotes_of.values()) >= 200
+    assert min(quotes_of[page] for page in ("simulation", "estimation", "inspect")) >= 9
+    assert sum(quotes_of.values()) >= 150
 
 
 def test_no_page_speaks_another_language_of_comments() -> None:

@@ -17,6 +17,7 @@ from cases import each
 from bayescl_lab.cli import main
 from bayescl_lab.report.figures import training_figure
 from bayescl_lab.report.html import page_of, report_page, section_of
+from bayescl_lab.report.tables import paired_differences
 from bayescl_lab.report.verdicts import runs_below
 from bayescl_lab.runs.folder import RunFolder
 
@@ -59,8 +60,8 @@ def test_a_comparison_shows_its_tables_findings_and_figure_and_loads_nothing() -
     page = report_page([ROOT / "results/digits"])
     elements = Elements(page)
     written = json.loads((ROOT / "results/digits/comparison.json").read_text())
-    oracle = written["summary"]["losses"]["oracle"]
-    level, gain = (oracle[of]["few_label_1"] for of in ("probes", "paired_difference"))
+    level = written["summary"]["losses"]["oracle"]["probes"]["few_label_1"]
+    gain = paired_differences(written)["oracle"]["few_label_1"]
     for text in (
         f"{100 * level['mean']:.1f} ± {100 * level['spread']:.1f}",
         f"{100 * gain['mean']:+.2f} ± {100 * gain['spread']:.2f}",

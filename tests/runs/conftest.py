@@ -49,8 +49,8 @@ def ranking_settings(tmp_path) -> RankingSettings:
     return RankingSettings(
         data=RankingData(file, user_column="customer", item_column="product"),
         dim=8,
-        count=8,
-        batch_size=64,
+        candidates=8,
+        batch_size=6,
         lr=0.03,
         epochs=3,
         watch_every=2,

@@ -75,7 +75,7 @@ def test_a_hyperparameter_of_a_new_row_is_an_option_with_type_and_help(toy):
     assert LOSSES[toy].help("power") == "exponent of the weights of a Tensor"
     assert LossSettings(toy).resolved() == {"temperature": 0.5, "power": 3}
     of_ranking = ranking_loss(toy, {"power": 2}).resolved(score="cosine")
-    assert of_ranking == {"temperature": 0.2, "power": 2}
+    assert of_ranking == {"temperature": 0.15, "power": 2}
     with pytest.raises(ValueError, match="does not take alpha; it takes temperature, power"):
         LossSettings(toy, {"alpha": 0.9})
 

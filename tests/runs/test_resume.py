@@ -40,7 +40,7 @@ def _one_thread():
     torch.set_num_threads(threads)
 
 
-MOMENTUM = {"optimizer": "lars", "lr": 0.5, "warmup_epochs": 1}
+MOMENTUM = {"optimizer": "sgd", "lr": 0.5, "warmup_epochs": 1}
 CHUNKS = {"cache_chunk": 4, "joint_views": True}
 
 
@@ -126,7 +126,7 @@ def test_a_recommender_killed_at_any_point_ends_like_the_unbroken_one(
 
 def test_a_recommender_with_a_constant_learning_rate_takes_more_epochs(ranking_settings, tmp_path):
     short, long = tmp_path / "short", tmp_path / "long"
-    settings = replace(ranking_settings, watch_every=0)
+    settings = replace(ranking_settings, watch_every=0, schedule="constant")
     train_ranking(settings, short)
     more = replace(settings, epochs=EPOCHS + 2)
     assert train_ranking(more, short, resume=True)["epochs"] == EPOCHS + 2

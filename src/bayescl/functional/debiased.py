@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 
@@ -59,7 +58,7 @@ class Hard(Debiased):
 
     concentration: float
 
-    @cached_property
+    @property
     def powers(self) -> tuple[float, ...]:  # type: ignore[override]
         """The weighted sum, the sum of the weights, and the number of candidates."""
         check_non_negative("concentration", self.concentration)

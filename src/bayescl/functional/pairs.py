@@ -39,7 +39,8 @@ class Scaled(NamedTuple):
 
     def sums(self, values: Float[Tensor, "anchors candidates"]) -> Float[Tensor, " anchors"]:
         """Each row's weighted sum of values."""
-        return self.factor * torch.linalg.vecdot(self.matrix, values)
+        sums: Tensor = torch.linalg.vecdot(self.matrix, values)
+        return self.factor * sums
 
 
 class PairWeights(NamedTuple):

@@ -131,8 +131,8 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
                 known = {"labels": labels, "candidate_labels": ref_labels}
         if not bool(negative.any(1)[anchors].any()):
             return self.zero_losses()
-        rows = ref_emb[positives], ref_emb
-        losses = ours.sampled(embeddings, *rows, anchor_of=anchors, valid=negative, **known)
+        given: Any = {"anchor_of": anchors, "valid": negative, **known}
+        losses = ours.sampled(embeddings, ref_emb[positives], ref_emb, **given)
         return self._for_reducer(losses, anchors, positives)
 
     def _for_reducer(self, losses: Tensor, anchors: Tensor, positives: Tensor) -> Any:

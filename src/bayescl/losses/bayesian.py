@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import torch
 from typing_extensions import Unpack
 
 from bayescl.axes import Tensor
@@ -75,7 +76,9 @@ class BayesianContrastiveLoss(ContrastiveLoss):
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits, which does not depend on the temperature."""
         del temperature
-        return _objective(self.alpha, self.beta, self.tau_plus, self.ranks)
+        # A tracer cannot call what remembers.
+        made = Bayesian if torch.compiler.is_compiling() else _objective
+        return made(self.alpha, self.beta, self.tau_plus, self.ranks)
 
 
 _objective = lru_cache(maxsize=8)(Bayesian)  # which remembers what engines ask it

@@ -89,13 +89,16 @@ def read_embeddings(
         known = (*_NAMES[role], *_NAMES["embeddings"])
         arrays[role] = _read(file, {role: known}, {role})[0][role]
     view = arrays.get("second_view")
+    labels, ids, domains = (
+        _codes(files.get(role, path), role, arrays[role]) if role in arrays else None
+        for role in _CODES
+    )
     return EmbeddingArrays(
         _numbers(path, "embeddings", arrays["embeddings"]),
         None if view is None else _numbers(second_view or path, "second_view", view),
-        *(
-            _codes(files.get(role, path), role, arrays[role]) if role in arrays else None
-            for role in _CODES
-        ),
+        labels,
+        ids,
+        domains,
         are_pairs or chosen["embeddings"] == "queries",
         unused,
     )

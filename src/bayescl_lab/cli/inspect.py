@@ -181,7 +181,7 @@ def _inspect_file(path: Path, options: dict[str, Any]) -> None:
     options["layout"] = options["layout"] or ("in_batch" if arrays.are_pairs else "two_views")
     views = arrays.embeddings, arrays.second_view
     codes: Any = {"labels": arrays.labels, "groups": arrays.ids, "domains": arrays.domains}
-    diagnosis = diagnose_embeddings(*views, **codes, **options)
+    diagnosis = diagnose_embeddings(views[0], views[1], **codes, **options)
     advice = advise(diagnosis, *views, ids=arrays.ids)
     write_atomically(page, embeddings_page(diagnosis, advice, name=path.name))
     figures = page.with_suffix(".json")

@@ -46,6 +46,7 @@ def reproduce(
     from bayescl_lab.cli.data import download_missing
     from bayescl_lab.paper.images.runner import (
         ALL,
+        check_runs,
         reproduce_table,
         reproduce_tables,
         runs_of_tables,
@@ -67,6 +68,7 @@ def reproduce(
         check_vacant(folder)
     if fetch:
         download_missing({settings.data for settings in left.values()})
+    check_runs(left.values())
     say(
         f"{len(left)} runs to train, {sum(run.epochs for run in left.values()):,} epochs in all",
         f"to continue after an interruption: bayescl reproduce {table} --resume --out {folder}",

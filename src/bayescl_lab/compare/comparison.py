@@ -113,7 +113,9 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
     def as_config(self) -> dict[str, Any]:
         """The comparison as plain values, every hyper-parameter resolved."""
         of_loss = self.shared.loss.as_config()
-        shared = {name: it for name, it in self.shared.as_config().items() if name not in of_loss}
+        # All of them: what changes nothing for one loss may change another.
+        every = StoredSettings.as_config(self.shared)
+        shared = {name: it for name, it in every.items() if name not in of_loss}
         return {
             "losses": ",".join(loss.loss for loss in self.losses),
             "seeds": self.seeds,

@@ -40,8 +40,8 @@ def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> dict[st
 def summarise(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Figures of runs on images that share everything but loss and seed, in any order.
 
-    ``losses`` has by name the mean and spread of every probe, of its paired difference to InfoNCE,
-    the share of the oracle's gap closed, and seconds per epoch; ``spread`` says what that is.
+    ``losses`` has by name the mean and spread of every probe, the share of the oracle's gap closed,
+    and seconds per epoch; ``spread`` says what that is.
     """
     from bayescl_lab.images.probes import PROBES  # recommenders do without
 
@@ -64,11 +64,6 @@ def summarise(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for name, runs in by_loss.items()
     }
     for name, entry in losses.items():
-        if BASELINE in losses and name != BASELINE:
-            entry["paired_difference"] = {
-                probe: paired_difference(values(name, probe), values(BASELINE, probe))
-                for probe in probes
-            }
         if BASELINE in losses and ORACLE in losses:
             entry["gap_closed"] = {probe: _gap_closed(losses, name, probe) for probe in few}
     seeds = sorted({result["seed"] for result in results})

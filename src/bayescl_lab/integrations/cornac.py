@@ -43,7 +43,7 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
 
     Args:
         name: name in Cornac's tables.
-        loss: a loss of this package. Default: the Bayesian loss at a temperature of 0.1, with the
+        loss: a loss of this package. Default: the Bayesian loss at a temperature of 0.15, with the
             share of pairs that are interactions as ``tau_plus``.
         encoder: ``"mf"`` for matrix factorisation, or ``"lightgcn"``.
         dim: coordinates of an embedding.
@@ -142,7 +142,7 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
         # A copy, so that a clone of this model starts as this one did.
         loss = deepcopy(self.loss)
         if loss is None:
-            loss = BayesianContrastiveLoss(temperature=0.1, tau_plus=train.density)
+            loss = BayesianContrastiveLoss(temperature=0.15, tau_plus=train.density)
         settings = {name: getattr(self, name) for name in ("dim", "layers", "initial_scale")}
         with seeded(derived_seed(self.seed, Purpose.WEIGHTS)):
             encoder = build_encoder(self.encoder, train, settings | {"score": self._score})

@@ -66,7 +66,7 @@ class DrawnCandidates:
         options: dict[str, Any] = {"anchor_of": batch.anchor_of}
         if self.count == self.num_items:
             users, items = encoder.embed(batch.users)
-            rows = (users, batch.items, items)
+            rows: tuple[Tensor, ...] = (users, batch.items, items)
         else:
             drawn, options["valid"] = self.choose(batch, seed=seed)
             rows = encoder.embed(batch.users, batch.items, drawn)

@@ -78,7 +78,10 @@ class LightGCN(Encoder):
         nodes, place = wanted.unique(return_inverse=True)
         table = torch.cat([self.user_table, self.item_table])
         means: Tensor = MeanOverLayers.apply(table, self.graph, self.layers, nodes)
-        return F.embedding(place, means).split([len(rows) for rows in (users, *items)])
+        rows: tuple[Tensor, ...] = F.embedding(place, means).split(
+            [len(part) for part in (users, *items)]
+        )
+        return rows
 
     def extra_repr(self) -> str:
         """Show the sizes, the score and the layers."""

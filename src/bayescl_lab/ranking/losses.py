@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -66,7 +68,7 @@ class BPRLoss(nn.Module):
         ``gather``, on all processes if on any.
         """
         gathering = Gathering.of("sampled", self.gather)
-        given = {"anchor_of": anchor_of, "valid": valid}
+        given: dict[str, Any] = {"anchor_of": anchor_of, "valid": valid}
         with gathering.synchronized_errors():  # of shapes
             batch = sampled_batch(anchors, positives, candidates, **given, of_candidates={})
         positives, valid = batch.positives.embeddings, batch.mask()

@@ -90,8 +90,9 @@ class RankingModule(pl.LightningModule):
 
     def scorer(self) -> EmbeddingScorer:
         """A scorer with the current embeddings, for a full ranking."""
-        ranking = {"propagate": self.propagate, "item_norm_exponent": self.item_norm_exponent}
-        return self.encoder.scorer(**ranking)
+        return self.encoder.scorer(
+            propagate=self.propagate, item_norm_exponent=self.item_norm_exponent
+        )
 
     def configure_optimizers(self) -> Any:
         """Adam, with a learning rate that is constant or follows half a cosine."""

@@ -95,7 +95,9 @@ def _latest(times: NDArray[np.float64], share: float) -> NDArray[np.bool_]:
     """The entries from a moment on, so many that they come closest to a share of all."""
     moments, counts = np.unique(times, return_counts=True)
     from_moment = np.cumsum(counts[::-1])[::-1]
-    return times >= moments[np.abs(from_moment - share * len(times)).argmin()]
+    first = moments[np.abs(from_moment - share * len(times)).argmin()]
+    latest: NDArray[np.bool_] = times >= first
+    return latest
 
 
 def _last(interactions: Interactions, times: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -23,6 +23,7 @@ from bayescl_lab.report.tables import (
     loss_colour,
     loss_title,
     measure_title,
+    paired_differences,
 )
 from bayescl_lab.report.verdicts import Metrics
 from bayescl_lab.runs.folder import as_json
@@ -63,9 +64,9 @@ def comparison_figure(result: Result) -> Figure:
     few = [probe for probe in probes if probe.startswith("few_label_")] or probes[-1:]
     # An oracle's difference is so large that it would hide the others'.
     paired = {
-        name: entry["paired_difference"]
-        for name, entry in losses.items()
-        if "paired_difference" in entry and not (name in LOSSES and LOSSES[name].needs_labels)
+        name: differences
+        for name, differences in paired_differences(result).items()
+        if not (name in LOSSES and LOSSES[name].needs_labels)
     }
     columns = len(few) + bool(paired)
     height = 1.4 + 0.36 * max(len(losses), len(probes))

@@ -14,6 +14,7 @@ from bayescl_lab.report.tables import (
     loss_title,
     mean_text,
     measure_title,
+    paired_differences,
 )
 
 
@@ -32,13 +33,13 @@ def probe_table(probes: Mapping[str, float]) -> Table:
 def accuracy_table(result: Result) -> Table:
     """Every probe of every loss, the paired difference on the first, and the oracle gap closed."""
     few = [probe for probe in probes_of(result) if probe.startswith("few_label_")]
-    records = []
+    paired, records = paired_differences(result), []
     for name, entry in result["summary"]["losses"].items():
         record = {"loss": loss_title(name)}
         for probe, figures in entry["probes"].items():
             record[measure_title(probe)] = mean_text(figures, scale=100)
         for probe in few[:1]:
-            difference = entry.get("paired_difference", {}).get(probe)
+            difference = paired.get(name, {}).get(probe)
             text = "" if difference is None else difference_text(difference, in_points=True)
             record[f"above InfoNCE, {measure_title(probe)}"] = text
         shares = [entry["gap_closed"][probe] for probe in few] if "gap_closed" in entry else []

@@ -183,7 +183,8 @@ def advise(
         rows = np.ascontiguousarray(first if second is None else second)
         ids = np.array([hash(row.tobytes()) for row in rows])
     else:
-        ids = np.where(ids < 0, -1 - np.arange(len(ids)), ids)  # an unknown one is alone
+        numbers = ids.astype(np.int64)
+        ids = np.where(numbers < 0, -1 - np.arange(len(ids)), numbers)  # an unknown one is alone
     copies: Any = _copies(diagnosis, ids)
     return replace(_choice(diagnosis), **copies)
 

@@ -178,7 +178,9 @@ class LossSettings:
     def __post_init__(self) -> None:
         check_choice("loss", self.loss, losses_of(self.room))
         taken = LOSSES[self.loss].hyperparameters
-        for name in self.hyperparameters:
+        for name, value in self.hyperparameters.items():
+            if not isinstance(value, (int, float)):
+                raise ValueError(f"{name} must be a number, got {value!r}")  # noqa: TRY004
             if name not in taken:
                 raise ValueError(
                     f"the loss {self.loss} does not take {name}; it takes {', '.join(taken)}"

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from tests.ranking.readers.tables import parquet, zipped
 
-from bayescl_lab.cli._app import _complain
+from bayescl_lab.cli._app import _print_error
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.datasets import guessed_columns, load_interactions
 
@@ -124,7 +124,7 @@ def test_a_damaged_file_gives_one_line_or_clean_interactions(name, tmp_path, cap
             guessed_columns(RankingData(data, **options))
             train = load_interactions(data, **wanted, **options).train
         except ValueError as error:
-            _complain(str(error))
+            _print_error(str(error))
             message = capsys.readouterr().err
             assert message.removesuffix("\n").isprintable(), (number, message)
             assert len(message) < 2100, (number, message)

@@ -34,18 +34,19 @@ def test_latent_classes_know_the_labels_drawn_and_other_losses_do_not(settings, 
     runs = [ImageRun(replace(latent, seed=seed)) for seed in (0, 0, 1)]
     labels, classes = runs[0].parts.train.labels, len(runs[0].parts.train.class_names)
     for run in runs:
-        drawn = run.known >= 0
-        assert run.known[drawn].bincount().tolist() == [3] * classes
-        assert torch.equal(run.known[drawn], labels[drawn])
-    assert torch.equal(runs[0].known, runs[1].known)
-    assert not torch.equal(runs[0].known, runs[2].known)
+        known = run.known["labels"]
+        drawn = known >= 0
+        assert known[drawn].bincount().tolist() == [3] * classes
+        assert torch.equal(known[drawn], labels[drawn])
+    assert torch.equal(runs[0].known["labels"], runs[1].known["labels"])
+    assert not torch.equal(runs[0].known["labels"], runs[2].known["labels"])
     assert runs[0].model.loss.aim == "classes"
     result = train_images(latent, tmp_path / "latent")
     assert result["labels_known"] == 3 * classes
     assert f"labels of {3 * classes} of {len(labels)}" in result["remarks"][-1]
     assert result["settings"]["labels_per_class"] == 3
     other = replace(latent, loss=settings.loss)
-    assert ImageRun(other).known is None
+    assert ImageRun(other).known == {}
     assert "labels_per_class" not in other.as_config()
     with pytest.raises(ValueError, match="labels_per_class must be at most"):
         ImageRun(replace(latent, labels_per_class=10**6))

@@ -172,7 +172,7 @@ def test_baselines_are_judged_in_the_same_way_and_have_no_embeddings(settings, t
         assert result["users"] == 48
         assert fit_baseline(baseline, tmp_path / name, resume=True) == result
         assert evaluate_run(tmp_path / name)["metrics"] == result["metrics"]
-    with pytest.raises(ValueError, match="popularity and ease have no embeddings"):
+    with pytest.raises(ValueError, match="have no embeddings"):
         load_recommender(tmp_path / "ease").embeddings("items")
 
 
@@ -197,7 +197,7 @@ def test_ials_is_judged_in_the_same_way_and_serves_from_its_folder(settings, tmp
 
 
 def test_lists_hold_the_best_unseen_items_of_the_users_own_group(settings, tmp_path):
-    train_ranking(replace(settings, epochs=12), tmp_path / "run")
+    train_ranking(replace(settings, epochs=30), tmp_path / "run")
     recommender = load_recommender(tmp_path / "run")
     known = recommender.parts.train
     row = known.user_ids.tolist().index("u-3")

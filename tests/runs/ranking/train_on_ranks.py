@@ -29,7 +29,7 @@ CASES: dict[str, dict[str, Any]] = {
     "mf, a draw, bpr, inner": {"loss": ranking_loss("bpr"), "score": "inner"},
     "mf, all, hard": {"loss": ranking_loss("hard"), "candidates": 999, "schedule": "constant"},
     "lightgcn, all, latent": {**LATENT, "candidates": 999},
-    "lightgcn, a draw, latent": LATENT,
+    "lightgcn, a draw, latent": {**LATENT, "candidates": 20},
     "best epoch, early stop": {"lr": 0.2, "watch_every": 1, "patience": 1, "epochs": 30},
 }
 RESUMED = "resumed after two epochs of four"
@@ -47,7 +47,7 @@ def settings_of(case: str, data: Path, devices: int) -> RankingSettings:
         device="cpu",
         devices=devices,
     )
-    return replace(shared, **CASES.get(case, {"epochs": 4}))
+    return replace(shared, **CASES.get(case, {"epochs": 4, "schedule": "constant"}))
 
 
 def train_all(folder: Path, data: Path, devices: int) -> None:

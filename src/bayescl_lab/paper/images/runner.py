@@ -56,7 +56,7 @@ def reproduce_table(
     start = RunStart(out, f"reproduce {table.name}", request, resume=resume)
     if start.result is not None:
         return start.result
-    _check_runs(runs.values())
+    check_runs(runs.values())
     with start.work() as folder:
         results = {
             name: RunFolder.open(path, Kind.IMAGES).read_result()
@@ -92,7 +92,7 @@ def reproduce_tables(
     start = RunStart(out, f"reproduce {ALL}", request, resume=resume)
     if start.result is not None:
         return start.result
-    _check_runs(settings for runs in plan.values() for settings in runs.values())
+    check_runs(settings for runs in plan.values() for settings in runs.values())
     places: dict[str, Path] = {}
     before = 0
 
@@ -119,7 +119,7 @@ def reproduce_tables(
     return start.finish({"tables": list(plan)})
 
 
-def _check_runs(runs: Iterable[ImageSettings]) -> None:
+def check_runs(runs: Iterable[ImageSettings]) -> None:
     """Refuse bad input, such as a data set that is not there, before there is a folder."""
     for settings in {(run.data, run.classes): run for run in runs}.values():
         ImageRun(settings)

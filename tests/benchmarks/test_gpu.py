@@ -1,0 +1,26 @@
+"""The benchmark of GPUs: its checks, on the CPU."""
+
+from __future__ import annotations
+
+import sys
+
+import gpu
+import pytest
+import torch
+
+
+def test_the_losses_agree_with_float64_and_what_is_further_off_fails(monkeypatch) -> None:
+    rows = gpu.check("cpu", (40,))
+    assert {(row["loss"], row["dtype"]) for row in rows} == {
+        (loss, dtype) for loss in gpu.losses() for dtype in gpu.TOLERANCE
+    }
+    assert all(row["passed"] for row in rows)
+    monkeypatch.setattr(gpu, "TOLERANCE", dict.fromkeys(gpu.TOLERANCE, 0.0))
+    assert not any(row["passed"] for row in gpu.check("cpu", (40,)))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_without_a_device_nothing_is_measured(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", ["gpu.py"])
+    assert gpu.main() == 2
+    assert "there is none to measure" in capsys.readouterr().out
