@@ -275,9 +275,7 @@ def draw(records: list[dict[str, Any]], path: Path) -> None:
     wanted = {"temperature": 0.25, "head": True, "batch": 256}
     chosen = [each for each in records if all(each[name] == wanted[name] for name in wanted)]
     shown = {(each["data"], each["method"]): each["scores"] for each in chosen}
-    sets = [name for name in SETS if name != "plain" and (name, "info_nce") in shown]
-    if not sets:
-        return
+    sets = [name for name in SETS if name != "plain" and (name, "info_nce") in shown] or ["marks"]
     for suffix, ink, style in (("", "#1f2430", "default"), ("-dark", "#e6e6e6", "dark_background")):
         with plt.style.context(style), plt.rc_context(_LOOK):
             figure, axes = plt.subplots(1, len(sets), figsize=(10, 2.6), sharey=True, squeeze=False)
