@@ -80,16 +80,10 @@ def course(parts: RankingParts, data: str, loss: str, seed: int) -> list[dict[st
         seed=seed,
     )
     made = module.configure_optimizers()
-    optimizer, schedule = made["optimizer"], made["lr_scheduler"]["scheduler"]
     rows, seconds = [], 0.0
     for epoch in range(of["epochs"]):
         start = time.process_time()
-        batches.set_epoch(epoch)
-        for step, batch in enumerate(batches):
-            optimizer.zero_grad()
-            module.step_loss(batch, epoch, step).backward()
-            optimizer.step()
-            schedule.step()
+        module.train_epoch(batches, epoch, made)
         seconds += time.process_time() - start
         if (epoch + 1) % of["every"] == 0:
             for layers, exponent in RANKINGS.get(data, RANKINGS["gowalla"]):

@@ -28,7 +28,6 @@ __all__ = ["UNKNOWN", "Batch", "Layout", "Rows", "in_batch", "sampled", "two_vie
 UNKNOWN = -1
 """In groups: in no group. In domains and labels: not known."""
 
-_NOTHING = (None,) * 6
 _UNEQUAL = torch.iinfo(torch.int64).min  # stands for UNKNOWN where it must equal nothing
 
 
@@ -66,12 +65,6 @@ class Rows:
         """Whether each anchor has its own rows."""
         return self.embeddings.ndim == 3
 
-    @property
-    def is_bare(self) -> bool:
-        """Whether nothing is known of the rows but embeddings."""
-        given = (self.groups, self.domains, self.labels, self.audit, self.log_q, self.factors)
-        return given == _NOTHING  # by identity: a tensor is not None
-
     def map(self, function: Callable[[Tensor], Tensor]) -> Rows:
         """Apply a function that keeps rows together to all that is known."""
         known = vars(self).items()
@@ -83,9 +76,12 @@ class Rows:
 
     def repeated(self, rows: Tensor) -> Rows:
         """What is known, twice, for embeddings of two views of each row."""
-        if self.is_bare:
-            return Rows(rows)
-        return replace(self.map(lambda part: torch.cat([part, part])), embeddings=rows)
+        twice = {
+            name: torch.cat([part, part])
+            for name, part in vars(self).items()
+            if part is not None and name != "embeddings"
+        }
+        return Rows(rows, **twice)
 
     def with_coordinate(self, numbers: Tensor) -> Rows:
         """Give embeddings one more coordinate: a number of each row, or one for all."""
@@ -166,11 +162,8 @@ class Batch:
             return ~excluded.mask
         if excluded.columns is None:
             return None
-        shape, device = (
-            (rows.stop - rows.start, self.num_candidates),
-            self.anchors.embeddings.device,
-        )
-        every = torch.ones(shape, dtype=torch.bool, device=device)
+        shape = rows.stop - rows.start, self.num_candidates
+        every = torch.ones(shape, dtype=torch.bool, device=self.anchors.embeddings.device)
         return every.scatter(1, excluded.columns, False)
 
     def log_counts(self, rows: slice, dtype: torch.dtype) -> Float[Tensor, "#rows"]:
@@ -210,8 +203,9 @@ class Batch:
                 part |= _equal(mine.masked_fill(mine == UNKNOWN, _UNEQUAL), theirs)
             for mine, theirs in _keys(self.anchors.domains, block.domains, rows):
                 part |= ~_equal(mine, theirs) & (mine != UNKNOWN) & (theirs != UNKNOWN)
-        if self._columns_alone.columns is not None:
-            mask.scatter_(1, self._columns_alone.columns[rows], True)
+        alone = self._columns_alone.columns
+        if alone is not None:
+            mask.scatter_(1, alone[rows], True)
         if self.anchor_of is not None and self.positive is not None:
             held = (self.anchor_of >= rows.start) & (self.anchor_of < rows.stop)
             mask[self.anchor_of[held] - rows.start, self.positive[held]] = True
@@ -363,11 +357,11 @@ def two_views(
     check_valid(valid, (2 * batch, 2 * batch), view_1.device, gather)
     embeddings = scale(torch.cat([view_1, view_2]))
     rows = rows_of(view_1, **known).repeated(embeddings)
-    if rows.labels is not None and _all_unknown(rows.labels):
-        rows = replace(rows, labels=None)
     own, positive = _places_of_two_views(batch, embeddings.device)
     positives = replace(rows, embeddings=embeddings.roll(batch, 0))  # of the same items
-    return Batch("two_views", rows, positives, (rows,), None, own, positive, valid)
+    return _without_unknown(
+        Batch("two_views", rows, positives, (rows,), None, own, positive, valid)
+    )
 
 
 def _without_unknown(batch: Batch) -> Batch:
@@ -569,14 +563,11 @@ def _checked_rows(
             check_labels(name, part, shape, device)
             fields[field] = part.long()
         else:
-            keys = None if like is None else _count_of_keys(getattr(like, field))
+            known_keys = getattr(like, field, None)
+            keys = None if known_keys is None else known_keys.shape[-1]
             check_keys(name, part, shape, device, keys=keys)
             fields[field] = part.long().reshape(*shape, -1)
     return Rows(embeddings, **fields)
-
-
-def _count_of_keys(keys: Tensor | None) -> int | None:
-    return None if keys is None else keys.shape[-1]
 
 
 def _all_unknown(labels: Tensor) -> bool:
@@ -605,14 +596,7 @@ def _checked_pairs(anchors: Tensor, positives: Tensor, anchor_of: Tensor | None)
         check_shape("positives", positives, anchors.shape)
         return None
     check_shape("positives", positives, ("pairs", anchors.shape[1]))
-    check_keys("anchor_of", anchor_of, positives.shape[:1], anchors.device, keys=0)
-    if is_eager_cpu(anchor_of):
-        low, high = (int(end) for end in anchor_of.aminmax())
-        if low < 0 or high >= len(anchors):
-            raise ValueError(
-                f"anchor_of must hold places of anchors, 0 to {len(anchors) - 1}, "
-                f"got {low if low < 0 else high}"
-            )
+    _check_places("anchor_of", anchor_of, positives.shape[:1], "anchors", anchors)
     return anchor_of.long()
 
 
@@ -625,12 +609,17 @@ def _check_place(
             "positives must be embeddings without anchor_of, with log_q, and if candidates are an "
             "anchor's own or gathered; got places among the candidates"
         )
-    check_keys("positives", place, anchor_of.shape, candidates.device, keys=0)
-    if is_eager_cpu(place) and len(place):
-        low, high = (int(end) for end in place.aminmax())
-        if low < 0 or high >= len(candidates):
+    _check_places("positives", place, anchor_of.shape, "candidates", candidates)
+
+
+def _check_places(name: str, places: Tensor, shape: Sequence[int], kind: str, rows: Tensor) -> None:
+    """Refuse integers that are not places of rows, as many as the shape says."""
+    check_keys(name, places, shape, rows.device, keys=0)
+    if is_eager_cpu(places) and len(places):
+        low, high = (int(end) for end in places.aminmax())
+        if low < 0 or high >= len(rows):
             raise ValueError(
-                f"positives must hold places of candidates, 0 to {len(candidates) - 1}, "
+                f"{name} must hold places of {kind}, 0 to {len(rows) - 1}, "
                 f"got {low if low < 0 else high}"
             )
 

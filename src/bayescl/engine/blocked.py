@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bayescl.axes import Float
 from bayescl.batch import Batch, Rows
-from bayescl.checks import is_eager_cpu
+from bayescl.checks import check_count, is_eager_cpu
 from bayescl.engine.reference import ObjectiveAt
 from bayescl.engine.row_gradients import Block, RowGradients, row_losses
 from bayescl.functional.similarity import candidate_logits
@@ -132,7 +132,8 @@ class _Run:
         chunk_size: int | None,
     ) -> None:
         self.batch, self.temperature, self.objective_at = batch, temperature, objective_at
-        self.chunk_size = default_chunk_size(batch) if chunk_size is None else chunk_size
+        size = default_chunk_size(batch) if chunk_size is None else chunk_size
+        self.chunk_size = check_count("chunk_size", size, 1)
 
     def losses(
         self, wanted: tuple[bool, ...] = (), upstream: Tensor | None = None
@@ -210,13 +211,13 @@ class _Run:
         logits = tiles[0] if len(tiles) == 1 else torch.cat(tiles, dim=1)
         place = None if batch.anchor_of is None else batch.anchor_of[pairs] - rows.start
         among = None if place is None or batch.positive is None else (place, batch.positive[pairs])
-        of_pairs = positives = anchors  # [p, d]
+        both: tuple[Tensor, Tensor] | None = None  # [p, d] each, where positives are no columns
         if among is not None:
             positive = logits[among]
         else:
-            positives = batch.positives.embeddings[pairs]
             of_pairs = anchors if place is None else anchors[place]
-            positive = (of_pairs * positives).sum(dim=1)
+            both = of_pairs, batch.positives.embeddings[pairs]
+            positive = (both[0] * both[1]).sum(dim=1)
         of_losses = None if upstream is None else upstream[pairs]
         how = (batch, rows, self.objective_at, temperature, positive, place, logits, of_losses)
         losses[pairs], gradients = row_losses(Block(*how, total is not None))
@@ -226,24 +227,22 @@ class _Run:
                     gradients.unlabeled.mul_(gradients.factor[:, None])
                 gradients.unlabeled.index_put_(among, gradients.positive, accumulate=True)
                 gradients = gradients._replace(factor=None)
-            of = (anchors, of_pairs, positives)
-            self._add(gradients, total, *of, rows, pairs, place, among is not None)
+            self._add(gradients, total, anchors, both, rows, pairs, place)
 
     def _add(
         self,
         gradients: RowGradients,
         total: Gradients,
         anchors: Tensor,
-        of_pairs: Tensor,
-        positives: Tensor,
+        both: tuple[Tensor, Tensor] | None,
         rows: slice,
         pairs: slice | Tensor,
         place: Tensor | None,
-        are_columns: bool,
     ) -> None:
         """Add the gradients of a few anchors' logits to those of embeddings and temperature.
 
-        Positives that ``are_columns`` have no gradients of their own.
+        ``both`` holds each pair's anchor and positive; None if positives are columns, and so have
+        no gradients of their own.
         """
         factor, temperature = gradients.factor, self.temperature
         of_anchors, of_positives, of_temperature, *of_columns = total
@@ -258,12 +257,10 @@ class _Run:
                     pull.addmm_(tile, block.embeddings)
             if factor is not None:
                 pull *= factor[:, None]
-            if are_columns:
-                pass
-            elif place is None:
-                pull.addcmul_(gradients.positive[:, None], positives)
-            else:
-                pull.index_add_(0, place, gradients.positive[:, None] * positives)
+            if both is not None and place is None:
+                pull.addcmul_(gradients.positive[:, None], both[1])
+            elif both is not None and place is not None:
+                pull.index_add_(0, place, gradients.positive[:, None] * both[1])
             pull /= temperature
             if of_anchors is not None:
                 of_anchors[rows] = pull
@@ -273,8 +270,8 @@ class _Run:
                 of_temperature -= (pull * anchors).sum()
                 if gradients.temperature is not None:
                     of_temperature += gradients.temperature
-        if of_positives is not None and not are_columns:
-            of_positives[pairs] = gradients.positive[:, None] * of_pairs
+        if of_positives is not None and both is not None:
+            of_positives[pairs] = gradients.positive[:, None] * both[0]
         if factor is not None:
             anchors = anchors * factor[:, None]
         for tile, block, of_block in zip(tiles, self.batch.columns, of_columns, strict=True):

@@ -18,7 +18,14 @@ from bayescl.engine.reference import ObjectiveAt, checked_losses, rows_not_finit
 from bayescl.engine.sums import Sums, exponentiate, sums_of
 from bayescl.functional.log_space import softplus
 from bayescl.functional.objective import LogSumObjective, as_data
-from bayescl.functional.pairs import PairLogSums, PairWeights, pair_losses, pair_slopes
+from bayescl.functional.pairs import (
+    PairLogSums,
+    PairWeights,
+    of_pairs,
+    pair_losses,
+    pair_slopes,
+    per_anchor,
+)
 from bayescl.functional.sigmoid import Sigmoid
 
 
@@ -38,14 +45,12 @@ class Block(NamedTuple):
 
     def of_pairs(self, values: Float[Tensor, "#rows"]) -> Float[Tensor, "#pairs"]:
         """Each pair's value, given one of each anchor, or one for all."""
-        whole = self.anchor_of is None or (len(values) == 1 and len(self.logits) != 1)
-        return values if whole else values[self.anchor_of]
+        one_for_all = len(values) == 1 and len(self.logits) != 1
+        return values if one_for_all else of_pairs(values, self.anchor_of)
 
     def per_anchor(self, values: Float[Tensor, " pairs"]) -> Float[Tensor, " rows"]:
         """The sum over each anchor's pairs."""
-        if self.anchor_of is None:
-            return values
-        return values.new_zeros(len(self.logits)).index_add_(0, self.anchor_of, values)
+        return per_anchor(values, self.anchor_of, len(self.logits))
 
 
 class RowGradients(NamedTuple):
@@ -103,9 +108,7 @@ def _finite_row_losses(block: Block) -> Result:
 def _losses_from_sums(objective: LogSumObjective, block: Block, sums: list[Sums]) -> Result:
     """Losses and gradients, which overwrite exponentials, from the sums of all powers but 0."""
     positive, powers = block.positive, objective.sum_powers
-    logs = [part.log for part in sums]
-    if block.anchor_of is not None:
-        logs = [log[block.anchor_of] for log in logs]
+    logs = [of_pairs(part.log, block.anchor_of) for part in sums]
     if len(powers) < len(objective.powers):
         count = block.of_pairs(block.batch.log_counts(block.rows, positive.dtype))
         logs.insert(objective.powers.index(0), count)
@@ -116,8 +119,7 @@ def _losses_from_sums(objective: LogSumObjective, block: Block, sums: list[Sums]
     if block.upstream is not None:
         of_positive = of_positive * block.upstream
         of_logs = tuple([of_log * block.upstream for of_log in of_logs])
-    if block.anchor_of is not None:
-        of_logs = tuple([block.per_anchor(of_log) for of_log in of_logs])
+    of_logs = tuple([block.per_anchor(of_log) for of_log in of_logs])
     of_logits = sums[0].exponentials
     if objective.is_softmax:
         factor = sums[0].per_unit(of_logs[0])  # dL/ds_i = slope p e^(p s_i) / S

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+from torch.nn import functional as F
 
 from bayescl.axes import (
     Bool,
@@ -19,7 +20,7 @@ from bayescl.axes import (
 from bayescl.checks import check_choice, check_interval, check_mask, check_positive, check_shape
 from bayescl.functional.excluded import Excluded
 from bayescl.functional.objective import LogSumObjective
-from bayescl.functional.pairs import PairWeights, Scaled, above, mean_1
+from bayescl.functional.pairs import PairWeights, Scaled, mean_1
 
 Aim = Literal["pairs", "classes"]
 """What training is for: the exact pair first and then its class, or the class alone."""
@@ -64,7 +65,7 @@ class Latent(LogSumObjective):
             same_class = _trusted(same_class, is_labeled, trust)
         others = 1 - same_class  # [anchors, candidates], as all that follow
         excluded.fill_(others, 0.0)
-        attracted = above(same_class, self.threshold)  # P [P > threshold]
+        attracted = F.threshold(same_class, self.threshold, 0.0, inplace=True)  # P [P > threshold]
         excluded.fill_(attracted, 0.0)
         count = excluded.counts(others.shape[1], others.device).to(others.dtype)
         if self.aim == "classes":

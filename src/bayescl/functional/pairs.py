@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from torch.nn import functional as F
 
 from bayescl.axes import (
     CandidateMask,
@@ -101,19 +100,19 @@ def pair_losses(
         weights: what the posterior makes of each candidate.
         anchor_of: which row each positive belongs to; None if one to each.
     """
-    losses = contrast(positive, _of_pairs(log_sums.repelled, anchor_of))
+    losses = contrast(positive, of_pairs(log_sums.repelled, anchor_of))
     of_anchors = torch.zeros_like(log_sums.repelled)
     if weights.attract is not None:
         matrix, factor = weights.attract
-        losses = losses + _of_pairs(factor * matrix.sum(dim=1), anchor_of) * positive
+        losses = losses + of_pairs(factor * matrix.sum(dim=1), anchor_of) * positive
         of_anchors = of_anchors - weights.attract.sums(logits)
     if weights.rank is not None and log_sums.others is not None:
         behind = softplus(log_sums.others[:, None] - weights.sharpness * logits)
         of_anchors = of_anchors + weights.rank.sums(behind)
     if weights.is_sharpened and log_sums.sharp is not None:
-        sharp = contrast(weights.sharpness * positive, _of_pairs(log_sums.sharp, anchor_of))
+        sharp = contrast(weights.sharpness * positive, of_pairs(log_sums.sharp, anchor_of))
         losses = losses + weights.sharpen * sharp
-    return losses + _of_pairs(of_anchors, anchor_of)
+    return losses + of_pairs(of_anchors, anchor_of)
 
 
 class PairSlopes(NamedTuple):
@@ -137,13 +136,13 @@ def pair_slopes(
 ) -> PairSlopes:
     """Return the derivatives of :func:`pair_losses`; ``upstream`` weighs each loss."""
     share = torch.ones_like(positive) if upstream is None else upstream
-    of_anchor = _per_anchor(share, anchor_of, len(logits))
-    slope = share * torch.sigmoid(positive.neg().add_(_of_pairs(log_sums.repelled, anchor_of)))
-    of_repelled = _per_anchor(slope, anchor_of, len(logits))
+    of_anchor = per_anchor(share, anchor_of, len(logits))
+    slope = share * torch.sigmoid(positive.neg().add_(of_pairs(log_sums.repelled, anchor_of)))
+    of_repelled = per_anchor(slope, anchor_of, len(logits))
     of_positive, of_logits, of_others, of_sharp = -slope, None, None, None
     if weights.attract is not None:
         matrix, factor = weights.attract
-        of_positive += share * _of_pairs(factor * matrix.sum(dim=1), anchor_of)
+        of_positive += share * of_pairs(factor * matrix.sum(dim=1), anchor_of)
         of_logits = matrix * (-of_anchor * factor)[:, None]
     if weights.rank is not None and log_sums.others is not None:
         matrix, factor = weights.rank
@@ -153,10 +152,10 @@ def pair_slopes(
         drawn *= -weights.sharpness
         of_logits = drawn if of_logits is None else of_logits.add_(drawn)
     if weights.is_sharpened and log_sums.sharp is not None:
-        sharp = _of_pairs(log_sums.sharp, anchor_of) - weights.sharpness * positive
+        sharp = of_pairs(log_sums.sharp, anchor_of) - weights.sharpness * positive
         slope = share * weights.sharpen * torch.sigmoid(sharp)
         of_positive -= weights.sharpness * slope
-        of_sharp = _per_anchor(slope, anchor_of, len(logits))
+        of_sharp = per_anchor(slope, anchor_of, len(logits))
     return PairSlopes(of_positive, PairLogSums(of_repelled, of_others, of_sharp), of_logits)
 
 
@@ -189,11 +188,12 @@ def _log_sum(
     return masked_logsumexp(logits + log_weights, counted)
 
 
-def _of_pairs(values: PerAnchor, anchor_of: Tensor | None) -> Float[Tensor, " pairs"]:
+def of_pairs(values: PerAnchor, anchor_of: Tensor | None) -> Float[Tensor, " pairs"]:
+    """Each pair's value, given one of each anchor."""
     return values if anchor_of is None else values[anchor_of]
 
 
-def _per_anchor(values: Tensor, anchor_of: Tensor | None, anchors: int) -> PerAnchor:
+def per_anchor(values: Tensor, anchor_of: Tensor | None, anchors: int) -> PerAnchor:
     """Sums over each anchor's pairs."""
     if anchor_of is None:
         return values
@@ -203,8 +203,3 @@ def _per_anchor(values: Tensor, anchor_of: Tensor | None, anchors: int) -> PerAn
 def mean_1(weights: Float[Tensor, "anchors candidates"], count: Tensor) -> Scaled:
     """Weights with the factor that gives each row's mean 1; without weight nothing remains."""
     return Scaled(weights, count / weights.sum(dim=1).clamp_min_(1e-30))
-
-
-def above(values: Float[Tensor, "*shape"], threshold: float) -> Float[Tensor, "*shape"]:
-    """Values above a threshold, and 0 for others, in place."""
-    return F.threshold(values, threshold, 0.0, inplace=True)

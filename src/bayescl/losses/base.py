@@ -660,8 +660,7 @@ class ContrastiveLoss(nn.Module):
 
     def _losses_of(self, batch: Batch, temperature: float | Tensor) -> Float[Tensor, " pairs"]:
         """Compute one loss per pair of a batch, with all that is known."""
-        if batch.positives.log_q is not None:
-            batch = batch.corrected(temperature)
+        batch = batch.corrected(temperature)
         traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
         # Ranks and sums need float32: among 4,096 cosines bfloat16 tells some 1,350 apart.
         with without_autocast(batch.anchors.embeddings.device):

@@ -159,14 +159,8 @@ class ContrastiveRecommender(Recommender, ANNMixin):  # type: ignore[misc]
             seed=self.seed,
         ).to(device)
         made = module.configure_optimizers()
-        optimizer, schedule = made["optimizer"], made["lr_scheduler"]["scheduler"]
         for epoch in range(self.epochs):
-            batches.set_epoch(epoch)
-            for step, batch in enumerate(batches):
-                optimizer.zero_grad()
-                module.step_loss(batch, epoch, step).backward()
-                optimizer.step()
-                schedule.step()
+            module.train_epoch(batches, epoch, made)
         return module.scorer()
 
     def score(self, user_idx: int, item_idx: int | None = None) -> Vectors | np.float32:
