@@ -305,6 +305,13 @@ class Batch:
         return replace(self, columns=columns, own=own, positive=positive)
 
 
+def write_latest(places: Tensor, rows: Tensor, num_seen: int) -> None:
+    """Write rows in place of the oldest, after so many others; of too many, the last."""
+    rows, end = rows[-len(places) :], num_seen + len(rows)
+    index = torch.arange(end - len(rows), end, device=places.device) % len(places)
+    places[index] = rows.to(places)
+
+
 def _keys(
     mine: Tensor | None, theirs: Tensor | None, rows: slice
 ) -> list[tuple[Int[Tensor, "rows 1"], Int[Tensor, "#rows candidates"]]]:

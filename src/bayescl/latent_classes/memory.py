@@ -12,7 +12,7 @@ from torch import nn
 
 from bayescl import distributed
 from bayescl.axes import Float, Tensor
-from bayescl.batch import UNKNOWN, Batch, Rows
+from bayescl.batch import UNKNOWN, Batch, Rows, write_latest
 from bayescl.latent_classes.explain import Finding, Reason, limit_of_trust
 from bayescl.latent_classes.fit import (
     ITEMS_PER_COMPONENT,
@@ -280,9 +280,7 @@ class ClassMemory(nn.Module):
         """Store items in place of the oldest ones."""
         if self.buffer is None:
             self.buffer = items.new_zeros(self.size, items.shape[1])
-        count, end = min(len(items), self.size), self.num_seen + len(items)
-        places = torch.arange(end - count, end, device=items.device) % self.size
-        self.buffer[places] = items[-count:]
+        write_latest(self.buffer, items, self.num_seen)
         self.calls += 1
         self.num_seen += len(items)
         self.num_since_fit += len(items)

@@ -9,7 +9,7 @@ from torch import nn
 
 from bayescl import distributed
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.batch import check_keys
+from bayescl.batch import check_keys, write_latest
 from bayescl.checks import check_count, check_floating, check_shape
 from bayescl.losses.parameters import state_numbers
 
@@ -141,14 +141,3 @@ class CandidateQueue(nn.Module):
             f"size={self.size}, dim={self.dim}, groups={with_groups}, gather={self.gather}, "
             f"filled={self.filled}"
         )
-
-
-def write_latest(places: Tensor, rows: Tensor, came: int) -> None:
-    """Write rows in place of the oldest, after so many others have come; of too many, the last."""
-    size, end = len(places), came + len(rows)
-    rows = rows[-size:]
-    start = (end - len(rows)) % size
-    before = min(len(rows), size - start)  # the others wrap around
-    places[start : start + before] = rows[:before]
-    if before < len(rows):
-        places[: len(rows) - before] = rows[before:]
