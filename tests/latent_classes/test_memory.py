@@ -24,6 +24,7 @@ from bayescl.latent_classes.fit import (
     memory_for,
     mixture_sizes,
 )
+from bayescl.latent_classes.labelled import LabelledItems
 from bayescl.latent_classes.memory import ClassMemory
 from bayescl.latent_classes.trust import Precision
 
@@ -282,22 +283,35 @@ def test_the_interval_of_the_precision_holds_the_true_share_although_items_come_
 
 def test_a_precision_counts_items_not_pairs() -> None:
     assert Precision.of(0.5, 100) == pytest.approx((0.5, 0.4189, 0.5811, 100), abs=1e-3)
-    labels, all_attract = torch.tensor([0, 0, 1, 1, 2]), torch.ones(5, 5, dtype=torch.bool)
-    # Of 2 + 4 pairs, those of one class count twice: an item is its class's only other one.
-    # The class of a single item is left out.
-    assert Precision.of_pairs(all_attract, labels)[::3] == pytest.approx((0.5, 2))
-    assert Precision.of_pairs(all_attract, torch.arange(5)) is None
-    assert Precision.of_pairs(~all_attract, labels) is None
+    all_attract = torch.ones(5, 5, dtype=torch.bool)
+
+    def measured(attracts: Tensor, labels: list[int], calls: list[int]) -> Precision | None:
+        items = LabelledItems(torch.zeros(5, 2), torch.tensor(labels), torch.tensor(calls))
+        return Precision.of_pairs(attracts, items)
+
+    # Of 25 pairs, 9 are of one class.
+    labels, calls = [0, 0, 1, 1, 2], [0] * 5
+    assert measured(all_attract, labels, calls)[::3] == pytest.approx((9 / 25, 2.5))
+    assert measured(all_attract, [0, 1, 2, 3, 4], calls) is None
+    assert measured(~all_attract, labels, calls) is None
+    # Items of one class that are neither of one call nor adjacent may be the same one.
+    same_item = torch.zeros(5, 5, dtype=torch.bool)
+    same_item[0, 2] = same_item[2, 0] = True
+    assert measured(same_item, [0, 0, 0, 1, 1], [0, 1, 2, 3, 4]) is None
+    assert measured(same_item, [0, 0, 0, 1, 1], [0] * 5)[::3] == pytest.approx((1, 13 / 8))
 
 
-def test_items_that_audit_are_as_many_as_came_together_or_two() -> None:
-    memory = ClassMemory(64)
-    for step, labels in enumerate(([0, 0, 0, 1, 1, 1], [0, -1, -1, 1, -1, -1], [0, 0, 1, 1, 1, 1])):
+def test_items_that_audit_are_recent_or_the_latest_two_of_their_label() -> None:
+    memory = ClassMemory(18)  # three calls
+    for step, labels in enumerate(([0, 0, 0, 1, 1, 2], [0, 1, 3, 3, -1, -1], [-1] * 6, [-1] * 6)):
         update(memory, views(6, step), 1e-3, audit=torch.tensor(labels))
-        held = memory.audited
-        assert held.labels.bincount().tolist() == ([3, 3], [3, 3], [2, 4])[step]
-    assert torch.equal(held.views[held.labels == 1], torch.cat(views(6, 2), dim=1)[2:])
+    assert memory.audited.labels.bincount().tolist() == [4, 3, 1, 2]
+    update(memory, views(6, 4), 1e-3, audit=torch.tensor([2, 2, -1, -1, -1, -1]))
+    assert memory.audited.labels.bincount().tolist() == [2, 2, 2, 2]
+    assert memory.audited.num_different == 8
     assert memory.labelled is None
+    update(memory, views(30, 5), 1e-3, audit=torch.zeros(30, dtype=torch.long))
+    assert memory.audited.labels.bincount().tolist() == [20, 2, 2, 2]
 
 
 def test_labels_that_audit_change_trust_alone_and_say_so() -> None:
@@ -332,19 +346,6 @@ def test_labels_that_audit_change_trust_alone_and_say_so() -> None:
         resumed = ClassMemory(512)
         resumed.set_extra_state(other)
         assert resumed.precision == memory.precision
-
-
-def test_the_latest_few_of_each_label_are_kept_for_joining() -> None:
-    memory = ClassMemory(64)
-    assert memory.labelled_rows() is None
-    for step in range(60):
-        labels = torch.arange(40) % 2 + (2 if step == 0 else 0) * (torch.arange(40) < 4)
-        update(memory, views(40, step), 0.001, labels=labels)
-    assert len(memory.labelled.labels) == len(memory.labelled.views) == 1024
-    rows = memory.labelled_rows()
-    assert rows.labels.bincount().tolist() == [40, 40]
-    latest = torch.cat(views(40, 59))
-    assert sorted(rows.embeddings.tolist()) == sorted(latest.tolist())
 
 
 # ------------------------------------------------------------------------------ what it says

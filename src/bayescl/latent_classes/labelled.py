@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from torch.nn import functional as F
 
-from bayescl.axes import Float, Int, Tensor
+from bayescl.axes import Bool, Float, Int, Tensor
 
 
 class LabelledItems(NamedTuple):
@@ -21,25 +20,40 @@ class LabelledItems(NamedTuple):
         """Return the last items, of any label."""
         return LabelledItems(*(part[-most:].clone() for part in self))
 
-    def latest(self, most: int, *, distinct: bool = False) -> LabelledItems:
-        """Return the latest items of each label.
+    def latest(self, most: int) -> LabelledItems:
+        """Return the latest items of each label, ``most`` of each."""
+        return self._those(self._behind <= most)
 
-        Args:
-            most: items of each label.
-            distinct: whether to keep only what is likely to be different items. Items come again
-                in every epoch and have no names, but those of one call differ. So of each label
-                as many are kept as came in one call, or two: a shuffled epoch has to end between
-                two items before one of them can follow itself.
+    def recent(self, call: int, most: int) -> LabelledItems:
+        """Return what came since a call, ``most`` of each label, but at least the latest two."""
+        behind = self._behind
+        return self._those((behind <= most) & ((behind <= 2) | (self.calls >= call)))
+
+    @property
+    def differ(self) -> Bool[Tensor, "labelled labelled"]:
+        """Pairs of surely different items, or almost: of two labels, of one call, or adjacent.
+
+        Items come again in every epoch and have no names. An item is adjacent to the one before it
+        of its label: a shuffled epoch has to end between the two before they can be the same.
         """
-        of_label = F.one_hot(self.labels.unique(return_inverse=True)[1])  # [labelled, labels]
-        behind = of_label.flip(0).cumsum(dim=0).flip(0)  # its own and later ones
-        kept = torch.full_like(self.labels, most)
-        if distinct:
-            pairs = torch.stack([self.labels, self.calls], dim=1)
-            _, of_call, counts = pairs.unique(dim=0, return_inverse=True, return_counts=True)
-            together = (of_label * counts[of_call, None]).amax(dim=0)  # of each label
-            kept = (of_label * together.clamp(2, most)).sum(dim=1)
-        chosen = (behind * of_label).sum(dim=1) <= kept
+        behind = self._behind
+        near = (self.calls[:, None] == self.calls) | ((behind[:, None] - behind).abs() == 1)
+        return near | (self.labels[:, None] != self.labels)
+
+    @property
+    def num_different(self) -> float:
+        """Items that are all but surely different: of each label as many as one call had, or 2."""
+        same = self.labels[:, None] == self.labels
+        together = (same & (self.calls[:, None] == self.calls)).sum(dim=1)
+        most = (same * together).amax(dim=1).clamp_min(2)
+        return float((most / same.sum(dim=1)).clamp_max(1).sum())
+
+    @property
+    def _behind(self) -> Int[Tensor, " labelled"]:
+        """How many items of its label have come from each on, itself included."""
+        return (self.labels[:, None] == self.labels).triu().sum(dim=1)
+
+    def _those(self, chosen: Bool[Tensor, " labelled"]) -> LabelledItems:
         return LabelledItems(*(part[chosen] for part in self))
 
 

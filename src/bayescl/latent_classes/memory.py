@@ -207,14 +207,6 @@ class ClassMemory(nn.Module):
         rows, columns = (self._factors(self._signatures(side)) for side in (first, second))
         return self._mean_trust * (rows @ columns.T).clamp(0, 1)
 
-    def labelled_rows(self) -> Rows | None:
-        """Both views of the latest few items of each label, with their labels; None without."""
-        if self.labelled is None:
-            return None
-        latest = self.labelled.latest(_LABELLED_PER_CLASS)
-        view_1, view_2 = latest.views.chunk(2, dim=1)
-        return Rows(torch.cat([view_1, view_2]), labels=latest.labels.repeat(2))
-
     def _signatures(self, rows: Tensor, *, unit: bool = False) -> Tensor:
         classes = self.classes
         assert classes is not None  # else nothing is trusted
@@ -261,7 +253,8 @@ class ClassMemory(nn.Module):
             if labelled is not None and labelled is not self.labelled:
                 self.labelled = labelled.last(_LABELLED)
             if audited is not None and audited is not self.audited:
-                self.audited = audited.latest(_AUDITED_PER_CLASS, distinct=True)
+                since = self.calls - self.size // len(items)  # older ones are long forgotten
+                self.audited = audited.recent(since, _AUDITED_PER_CLASS)
                 self._measure()
             if self._is_due(len(items), tau_plus):
                 self._fit(tau_plus, everywhere=gather is not None)
@@ -353,7 +346,7 @@ class ClassMemory(nn.Module):
             return
         first, second = self._signatures(torch.cat(audited.views.chunk(2, dim=1))).chunk(2)
         factors = self._factors((first + second) / 2)
-        self.precision = Precision.of_pairs(factors @ factors.T > self.threshold, audited.labels)
+        self.precision = Precision.of_pairs(factors @ factors.T > self.threshold, audited)
 
     # ------------------------------------------------------------------ what it found
 

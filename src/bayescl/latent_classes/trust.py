@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import torch
 
-from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.axes import Bool, Float, Tensor
 from bayescl.checks import check_interval, check_shape
+from bayescl.latent_classes.labelled import LabelledItems
 from bayescl.latent_classes.mixture import sum_by_mixture
 
 _Z = 1.64  # of the interval around a measured precision: 90 %
@@ -208,26 +209,26 @@ class Precision(NamedTuple):
 
     @classmethod
     def of_pairs(
-        cls, attracts: Bool[Tensor, "items items"], labels: Int[Tensor, " items"]
+        cls, attracts: Bool[Tensor, "items items"], items: LabelledItems
     ) -> Precision | None:
         """Measure which of the attracting pairs of items are of one class.
 
-        Items whose class has no other item are left out. An item has one partner fewer in its own
-        class than an item of another class has there, so pairs of one class weigh more. Few items
-        make many pairs, but only half as many as items are independent.
+        How often pairs of one class attract is measured on those that are different items
+        (:attr:`LabelledItems.differ`), and weighs as much as all pairs of one class, of an item
+        with itself, too: an audited item has one partner fewer in its own class than other items
+        have. Few items make many pairs, but only half as many as items are independent.
 
         Returns:
-            None if no pair attracts.
+            None if no pair attracts, or no two items are of one class.
         """
-        same = labels[:, None] == labels
-        sizes = same.sum(dim=1)  # of each item's class
-        counted = sizes > 1
-        attracts = (attracts & counted[:, None] & counted).fill_diagonal_(False)
-        weights = sizes / (sizes - 1).clamp_min(1)
-        correct = float(((attracts & same) * weights[:, None]).sum()) / 2
+        same = items.labels[:, None] == items.labels
+        counted = (same & items.differ).fill_diagonal_(False)
+        if not bool(counted.any()):
+            return None
+        correct = float((attracts & counted).sum() / counted.sum() * same.sum()) / 2
         incorrect = float((attracts & ~same).sum()) / 2
-        total, items = correct + incorrect, float(attracts.any(dim=1).sum())
-        return cls.of(correct / total, min(total, items / 2)) if total else None
+        total = correct + incorrect
+        return cls.of(correct / total, min(total, items.num_different / 2)) if total else None
 
 
 def _ramp(values: Float[Tensor, "*shape"], low: float, high: float) -> Float[Tensor, "*shape"]:
