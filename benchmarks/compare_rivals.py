@@ -14,7 +14,6 @@ Writes ``benchmarks/results/rivals-digits.json`` and ``.jsonl`` (one line per ru
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,9 @@ from typing import Any
 from rivals.training import train_rival
 from tuned_comparison import Plan, parser_of, run_plan
 
-from bayescl_lab.compare.images import PLANS
 from bayescl_lab.compare.tuning import Grid
 from bayescl_lab.report.tables import data_title, loss_title
+from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings, losses_of
 
 LOSSES = losses_of("images")
@@ -69,8 +68,9 @@ def train_planned(
 ) -> dict[str, Any]:
     """Train one run with the settings that the library's own plan has."""
     shared = json.loads(SETTINGS.read_text(encoding="utf-8"))["choice"]["shared"]
-    settings = PLANS["digits"].settings("info_nce", {}, shared, seed=seed)
-    settings = replace(settings, evaluate_on=evaluate_on, epochs=epochs or settings.epochs)
+    shared |= {"epochs": epochs} if epochs else {}
+    part: Any = {"seed": seed, "evaluate_on": evaluate_on, "device": "cpu"}
+    settings = ImageSettings(loss=LossSettings("info_nce"), **shared, **part)
     return train_rival(settings, method, values)
 
 
@@ -81,7 +81,7 @@ def image_plan(epochs: int | None = None) -> Plan:
         name="rivals-digits",
         title=data_title("digits"),
         grids=GRIDS,
-        tuning_seeds=PLANS["digits"].seeds,
+        tuning_seeds=(1000, 1001, 1002),
         train=train_planned,
         criterion=_LABELS,
         scores=(*_LABELS, "knn", "linear"),

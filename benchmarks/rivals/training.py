@@ -52,9 +52,9 @@ class RivalSimCLR(SimCLR):
 
     def __init__(self, model: SimCLR, rival: Rival) -> None:
         shared = ("encoder", "projection_head", "augmentation", "normalization", "learning_rate")
-        shared += ("weight_decay", "total_steps", "warmup_steps", "seed")
+        shared += ("optimizer", "weight_decay", "total_steps", "seed")
         options: dict[str, Any] = {name: getattr(model, name) for name in shared}
-        super().__init__(loss=rival, optimizer=model.make_optimizer, **options)
+        super().__init__(loss=rival, **options)
         self.teacher: nn.ModuleDict | None = None
         if rival.momentum is not None:
             network = {"encoder": self.encoder, "projection_head": self.projection_head}

@@ -72,7 +72,6 @@ RUNS = [
     ("--hidden_dim 1000000000000", "not enough memory"),
     ("--image_size 100000000", "not enough memory"),
     ("--view-size 4", "view_size is only for the simclr augmentation"),
-    ("--warmup-epochs 30", "warmup_epochs must be less than epochs, got 30 of 30"),
     ("--encoder inception_v3", "encoder must be small, a ResNet of torchvision"),
     ("--encoder ../../etc", "encoder must be small, a ResNet of torchvision"),
     ("--loader stream", "loader stream is for folders of images, got digits"),

@@ -95,16 +95,15 @@ def test_every_plan_tries_as_many_settings_for_each_loss_and_never_looks_at_test
     sizes = {loss: len(settings_of(grid)) for loss, grid in plan.loss_grids.items()}
     assert len(set(sizes.values())) == 1
     assert {"info_nce", "bayesian"} <= sizes.keys()
-    for shared in settings_of(plan.shared_grid):
-        for loss, grid in plan.loss_grids.items():
-            for values in settings_of(grid):
-                tried = plan.settings(loss, values, shared, plan.seeds[0])
-                assert (tried.evaluate_on, tried.seed) == ("validation", plan.seeds[0])
-                assert (tried.data.data, tried.encoder) == (data, encoder)
-                assert tried.watch_every > 0
-                final = plan.final(loss, values, epochs=3, seed=1, ranking={})
-                assert (final.evaluate_on, final.watch_every, final.patience) == ("test", 0, 0)
-                assert final.loss == tried.loss
+    for loss, grid in plan.loss_grids.items():
+        for values in settings_of(grid):
+            tried = plan.tried(loss, values, plan.seeds[0])
+            assert (tried.evaluate_on, tried.seed) == ("validation", plan.seeds[0])
+            assert (tried.data.data, tried.encoder) == (data, encoder)
+            assert tried.watch_every > 0
+            final = plan.final(loss, values, epochs=3, seed=1, ranking={})
+            assert (final.evaluate_on, final.watch_every, final.patience) == ("test", 0, 0)
+            assert final.loss == tried.loss
     assert plan.seeds[0] not in range(100)
 
 

@@ -40,8 +40,7 @@ def _one_thread():
     torch.set_num_threads(threads)
 
 
-MOMENTUM = {"optimizer": "sgd", "lr": 0.5, "warmup_epochs": 1}
-CHUNKS = {"cache_chunk": 4, "joint_views": True}
+MOMENTUM = {"optimizer": "sgd", "lr": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -49,7 +48,7 @@ CHUNKS = {"cache_chunk": 4, "joint_views": True}
     [
         *(({}, f"view {number}", 4) for number in RANDOM_VIEWS),
         *(({}, point, 4) for point in ("checkpoint 3", "row 2", "metrics 3")),
-        (MOMENTUM | CHUNKS, "view 20", 1),
+        (MOMENTUM, "view 20", 1),
     ],
 )
 def test_a_run_killed_at_any_point_ends_like_the_unbroken_run(

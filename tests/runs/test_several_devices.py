@@ -36,13 +36,6 @@ def test_two_ranks_end_with_the_weights_of_one_process_and_the_first_writes_the_
     assert second["losses"] == []
 
 
-@pytest.mark.distributed
-def test_without_batch_normalisation_a_gradient_cache_changes_nothing(results):
-    whole, cached = (results[0][case]["weights"] for case in ("bayesian", "gradient cache"))
-    for name, value in whole.items():
-        torch.testing.assert_close(cached[name], value, atol=2e-5, rtol=1e-4)
-
-
 @pytest.mark.parametrize(
     ("environment", "devices", "expected"),
     [

@@ -76,7 +76,7 @@ def test_every_experiment_has_its_committed_files_and_its_place_on_the_page() ->
 
 
 def test_the_committed_tables_are_what_the_code_gives() -> None:
-    names = ["densities", "empirical", "cdf-transform", "weights", "sampling-bias"]
+    names = ["densities", "empirical", "cdf-transform", "weights"]
     for experiment in chosen(names):
         table = experiment.run(Settings(), 0)
         assert table.equals(read_table(RESULTS / f"{experiment.name}.csv")), experiment.name

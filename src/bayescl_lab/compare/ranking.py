@@ -10,7 +10,7 @@ from typing import Any
 from bayescl_lab.compare.comparison import Comparison, Results
 from bayescl_lab.compare.ranking_plans import RankingPlan
 from bayescl_lab.compare.summary import baseline_summary, cell_summary
-from bayescl_lab.compare.tuning import Trials, Values, best, name_of, tune
+from bayescl_lab.compare.tuning import Trials, Values, best, name_of, settings_of
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline
@@ -62,15 +62,16 @@ class RankingComparison(Comparison[RankingSettings]):
 def tune_cell(plan: RankingPlan, losses: Sequence[str], trials: Trials) -> dict[str, Any]:
     """Try all settings of a plan for some losses, and choose on the validation part.
 
-    Returns what :func:`.tune` does; each loss also has its number of ``epochs``, and the choice of
-    its ``ranking`` with the scores of all that were tried, without training again.
+    Returns what :meth:`.Trials.record` does; each loss also has its number of ``epochs``, and the
+    choice of its ``ranking`` with the scores of all that were tried, without training again.
     """
-    tuning = tune(plan, losses, trials)
-    for entry in tuning["losses"].values():
+    tried = {loss: settings_of(plan.loss_grids[loss]) for loss in losses}
+    chosen = trials.choose(tried, plan.tried)
+    for entry in chosen.values():
         run = f"{best(entry['scores'])}-seed{plan.seeds[0]}"
         entry["epochs"] = trials.results[run]["best_epoch"]
         entry["ranking"] = _ranking(trials.folder / run, plan.rankings)
-    return tuning
+    return trials.record(chosen)
 
 
 def tuned_baselines(

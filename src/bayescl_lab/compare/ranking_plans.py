@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -13,7 +13,14 @@ import yaml
 
 from bayescl.checks import check_choice
 from bayescl_lab._fields import Count, Words
-from bayescl_lab.compare.tuning import Plan, Values, check_once, settings_of
+from bayescl_lab.compare.tuning import (
+    TUNING_SEED,
+    Grid,
+    Values,
+    check_once,
+    check_same_budget,
+    settings_of,
+)
 from bayescl_lab.ranking.data import RankingData, Split
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.losses import losses_of, ranking_loss
@@ -22,13 +29,16 @@ from bayescl_lab.runs.settings import StoredSettings
 
 
 @dataclass(frozen=True)
-class RankingPlan(Plan[RankingSettings]):
-    """How to choose the settings of one data set and encoder.
+class RankingPlan:
+    """How to choose the settings of one data set and encoder, as many settings for every loss.
 
     Every run is evaluated on the validation part during training and stops early, so it also
     chooses its number of epochs.
 
     Attributes:
+        fixed: settings of every run, apart from the loss and what is tried.
+        loss_grids: hyper-parameters tried for each loss.
+        seeds: of every setting; none of them is a seed of the comparison.
         regularizations: penalties tried for EASE; empty to leave it out.
         ials_settings: settings tried for iALS; empty to leave it out.
         rankings: values of ``propagate`` and ``item_norm_exponent`` tried on the chosen run of each
@@ -37,10 +47,21 @@ class RankingPlan(Plan[RankingSettings]):
             uses the number of epochs that its trial chose.
     """
 
+    fixed: RankingSettings
+    loss_grids: Mapping[str, Grid]
+    seeds: Sequence[int] = (TUNING_SEED,)
     regularizations: Sequence[float] = (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)
     ials_settings: Sequence[Values] = ()
     rankings: Sequence[Values] = ({},)
     final_epochs: int | None = None
+
+    def __post_init__(self) -> None:
+        check_same_budget(self.loss_grids)
+
+    def tried(self, loss: str, values: Values, seed: int) -> RankingSettings:
+        """The settings of one run on the validation part."""
+        made = ranking_loss(loss, dict(values))
+        return replace(self.fixed, loss=made, seed=seed, evaluate_on="validation")
 
     def final(
         self, loss: str, values: Values, *, epochs: int, seed: int, ranking: Values

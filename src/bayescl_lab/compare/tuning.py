@@ -1,20 +1,19 @@
 """Choose settings on a validation part, with as many tries for every loss.
 
 Validation images or interactions are taken out of the training part; the test part plays no role,
-and the seeds are not those of the comparison. A :class:`Plan` names grids of settings for one data
-set; :func:`search` needs no plan.
+and the seeds are not those of the comparison.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bayescl_lab.compare.summary import SPREAD, mean_and_spread
-from bayescl_lab.runs.losses import BASELINE, LOSSES
+from bayescl_lab.runs.losses import LOSSES
 from bayescl_lab.runs.parallel import Progress, Train, train_runs
 
 if TYPE_CHECKING:
@@ -33,34 +32,6 @@ TUNING_SEED = 1000
 
 _CRITERIA = (("few_label_1", "few_label_5"), ("few_label_1",), ("knn",), ("ndcg@20",))
 """Measures whose mean is a setting's score; the first that a run has."""
-
-
-@dataclass(frozen=True)
-class Plan(Generic[Settings]):
-    """What is tried with one data set, as many settings for every loss.
-
-    Attributes:
-        fixed: settings of every run, apart from the loss and what is tried.
-        loss_grids: hyper-parameters tried for each loss.
-        shared_grid: settings tried with InfoNCE before; the choice holds for all losses.
-        seeds: of every setting; none of them is a seed of the comparison.
-        name: of the data set's results and of its recorded choice.
-    """
-
-    fixed: Settings
-    loss_grids: Mapping[str, Grid]
-    shared_grid: Grid = field(default_factory=dict)
-    seeds: Sequence[int] = (TUNING_SEED,)
-    name: str = ""
-
-    def __post_init__(self) -> None:
-        check_same_budget(self.loss_grids)
-
-    def settings(self, loss: str, values: Values, shared: Values, seed: int) -> Settings:
-        """The settings of a run on the validation part."""
-        made = replace(self.fixed.loss, loss=loss, hyperparameters=dict(values))
-        changes: dict[str, Any] = {"loss": made, "seed": seed, "evaluate_on": "validation"}
-        return replace(self.fixed, **{**shared, **changes})
 
 
 @dataclass
@@ -133,24 +104,6 @@ class Trials:
             "losses": dict(losses),
             "commits_of_runs": sorted({str(result["commit"]) for result in self.results.values()}),
         }
-
-
-def tune(plan: Plan[Any], losses: Sequence[str], trials: Trials) -> dict[str, Any]:
-    """Try the settings of a plan: first those that losses share, then those of each loss.
-
-    Returns what :meth:`Trials.record` says, and the choice of ``shared`` settings.
-    """
-    grid = settings_of(plan.shared_grid)
-    shared: dict[str, Any] = {"choice": grid[0], "scores": {}}
-    if len(grid) > 1:
-        shared = trials.choose(
-            {"shared": grid}, lambda _, values, seed: plan.settings(BASELINE, {}, values, seed)
-        )["shared"]
-    chosen = trials.choose(
-        {loss: settings_of(plan.loss_grids[loss]) for loss in losses},
-        lambda loss, values, seed: plan.settings(loss, values, shared["choice"], seed),
-    )
-    return {**trials.record(chosen), "shared": shared}
 
 
 def search(

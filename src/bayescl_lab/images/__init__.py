@@ -7,7 +7,6 @@ that reading a data set does not load the training loop.
 ``datasets``, ``store``     images by name, in one uint8 tensor; training and evaluation part
 ``augmentation*``           views of a whole batch, with parameters per image
 ``encoders``                networks, those of torchvision, and projection heads
-``optimizers``              Adam, SGD, LARS, and the course of the learning rate
 ``simclr``                  the Lightning module, with the loss handed in
 ``probes``                  linear (two protocols), k-NN and few-label probes
 ==========================  =================================================================

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import cast
+import math
+from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import nn
-from torch.optim.lr_scheduler import LRScheduler
 
 from bayescl.axes import Float, Tensor
-from bayescl.losses import cached_backward
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.batches import ImageBatch
 from bayescl_lab.images.encoders import Views
-from bayescl_lab.images.optimizers import OptimizerFactory, adam, warm_up_and_cosine
 from bayescl_lab.images.pixel_files import Pixels
+
+MOMENTUM = 0.9
+"""That of the optimizer "sgd"."""
 
 
 class SimCLR(pl.LightningModule):
@@ -38,15 +37,10 @@ class SimCLR(pl.LightningModule):
             says is known: ``labels=``, ``audit=``, ``domains=``. Its state is in every checkpoint.
         augmentation: called as ``augmentation(images, seed=...)`` on uint8 images.
         normalization: applied to views and, when features are extracted, to plain images.
-        optimizer: makes the optimizer; see :mod:`bayescl_lab.images.optimizers`.
-        learning_rate: the peak learning rate; after the warm-up it follows a cosine down to 0.
+        optimizer: "adam" or "sgd".
+        learning_rate: the first learning rate; it follows half a cosine down to 0.
         weight_decay: of the optimizer.
         total_steps: steps of the whole run; the cosine ends there.
-        warmup_steps: number of warm-up steps.
-        joint_views: pass both views through the network in one call.
-        cache_chunk: images per pass through the network, if a whole batch does not fit into memory
-            (see :func:`bayescl.cached_backward`); batch normalisation then sees one chunk at a
-            time. Default: all at once.
         channels_last: whether to use that memory format, for convolutions in half precision.
         seed: the seed of the run.
     """
@@ -59,13 +53,10 @@ class SimCLR(pl.LightningModule):
         loss: nn.Module,
         augmentation: nn.Module,
         normalization: nn.Module,
-        optimizer: OptimizerFactory = adam,
+        optimizer: Literal["adam", "sgd"] = "adam",
         learning_rate: float,
         weight_decay: float = 1e-6,
         total_steps: int,
-        warmup_steps: int = 0,
-        joint_views: bool = False,
-        cache_chunk: int | None = None,
         channels_last: bool = False,
         seed: int,
     ) -> None:
@@ -75,17 +66,12 @@ class SimCLR(pl.LightningModule):
         self.loss = loss
         self.augmentation = augmentation
         self.normalization = normalization
-        self.make_optimizer = optimizer
+        self.optimizer = optimizer
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.total_steps = total_steps
-        self.warmup_steps = warmup_steps
-        self.joint_views = joint_views
-        self.cache_chunk = cache_chunk
         self.channels_last = channels_last
         self.seed = seed
-        # cached_backward differentiates by itself.
-        self.automatic_optimization = cache_chunk is None
 
     def forward(self, images: Pixels) -> Float[Tensor, "batch features"]:
         """Features of images, without augmentation or head."""
@@ -110,57 +96,32 @@ class SimCLR(pl.LightningModule):
         return images
 
     def training_step(self, batch: ImageBatch, batch_idx: int) -> Float[Tensor, ""]:
-        """The loss of one batch; with a gradient cache, the whole step."""
+        """The loss of one batch."""
         known = dict(batch.known)
         if getattr(self.loss, "needs_groups", False):
             known["groups"] = batch.labels
-        views = [self.draw_views(batch.images, view, batch_idx) for view in (1, 2)]
-        if self.joint_views:
-            views = [torch.cat(views)]
-        if self.cache_chunk is not None:
-            return self._cached_step(views, known, self.cache_chunk)
-        embeddings = [self.projection_head(self.encode_views(view)) for view in views]
-        return self._loss_of(*embeddings, **known)
-
-    def _loss_of(self, *embeddings: Tensor, **known: Tensor) -> Tensor:
-        """The loss of the embeddings of two views, or of one tensor that holds both."""
-        view_1, view_2 = embeddings[0].chunk(2) if self.joint_views else embeddings
-        value: Tensor = self.loss(view_1, view_2, **known)
-        return value
-
-    def _cached_step(
-        self, views: list[Tensor], known: dict[str, Tensor], chunk: int
-    ) -> Float[Tensor, ""]:
-        """One step that holds the graph of one chunk at a time."""
-        # One of each, as configure_optimizers makes them.
-        optimizer = cast("LightningOptimizer", self.optimizers())
-        scheduler = cast("LRScheduler", self.lr_schedulers())
-        optimizer.zero_grad()
-        # One module, whose buffers are restored between the passes.
-        network = nn.Sequential(self.normalization, self.encoder, self.projection_head)
-        chunks = (view.split(chunk) for view in views)
-        value = cached_backward(partial(self._loss_of, **known), network, *chunks)
-        if self.trainer.world_size > 1:  # average gradients, as is done without a cache
-            for parameter in self.parameters():
-                if parameter.requires_grad:
-                    if parameter.grad is None:
-                        parameter.grad = torch.zeros_like(parameter)
-                    torch.distributed.all_reduce(parameter.grad)
-                    parameter.grad.div_(self.trainer.world_size)
-        optimizer.step()
-        scheduler.step()
+        views = (self.draw_views(batch.images, view, batch_idx) for view in (1, 2))
+        value: Tensor = self.loss(
+            *map(self.projection_head, map(self.encode_views, views)), **known
+        )
         return value
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        """The optimizer and its learning rate, updated at every step."""
-        optimizer = self.make_optimizer(
-            self.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay
-        )
-        course = partial(
-            warm_up_and_cosine, warmup_steps=self.warmup_steps, total_steps=self.total_steps
-        )
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, course)
+        """The optimizer, and its learning rate along half a cosine, updated at every step."""
+        parameters = list(self.parameters())
+        shared: Any = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
+        optimizer: torch.optim.Optimizer
+        if self.optimizer == "sgd":
+            optimizer = torch.optim.SGD(parameters, momentum=MOMENTUM, **shared)
+        else:  # on a GPU as one kernel
+            fused = True if all(parameter.is_cuda for parameter in parameters) else None
+            optimizer = torch.optim.Adam(parameters, fused=fused, **shared)
+
+        def share(step: int) -> float:
+            return 0.5 * (1 + math.cos(math.pi * min(step / self.total_steps, 1.0)))
+
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, share)
         return {
             "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
+            "lr_scheduler": {"scheduler": schedule, "interval": "step"},
         }

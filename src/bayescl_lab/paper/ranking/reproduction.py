@@ -29,7 +29,7 @@ def check_cell(cell: RankingCell) -> None:
     Raises:
         ValueError: if the data cannot be used.
     """
-    RankingRun(cell.plan.settings("info_nce", {}, {}, cell.plan.seeds[0]))
+    RankingRun(cell.plan.tried("info_nce", {}, cell.plan.seeds[0]))
 
 
 def reproduce_cell(

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from bayescl_lab._cores import usable_cores
 from bayescl_lab._files import save_figure, write_atomically
-from bayescl_lab.paper.simulation import curves, lemmas, model, sweeps
+from bayescl_lab.paper.simulation import lemmas, model, sweeps
 from bayescl_lab.paper.simulation.frames import rounded
 from bayescl_lab.paper.simulation.process import Settings
 from bayescl_lab.paper.simulation.sweeps import PANELS, errors_finding, points_of, sweep
@@ -29,7 +29,6 @@ SUMMARIES = {
     "densities": "densities of true and false negatives",
     "cdf-transform": "proposal CDF against the CDF of unlabeled candidates",
     "weights": "importance weights at a fixed alpha and at a fixed beta",
-    "sampling-bias": "what the biased loss's score says of the density ratio",
     "empirical": "histograms of 20,000 observations beside these densities",
     "pair-order": "alpha against the AUC of independent pairs",
     "mse": "error of the estimators over six parameters",
@@ -85,10 +84,9 @@ class Experiment:
 
 
 EXPERIMENTS = (
-    Experiment("densities", curves.densities, curves.draw_densities),
-    Experiment("cdf-transform", curves.cdf_transform, curves.draw_cdf_transform),
-    Experiment("weights", curves.weight_curves, curves.draw_weights),
-    Experiment("sampling-bias", curves.sampling_bias, curves.draw_sampling_bias),
+    Experiment("densities", model.densities, model.draw_densities),
+    Experiment("cdf-transform", model.cdf_transform, model.draw_cdf_transform),
+    Experiment("weights", model.weight_curves, model.draw_weights),
     Experiment("empirical", model.empirical_densities, model.draw_empirical),
     Experiment(
         "pair-order",

@@ -1,4 +1,4 @@
-r"""Checks of the model itself: its scores, and what alpha means in it.
+r"""The model itself: densities, the CDF transform, weights, samples, and what alpha means in it.
 
 The parameter alpha mixes the order statistics of *one* pair from the proposal distribution. A
 false negative and a true negative drawn independently from the two mixtures are not such a pair:
@@ -21,11 +21,11 @@ from matplotlib.figure import Figure
 
 from bayescl import functional as F
 from bayescl.figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR, legend_below, legend_under
-from bayescl_lab.paper.simulation.curves import ALPHAS
 from bayescl_lab.paper.simulation.figures import (
     LABELS,
     Look,
     curve,
+    levels,
     parts_of,
     sized_panels,
 )
@@ -38,6 +38,9 @@ from bayescl_lab.paper.simulation.process import (
 )
 from bayescl_lab.paper.simulation.sweeps import SWEEPS, one_draw
 
+ALPHAS = (0.5, 0.7, 0.9, 1.0)
+LEVEL = torch.linspace(0, 1, 201, dtype=torch.float64)
+
 TRUE_NEGATIVE, FALSE_NEGATIVE = "true negative", "false negative"
 CLASSES = {
     TRUE_NEGATIVE: F.PairMixture.true_negatives,
@@ -47,6 +50,84 @@ COLOURS = {TRUE_NEGATIVE: TRUE_COLOUR, FALSE_NEGATIVE: FALSE_COLOUR}
 
 PAIRS = 20_000
 """Independent pairs per draw and alpha."""
+
+
+def densities(*_: object) -> pl.DataFrame:
+    """Densities of both classes' scores for a standard normal proposal, by alpha and score."""
+    score = torch.linspace(-4, 4, 201, dtype=torch.float64)
+    density = torch.exp(-(score**2) / 2) / (2 * torch.pi) ** 0.5
+    cdf = torch.special.ndtr(score)
+    tables = []
+    for alpha in ALPHAS:
+        classes = {
+            "true_negative": F.PairMixture.true_negatives(alpha).density(density, cdf),
+            "false_negative": F.PairMixture.false_negatives(alpha).density(density, cdf),
+        }
+        tables.append(columns({"alpha": alpha, "score": score, "proposal": density, **classes}))
+    return pl.concat(tables)
+
+
+def draw_densities(table: pl.DataFrame) -> Figure:
+    """Both classes' densities, one panel per alpha."""
+    figure, axes = sized_panels(2, 2, title="Densities of scores, normal proposal")
+    for axis, here in zip(axes, parts_of(table, "alpha"), strict=True):
+        curve(axis, here, "score", "proposal", Look(NEUTRAL, ":"), r"proposal $\phi$")
+        for name, look in (("true", Look(TRUE_COLOUR)), ("false", Look(FALSE_COLOUR, "--"))):
+            label = rf"{name} negatives $\phi_{{{name[0].upper()}N}}$"
+            curve(axis, here, "score", f"{name}_negative", look, label)
+        title = rf"$\alpha$ = {here['alpha'][0]:g}"
+        axis.set(title=title, xlabel="score $x$", ylabel="density", ylim=(0, 0.55))
+    legend_below(figure, axes[0], columns=3)
+    return figure
+
+
+def cdf_transform(settings: Settings, _seed: int) -> pl.DataFrame:
+    """The proposal CDF against the CDF of unlabeled candidates, by alpha."""
+    tables = []
+    for alpha in ALPHAS:
+        place = {"alpha": alpha, "tau_plus": settings.tau_plus}
+        proposal = F.proposal_cdf(LEVEL, **place)
+        tables.append(columns({**place, "unlabeled_cdf": LEVEL, "proposal_cdf": proposal}))
+    return pl.concat(tables)
+
+
+def draw_cdf_transform(table: pl.DataFrame) -> Figure:
+    """The proposal CDF against the unlabeled CDF."""
+    title = rf"CDF transform, $\tau^+$ = {table['tau_plus'][0]:g}"
+    figure, (axis,) = sized_panels(1, 1, title=title)
+    levels(axis, table, "unlabeled_cdf", "proposal_cdf", by="alpha")
+    axis.set(xlabel=r"CDF of unlabeled candidates $\Phi_{UN}$", ylabel=r"proposal CDF $\Phi$")
+    legend_below(figure, axis)
+    return figure
+
+
+def weight_curves(settings: Settings, _seed: int) -> pl.DataFrame:
+    """Importance weights against the CDF of unlabeled candidates.
+
+    There is one row per panel (``"alpha"`` or ``"beta"``, whichever is held fixed), curve and
+    CDF value.
+    """
+    tau_plus, tables = settings.tau_plus, []
+    curves = [("alpha", 0.9, beta) for beta in ALPHAS] + [("beta", alpha, 0.5) for alpha in ALPHAS]
+    for fixed, alpha, beta in curves:
+        proposal = F.proposal_cdf(LEVEL, alpha=alpha, tau_plus=tau_plus)
+        weight = F.importance_weights(proposal, alpha=alpha, beta=beta, tau_plus=tau_plus)
+        place = {"fixed": fixed, "alpha": alpha, "beta": beta, "tau_plus": tau_plus}
+        tables.append(columns({**place, "unlabeled_cdf": LEVEL, "weight": weight}))
+    return pl.concat(tables)
+
+
+def draw_weights(table: pl.DataFrame) -> Figure:
+    """Importance weights, at a fixed alpha and at a fixed beta."""
+    title = rf"Importance weights, $\tau^+$ = {table['tau_plus'][0]:g}"
+    figure, axes = sized_panels(1, 2, title=title)
+    for axis, fixed, varied in zip(axes, ("alpha", "beta"), ("beta", "alpha"), strict=True):
+        here = table.filter(fixed=fixed)
+        levels(axis, here, "unlabeled_cdf", "weight", by=varied)
+        axis.set(title=rf"$\{fixed}$ = {here[fixed][0]:g}", ylim=(0, None))
+        axis.set(xlabel=r"CDF of unlabeled candidates $\Phi_{UN}$", ylabel="importance weight $w$")
+        legend_under(axis)
+    return figure
 
 
 def empirical_densities(settings: Settings, seed: int) -> pl.DataFrame:

@@ -11,7 +11,6 @@ from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.images.augmentation import AffineNoise, Normalization
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.images.encoders import ProjectionHead, feature_dim_of
-from bayescl_lab.images.optimizers import OPTIMIZERS
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import ImageStore
 from bayescl_lab.runs.images.encoder import build_encoder
@@ -48,17 +47,15 @@ def build_model(
         # What an earlier run of this process left would serve other shapes, at another speed.
         torch.compiler.reset()
         encoder.compile()
-    same = ("weight_decay", "joint_views", "cache_chunk", "channels_last", "seed")
+    same = ("optimizer", "weight_decay", "channels_last", "seed")
     return SimCLR(
         encoder=encoder,
         projection_head=head,
         loss=loss,
         augmentation=build_augmentation(settings, train.image_shape),
         normalization=Normalization(train),
-        optimizer=OPTIMIZERS[settings.optimizer],
         learning_rate=settings.lr,
         total_steps=settings.epochs * steps_per_epoch,
-        warmup_steps=settings.warmup_epochs * steps_per_epoch,
         **{name: getattr(settings, name) for name in same},
     )
 

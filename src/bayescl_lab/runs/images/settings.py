@@ -5,23 +5,17 @@ from __future__ import annotations
 import hashlib
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, at_least, between
-from bayescl_lab.images.optimizers import OPTIMIZERS
 from bayescl_lab.images.streaming import decoding_workers
 from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.settings import Device, TrainedSettings
 
 SHA256 = "#sha256="
 """Stands between the file of weights and its checksum."""
-
-if TYPE_CHECKING:
-    OptimizerName = str
-else:
-    OptimizerName = Literal[tuple(OPTIMIZERS)]
 
 
 @dataclass(frozen=True)
@@ -56,16 +50,11 @@ class ImageOptions(TrainedSettings):
         strength: how much views differ from their image; default: 0.75 for affine noise and 1 for
             the simclr recipe.
         view_size: side in pixels of the simclr recipe's views; default: that of the images.
-        joint_views: pass both views through the network in one call, so that batch normalisation
-            sees them together.
         epochs: passes over the training images.
         batch_size: images per step, over all devices; each gives two views.
         optimizer: which optimizer trains.
         lr: peak learning rate; it follows a cosine down to 0.
         weight_decay: weight decay of the optimizer.
-        warmup_epochs: number of warm-up epochs.
-        cache_chunk: images per pass through the network, for batches that do not fit into memory;
-            default: the whole batch.
         precision: float32, or bfloat16 by autocast.
         channels_last: use PyTorch's channels-last memory format.
         compiled: compile the network with torch.compile.
@@ -112,14 +101,11 @@ class ImageOptions(TrainedSettings):
     augmentation: Literal["auto", "affine", "simclr"] = "auto"
     strength: Annotated[float, between(0.0, 5.0)] | None = None
     view_size: Count | None = None
-    joint_views: bool = False
     epochs: Count = 30
     batch_size: Annotated[int, at_least(2)] = 256
-    optimizer: OptimizerName = "adam"
+    optimizer: Literal["adam", "sgd"] = "adam"
     lr: Positive = 1e-3
     weight_decay: NonNegative = 1e-6
-    warmup_epochs: CountOr0 = 0
-    cache_chunk: Count | None = None
     precision: Literal["float32", "bfloat16"] = "float32"
     channels_last: bool = False
     compiled: bool = False
@@ -140,10 +126,6 @@ class ImageOptions(TrainedSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.warmup_epochs >= self.epochs:
-            raise ValueError(
-                f"warmup_epochs must be less than epochs, got {self.warmup_epochs} of {self.epochs}"
-            )
         if self.batch_size % self.num_processes:
             raise ValueError(
                 f"batch_size must be divisible by the number of devices, "

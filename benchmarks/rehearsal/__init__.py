@@ -1,1 +1,0 @@
-"""Data sets of the published form with random images, for ``rehearse_reproduce.py``."""
