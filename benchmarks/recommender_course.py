@@ -51,7 +51,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "yelp2018": SPARSE,
 }
 TRIED: dict[str, list[dict[str, Any]]] = {
-    "gowalla": [{}, {"lr": 0.02}, {"temperature": 0.1}],
+    "gowalla": [{}, {"lr": 0.02}],
     "yelp2018": [{}, {"temperature": 0.15}],
 }
 RANKINGS = [(0, 0.0), (0, 0.25), (1, 0.0), (1, 0.25), (1, 0.5)]  # propagate, item_norm_exponent
