@@ -48,7 +48,9 @@ IMPLICIT_BPR, IMPLICIT_ALS = "implicit's BPR", "implicit's ALS"
 DIMS, RATES = (64, 128), (0.01, 0.03, 0.1)
 TRIED = {
     BPR: settings_of({"k": DIMS, "learning_rate": RATES, "lambda_reg": (0.01,)}),
-    IMPLICIT_BPR: settings_of({"factors": DIMS, "learning_rate": RATES, "regularization": (0.01,)}),
+    IMPLICIT_BPR: settings_of(
+        {"factors": (64,), "learning_rate": (0.01, 0.03), "regularization": (0.01, 0.03, 0.1)}
+    ),
     IMPLICIT_ALS: settings_of({"factors": DIMS, "regularization": (1.0, 10.0, 30.0)}),
     OURS: settings_of({"dim": DIMS, "learning_rate": (0.01, 0.02, 0.03)}),
 }
