@@ -23,6 +23,7 @@ from operator import itemgetter
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
 from harness import RESULTS, Journal, keep_freed_memory, write_json
 
@@ -148,9 +149,24 @@ def choose(data: str) -> None:
         for key, rows, _ in done.lines.values()
         for row in rows
     ]
-    before = json.loads(CHOICE.read_text())["chosen"] if CHOICE.is_file() else {}
-    body = {"seed": CHOOSING_SEED, "chosen": {**before, data: chosen}, "tried": tried}
-    write_json(CHOICE, body)
+    before = json.loads(CHOICE.read_text()) if CHOICE.is_file() else {}
+    body = {"chosen": {data: chosen}, "popularity": {data: popularity(data)}}
+    merged = {name: {**before.get(name, {}), **own} for name, own in body.items()}
+    write_json(CHOICE, {"seed": CHOOSING_SEED, **merged, "tried": tried})
+
+
+def popularity(data: str) -> dict[str, float]:
+    """The mean popularity of the items of each part's pairs over that of the training pairs'.
+
+    Of a random part it is 1. It explains what validation cannot choose for the test part.
+    """
+    ratios = {}
+    for part in ("validation", "test"):
+        parts = load_interactions(data, evaluate_on=part)
+        users_of = np.bincount(parts.train.matrix.indices, minlength=parts.train.num_items)
+        pairs, trained = (users_of[of.matrix.indices] for of in (parts.evaluation, parts.train))
+        ratios[part] = float(pairs.mean() / trained.mean())
+    return ratios
 
 
 def main() -> None:
