@@ -1,23 +1,29 @@
 """Quality of recommenders against CPU seconds: ours by users, and models that need no gradients.
 
     BAYESCL_DATA=data python benchmarks/recommender_course.py ml-100k --seeds 0 1 2 3 4
+    BAYESCL_DATA=data python benchmarks/recommender_course.py gowalla --choose
+    BAYESCL_DATA=data python benchmarks/recommender_course.py gowalla --seeds 0 1
 
 One thread. A seed is trained as ``bayescl train ranking`` trains, and judged on the test part after
-some epochs, with and without propagation; seconds are those of training alone. Settings were chosen
-on validation parts. Finished runs stay in a journal, so the script continues where it stopped.
+some epochs, with and without propagation; seconds are those of training alone. ``--choose`` trains
+on large data with a seed of its own and judges on the validation part: InfoNCE chooses settings for
+both losses, and each loss its propagation and exponent. Finished runs stay in journals, so the
+script continues where it stopped.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from operator import itemgetter
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
 from harness import RESULTS, Journal, keep_freed_memory, write_json
 
@@ -35,7 +41,7 @@ from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.ranking.scorers import Popularity, Scorer
 from bayescl_lab.runs.losses import ranking_loss
-from bayescl_lab.runs.provenance import provenance
+from bayescl_lab.runs.provenance import git_commit
 
 LOSSES: dict[str, dict[str, float]] = {"info_nce": {}, "bayesian": {"alpha": 0.9, "beta": 0.7}}
 SPARSE = {"dim": 64, "temperature": 0.12, "batch_size": 256, "epochs": 20, "every": 20, "lr": 0.01}
@@ -45,7 +51,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "gowalla": SPARSE,
     "yelp2018": SPARSE,
 }
-RANKINGS = {"ml-100k": [(0, 0.0)], "gowalla": [(0, 0.0), (1, 0.25), (1, 0.5)]}
+TRIED: dict[str, list[dict[str, Any]]] = {
+    "gowalla": [{}, {"lr": 0.02}],
+    "yelp2018": [{}, {"temperature": 0.15}],
+}
+RANKINGS = [(0, 0.0), (0, 0.25), (1, 0.0), (1, 0.25), (1, 0.5)]  # propagate, item_norm_exponent
+SHOWN = [(0, 0.0), (1, 0.25), (1, 0.5)]  # on test, besides the chosen one
+CHOICE, CHOOSING_SEED = RESULTS / "recommender-choice.json", 1000
 TITLES = {
     "popularity": "popularity",
     "graph filter": "GF-CF",
@@ -63,9 +75,14 @@ IALS_WEIGHTS = {
 }
 
 
-def course(parts: RankingParts, data: str, loss: str, seed: int) -> list[dict[str, Any]]:
+def course(
+    parts: RankingParts,
+    of: Mapping[str, Any],
+    loss: str,
+    seed: int,
+    rankings: Sequence[tuple[int, float]],
+) -> list[dict[str, Any]]:
     """Train one seed; a row of figures each time it is judged."""
-    of = SETTINGS[data]
     train = parts.train
     with seeded(derived_seed(seed, Purpose.WEIGHTS)):
         encoder = MatrixFactorization(train, of["dim"])
@@ -86,7 +103,7 @@ def course(parts: RankingParts, data: str, loss: str, seed: int) -> list[dict[st
         module.train_epoch(batches, epoch, made)
         seconds += time.process_time() - start
         if (epoch + 1) % of["every"] == 0:
-            for layers, exponent in RANKINGS.get(data, RANKINGS["gowalla"]):
+            for layers, exponent in rankings:
                 module.propagate, module.item_norm_exponent = layers, exponent
                 row = {"epoch": epoch + 1, "propagate": layers, "item_norm_exponent": exponent}
                 rows.append({**row, "cpu_s": round(seconds, 2), **judged(module.scorer(), parts)})
@@ -107,15 +124,72 @@ def fitted(parts: RankingParts, make: Callable[[Interactions], Scorer]) -> list[
     return [{"cpu_s": seconds, **judged(scorer, parts)}]
 
 
+def choose(data: str) -> None:
+    """Try settings on the validation part, and write those with the highest NDCG@20."""
+    parts = load_interactions(data, evaluate_on="validation")
+    done = Journal(RESULTS / "recommender-choice.jsonl", key=itemgetter(0))
+
+    def scored(loss: str, values: dict[str, Any]) -> tuple[float, tuple[int, float]]:
+        """The highest NDCG of a run, and how it ranked."""
+        of = SETTINGS[data] | values
+        key = [data, loss, {**of}]
+        if key not in done:
+            rows = course(parts, of, loss, CHOOSING_SEED, RANKINGS)
+            done.add([key, rows, git_commit()])
+        best = max(done[key][1], key=itemgetter("ndcg@20"))
+        return best["ndcg@20"], (best["propagate"], best["item_norm_exponent"])
+
+    values = max(TRIED[data], key=lambda values: scored("info_nce", values)[0])
+    chosen = {
+        "settings": SETTINGS[data] | values,
+        "rankings": {loss: scored(loss, values)[1] for loss in LOSSES},
+    }
+    tried = [
+        {"data": key[0], "method": key[1], "title": TITLES[key[1]], **key[2], **row}
+        for key, rows, _ in done.lines.values()
+        for row in rows
+    ]
+    before = json.loads(CHOICE.read_text()) if CHOICE.is_file() else {}
+    body = {"chosen": {data: chosen}, "popularity": {data: popularity(data)}}
+    merged = {name: {**before.get(name, {}), **own} for name, own in body.items()}
+    write_json(CHOICE, {"seed": CHOOSING_SEED, **merged, "tried": tried})
+
+
+def popularity(data: str) -> dict[str, float]:
+    """The mean popularity of the items of each part's pairs over that of the training pairs'.
+
+    Of a random part it is 1. It explains what validation cannot choose for the test part.
+    """
+    ratios = {}
+    for part in ("validation", "test"):
+        parts = load_interactions(data, evaluate_on=part)
+        users_of = np.bincount(parts.train.matrix.indices, minlength=parts.train.num_items)
+        pairs, trained = (users_of[of.matrix.indices] for of in (parts.evaluation, parts.train))
+        ratios[part] = float(pairs.mean() / trained.mean())
+    return ratios
+
+
 def main() -> None:
     """Measure what is missing and write it."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("data")
+    parser.add_argument("data", choices=list(SETTINGS))
+    parser.add_argument("--choose", action="store_true")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--methods", nargs="+", default=None)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     keep_freed_memory()
+    if chosen.choose:
+        choose(chosen.data)
+        return
+    choices = json.loads(CHOICE.read_text())["chosen"] if CHOICE.is_file() else {}
+    of, rankings = SETTINGS[chosen.data], {loss: [(0, 0.0)] for loss in LOSSES}
+    if chosen.data in TRIED:
+        of = choices[chosen.data]["settings"]
+        rankings = {
+            loss: list(dict.fromkeys([tuple(own), *SHOWN]))
+            for loss, own in choices[chosen.data]["rankings"].items()
+        }
     parts = load_interactions(chosen.data, split="author" if chosen.data == "ml-100k" else None)
     plain: dict[str, Callable[[Interactions], Scorer]] = {
         "popularity": Popularity,
@@ -128,15 +202,14 @@ def main() -> None:
     for seed, method in product(chosen.seeds, chosen.methods or [*plain, *LOSSES]):
         key = [chosen.data, method, 0 if method in plain else seed]
         if key not in done and method in plain:
-            done.add([key, fitted(parts, plain[method])])
+            done.add([key, fitted(parts, plain[method]), git_commit()])
         elif key not in done:
-            done.add([key, course(parts, chosen.data, method, seed)])
-    rows = summary(list(done.lines.values()))
+            rows = course(parts, of, method, seed, rankings[method])
+            done.add([key, rows, git_commit()])
+    rows = summary(list(done.lines.values()), choices)
     last = {(row["data"], row["method"]): row["epoch"] for row in rows}
     final = [row for row in rows if row["epoch"] == last[row["data"], row["method"]]]
-    write_json(
-        RESULTS / "recommender-course.json", {"final": final, "course": rows, **provenance()}
-    )
+    write_json(RESULTS / "recommender-course.json", {"final": final, "course": rows})
     draw([row for row in rows if row["data"] == "ml-100k"])
 
 
@@ -152,10 +225,18 @@ def draw(rows: list[dict[str, Any]]) -> None:
     figure.savefig(RESULTS / "recommender-course.png", dpi=150)
 
 
-def summary(runs: list[Any]) -> list[dict[str, Any]]:
-    """One row for each point of each method's course: means over seeds, and the spread."""
+def summary(runs: list[Any], choices: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One row for each point of each method's course: means over seeds, and the spread.
+
+    Validation has chosen a row, has not, or (None) had nothing to choose.
+    """
+
+    def is_chosen(data: str, method: str, ranking: list[Any]) -> bool | None:
+        own = choices.get(data, {"rankings": {}})["rankings"].get(method)
+        return None if own is None else own == ranking
+
     points: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for (data, method, _), rows in runs:
+    for (data, method, _), rows, *_ in runs:
         for row in rows:
             names = ("epoch", "propagate", "item_norm_exponent")
             points.setdefault((data, method, *map(row.get, names)), []).append(row)
@@ -163,6 +244,7 @@ def summary(runs: list[Any]) -> list[dict[str, Any]]:
         {
             **dict(zip(("data", "method", "epoch", "propagate", "exponent"), key, strict=True)),
             "title": TITLES[key[1]],
+            "chosen": is_chosen(key[0], key[1], [*key[3:]]),
             "seeds": len(rows),
             "cpu_s": statistics.median(row["cpu_s"] for row in rows),
             **{name: mean_and_spread([row[name] for row in rows]) for name in MEASURES},
