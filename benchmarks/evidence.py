@@ -3,14 +3,11 @@
     BAYESCL_DATA=data python benchmarks/evidence.py
     BAYESCL_DATA=data python benchmarks/evidence.py --parts tune compare --sets digits
 
-Three parts, each resumable; every finished run is a line of ``benchmarks/results/evidence.jsonl``:
+Two parts, each resumable; every finished run is a line of ``benchmarks/results/evidence.jsonl``:
 
 - ``tune``: every method has as many settings, and one is chosen on a validation part with five
   labels of each class, by the mean of all scores.
 - ``compare``: the chosen settings on the test part, with no label, 1, 5, 20 or all of each class.
-- ``harm``: the latent-class loss with its defaults beside InfoNCE at the same temperature, with
-  half, the right and double the number of classes and without one, with and without a projection
-  head. How many of the pairs that attract are of one class is measured as training goes on.
 
 ``own`` is the accuracy of a linear classifier learned from the labels that the loss knew; for
 methods without labels, from the same labels. Writes ``benchmarks/results/evidence.json``: means and
@@ -31,13 +28,12 @@ import torch
 from evidence_methods import (
     LABELLED_BATCH,
     TITLES,
-    LibraryLoss,
     Step,
     label_spreading,
     method,
     own_classifier,
 )
-from evidence_sets import CLASSES, SETS, DataSet, data_set
+from evidence_sets import CLASSES, DataSet, data_set
 from harness import RESULTS, Journal, options, write_json
 from joblib import Parallel, delayed
 from sound import known
@@ -67,38 +63,21 @@ SEEDS = {"digits": 4, "words": 4, "speakers": 2, "questions": 3, "cifar10-jpeg":
 FEW = {"words": 2}
 """Seeds of rivals and oracles, where they are fewer."""
 
-COMPARED = tuple(SEEDS)
-"""Sets on which methods are compared; on the others only harm is looked for."""
-
 CHOSEN_ON = {"speakers": "words"}
 """Sets whose settings are those of another."""
 
-CHOSEN_BY_HARM = ("cifar10-jpeg",)
-"""Sets on which nothing but the temperature is chosen, among those of ``harm``; the attracting
-oracle has InfoNCE's."""
-
-SHORT = {
-    (TITLES["info_nce"], "0"),
-    *((TITLES["latent"], labels) for labels in ("0", "5")),
-    (TITLES["attracting_oracle"], "all"),
-}
-"""Methods and labels of the shortest table, which has the sets IN_SHORT."""
-
-IN_SHORT = ("digits", "words", "questions")
+PHOTOGRAPHS = "cifar10-jpeg"
+"""Only a temperature is chosen there; the attracting oracle has InfoNCE's."""
 
 JUDGED = tuple(TITLES[name] for name in ("info_nce", "spreading", *RIVALS, "latent"))
 """Methods whose labels a classifier uses, too."""
-
-BELIEFS = ("trust", "precision")
-MARKS = (0.2, 0.4, 0.6, 0.8, 1.0)
-"""Shares of training at whose ends attracting pairs are counted."""
 
 
 @dataclass(frozen=True)
 class Case:
     """One run."""
 
-    data: str  # one of evidence_sets.SETS
+    data: str  # one of evidence_sets.CLASSES
     method: str  # a key of GRIDS
     values: dict[str, Any] = field(default_factory=dict)  # its hyper-parameters
     labels: int = 0  # of each class that it knows
@@ -118,12 +97,12 @@ def run(case: Case) -> dict[str, Any]:
     labels = known(data.labels, case.labels, case.seed)
     with torch.no_grad():
         length = encoder.eval()(data.plain(torch.arange(2))).shape[1]
-    about = {"classes": CLASSES[case.data], "features": length, "pairs": data.pairs}
+    about = {"classes": CLASSES[case.data], "features": length}
     loss = method(case.method, case.values, **about)
-    traces, seconds = _train(data, encoder, head, loss, labels)
+    seconds = _train(data, encoder, head, loss, labels)
     encoder.eval()
     features, unseen = data.features(encoder)
-    record: dict[str, Any] = {"scores": data.judged(features, unseen), "traces": traces}
+    record: dict[str, Any] = {"scores": data.judged(features, unseen)}
     arrays = (unseen, data.evaluated)
     if case.labels:
         record["own"] = {str(case.labels): own_classifier(features, labels, *arrays)}
@@ -139,24 +118,21 @@ def run(case: Case) -> dict[str, Any]:
             wanted = (case.seed == TUNING_SEED and count == 5) or case.evaluate_on == "test"
             if case.method == "info_nce" and wanted:
                 record["spreading"][str(count)] = label_spreading(features, drawn, *arrays)
-    if isinstance(loss, LibraryLoss) and case.method == "latent":
-        record["readings"] = loss.loss.readings()
     record |= {"loss_seconds": seconds, "seconds": time.perf_counter() - start}
     return asdict(case) | record
 
 
 def _train(
     data: DataSet, encoder: nn.Module, head: nn.Module, loss: nn.Module, labels: Tensor
-) -> tuple[list[dict[str, float]], float]:
-    """Train in place; the counts of attracting pairs at each mark, and the seconds in the loss."""
+) -> float:
+    """Train in place; the seconds in the loss."""
     parameters = [*encoder.parameters(), *head.parameters(), *loss.parameters()]
     optimizer = torch.optim.Adam(parameters, lr=data.learning_rate)
     labelled = (labels >= 0).nonzero().squeeze(1)
     steps = len(data.labels) // data.batch_size
     total = steps * data.epochs
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, total)
-    traces: list[dict[str, float]] = []
-    counts, seconds = [0.0, 0.0, 0.0, 0.0], 0.0
+    seconds = 0.0
     for module in (encoder, head, loss):
         module.train()
     for number in range(total):
@@ -182,10 +158,6 @@ def _train(
             lambda rows=rows: encoder(data.plain(rows)),
             number / total,
         )
-        if isinstance(loss, LibraryLoss):
-            pairs = loss.precision(step)
-            if pairs is not None:
-                counts = [a + b for a, b in zip(counts, (1, *pairs), strict=True)]
         began = time.thread_time()
         value = loss(step)
         seconds += time.thread_time() - began
@@ -193,33 +165,34 @@ def _train(
         value.backward()
         optimizer.step()
         schedule.step()
-        if counts[0] and number + 1 in {round(mark * total) for mark in MARKS}:
-            calls, trust, attracting, right = counts
-            precision = right / attracting if attracting else None
-            traces.append(
-                {"trust": trust / calls, "pairs": attracting / calls, "precision": precision}
-            )
-            counts = [0.0, 0.0, 0.0, 0.0]
-    return traces, seconds
+    return seconds
 
 
 def tuning(data: str) -> Iterator[Case]:
-    """The settings of every method."""
+    """The settings of every method; on photographs, temperatures of InfoNCE and latent classes."""
+    if data == PHOTOGRAPHS:
+        for name, seed, temperature in product(
+            ("info_nce", "latent"), range(SEEDS[data]), (0.05, 0.1, 0.25, 0.5)
+        ):
+            shared = {"temperature": temperature}
+            shared |= {"num_classes": CLASSES[data]} if name == "latent" else {}
+            yield Case(data, name, shared, 0, seed, "validation")
+        return
     for name, grid in GRIDS.items():
         for values in product(*grid.values()):
             labels = 0 if name in LABEL_FREE else 5
             setting = dict(zip(grid, values, strict=True))
             yield Case(data, name, setting, labels, TUNING_SEED, "validation")
-    yield Case(data, "latent", {"temperature": 0.3}, 0, TUNING_SEED, "validation")
 
 
 def comparison(data: str, chosen: dict[str, dict[str, Any]]) -> Iterator[Case]:
     """The chosen settings with every number of labels, seed by seed."""
-    some = data == "speakers" or data in CHOSEN_BY_HARM
+    some = data in ("speakers", PHOTOGRAPHS)
     for seed in range(SEEDS[data]):
         yield Case(data, "info_nce", chosen["info_nce"], 0, seed)
         for labels in (0, 5) if some else (0, 5, ALL, 1, 20):
-            yield Case(data, "latent", chosen["latent"], labels, seed)
+            if "latent" in chosen:
+                yield Case(data, "latent", chosen["latent"], labels, seed)
         if seed >= FEW.get(data, SEEDS[data]):
             continue
         for name in chosen:
@@ -228,26 +201,6 @@ def comparison(data: str, chosen: dict[str, dict[str, Any]]) -> Iterator[Case]:
             elif name in RIVALS:
                 for labels in LABELS if seed == 0 and not some else (5,):
                     yield Case(data, name, chosen[name], labels, seed)
-
-
-def harm(data: str) -> Iterator[Case]:
-    """The latent-class loss's defaults beside InfoNCE at the same temperature.
-
-    Digits at every temperature with every number of classes; the others with half, double and no
-    number of classes at one temperature, and photographs with the right number alone.
-    """
-    right, digits = CLASSES[data], data == "digits"
-    more = (right // 2, 2 * right, None)
-    has_head = data not in ("questions", "intents", "cifar10-jpeg")
-    seeds = 2 if data in ("speakers", "cifar10-jpeg") else 3
-    for seed, temperature in product(range(seeds), (0.05, 0.1, 0.25, 0.5)):
-        shared = {"temperature": temperature}
-        for head in (True, False) if has_head and (digits or temperature == 0.25) else (True,):
-            every = head and (digits or (temperature == 0.25 and data != "cifar10-jpeg"))
-            yield Case(data, "info_nce", shared, 0, seed, "validation", head)
-            for count in (right, *(more if every else ())):
-                values = shared | {"num_classes": count}
-                yield Case(data, "latent", values, 0, seed, "validation", head)
 
 
 def run_of(line: dict[str, Any]) -> dict[str, Any]:
@@ -269,58 +222,33 @@ def value_of(record: dict[str, Any]) -> float:
 def choice(data: str, records: Journal) -> dict[str, dict[str, Any]]:
     """The best setting of every method."""
     data = CHOSEN_ON.get(data, data)
-    if data in CHOSEN_BY_HARM:
-        tried = [case for case in harm(data) if case.head]
-    else:
-        tried = [case for case in tuning(data) if case.method != "latent" or case.labels]
     values: dict[str, dict[str, list[float]]] = {}
-    for record in finished(records, tried):
+    for record in finished(records, tuning(data)):
         settings = values.setdefault(record["method"], {})
         settings.setdefault(json.dumps(record["values"]), []).append(value_of(record))
     best = {
         name: json.loads(max(settings, key=lambda setting: statistics.mean(settings[setting])))
         for name, settings in values.items()
     }
-    if data in CHOSEN_BY_HARM and best:
+    if data == PHOTOGRAPHS and best:
         best["attracting_oracle"] = best["info_nce"]
     return best
 
 
 def summary(records: Journal) -> dict[str, Any]:
     """Means and spreads over seeds, in percent and percentage points."""
-    chosen = {data: choice(data, records) for data in COMPARED}
+    chosen = {data: choice(data, records) for data in SEEDS}
     runs = {}
     for data, values in chosen.items():
-        if len(values) == len(GRIDS) or (data in CHOSEN_BY_HARM and values):
+        if values:
             of_data = finished(records, comparison(data, values))
             if {"info_nce", "attracting_oracle"} <= {record["method"] for record in of_data}:
                 runs[data] = of_data
     compared = {data: compared_rows(of_data) for data, of_data in runs.items()}
-    harms = {data: rows for data in SETS if (rows := harm_rows(finished(records, harm(data))))}
     return {
         "choice": chosen,
         "comparison": compared,
-        "short": [
-            {"data": data, "neighbours": row.get("knn", row.get("precision_10")), **row}
-            for data, rows in compared.items()
-            for row in rows
-            if (row["method"], row["labels"]) in SHORT and data in IN_SHORT
-        ],
         "own": own_rows(compared, {data: spreading(of_data) for data, of_data in runs.items()}),
-        "harm": harms,
-        "harm_by_set": [
-            {
-                "data": data,
-                "settings": len(rows),
-                "seeds": min(row["seeds"] for row in rows),
-                "mean": statistics.mean(row["mean"] for row in rows),
-                "largest": max(row["mean"] for row in rows),
-                "lowest": min(rows, key=lambda row: row["lowest_gain"])["lowest"],
-            }
-            for data, rows in harms.items()
-        ],
-        "trust": trust_rows(records),
-        "measured": measured_rows(runs),
         "runs": len(records.lines),
     }
 
@@ -346,7 +274,6 @@ def compared_rows(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
             for count in map(str, LABELS)
             if all(count in run["own"] for run in runs)
         }
-        row |= _beliefs(runs)
         rows.append(row)
     return rows
 
@@ -361,13 +288,6 @@ def spreading(records: list[dict[str, Any]]) -> dict[str, list[float]]:
         )
         for count, tried in runs[0]["spreading"].items()
     }
-
-
-def _beliefs(runs: list[dict[str, Any]]) -> dict[str, str]:
-    """Mean trust at the end, and precision of the pairs that attract, where there are any."""
-    last = [run["traces"][-1] for run in runs if run["traces"]]
-    values = {name: [each[name] for each in last if each[name] is not None] for name in BELIEFS}
-    return {name: f"{statistics.mean(of):.2f}" if of else "" for name, of in values.items()}
 
 
 def own_rows(
@@ -392,80 +312,6 @@ def own_rows(
     return rows
 
 
-def harm_rows(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each temperature, number of classes told and head."""
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for record in records:
-        values = record["values"]
-        told = values.get("num_classes", 0) if record["method"] == "latent" else "InfoNCE"
-        groups.setdefault((record["head"], values["temperature"], told), []).append(record)
-    rows = []
-    for (head, temperature, told), runs in groups.items():
-        baseline = groups.get((head, temperature, "InfoNCE"))
-        if told == "InfoNCE" or not baseline:
-            continue
-        gains = {score: _gain(runs, baseline, score) for score in runs[0]["scores"]}
-        lowest = min(gains, key=lambda score: gains[score]["mean"])
-        rows.append(
-            {
-                "head": "yes" if head else "no",
-                "temperature": temperature,
-                "told": told or "estimated",
-                "seeds": len(runs),
-                "gains": gains,
-                "mean": statistics.mean(gain["mean"] for gain in gains.values()),
-                "lowest_gain": gains[lowest]["mean"],
-                "lowest": f"{_text(gains[lowest]['values'], '+')} ({lowest})",
-                **_beliefs(runs),
-            }
-        )
-    return rows
-
-
-def trust_rows(records: Journal) -> list[dict[str, Any]]:
-    """How often pairs were right where trust was high, over all runs that a loss steered alone."""
-    rows = []
-    for data in SETS:
-        marks = [
-            (trace["trust"], trace["precision"])
-            for record in records.lines.values()
-            if record["data"] == data and record["method"] == "latent" and not record["labels"]
-            for trace in record["traces"]
-            if trace["precision"] is not None
-        ]
-        for low, high in ((0.0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1.0)):
-            some = [right for trust, right in marks if low < trust <= high]
-            if some:
-                rows.append(
-                    {
-                        "data": data,
-                        "trust": f"{low:g} to {high:g}",
-                        "marks": len(some),
-                        "precision": statistics.median(some),
-                        "lowest_tenth": sorted(some)[len(some) // 10],
-                        "at_least_60": sum(right >= 0.6 for right in some) / len(some),
-                    }
-                )
-    return rows
-
-
-def measured_rows(runs: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Precision as the loss measures it on labelled items, beside that of all items at the end."""
-    rows = []
-    for data, labels in product(runs, (*LABELS, ALL)):
-        of_labels = [
-            run for run in runs[data] if run["method"] == "latent" and run["labels"] == labels
-        ]
-        counted = [last for run in of_labels if (last := run["traces"][-1]["precision"])]
-        if not counted:
-            continue
-        row: dict[str, Any] = {"data": data, "labels": "all" if labels == ALL else labels}
-        for name in ("precision", "precision_low", "precision_high"):
-            row[name] = statistics.mean(run["readings"][name] for run in of_labels)
-        rows.append({**row, "runs": len(counted), "counted": statistics.mean(counted)})
-    return rows
-
-
 def _text(values: list[float], sign: str = "") -> str:
     """Mean and standard deviation; the latter only of several values."""
     deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
@@ -481,15 +327,11 @@ def _gain(runs: list[dict[str, Any]], baseline: list[dict[str, Any]], score: str
 
 def main() -> None:
     """Train what is missing, then summarise."""
-    chosen = options(__doc__, parts=["tune", "compare", "harm"], sets=list(SETS), workers=1)
+    chosen = options(__doc__, parts=["tune", "compare"], sets=list(SEEDS), workers=1)
     records = Journal(RESULTS / "evidence.jsonl", run_of)
     parallel = Parallel(chosen.workers, return_as="generator_unordered")
     for part, data in product(chosen.parts, chosen.sets):
-        if part == "harm":
-            cases = harm(data)
-        elif data not in COMPARED:
-            continue
-        elif part == "tune":
+        if part == "tune":
             cases = tuning(CHOSEN_ON.get(data, data))
         else:
             cases = comparison(data, choice(data, records))
@@ -497,8 +339,7 @@ def main() -> None:
         for record in parallel(delayed(run)(case) for case in missing):
             records.add(record)
             figures = ", ".join(f"{k} {100 * v:.1f}" for k, v in record["scores"].items())
-            trace = record["traces"][-1] if record["traces"] else ""
-            print(f"{run_of(record)}: {figures}; {trace}; {record['seconds']:.0f} s", flush=True)
+            print(f"{run_of(record)}: {figures}; {record['seconds']:.0f} s", flush=True)
     write_json(RESULTS / "evidence.json", summary(records))
 
 

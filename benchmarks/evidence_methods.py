@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from bayescl.losses.layouts import two_views
 from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading
 from torch import Tensor, nn
@@ -37,36 +36,21 @@ class Step:
 
 
 class LibraryLoss(nn.Module):
-    """A loss of the library: on two views, or on pairs; labelled rows join the batch."""
+    """A loss of the library; labelled rows join the batch."""
 
-    def __init__(self, loss: bayescl.ContrastiveLoss, pairs: bool) -> None:
+    def __init__(self, loss: bayescl.ContrastiveLoss) -> None:
         super().__init__()
-        self.loss, self.call = loss, loss.in_batch if pairs else loss
+        self.loss = loss
         self.wants_labelled = loss.uses_labels
 
     def forward(self, step: Step) -> Tensor:
         """The loss of a step."""
         if step.labelled is None:
             groups = {"groups": step.classes} if self.loss.needs_groups else {}
-            return self.call(*step.embeddings, **groups)
+            return self.loss(*step.embeddings, **groups)
         _, embeddings, labels = step.labelled
         views = (torch.cat(both) for both in zip(step.embeddings, embeddings, strict=True))
-        return self.call(*views, labels=torch.cat([step.labels, labels]))
-
-    @torch.no_grad()
-    def precision(self, step: Step) -> tuple[float, float, float] | None:
-        """Trust, attracting pairs and those of one class, before labels settle any."""
-        if not isinstance(self.loss, bayescl.LatentClassContrastiveLoss):
-            return None
-        batch = two_views(*(F.normalize(rows, dim=1) for rows in step.embeddings))
-        same_class = self.loss.informed(batch).same_class
-        if same_class is None:
-            return self.loss.trust, 0, 0
-        count = len(step.classes)
-        attracts = same_class.tile(slice(0, count))[:, :count] > self.loss.threshold
-        attracts.fill_diagonal_(False)
-        right = attracts & (step.classes[:, None] == step.classes)
-        return self.loss.trust, int(attracts.sum()), int(right.sum())
+        return self.loss(*views, labels=torch.cat([step.labels, labels]))
 
 
 class WithClassifier(nn.Module):
@@ -135,9 +119,7 @@ TITLES = {
 """What a reader sees, in the order of tables."""
 
 
-def method(
-    name: str, values: Mapping[str, Any], *, classes: int, features: int, pairs: bool
-) -> nn.Module:
+def method(name: str, values: Mapping[str, Any], *, classes: int, features: int) -> nn.Module:
     """Make a method of :data:`TITLES`, but "spreading", which needs no training.
 
     ``values`` are its hyper-parameters; ``num_classes`` of a loss is ``classes`` by default.
@@ -154,7 +136,7 @@ def method(
         "attracting_oracle": bayescl.SupervisedContrastiveLoss,
     }
     prior = {"num_classes": classes} if name in ("bayesian", "latent") else {}
-    return LibraryLoss(makers[name](**{**prior, **values}), pairs)
+    return LibraryLoss(makers[name](**{**prior, **values}))
 
 
 def own_classifier(features: Tensor, labels: Tensor, evaluated: Tensor, truth: Tensor) -> float:

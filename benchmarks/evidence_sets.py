@@ -34,12 +34,9 @@ from bayescl_lab.images.probes import (
 )
 from bayescl_lab.images.subsets import stratified_split
 
-SETS = ("digits", "words", "speakers", "cifar10-jpeg", "questions", "intents")
-"""Names: written digits; spoken digits by word, and by speaker; photographs; questions of bank
-customers in two views, and in pairs of one intent."""
-
-CLASSES = {"digits": 10, "words": 10, "speakers": 6, "cifar10-jpeg": 10}
-CLASSES |= dict.fromkeys(("questions", "intents"), 77)
+CLASSES = {"digits": 10, "words": 10, "speakers": 6, "cifar10-jpeg": 10, "questions": 77}
+"""Of each set: written digits; spoken digits by word, and by speaker; photographs; and questions of
+bank customers."""
 PROBES = ("few_label_1", "few_label_5", "knn", "linear")
 RETRIEVAL = ("precision_1", "precision_10", "precision_100", "few_label_1", "few_label_5")
 _DRAWS = 30
@@ -59,7 +56,6 @@ class DataSet:
     epochs: int
     batch_size: int = 256
     learning_rate: float = 1e-3  # of Adam; it follows a cosine down to 0
-    pairs: bool = False  # whether the views are an anchor and its partner
     scores: tuple[str, ...] = PROBES  # beside ``own``
 
     def judged(self, features: Tensor, evaluated: Tensor) -> dict[str, float]:
@@ -79,8 +75,8 @@ class DataSet:
 @cache
 def data_set(name: str, evaluate_on: str) -> DataSet:
     """Load a set; ``evaluate_on`` is "validation", a part of the training rows, or "test"."""
-    if name in ("questions", "intents"):
-        return _questions(name, evaluate_on)
+    if name == "questions":
+        return _questions(evaluate_on)
     if name in ("words", "speakers"):
         return _sounds(name, evaluate_on)
     limit = None if name == "digits" else _CIFAR[evaluate_on]
@@ -174,18 +170,11 @@ def _sounds(name: str, evaluate_on: str) -> DataSet:
 _recordings = cache(sound.spoken_digits)
 
 
-def _questions(name: str, evaluate_on: str) -> DataSet:
+def _questions(evaluate_on: str) -> DataSet:
     parts = load_questions(find_data(), evaluate_on=evaluate_on)
     train, new = parts.train, parts.evaluation
 
-    order, sizes = train.labels.argsort(), train.labels.bincount()
-    starts = sizes.cumsum(0) - sizes
-
     def views(rows: Tensor) -> tuple[object, object]:
-        if name == "intents":
-            own = train.labels[rows]
-            partner = order[starts[own] + (torch.rand(len(rows)) * sizes[own]).long()]
-            return train.take(rows), train.take(partner)
         first, second = (train.take(rows, dropout=0.3) for _ in range(2))
         return first, second
 
@@ -205,7 +194,6 @@ def _questions(name: str, evaluate_on: str) -> DataSet:
         epochs=12,
         batch_size=512,
         learning_rate=5e-3,
-        pairs=name == "intents",
         scores=RETRIEVAL,
     )
 
