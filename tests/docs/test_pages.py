@@ -4,6 +4,7 @@ from __future__ import annotations
 import __future__
 
 import importlib
+import json
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -158,3 +159,34 @@ def test_every_page_is_in_a_table_of_contents() -> None:
             listed |= {(page.parent / name).resolve() for name in names}
     for page in PAGES[1:]:
         assert page.with_suffix("").resolve() in listed, page
+
+
+def test_pages_are_short() -> None:
+    words = {name_of(page): len(page.read_text(encoding="utf-8").split()) for page in PAGES}
+    assert words["README.md"] <= 900
+    assert sum(words.values()) <= 25_000
+
+
+QUOTED = re.compile(r"<!-- quote: \S+ (\S+?)(?: |(?=-->))")
+
+
+def quoted(page: Path) -> set[Path]:
+    """The result files that a page quotes; of several that match, the last by name."""
+    places = QUOTED.findall(page.read_text(encoding="utf-8"))
+    return {sorted(page.parent.glob(place))[-1].resolve() for place in places}
+
+
+def test_every_quoted_result_names_the_commit_that_made_it() -> None:
+    files = set().union(*map(quoted, [*PAGES, ROOT / "benchmarks/README.md"]))
+    results = [file for file in files if file.suffix == ".json"]
+    assert len(results) > 20
+    for file in results:
+        commit = json.loads(file.read_text(encoding="utf-8"))["commit"]
+        assert re.fullmatch(r"[0-9a-f]{40}", commit), file
+
+
+def test_digits_have_one_source_on_the_first_pages() -> None:
+    for page in (ROOT / "README.md", ROOT / "docs/index.md"):
+        of_digits = {file for file in quoted(page) if "digits" in str(file)}
+        assert of_digits
+        assert {file.parent for file in of_digits} == {ROOT / "results/digits"}
