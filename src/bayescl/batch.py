@@ -74,15 +74,6 @@ class Rows:
         """Take some of the rows; of rows that are an anchor's own, those of some anchors."""
         return self.map(lambda part: part[index])
 
-    def repeated(self, rows: Tensor) -> Rows:
-        """What is known, twice, for embeddings of two views of each row."""
-        twice = {
-            name: torch.cat([part, part])
-            for name, part in vars(self).items()
-            if part is not None and name != "embeddings"
-        }
-        return Rows(rows, **twice)
-
     def with_coordinate(self, numbers: Tensor) -> Rows:
         """Give embeddings one more coordinate: a number of each row, or one for all."""
         # In half precision a logarithm would have three digits.
@@ -308,8 +299,11 @@ class Batch:
 def write_latest(places: Tensor, rows: Tensor, num_seen: int) -> None:
     """Write rows in place of the oldest, after so many others; of too many, the last."""
     rows, end = rows[-len(places) :], num_seen + len(rows)
-    index = torch.arange(end - len(rows), end, device=places.device) % len(places)
-    places[index] = rows.to(places)
+    start = (end - len(rows)) % len(places)
+    ahead = min(len(rows), len(places) - start)  # the others begin again at the first place
+    places[start : start + ahead] = rows[:ahead]
+    if ahead < len(rows):
+        places[: len(rows) - ahead] = rows[ahead:]
 
 
 def _keys(
@@ -363,9 +357,10 @@ def two_views(
         raise ValueError("view_1 must hold at least 2 rows, got 1: a single item has no candidates")
     check_valid(valid, (2 * batch, 2 * batch), view_1.device, gather)
     embeddings = scale(torch.cat([view_1, view_2]))
-    rows = rows_of(view_1, **known).repeated(embeddings)
+    of_items = vars(rows_of(view_1, **known))
+    twice = {name: torch.cat([of_items[name]] * 2) for name in known if of_items[name] is not None}
+    rows, positives = Rows(embeddings, **twice), Rows(embeddings.roll(batch, 0), **twice)
     own, positive = _places_of_two_views(batch, embeddings.device)
-    positives = replace(rows, embeddings=embeddings.roll(batch, 0))  # of the same items
     return _without_unknown(
         Batch("two_views", rows, positives, (rows,), None, own, positive, valid)
     )

@@ -219,8 +219,8 @@ class _Run:
             both = of_pairs, batch.positives.embeddings[pairs]
             positive = (both[0] * both[1]).sum(dim=1)
         of_losses = None if upstream is None else upstream[pairs]
-        how = (batch, rows, self.objective_at, temperature, positive, place, logits, of_losses)
-        losses[pairs], gradients = row_losses(Block(*how, total is not None))
+        how = (batch, rows, self.objective_at, temperature, positive, among is not None, place)
+        losses[pairs], gradients = row_losses(Block(*how, logits, of_losses, total is not None))
         if gradients is not None and total is not None:
             if among is not None:  # positives' gradients are those of columns
                 if gradients.factor is not None:
@@ -291,8 +291,8 @@ class _Run:
         logits = _product_over(temperature, rows, rows.T)  # [n, n]
         positive = logits.gather(1, place).squeeze(1)
         whole = slice(0, len(rows))
-        how = (self.batch, whole, self.objective_at, temperature, positive, None, logits, upstream)
-        losses, gradients = row_losses(Block(*how, any(wanted)))
+        how = (self.batch, whole, self.objective_at, temperature, positive, True, None)
+        losses, gradients = row_losses(Block(*how, logits, upstream, any(wanted)))
         if gradients is None:
             return losses, [None] * 4
         of_logits, factor = gradients.unlabeled, gradients.factor

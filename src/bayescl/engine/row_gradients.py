@@ -37,6 +37,7 @@ class Block(NamedTuple):
     objective_at: ObjectiveAt
     temperature: float | Tensor  # what the logits were divided by
     positive: Float[Tensor, " pairs"]
+    is_column: bool  # whether positives are among the logits
     anchor_of: Int[Tensor, " pairs"] | None  # which of these anchors; None if one pair each
     logits: Float[Tensor, "rows candidates"]  # may be overwritten
     upstream: Float[Tensor, " pairs"] | None  # factors of the losses' gradients; None for ones
@@ -71,7 +72,7 @@ def row_losses(block: Block) -> Result:
     if is_eager_cpu(logits):
         ends = logits.aminmax()
         low, high = ends.min.item(), ends.max.item()
-        if math.isfinite(low + high + positive.sum()):
+        if math.isfinite(low + high) and (block.is_column or math.isfinite(positive.sum())):
             return _finite_row_losses(block._replace(bounds=(low, high)))
     # Rows that are not finite are computed as zeros, and their results become NaN at the end.
     bad_rows = rows_not_finite(None, logits, lambda: block.batch.mask(block.rows))

@@ -42,7 +42,7 @@ class Sums(NamedTuple):
         """Sums with weights, in new memory, given the logits whose exponentials these are."""
         terms = self.exponentials * weights.matrix
         total = terms.sum(dim=1)
-        if is_eager_cpu(total) and total.numel() and total.min() > _FAR_FROM_NOTHING:
+        if is_eager_cpu(total) and total.numel() and total.min().item() > _FAR_FROM_NOTHING:
             log = total.log() + (self.log - self.total.log())
         else:  # where the largest logit weighs nothing, the others' may have underflowed
             terms, total, log = _exponentiate_weighted(logits * power, weights.matrix)

@@ -77,7 +77,7 @@ class ClassMemory(nn.Module):
         self.threshold = threshold
         self.fits_without_trust = 0  # in a row
         self.precision: Precision | None = None  # of attracting pairs, None if not measured
-        self._trust: Tensor | None = None  # of each mixture; None when it must be computed again
+        self._trust: tuple[Tensor, float | Tensor] | None = None  # None: to be computed again
         # What follows is the state.
         self.calls = 0  # of update
         self.num_seen = 0  # items so far
@@ -106,12 +106,20 @@ class ClassMemory(nn.Module):
     @property
     def trust_by_mixture(self) -> Float[Tensor, " mixtures"] | None:
         """How far each mixture is trusted, in [0, 1]; None before the first fit is judged."""
-        trust = self._trust_without_labels if self._trust is None else None
-        if trust is not None:
+        return self._judged[0]
+
+    @property
+    def _judged(self) -> tuple[Tensor | None, float | Tensor]:
+        """Trust of each mixture, and its mean, which is a tensor on a GPU: it does not wait."""
+        if self._trust is None:
+            trust = self._trust_without_labels
+            if trust is None:
+                return None, 0.0
             if self.precision is not None:  # between what is sure and what is likely
                 likely, sure = map(trust_of_precision, self.precision[:2])
                 trust = trust.clamp(sure, likely)
-            self._trust = trust
+            mean = trust.mean()
+            self._trust = trust, float(mean) if mean.is_cpu else mean
         return self._trust
 
     @property
@@ -125,15 +133,7 @@ class ClassMemory(nn.Module):
     @property
     def trust(self) -> float:
         """The mean over mixtures; 0 before the first fit."""
-        return float(self._mean_trust)
-
-    @property
-    def _mean_trust(self) -> float | Tensor:
-        """A number on the CPU; a tensor on a GPU, which it does not wait for."""
-        trust = self.trust_by_mixture
-        if trust is None:
-            return 0.0
-        return float(trust.mean()) if trust.is_cpu else trust.mean()
+        return float(self._judged[1])
 
     @property
     def measured_strength(self) -> float | None:
@@ -162,13 +162,12 @@ class ClassMemory(nn.Module):
             ValueError: if embeddings differ in size from those that are remembered.
         """
         self._follow(batch.anchors.embeddings)
-        trust, strength = self._mean_trust, self.measured_strength
+        trust, strength = self._judged[1], self.measured_strength
         if not isinstance(trust, Tensor) and trust == 0:
             return batch
+        how: dict[str, Any] = {"trust": trust}
         if strength is not None and strength > _SURE:
-            batch = replace(batch, trust=strength, is_measured=True)
-        else:
-            batch = replace(batch, trust=trust)
+            how = {"trust": strength, "is_measured": True}
 
         def signature(rows: Rows) -> Tensor:
             return self._signatures(rows.embeddings.flatten(end_dim=-2), unit=unit)
@@ -181,9 +180,12 @@ class ClassMemory(nn.Module):
         others = [known(block, signature(block)) for block in others]
         if first is batch.anchors:  # both views of each item
             view_1, view_2 = signature(first).chunk(2)
-            anchors = known(first, ((view_1 + view_2) / 2).repeat(2, 1))
-            positives = replace(batch.positives, factors=anchors.factors)
-            return replace(batch, anchors=anchors, positives=positives, columns=(anchors, *others))
+            item = self._factors((view_1 + view_2) / 2).to(first.embeddings.dtype)
+            factors = torch.cat([item, item])
+            anchors = replace(first, factors=factors)
+            positives = replace(batch.positives, factors=factors)
+            columns = (anchors, *others)
+            return replace(batch, anchors=anchors, positives=positives, columns=columns, **how)
         pairs = (signature(batch.pair_anchors) + signature(batch.positives)) / 2
         positives = known(batch.positives, pairs)
         of_anchors = pairs
@@ -193,7 +195,7 @@ class ClassMemory(nn.Module):
             of_anchors = sums.index_add_(0, batch.anchor_of, pairs) / count
         anchors = known(batch.anchors, of_anchors)
         first = positives if first is batch.positives else known(first, signature(first))
-        return replace(batch, anchors=anchors, positives=positives, columns=(first, *others))
+        return replace(batch, anchors=anchors, positives=positives, columns=(first, *others), **how)
 
     @torch.no_grad()
     def same_class(
@@ -202,10 +204,11 @@ class ClassMemory(nn.Module):
         """Return the posterior that embeddings are of one class; all 0 if nothing is trusted."""
         self._follow(first)
         self._follow(second)
-        if self.trust_by_mixture is None:
+        trust, mean = self._judged
+        if trust is None:
             return first.new_zeros(len(first), len(second), dtype=torch.float32)
         rows, columns = (self._factors(self._signatures(side)) for side in (first, second))
-        return self._mean_trust * (rows @ columns.T).clamp(0, 1)
+        return mean * (rows @ columns.T).clamp(0, 1)
 
     def _signatures(self, rows: Tensor, *, unit: bool = False) -> Tensor:
         classes = self.classes
