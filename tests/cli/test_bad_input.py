@@ -177,7 +177,6 @@ COMMANDS = [
     ("embed nowhere --out e.csv", "out must end in .npy or .parquet, got 'e.csv'"),
     ("inspect", "--run-or-file requires an argument"),
     ("inspect nowhere", "there is no run folder nowhere"),
-    ("inspect . --anchor_images 1,x", "anchor_images must be a valid integer, got x"),
     ("simulate mse --out date.yaml", "cannot write to date.yaml"),
     ("simulate mse --candidates 10000000000000000", "not enough memory"),
     ("reproduce", "--table requires an argument"),
