@@ -136,7 +136,7 @@ def digits_study(folder: Path, *, base: ImageSettings = BASE) -> pl.DataFrame:
 def measurements(run: ImageRun) -> dict[str, float]:
     """What is assumed, so and estimated on a run's training images at an epoch."""
     model, store, seed = run.model, run.parts.train, run.settings.seed
-    rows = drawn_batches(store, run.settings.batch_size, SCORED_IMAGES, (), seed)
+    rows = drawn_batches(store, run.settings.batch_size, SCORED_IMAGES, seed)
     batches = [
         scored_batch(model, store.subset(images), seed, step)[0] for step, images in enumerate(rows)
     ]

@@ -19,9 +19,8 @@ Two quotations read any file. ``value FILE PLACE:FORM [KEY=VALUE...]`` prints on
 ``table FILE PLACE TITLE={PLACE:FORM}... [KEY=VALUE...]`` a row per record of a list, or of the
 values of a mapping. A PLACE is a path of keys such as ``losses/hard/metrics/ndcg@20/mean``. Of
 several records, such as the rows of a CSV file, the conditions select one; or ``count``, ``max``,
-``min``, ``largest`` (of the absolute values) or ``exponent`` (of a power law in the number of
-candidates) reduces them to one number, as in ``max/error``. A FORM is a Python format; a leading
-``~`` drops the zero before the point.
+``min`` or ``largest`` (of the absolute values) reduces them to one number, as in ``max/error``. A
+FORM is a Python format; a leading ``~`` drops the zero before the point.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ from typing import Any
 
 import polars as pl
 
-from bayescl_lab.paper.simulation.frames import fitted_exponent
 from bayescl_lab.report.images import accuracy_table
 from bayescl_lab.report.ranking import cell_markdown
 from bayescl_lab.report.tables import (
@@ -222,9 +220,6 @@ _REDUCTIONS: dict[str, Callable[[list[Any], list[Any]], Any]] = {
     "max": lambda _, values: max(values),
     "min": lambda _, values: min(values),
     "largest": lambda _, values: max(map(abs, values)),
-    "exponent": lambda records, values: fitted_exponent(
-        [record["candidates"] for record in records], values
-    ),
 }
 """Functions that reduce records, and their values at a place, to one value."""
 

@@ -68,13 +68,6 @@ def test_the_model_reading_inverts_the_model_and_readings_stay_in_alphas_interva
         assert 0.5 <= found.authors <= found.model <= 1
 
 
-def test_a_small_labelled_part_measures_what_the_whole_has() -> None:
-    embeddings, labels = cloud(4000, 4, seed=6)
-    whole = measured_alpha(embeddings, labels, anchors=200)
-    assert measured_alpha(embeddings[:400], labels[:400]).auc == pytest.approx(whole.auc, abs=0.02)
-    assert measured_alpha(embeddings, labels, anchors=200) == whole
-
-
 def processed(alpha: float, tau_plus: float):
     """Logits of the paper's generative process, one positive per anchor, and the truth."""
     own = {"alpha": alpha, "tau_plus": tau_plus}

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 from pydantic.dataclasses import dataclass
 
-from bayescl_lab._fields import Count, NonNegative, Numbers, Positive, Words, between, format_error
+from bayescl_lab._fields import Count, NonNegative, Positive, Words, between, format_error
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,6 @@ class Settings:
     optimizer: Literal["adam", "sgd"] = "adam"
     compiled: bool = False
     name: str | None = None
-    rows: Numbers = ()
     words: Words = ()
 
     def __post_init__(self) -> None:
@@ -43,7 +42,6 @@ class Settings:
         ({"compiled": 3}, "compiled must be a valid boolean"),
         ({"name": date(2024, 1, 2)}, "name must be a valid string, got 2024-01-02"),
         ({"name": "none"}, "name must be another"),
-        ({"rows": ("a",)}, "rows must be a valid integer, got a"),
     ],
 )
 def test_a_field_refuses_what_its_hint_does_not_allow(values: dict[str, Any], message: str) -> None:
@@ -53,8 +51,6 @@ def test_a_field_refuses_what_its_hint_does_not_allow(values: dict[str, Any], me
 
 
 def test_a_field_takes_what_its_hint_allows() -> None:
-    settings = Settings(
-        epochs=3, lr=1, strength=5, optimizer="sgd", rows="1, 2", words=("a,b", "c")
-    )
+    settings = Settings(epochs=3, lr=1, strength=5, optimizer="sgd", words=("a,b", "c"))
     assert settings.strength == 5
-    assert (settings.rows, settings.words) == ((1, 2), ("a", "b", "c"))
+    assert settings.words == ("a", "b", "c")

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 import torch
 
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.checks import check_count, check_floating, check_interval, check_mask, check_shape
+from bayescl.checks import check_floating, check_interval, check_mask, check_shape
 from bayescl.functional import empirical_cdf, unit_vectors
 from bayescl.functional.mixture import check_tau_plus
 
@@ -136,8 +136,6 @@ def measured_alpha(
     embeddings: Float[Tensor, "items dim"],
     labels: Int[Tensor, " items"],
     *,
-    anchors: int | None = None,
-    seed: int = 0,
     normalize: bool = True,
 ) -> MeasuredAlpha:
     """Measure ``alpha`` on a small labelled part of the data.
@@ -150,9 +148,6 @@ def measured_alpha(
     Args:
         embeddings: one row per labelled item. Not differentiated.
         labels: their classes.
-        anchors: number of rows to use as anchors; default: all. Every anchor is compared with all
-            other rows.
-        seed: seed for drawing the anchors.
         normalize: whether to compare by cosine rather than by inner product.
 
     Returns:
@@ -172,13 +167,10 @@ def measured_alpha(
     check_floating("embeddings", embeddings)
     check_shape("embeddings", embeddings, ("items", "dim"))
     check_shape("labels", labels, embeddings.shape[:1])
-    rows = torch.arange(len(embeddings))
-    if anchors is not None and check_count("anchors", anchors, 1) < len(embeddings):
-        generator = torch.Generator().manual_seed(seed)
-        rows = torch.randperm(len(embeddings), generator=generator)[:anchors]
+    rows = torch.arange(len(embeddings), device=embeddings.device)
     everyone = unit_vectors(embeddings) if normalize else embeddings
     aucs = []
-    for own in rows.to(embeddings.device).split(max(1, _CHUNK // max(1, len(embeddings)))):
+    for own in rows.split(max(1, _CHUNK // max(1, len(embeddings)))):
         scores = everyone[own] @ everyone.T
         valid = torch.ones_like(scores, dtype=torch.bool).scatter(1, own[:, None], False)
         aucs.append(anchor_aucs(scores, labels[own, None] == labels, valid=valid))

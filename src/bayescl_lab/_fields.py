@@ -36,7 +36,6 @@ Tries = Annotated[int, Field(ge=0, le=100, description="from 0 to 100; 0 for non
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, description="above 0")]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, description="at least 0")]
 Words = Annotated[tuple[str, ...], BeforeValidator(_separated)]
-Numbers = Annotated[tuple[int, ...], BeforeValidator(_separated)]
 
 
 def format_error(error: ValidationError, name: str = "") -> str:

@@ -4,12 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 from ranking_data import COLUMNS
 
 from bayescl.diagnostics import diagnose, score_candidates
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.inspection import inspect_images
+from bayescl_lab.runs.images.inspection import drawn_batches, inspect_images
 from bayescl_lab.runs.images.monitoring import embedded_views
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
@@ -45,7 +44,6 @@ def test_a_run_is_inspected_in_figures_and_pictures(bayescl, run) -> None:
         assert words in outcome.out
     assert drawn("run") == FILES
     report = report_of("run")
-    assert report["verdict"] in outcome.out
     assert f"Use {report['advice']['call']}" in outcome.out
     assert report["images"] == 40
     assert report["batches"] == 2
@@ -56,11 +54,12 @@ def test_a_run_is_inspected_in_figures_and_pictures(bayescl, run) -> None:
 
 
 def test_the_figures_are_those_of_the_diagnostics_on_the_same_batch(run) -> None:
-    found = inspect_images(Path(run), images=20, anchor_images=list(range(20)), shown=1)
+    found = inspect_images(Path(run), images=20, shown=1)
     folder = RunFolder.open(Path(run), "train images")
     model = ImageRun(ImageSettings.from_config(folder.config()))
     model.load(folder.checkpoint)
-    part = model.parts.train.subset(torch.arange(20))
+    (rows,) = drawn_batches(model.parts.train, 20, 20, 0)
+    part = model.parts.train.subset(rows)
     labels = part.labels
     expected = (labels[:, None] == labels).sum() - 20
     assert found.diagnosis.measured_tau_plus == pytest.approx(2 * int(expected) / (20 * 38))
@@ -73,9 +72,9 @@ def test_the_figures_are_those_of_the_diagnostics_on_the_same_batch(run) -> None
 
 
 def test_what_is_weighed_least_is_most_similar_and_named_by_its_number(bayescl, run) -> None:
-    bayescl("inspect run --anchor_images 7,3 --shown 3")
+    bayescl("inspect run --anchors 2 --shown 3")
     rows = report_of("run")["candidates"]["anchors"]
-    assert [row["anchor"] for row in rows] == [7, 3]
+    assert len({row["anchor"] for row in rows}) == 2
     for row in rows:
         assert row["anchor"] not in row["down"] + row["up"]
         assert row["down_weights"] == sorted(row["down_weights"])
@@ -87,8 +86,7 @@ def test_what_is_weighed_least_is_most_similar_and_named_by_its_number(bayescl, 
 @pytest.mark.parametrize("loss", ["info_nce", "hard", "oracle"])
 def test_every_loss_can_be_inspected(bayescl, bars, loss) -> None:
     bayescl(f"train images {bars} --epochs 1 --out run --loss {loss}")
-    outcome = bayescl("inspect run --images 20 --anchors 2 --shown 2")
-    assert ("try tau_plus 0.3" in outcome.out) == (loss == "hard")
+    assert bayescl("inspect run --images 20 --anchors 2 --shown 2").status == 0
     report = report_of("run")
     own = loss in ("hard", "oracle")
     assert report["candidates"]["weighed_by"] == (
@@ -192,14 +190,6 @@ def test_the_same_seed_gives_the_same_inspection_and_training_is_not_touched(bay
         reports.append({key: report[key] for key in ("measured", "histogram", "candidates")})
     assert reports[0] == reports[1] != reports[2]
     assert Path("run/checkpoints/last.ckpt").read_bytes() == before
-
-
-def test_images_that_cannot_be_shown_are_named(refused, run) -> None:
-    cases = [
-        ("500", "anchor_images must lie in [0, 62], got 500"),
-        ("3,3", "anchor_images must not repeat an image"),
-    ]
-    refused((f"inspect run --anchor_images {numbers}", message) for numbers, message in cases)
 
 
 def test_of_a_recommender_held_out_items_play_the_false_negatives(bayescl, recommender) -> None:

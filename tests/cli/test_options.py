@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from pydantic.dataclasses import dataclass
 
 from bayescl.losses import InfoNCELoss
-from bayescl_lab._fields import Count, Numbers, Words, at_least, between
+from bayescl_lab._fields import Count, Words, at_least, between
 from bayescl_lab.cli._app import COMMANDS, application
 from bayescl_lab.cli._losses import hyperparameters
 from bayescl_lab.cli._options import FLAT, ByLoss, Typed
@@ -30,13 +30,11 @@ class Inner:
             the ``data``.
         optimizer: what changes the weights.
         strength: how much; default: some.
-        numbers: some numbers.
     """
 
     epochs: Annotated[int, at_least(2)] = 3
     optimizer: Literal["adam", "sgd"] = "adam"
     strength: Annotated[float, between(0, 5)] | None = None
-    numbers: Numbers = ()
 
 
 def command(
@@ -89,11 +87,11 @@ def test_options_of_every_kind_get_their_values(parsed):
     values = parsed("folder")
     assert (values["run"], values["k"], values["words"]) == ("folder", 10, ("a",))
     assert values["inner"] == Inner()
-    values = parsed("--epochs 5 folder --optimizer=sgd -k 3 --words x,y --words z --numbers 1,2")
-    assert values["inner"] == Inner(5, "sgd", numbers=(1, 2))
+    values = parsed("--epochs 5 folder --optimizer=sgd -k 3 --words x,y --words z")
+    assert values["inner"] == Inner(5, "sgd")
     assert (values["run"], values["k"]) == ("folder", 3)
     assert values["words"] == ("x", "y", "z")
-    assert values["typed"] == {"run", "epochs", "optimizer", "k", "words", "numbers"}
+    assert values["typed"] == {"run", "epochs", "optimizer", "k", "words"}
     assert parsed("folder --by-loss {hard:{beta:1}}")["by_loss"] is not None
     assert parsed("folder --by_loss {hard:{}}")["by_loss"] is not None  # hyphens or underscores
     assert parsed("folder --k 3 --k 5")["k"] == 5  # the last one counts
@@ -118,7 +116,6 @@ def test_a_switch_needs_no_value(parsed):
         ("words: [x, y]", "words", ("x", "y")),
         ("words: x, y", "words", ("x", "y")),
         ("words: []", "words", ()),
-        ("numbers: [3, 4]", "inner", Inner(numbers=(3, 4))),
         ("compiled: true", "compiled", True),
         ("place: 2", "place", "2"),
         ("place: null", "place", None),
@@ -141,7 +138,6 @@ def test_words_that_make_no_sense_are_named(parsed, refused):
         ("folder -k -3", "k must be at least 1, got -3"),
         ("folder --epochs 1", "epochs must be at least 2, got 1"),
         ("folder --optimizer lars", "optimizer must be 'adam' or 'sgd', got lars"),
-        ("folder --numbers 1,x", "numbers must be a valid integer, got x"),
         ("folder --by-loss 3", "by_loss must be a valid dictionary, got 3"),
         ("folder --by-loss {hard:3}", "by_loss.hard:3 must be a valid dictionary"),
     ]

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
 from pathlib import Path
 
 import pytest
-import yaml
 from runs.launched import SECONDS, begin
 
 SCRIPT = Path(__file__).with_name("in_background.py")
 OPTIONS = "--batch_size 16 --width 4 --epochs 1 --device cpu"
-
-
-def test_a_streamed_run_has_the_figures_of_one_in_memory_and_remembers_its_loader(
-    bayescl, pictures
-):
-    pictures("pets")
-    results = {}
-    for loader in ("memory", "stream"):
-        line = f"train images --data pets {OPTIONS} --loader {loader} --loader-workers 0"
-        assert bayescl(f"{line} --out {loader}").status == 0
-        results[loader] = json.loads(Path(loader, "result.json").read_text())
-    assert results["stream"]["probes"] == results["memory"]["probes"]
-    assert results["stream"]["loss"] == results["memory"]["loss"]
-    config = yaml.safe_load(Path("stream/config.yaml").read_text())
-    assert (config["loader"], config["loader_workers"]) == ("stream", 0)
-    assert bayescl("evaluate stream").status == 0
-    assert bayescl("train images --resume --out stream --loader memory").status == 0
 
 
 def test_damaged_images_in_a_stream_are_one_line_with_a_name(bayescl, pictures):

@@ -7,7 +7,6 @@ import torch
 
 import bayescl
 from bayescl.diagnostics import (
-    Diagnosis,
     diagnose,
     reliability_figure,
     score_candidates,
@@ -101,24 +100,3 @@ def test_one_class_alone_has_no_false_or_no_true_negatives_and_no_figures_for_th
         assert found.by_weight is None
         assert found.measured is None
         json.dumps(found.figures(), allow_nan=False)
-
-
-def test_the_verdict_says_what_weights_do_to_false_negatives_and_what_to_change() -> None:
-    labels, source = torch.arange(12) % 3, torch.Generator().manual_seed(0)
-    views = torch.eye(3)[labels] + 0.1 * torch.randn(12, 3, generator=source)
-
-    def found(loss: bayescl.ContrastiveLoss, known: torch.Tensor | None = labels) -> Diagnosis:
-        return diagnose([score_candidates(loss, views, views, labels=known)])
-
-    down = found(bayescl.BayesianContrastiveLoss(alpha=0.9, tau_plus=0.25))
-    assert down.verdict.startswith("false negatives are down-weighted here (mean weight 0.")
-    assert down.tau_plus_hint is None
-    up = found(bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.95, tau_plus=0.05))
-    assert up.verdict.startswith("false negatives are up-weighted here (mean weight ")
-    assert up.verdict.endswith(": lower alpha or beta")
-    assert up.tau_plus_hint == (
-        "tau_plus is set to 0.05, but 0.273 of the candidates are false negatives: "
-        "try tau_plus 0.27"
-    )
-    assert "have equal weights" in found(bayescl.InfoNCELoss()).verdict
-    assert "labels are needed" in found(bayescl.BayesianContrastiveLoss(), None).verdict

@@ -62,30 +62,3 @@ def test_devices_take_their_parts_of_the_same_batches():
     parts = [list(EpochOrder(100, 16, 0, rank=rank, num_ranks=4)) for rank in range(4)]
     for number, rows in enumerate(whole):
         assert torch.equal(torch.cat([part[number] for part in parts]), rows)
-
-
-def test_an_epoch_that_was_left_goes_on_with_its_next_batch_and_others_from_their_first():
-    store = load_images("digits").train
-
-    def batches(epoch: int) -> StoreBatches:
-        sampler = EpochOrder(len(store), 256, 0)
-        sampler.set_epoch(epoch)
-        return StoreBatches(store, sampler)
-
-    left = batches(3)
-    unbroken = [batch.images for batch in left]
-    epoch = iter(left)
-    next(epoch), next(epoch)
-    state = left.state_dict()
-    resumed = batches(3)
-    resumed.load_state_dict(state)
-    rest = [batch.images for batch in resumed]
-    assert len(rest) == len(unbroken) - 2
-    assert all(map(torch.equal, rest, unbroken[2:]))
-    resumed.sampler.set_epoch(4)
-    assert all(map(torch.equal, *([b.images for b in one] for one in (resumed, batches(4)))))
-    list(epoch)
-    finished = batches(3)
-    finished.load_state_dict(left.state_dict())  # of the whole epoch: the next one begins anew
-    finished.sampler.set_epoch(4)
-    assert len(list(finished)) == len(finished)

@@ -18,7 +18,6 @@ from bayescl_lab.images.probes import (
     few_label_draws,
     few_label_probe,
     knn_probe,
-    knn_score,
     linear_probe,
     run_probes,
     top_score,
@@ -200,6 +199,5 @@ def test_images_without_a_label_play_no_part_in_probes():
     pixels = torch.cat([parts.train.images, torch.zeros(50, 1, 8, 8, dtype=torch.uint8)])
     mixed = replace(parts, train=replace(parts.train, pixels=pixels, labels=labels, rows=None))
     assert run_probes(model, mixed, draws=3) == scores
-    assert knn_score(model, mixed) == scores["knn"]
     with pytest.raises(ValueError, match="no labels"):
         run_probes(model, replace(parts, evaluation=None))

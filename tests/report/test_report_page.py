@@ -49,7 +49,7 @@ class Elements(HTMLParser):
 def image_run(folder: Path, *, loss: str = "bayesian", data: str = "digits", finished: bool = True):
     settings = {"loss": loss, "data": data, "seed": 3, "evaluate_on": "test", "epochs": 2}
     run = RunFolder.create(folder, "train images", settings)
-    run.write_metrics([{"epoch": 1, "loss": 5.0, "knn": 0.5}, {"epoch": 2, "loss": 4.0}])
+    run.write_metrics([{"epoch": 1, "loss": 5.0, "ndcg@20": 0.5}, {"epoch": 2, "loss": 4.0}])
     if finished:
         probes = {"few_label_1": 0.5, "few_label_1_spread": 0.1, "knn": 0.75}
         run.write_result({"settings": settings, "epochs": 2, "probes": probes, "commit": "abc"})
@@ -118,7 +118,7 @@ def test_only_runs_of_one_loss_show_their_loss_and_trust_is_shown_where_it_is(tm
     image_run(tmp_path / "one", loss="latent").write_metrics([{"epoch": 1, "loss": 5, "trust": 0}])
     for name in ("latent", "hard"):
         image_run(tmp_path / "two/runs" / name, loss=name)
-    for folder, names in (("one", ["loss", "trust"]), ("two", ["k-NN"])):
+    for folder, names in (("one", ["loss", "trust"]), ("two", ["NDCG@20"])):
         axes = training_figure(runs_below(tmp_path / folder)).axes
         assert [axis.get_ylabel() for axis in axes] == names
     assert "every step was InfoNCE" in " ".join(section_of(tmp_path / "one").lead)

@@ -24,20 +24,20 @@ def test_named_experiments_leave_their_files_and_a_page_and_say_what_they_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "new" / "folder"
-    words = ["simulate", "weights", "lemma-2", "--out", str(folder), *QUICK]
+    words = ["simulate", "weights", "means", "--out", str(folder), *QUICK]
     assert main(words) == 0
     assert sorted(file.name for file in folder.iterdir()) == [
-        "lemma-2.csv",
-        "lemma-2.png",
+        "means.csv",
+        "means.png",
         "report.html",
         "simulation.json",
         "weights.csv",
         "weights.png",
     ]
     output = capsys.readouterr().out
-    assert "lemma-2: Difference to the supervised loss at N = 4096, in nats: biased" in output
+    assert "means: Largest difference to the supervised mean: biased" in output
     page = (folder / "report.html").read_text()
-    assert "<strong>lemma-2</strong>: Difference to the supervised loss at N = 4096" in page
+    assert "<strong>means</strong>: Largest difference to the supervised mean" in page
     assert "<dt>anchors</dt><dd>20</dd>" in page
 
 

@@ -162,12 +162,6 @@ class Calibration:
         gap = (self.observed - self.predicted).abs()
         return float((gap * self.count).sum() / self.count.sum())
 
-    @property
-    def bias(self) -> float:
-        """Mean of predicted less observed; positive if the posterior is too trusting."""
-        gap = self.predicted - self.observed
-        return float((gap * self.count).sum() / self.count.sum())
-
 
 @torch.no_grad()
 def calibration(

@@ -27,12 +27,6 @@ from bayescl.diagnostics.weights import (
 )
 from bayescl.estimation import MeasuredAlpha, anchor_aucs, label_free_alpha
 
-_NOTICEABLE = 0.02
-"""Mean weights are called equal if their relative difference is smaller."""
-
-_FAR = 1.5
-"""A ``tau_plus`` that is off by a larger factor gets a hint."""
-
 
 @dataclass(frozen=True)
 class EffectiveNegatives:
@@ -78,7 +72,7 @@ class PosteriorCheck:
         """Plain numbers for a file."""
         result, groups = self.calibration, ("predicted", "observed", "count")
         plain = {name: getattr(self, name) for name in ("source", "alpha", "tau_plus")}
-        plain |= {name: getattr(result, name) for name in ("ece", "bias", "skill")}
+        plain |= {name: getattr(result, name) for name in ("ece", "skill")}
         return plain | {name: getattr(result, name).tolist() for name in groups}
 
 
@@ -120,31 +114,6 @@ class Diagnosis:
     posteriors: tuple[PosteriorCheck, ...] = ()
     confident: ConfidentPairs | None = None
 
-    @property
-    def verdict(self) -> str:
-        """One sentence on whether the weights do their job."""
-        false, true = self.mean_weight_false, self.mean_weight_true
-        if false is None or true is None or self.by_weight is None:
-            return "labels are needed to tell whether false negatives are down-weighted"
-        both = f"mean weight {false:.3g}, {true:.3g} for true negatives"
-        if false > true * (1 + _NOTICEABLE):
-            advice = ": lower alpha or beta" if self.assumed_alpha is not None else ""
-            return f"false negatives are up-weighted here ({both}){advice}"
-        if false < true * (1 - _NOTICEABLE):
-            return f"false negatives are down-weighted here ({both})"
-        return f"false and true negatives have equal weights here ({both})"
-
-    @property
-    def tau_plus_hint(self) -> str | None:
-        """Suggested ``tau_plus`` if labels show that it is far off, else None."""
-        assumed, share = self.assumed_tau_plus, self.measured_tau_plus
-        if assumed is None or not share or 1 / _FAR <= assumed / share <= _FAR:
-            return None
-        return (
-            f"tau_plus is set to {assumed:.3g}, but {share:.3g} of the candidates are false "
-            f"negatives: try tau_plus {share:.2g}"
-        )
-
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
         measured = _readings(self.measured)
@@ -153,7 +122,6 @@ class Diagnosis:
         weights = {"false": self.mean_weight_false, "true": self.mean_weight_true}
         return {
             "anchors": self.anchors,
-            "verdict": self.verdict,
             "assumed": {"alpha": self.assumed_alpha, "tau_plus": self.assumed_tau_plus},
             "measured": measured,
             "label_free": _readings(self.label_free),

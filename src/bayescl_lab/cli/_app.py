@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 from cyclopts.argument import ArgumentCollection
@@ -19,7 +19,6 @@ BAD_INPUT, INTERRUPTED = 2, 130
 
 COMMANDS = {
     "compare": "Compare losses over several seeds: of encoders of images, or of recommenders.",
-    "completion": "Print a shell script that completes commands, options and choices.",
     "data": "List, fetch and verify data sets.",
     "embed": "Write the embeddings of a run's users, items or images to a file.",
     "evaluate": "Evaluate a run: images by every probe, recommenders by full ranking.",
@@ -36,10 +35,7 @@ COMMANDS = {
 A command is a function of that name in the module of that name or in that of :data:`_MODULES`.
 """
 
-_MODULES = {
-    **dict.fromkeys(("embed", "evaluate", "export", "recommend"), "finished"),
-    "completion": "_app",
-}
+_MODULES = dict.fromkeys(("embed", "evaluate", "export", "recommend"), "finished")
 
 SECOND_WORDS = {
     "compare": ("images", "ranking"),
@@ -146,19 +142,6 @@ def _range_words(hint: Any) -> str:
     parts = [*getattr(hint, "__metadata__", ()), *get_args(hint)]
     words = (getattr(part, "description", None) or _range_words(part) for part in parts)
     return next(filter(None, words), "")
-
-
-def completion(shell: Literal["bash", "zsh", "fish"] = "bash") -> None:
-    """Print a shell script that completes commands, options and choices.
-
-    For bash: bayescl completion bash > ~/.local/share/bash-completion/completions/bayescl. For
-    zsh: bayescl completion zsh > _bayescl, in a folder of $fpath. For fish: bayescl completion
-    fish > ~/.config/fish/completions/bayescl.fish. Then open a new shell.
-
-    Args:
-        shell: the shell.
-    """
-    sys.stdout.write(application().generate_completion(shell=shell))
 
 
 def _message(error: Exception) -> str | None:

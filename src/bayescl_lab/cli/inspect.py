@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import FiniteFloat
 from pydantic.dataclasses import dataclass
 
-from bayescl_lab._fields import Count, CountOr0, Numbers, Positive, at_least
+from bayescl_lab._fields import Count, CountOr0, Positive, at_least
 from bayescl_lab._files import write_atomically
 from bayescl_lab.cli._console import console, say, show, table
 from bayescl_lab.cli._embeddings import is_embedding_file, read_embeddings
@@ -30,7 +30,6 @@ class OfRun:
         images: largest number of images to score, in batches of the training size.
         anchors: number of images or users to show with their candidates.
         shown: number of candidates to show for each, at each end.
-        anchor_images: comma-separated numbers of the images to show; default: random ones.
         users: number of a recommender's users to inspect; default: enough for some million pairs.
         data: other data to inspect; default: the run's, which must be unchanged.
         encoder: my_module:build, as in training, for a run with your own encoder.
@@ -40,7 +39,6 @@ class OfRun:
     images: Annotated[int, at_least(2)] = 1024
     anchors: Count = 6
     shown: Count = 6
-    anchor_images: Numbers = ()
     users: Count | None = None
     data: str | None = None
     encoder: str | None = None
@@ -129,7 +127,7 @@ def _inspect_run(path: Path, options: dict[str, Any]) -> None:
     from bayescl_lab.runs.run import Kind
 
     users, encoder = options.pop("users"), named_encoder(options.pop("encoder"))
-    of_images = {name: options.pop(name) for name in ("part", "images", "anchor_images")}
+    of_images = {name: options.pop(name) for name in ("part", "images")}
     if Kind.of(path) is Kind.RANKING:
         from bayescl_lab.runs.ranking.inspection import inspect_ranking
 
@@ -147,10 +145,6 @@ def _inspect_run(path: Path, options: dict[str, Any]) -> None:
     title = f"{path} after {report['epochs']} of {report['of_epochs']} epochs: {inspected}"
     head = ("figure", "value", "for comparison")
     screen.print(table(title, head, _figures(diagnosis), words=3))
-    say(diagnosis.verdict)
-    # Held-out items of a recommender are some of its false negatives, not all.
-    if "held_out" not in report and diagnosis.tau_plus_hint is not None:
-        say(diagnosis.tau_plus_hint)
     if report["latent_classes"] is not None:
         rows = _latent_classes(report["latent_classes"], diagnosis)
         screen.print(table("latent classes", ("figure", "value", "meaning"), rows, words=3))

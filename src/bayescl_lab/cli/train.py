@@ -36,7 +36,6 @@ def images(
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
     typed: Typed,
     checkpoint_every: Annotated[Count, RUNTIME_OPTION] = 1,
-    checkpoint_every_steps: Annotated[Count | None, RUNTIME_OPTION] = None,
     logger: Annotated[Words, RUNTIME_OPTION] = (),
     place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
@@ -47,7 +46,6 @@ def images(
             for the data set, if any, else the loss's own.
         num_classes: sets the default of tau_plus to 1/C.
         checkpoint_every: epochs between checkpoints.
-        checkpoint_every_steps: steps between further checkpoints within an epoch; default: none.
         logger: comma-separated loggers that also get the metrics: csv, tensorboard, wandb, mlflow.
     """
     from bayescl_lab.compare.images import recorded_hyperparameters
@@ -74,7 +72,6 @@ def images(
             encoder=encoder,
             resume=place.resume,
             checkpoint_every=checkpoint_every,
-            checkpoint_every_steps=checkpoint_every_steps,
             progress=bar.epoch_done,
             pulse=bar.steps_of(run.batch_size, "images"),
             loggers=made_loggers(logger, folder),

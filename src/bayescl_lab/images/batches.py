@@ -37,7 +37,6 @@ class EpochOrder:
     rank: int = 0  # number of this device
     num_ranks: int = 1  # number of devices; it must divide batch_size
     epoch: int = 0
-    begin: int = 0  # number of the batch that iteration begins with
 
     def __post_init__(self) -> None:
         if self.size < self.batch_size:
@@ -58,14 +57,13 @@ class EpochOrder:
         """Yield this device's rows of each batch."""
         seed = derived_seed(self.seed, Purpose.ORDER, self.epoch)
         rows = torch.randperm(self.size, generator=torch.Generator().manual_seed(seed))
-        for batch in rows[: len(self) * self.batch_size].split(self.batch_size)[self.begin :]:
+        for batch in rows[: len(self) * self.batch_size].split(self.batch_size):
             yield batch.chunk(self.num_ranks)[self.rank]
 
 
 class StoreBatches:
     """The batches of a store, on the store's own device.
 
-    Its state is a position in an epoch; ``load_state_dict`` continues the epoch from there.
     ``known`` has arguments of the loss, one value for each image.
     """
 
@@ -78,18 +76,7 @@ class StoreBatches:
         self.store = store
         self.sampler = sampler
         self.known = {name: part.to(store.device) for name, part in (known or {}).items()}
-        self._epoch = 0
-        self._given = 0
-        self._resume = (0, 0)
         self._images = store.in_batches(sampler)
-
-    def state_dict(self) -> dict[str, int]:
-        """The epoch and the number of its batches yielded so far."""
-        return {"epoch": self._epoch, "batches": self._given}
-
-    def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        """Continue an epoch where it stopped; other epochs start at their beginning."""
-        self._resume = (state_dict["epoch"], state_dict["batches"])
 
     def close(self) -> None:
         """Stop the workers that decode streamed images; the next pass starts new ones."""
@@ -102,11 +89,6 @@ class StoreBatches:
 
     def __iter__(self) -> Iterator[ImageBatch]:
         """Yield the batches of the sampler's current epoch."""
-        self._epoch = self.sampler.epoch
-        epoch, done = self._resume
-        self._given = done if epoch == self._epoch and done < len(self) else 0
-        self.sampler.begin = self._given
         for rows, images in zip(self.sampler, self._images, strict=True):
-            self._given += 1
             known = {name: part[rows] for name, part in self.known.items()}
             yield ImageBatch(images, self.store.labels[rows], known)

@@ -87,11 +87,6 @@ def run_probes(
     return scores
 
 
-def knn_score(model: SimCLR, parts: ImageParts) -> float:
-    """Evaluate an encoder with only the k-NN probe, which is fast enough to use during training."""
-    return knn_probe(_features(model, parts))
-
-
 def _features(model: nn.Module, parts: ImageParts) -> ProbeData:
     """Features and labels to learn from, and those to be scored on."""
     train, evaluation = parts.labelled()

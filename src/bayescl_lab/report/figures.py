@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 _METRICS = {
     "loss": "loss",
-    "knn": measure_title("knn"),
     "ndcg@20": measure_title("ndcg@20"),
     "trust": "trust",
     "pair_precision": "precision of attracting pairs",

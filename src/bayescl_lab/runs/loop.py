@@ -81,8 +81,6 @@ def fit_in_folder(
         OSError: if a checkpoint or the metrics cannot be written; previous files are kept.
     """
     journal = Journal(folder, **journal_options)
-    if journal.checkpoint_every_steps is not None and not hasattr(batches, "load_state_dict"):
-        raise ValueError("checkpoint_every_steps must be None for batches that cannot continue")
     on_gpu = device.type == "cuda"
     several = devices * num_nodes > 1
     # Gradients are views of the communication buffers, so that they are held only once.
@@ -122,9 +120,8 @@ class Journal(pl.Callback):
     """Write a row of ``metrics.csv`` after every epoch, then a checkpoint if one is due.
 
     The row is on disk before the checkpoint that skips its epoch; a resumed run drops the rows of
-    later epochs. The loss of an epoch is the mean over its steps. Its running sum is part of every
-    checkpoint, so a resumed epoch has the same figures as an uninterrupted one. A loss that has
-    ``readings()``, such as ``trust``, adds them as columns.
+    later epochs. The loss of an epoch is the mean over its steps. A loss that has ``readings()``,
+    such as ``trust``, adds them as columns.
 
     Args:
         folder: the run's folder.
@@ -135,8 +132,6 @@ class Journal(pl.Callback):
             further columns, and may set ``trainer.should_stop``. Its time is not part of an epoch's
             seconds.
         checkpoint_every: epochs between checkpoints; the last epoch has one.
-        checkpoint_every_steps: steps between checkpoints within an epoch, for batches that continue
-            where they stopped, as :class:`~bayescl_lab.images.batches.StoreBatches` does.
     """
 
     folder: RunFolder
@@ -144,36 +139,26 @@ class Journal(pl.Callback):
     pulse: Callable[[int, int, int, float], None] | None = None
     evaluate: Callable[..., Mapping[str, float]] | None = None
     checkpoint_every: int = 1
-    checkpoint_every_steps: int | None = None
 
     def __post_init__(self) -> None:
         self.rows = self.folder.read_metrics()
         self._total: torch.Tensor | float = 0.0
         self._steps, self._since, self._last_pulse = 0, 0.0, (0.0, 0)
 
-    def state_dict(self) -> dict[str, Any]:
-        """The losses of the epoch so far, for Lightning's checkpoint."""
-        return {"total": float(self._total), "steps": self._steps}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from a checkpoint."""
-        self._total, self._steps = state_dict["total"], state_dict["steps"]
-
     def on_train_start(self, trainer: pl.Trainer, *_: Any) -> None:
-        """Drop rows of epochs after the checkpoint, and start the clocks."""
+        """Drop rows of epochs after the checkpoint, and start the clock of the pulse."""
         self.rows = [row for row in self.rows if row["epoch"] <= trainer.current_epoch]
-        self._since = time.perf_counter()
-        self._last_pulse = (self._since, trainer.global_step)
+        self._last_pulse = (time.perf_counter(), trainer.global_step)
 
     def on_train_epoch_start(self, *_: Any) -> None:
-        """Start an epoch; Lightning skips this when it resumes in the middle of one."""
+        """Start an epoch."""
         self._total, self._steps = 0.0, 0
         self._since = time.perf_counter()
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, *_: Any
     ) -> None:
-        """Add a step's loss on its own device, without waiting for it, and save if it is due."""
+        """Add a step's loss on its own device, without waiting for it."""
         del pl_module
         self._total = self._total + outputs["loss"].detach().double()
         self._steps += 1
@@ -183,11 +168,6 @@ class Journal(pl.Callback):
             speed = (trainer.global_step - done) / (now - before)
             batch, batches = trainer.fit_loop.batch_idx + 1, int(trainer.num_training_batches)
             self.pulse(trainer.current_epoch, batch, batches, speed)
-        if self.checkpoint_every_steps is None or trainer.is_last_batch:
-            return  # at the end of an epoch the row must be on disk first
-        if trainer.global_step % self.checkpoint_every_steps == 0:
-            _refuse_infinite(float(self._total), trainer.current_epoch + 1)
-            trainer.save_checkpoint(self.folder.checkpoint)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write the epoch's row in the first process, tell all whether to stop, and save."""
@@ -196,7 +176,8 @@ class Journal(pl.Callback):
         if trainer.world_size > 1:
             mean = trainer.strategy.reduce(mean.to(trainer.strategy.root_device), reduce_op="mean")
         loss = float(mean)
-        _refuse_infinite(loss, epoch)
+        if not math.isfinite(loss):
+            raise ValueError(f"the loss became {loss} in epoch {epoch}: lower the learning rate")
         # Read the clock after the loss, when the device has finished all steps.
         seconds = time.perf_counter() - self._since
         if trainer.is_global_zero:
@@ -215,11 +196,6 @@ class Journal(pl.Callback):
         is_last = epoch == trainer.max_epochs or trainer.should_stop
         if is_last or epoch % self.checkpoint_every == 0:
             trainer.save_checkpoint(self.folder.checkpoint)
-
-
-def _refuse_infinite(loss: float, epoch: int) -> None:
-    if not math.isfinite(loss):
-        raise ValueError(f"the loss became {loss} in epoch {epoch}: lower the learning rate")
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):

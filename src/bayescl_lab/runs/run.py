@@ -234,8 +234,6 @@ class TrainedRun(ABC, Generic[AnySettings]):
             raise ValueError(
                 f"the checkpoint {checkpoint} belongs to another model than these settings describe"
             ) from None
-        if "global_step" in content:
-            return int(content["global_step"]) // len(self.batches)
         return int(content.get("epoch", -1)) + 1
 
 

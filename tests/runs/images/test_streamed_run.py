@@ -86,7 +86,7 @@ def test_a_run_cut_off_within_an_epoch_goes_on_exactly_with_either_loader(
     with monkeypatch.context() as patch:
         cut_power_at(patch, call)
         with pytest.raises(PowerCut):
-            train_images(streamed, tmp_path / "broken", checkpoint_every_steps=1)
+            train_images(streamed, tmp_path / "broken")
     train_images(replace(streamed, loader=loader), tmp_path / "broken", resume=True)
     assert_same_run(trained(streamed), tmp_path / "broken")
 

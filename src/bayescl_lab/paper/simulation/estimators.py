@@ -1,4 +1,4 @@
-r"""Estimators of the mean observation of an anchor's true negatives, and its expectation.
+r"""Estimators of the mean observation of an anchor's true negatives.
 
 Every contrastive loss here is :math:`-\log\frac{e^{s^+}}{e^{s^+} + N\hat\theta}` for some estimate
 :math:`\hat\theta` of that mean. The debiased and the hard estimate are read off from the library's
@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import torch
 
 from bayescl import functional as F
 from bayescl.axes import Float, PerAnchor, Tensor
-from bayescl_lab.paper.simulation.process import Observations, Quantile, Settings
+from bayescl_lab.paper.simulation.process import Observations, Settings
 
 SUPERVISED = "supervised"
-
-NODES = 96
-"""Points of the Gauss-Legendre rule; for uniform proposals it is exact to rounding."""
 
 
 def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor]:
@@ -76,27 +72,3 @@ def implied_mean(
         (tensor([1.8591]), tensor(1.8591))
     """
     return positive.exp() * torch.expm1(loss) / count
-
-
-def true_negative_mean(
-    quantile: Quantile, anchors: int, *, alpha: float, temperature: float
-) -> PerAnchor:
-    r"""Expected observation of the true negatives of each of ``anchors`` anchors.
-
-    With :math:`u = \Phi(x)` the expectation is an integral over the unit interval,
-
-    .. math::
-        \theta = \int e^{x/t}\,\phi_{TN}(x)\,dx
-               = \int_0^1 e^{\Phi^{-1}(u)/t}\,\frac{\phi_{TN}}{\phi}(u)\,du.
-
-    It is exact to rounding for uniform proposals whose logits span less than a hundred, and good to
-    three digits or so for normal ones at ``temperature`` 0.5.
-
-    Reference:
-        Liu et al., ICML 2024, the target of Eq. "sumtn".
-    """
-    nodes, shares = map(torch.from_numpy, np.polynomial.legendre.leggauss(NODES))
-    level, share = (nodes + 1) / 2, shares / 2
-    score = quantile(level.expand(anchors, NODES))
-    ratio = F.PairMixture.true_negatives(alpha).density(torch.ones_like(level), level)
-    return (torch.exp(score / temperature) * ratio * share).sum(dim=1)

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from bayescl_lab._cores import usable_cores
 from bayescl_lab._files import save_figure, write_atomically
-from bayescl_lab.paper.simulation import lemmas, model, sweeps
+from bayescl_lab.paper.simulation import model, sweeps
 from bayescl_lab.paper.simulation.frames import rounded
 from bayescl_lab.paper.simulation.process import Settings
 from bayescl_lab.paper.simulation.sweeps import PANELS, errors_finding, points_of, sweep
@@ -36,9 +36,6 @@ SUMMARIES = {
     "means": "mean values of the estimators",
     "ranks": "variants of the Bayesian estimator",
     "hard": "how the hard estimator's error explodes",
-    "lemma-1": "posterior against the frequency of true negatives",
-    "lemma-2": "Bayesian loss against the supervised loss as N grows",
-    "lemma-3": "error of the Bayesian loss under its bound",
 }
 """What each experiment shows, in the order of lists and pages."""
 
@@ -105,13 +102,6 @@ EXPERIMENTS = (
     ),
     Experiment(
         "hard", sweep, sweeps.draw_hard, errors_finding, points_of("concentration", "temperature")
-    ),
-    Experiment(
-        "lemma-1", lemmas.shares, lemmas.draw_shares, lemmas.shares_finding, lemmas.mixtures
-    ),
-    Experiment("lemma-2", lemmas.gaps, lemmas.draw_gaps, lemmas.gaps_finding, lemmas.candidates),
-    Experiment(
-        "lemma-3", lemmas.errors, lemmas.draw_errors, lemmas.errors_finding, lemmas.bound_points
     ),
 )
 

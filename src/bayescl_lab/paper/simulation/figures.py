@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 from matplotlib.axes import Axes
@@ -36,7 +36,6 @@ ESTIMATORS = {
     "bayesian_mid_normalized": Look("#0072B2", ":", ".", "Bayesian, mid-ranks, self-normalised"),
 }
 LINES = ("-", "--", "-.", ":")
-MARKERS = ("o", "s", "^", "D")
 LABELS = {
     "alpha": r"encoder's quality $\alpha$",
     "candidates": "candidates per anchor $N$",
@@ -71,27 +70,16 @@ def curve(
     look: Look,
     label: str | None = None,
     *,
-    spread: Literal["", "band", "bars", "errors"] = "",
+    band: bool = False,
     **more: Any,
 ) -> None:
-    """A column over another one, with its band as an area or bars, or with two standard errors.
-
-    Empty cells are left out.
-    """
+    """A column over another one, perhaps with its band; empty cells are left out."""
     here, label = table.drop_nulls(y), label or look.title
     style = {"color": look.colour, "ls": look.line, "marker": look.marker, "ms": 4, "lw": 1.6}
-    if spread in ("", "band"):
-        axis.plot(here[x], here[y], label=label, **{**style, **more})
-    if spread == "band":
+    axis.plot(here[x], here[y], label=label, **{**style, **more})
+    if band:
         low, high = here[f"{y}_low"], here[f"{y}_high"]
         axis.fill_between(here[x], low, high, color=look.colour, alpha=0.18, lw=0)
-    elif spread:
-        two = 2 * here[f"{y}_error"]
-        band = (here[y] - here[f"{y}_low"], here[f"{y}_high"] - here[y])
-        around = (two, two) if spread == "errors" else band
-        axis.errorbar(
-            here[x], here[y], yerr=around, label=label, **{**style, "elinewidth": 1, **more}
-        )
 
 
 def levels(axis: Axes, table: pl.DataFrame, x: str, y: str, *, by: str) -> None:
@@ -100,10 +88,7 @@ def levels(axis: Axes, table: pl.DataFrame, x: str, y: str, *, by: str) -> None:
         curve(axis, part, x, y, Look(colour, line), rf"$\{by}$ = {part[by][0]:g}")
 
 
-def estimator_curves(
-    axis: Axes, table: pl.DataFrame, names: Sequence[str], x: str, y: str, *, by: str = "estimator"
-) -> None:
+def estimator_curves(axis: Axes, table: pl.DataFrame, names: Sequence[str], x: str, y: str) -> None:
     """One banded curve per estimator."""
     for name in names:
-        here = table.filter(pl.col(by) == name)
-        curve(axis, here, x, y, ESTIMATORS[name], spread="band")
+        curve(axis, table.filter(estimator=name), x, y, ESTIMATORS[name], band=True)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-import numpy as np
 import polars as pl
 import torch
 
@@ -28,11 +26,6 @@ def rounded(table: pl.DataFrame) -> pl.DataFrame:
         lambda value: float(f"{value:.{SIGNIFICANT_DIGITS}g}"), return_dtype=pl.Float64
     )
     return table.with_columns(floats, pl.col(pl.Int32, pl.UInt32).cast(pl.Int64))
-
-
-def columns(values: Mapping[str, Any]) -> pl.DataFrame:
-    """Tensors of equal length as columns, beside numbers and words that stand in every row."""
-    return pl.DataFrame(dict(values))
 
 
 def over_draws(
@@ -75,16 +68,6 @@ def _banded(name: str, values: Float[Tensor, " draws"]) -> Record:
     low, high = torch.quantile(values, values.new_tensor([0.05, 0.95]))
     statistics = values.mean(), low, high, values.std() / len(values) ** 0.5
     return dict(zip(keys, map(float, statistics), strict=True))
-
-
-def fitted_exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
-    """Exponent of the power law through positive values, by least squares of logs.
-
-    Example:
-        >>> round(fitted_exponent([1, 4, 16], [3.0, 1.5, 0.75]), 4)
-        -0.5
-    """
-    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
 def with_error(record: Record, column: str) -> str:

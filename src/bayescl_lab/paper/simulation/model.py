@@ -29,7 +29,7 @@ from bayescl_lab.paper.simulation.figures import (
     parts_of,
     sized_panels,
 )
-from bayescl_lab.paper.simulation.frames import Record, columns, over_draws, with_error
+from bayescl_lab.paper.simulation.frames import Record, over_draws, with_error
 from bayescl_lab.paper.simulation.process import (
     Settings,
     generator,
@@ -63,7 +63,9 @@ def densities(*_: object) -> pl.DataFrame:
             "true_negative": F.PairMixture.true_negatives(alpha).density(density, cdf),
             "false_negative": F.PairMixture.false_negatives(alpha).density(density, cdf),
         }
-        tables.append(columns({"alpha": alpha, "score": score, "proposal": density, **classes}))
+        tables.append(
+            pl.DataFrame({"alpha": alpha, "score": score, "proposal": density, **classes})
+        )
     return pl.concat(tables)
 
 
@@ -87,7 +89,7 @@ def cdf_transform(settings: Settings, _seed: int) -> pl.DataFrame:
     for alpha in ALPHAS:
         place = {"alpha": alpha, "tau_plus": settings.tau_plus}
         proposal = F.proposal_cdf(LEVEL, **place)
-        tables.append(columns({**place, "unlabeled_cdf": LEVEL, "proposal_cdf": proposal}))
+        tables.append(pl.DataFrame({**place, "unlabeled_cdf": LEVEL, "proposal_cdf": proposal}))
     return pl.concat(tables)
 
 
@@ -113,7 +115,7 @@ def weight_curves(settings: Settings, _seed: int) -> pl.DataFrame:
         proposal = F.proposal_cdf(LEVEL, alpha=alpha, tau_plus=tau_plus)
         weight = F.importance_weights(proposal, alpha=alpha, beta=beta, tau_plus=tau_plus)
         place = {"fixed": fixed, "alpha": alpha, "beta": beta, "tau_plus": tau_plus}
-        tables.append(columns({**place, "unlabeled_cdf": LEVEL, "weight": weight}))
+        tables.append(pl.DataFrame({**place, "unlabeled_cdf": LEVEL, "weight": weight}))
     return pl.concat(tables)
 
 
@@ -160,7 +162,7 @@ def empirical_densities(settings: Settings, seed: int) -> pl.DataFrame:
                 "density_error": (expected * (1 - expected) / size).sqrt() / width,
                 "expected": expected / width,
             }
-            tables.append(columns({"alpha": alpha, "class": label, "count": size, **values}))
+            tables.append(pl.DataFrame({"alpha": alpha, "class": label, "count": size, **values}))
     return pl.concat(tables)
 
 
@@ -225,12 +227,12 @@ def draw_pair_order(table: pl.DataFrame) -> Figure:
     closed = r"$1/2 + (2\alpha - 1)/3$"
     curve(axes[0], table, "alpha", "closed_form", Look("#000000"), closed, lw=1)
     marks = Look(TRUE_COLOUR, "none", "o")
-    curve(axes[0], table, "alpha", "measured", marks, "measured", spread="band")
+    curve(axes[0], table, "alpha", "measured", marks, "measured", band=True)
     for column, label, look in (
         ("mse_alpha", r"given the true $\alpha$", Look(TRUE_COLOUR, "-", "o")),
         ("mse_auc", r"given the AUC for $\alpha$", Look(FALSE_COLOUR, "--", "s")),
     ):
-        curve(axes[1], table, "alpha", column, look, label, spread="band")
+        curve(axes[1], table, "alpha", column, look, label, band=True)
     axes[0].set(ylabel="AUC of independent pairs")
     axes[1].set(ylabel="MSE of the Bayesian estimator", ylim=(0, None))
     for axis in axes:

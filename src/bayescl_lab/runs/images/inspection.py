@@ -49,7 +49,6 @@ def inspect_images(
     images: int = 1024,
     anchors: int = 6,
     shown: int = 6,
-    anchor_images: Sequence[int] = (),
     seed: int = 0,
     data: str | None = None,
     encoder: nn.Module | None = None,
@@ -66,21 +65,20 @@ def inspect_images(
         images: largest number of images to score, in whole batches of the run's size.
         anchors: number of images to show with their candidates.
         shown: number of candidates to show for each, at each end.
-        anchor_images: numbers of the images to show; default: random ones.
         seed: seed for drawing images and their views.
         data: other images to inspect; default: the run's own.
         encoder: the run's custom network, if it has one.
 
     Raises:
         ValueError: if the folder does not hold a run on images with a checkpoint, or the images do
-            not have the part or the anchors.
+            not have the part.
     """
 
     def sampler(run: ImageRun, epochs: int) -> Sample:
         settings, store = run.settings, run.part(part)
         loss: Any = run.model.loss
         loss.gather = False
-        rows = drawn_batches(store, settings.batch_size, images, anchor_images, seed)
+        rows = drawn_batches(store, settings.batch_size, images, seed)
         subsets = enumerate(map(store.subset, rows))
         scored = [scored_batch(run.model, subset, seed, step) for step, subset in subsets]
         batches, views = zip(*scored, strict=True)
@@ -101,7 +99,7 @@ def inspect_images(
 
         return Sample(
             batches,
-            anchors=[{"anchor": it} for it in ids[: len(anchor_images) or anchors].tolist()],
+            anchors=[{"anchor": it} for it in ids[:anchors].tolist()],
             names=lambda columns: ids[columns].tolist(),
             valid=valid,
             about={
@@ -120,25 +118,18 @@ def inspect_images(
 
 
 def drawn_batches(
-    store: ImageStore, batch_size: int, images: int, first: Sequence[int], seed: int
+    store: ImageStore, batch_size: int, images: int, seed: int
 ) -> list[Int[Tensor, " batch"]]:
-    """Rows of whole batches in random order; requested rows come first.
+    """Rows of whole batches in random order.
 
     If only some images have labels, the others are left out, unless too few would remain.
     """
     count = len(store)
-    for row in first:
-        if not 0 <= row < count:
-            raise ValueError(f"anchor_images must lie in [0, {count - 1}], got {row}")
-    if len(set(first)) < len(first):
-        raise ValueError("anchor_images must not repeat an image")
     generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.ESTIMATES, 0, 5))
     order = torch.randperm(count, generator=generator)
     labelled = store.labels.cpu()[order] != UNLABELLED
     if int(labelled.sum()) >= min(batch_size, count):
         order = order[labelled]
-    wanted = torch.tensor(list(first), dtype=torch.int64)
-    order = torch.cat([wanted, order[~torch.isin(order, wanted)]])
     size = min(batch_size, len(order))
     batches = max(1, min(images, len(order)) // size)
     return list(order[: batches * size].split(size))

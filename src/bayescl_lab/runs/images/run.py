@@ -15,7 +15,7 @@ from bayescl.checks import check_choice
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import ImageParts, known_data_sets, load_images
-from bayescl_lab.images.probes import few_label_draws, knn_score, run_probes
+from bayescl_lab.images.probes import few_label_draws, run_probes
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.folder import RunFolder
@@ -61,8 +61,6 @@ class ImageRun(TrainedRun[ImageSettings]):
         loss = LOSSES[settings.loss.loss]
         if loss.needs_labels:
             parts.train.require_labels(f"the {loss.title} loss")
-        if settings.knn_every:
-            parts.labelled()  # refuses images without labels
         place = {"rank": self.rank, "num_ranks": settings.num_processes}
         order = EpochOrder(len(parts.train), settings.batch_size, settings.seed, **place)
         self.model = build_model(settings, parts.train, steps_per_epoch=len(order), encoder=encoder)
@@ -134,13 +132,10 @@ class ImageRun(TrainedRun[ImageSettings]):
             self.batches.close()
 
     def epoch_metrics(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
-        """The pairs that attract, and the k-NN score every few epochs."""
+        """The pairs that attract, of a loss with latent classes."""
         del folder, rows
-        settings, epoch = self.settings, trainer.current_epoch
-        metrics = pair_metrics(self.model, self.parts.train, seed=settings.seed, epoch=epoch)
-        if settings.knn_every and (epoch + 1) % settings.knn_every == 0:
-            metrics["knn"] = knn_score(self.model, self.parts)
-        return metrics
+        seed, epoch = self.settings.seed, trainer.current_epoch
+        return pair_metrics(self.model, self.parts.train, seed=seed, epoch=epoch)
 
     def evaluate(self) -> dict[str, float]:
         """Evaluate the current encoder with every probe."""

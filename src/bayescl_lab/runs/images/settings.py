@@ -68,7 +68,6 @@ class ImageOptions(TrainedSettings):
             finds its class next; classes gives that up for tighter classes.
         ranks: how the Bayesian loss counts a candidate's rank: mid counts half of equal logits and
             of the candidate itself, upper all of them, as the paper does.
-        knn_every: epochs between k-NN scores during training; 0 for none.
         linear_protocol: how the linear probe is trained: fast, on cached features, or as in the
             paper.
         init: the folder of a run whose encoder and projection head initialise training; default:
@@ -114,7 +113,6 @@ class ImageOptions(TrainedSettings):
     domains: bool = False
     aim: Literal["pairs", "classes"] = "pairs"
     ranks: Literal["mid", "upper"] = "mid"
-    knn_every: CountOr0 = 0
     linear_protocol: Literal["fast", "paper"] = "fast"
     init: str | None = None
     weights: str | None = None
