@@ -53,7 +53,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 TRIED: dict[str, list[dict[str, Any]]] = {
     "gowalla": [{}, {"lr": 0.02}],
-    "yelp2018": [{}, {"temperature": 0.15}],
+    "yelp2018": [{"lr": 0.02}, {"lr": 0.02, "temperature": 0.15}],  # the rate of Gowalla
 }
 RANKINGS = [(0, 0.0), (0, 0.25), (1, 0.0), (1, 0.25), (1, 0.5)]  # propagate, item_norm_exponent
 SHOWN = [(0, 0.0), (1, 0.25), (1, 0.5)]  # on test, besides the chosen one
