@@ -229,17 +229,17 @@ def draw(rows: list[dict[str, Any]]) -> None:
 def summary(runs: list[Any], choices: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One row for each point of each method's course: means over seeds, and the spread.
 
-    Validation has chosen a row, has not, or (None) had nothing to choose.
+    Whether validation has chosen a row is left empty where there was nothing to choose.
     """
 
-    def is_chosen(data: str, method: str, ranking: list[Any]) -> bool | None:
+    def is_chosen(data: str, method: str, ranking: list[Any]) -> str:
         own = choices.get(data, {"rankings": {}})["rankings"].get(method)
-        return None if own is None else own == ranking
+        return "" if own is None else "yes" if own == ranking else "no"
 
     points: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    names = ("epoch", "propagate", "item_norm_exponent")
     for (data, method, _), rows, *_ in runs:
-        for row in rows:
-            names = ("epoch", "propagate", "item_norm_exponent")
+        for row in sorted(rows, key=lambda row: [row.get(name, 0) for name in names]):
             points.setdefault((data, method, *map(row.get, names)), []).append(row)
     return [
         {
