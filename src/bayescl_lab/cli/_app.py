@@ -35,7 +35,7 @@ COMMANDS = {
 A command is a function of that name in the module of that name or in that of :data:`_MODULES`.
 """
 
-_MODULES = dict.fromkeys(("embed", "evaluate", "export", "recommend"), "finished")
+_MODULES = dict.fromkeys(("embed", "evaluate", "export", "recommend", "report"), "finished")
 
 SECOND_WORDS = {
     "compare": ("images", "ranking"),

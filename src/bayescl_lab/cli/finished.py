@@ -1,4 +1,4 @@
-"""``bayescl embed``, ``evaluate``, ``export`` and ``recommend``: uses of a finished run."""
+"""``bayescl embed``, ``evaluate``, ``export``, ``recommend``, ``report``: uses of finished runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from bayescl_lab._fields import Count, Words
-from bayescl_lab._files import open_atomically
+from bayescl_lab._files import open_atomically, write_atomically
 from bayescl_lab.cli._console import console, printable, say, show, table
 from bayescl_lab.cli._options import check_output, named_encoder, write_table
 
@@ -169,6 +169,28 @@ def recommend(
     count = lists["user"].n_unique() if any(to_file) else 1
     remark = f" ({by_popularity} of popular items, since training saw nothing of the user)"
     say(f"{count} lists{remark if by_popularity else ''}: {out}")
+
+
+def report(names: Words = (), *, out: Path | None = None) -> None:
+    """Make an HTML page of runs and comparisons.
+
+    The page holds settings, tables, figures, sample pictures and provenance. It is a single
+    file that loads nothing else.
+
+    Args:
+        names: folders of runs, comparisons or paper tables.
+        out: the HTML file. Default: report.html in the folder, or in the current folder for
+            several.
+    """
+    paths = [Path(name) for name in names]
+    if not paths:
+        raise ValueError("give at least one run folder")
+    from bayescl_lab.report.html import report_page
+
+    file = out or (paths[0] if len(paths) == 1 else Path()) / "report.html"
+    text = report_page(paths)
+    write_atomically(check_output(file, ".html"), text)
+    say(f"report: {file}")
 
 
 def _newcomers(file: Path) -> dict[int | str, list[int | str]]:
