@@ -6,7 +6,8 @@
 Scikit-learn's digits with a mark in one of six corners, on one of six smooth backgrounds or under
 stripes of one of six slants, which both views of an image share; vectors of ten classes that were
 measured in 6 or in 20 batches, each of which moves them all; plain digits; and, if they are in
-``$BAYESCL_DATA``, spoken digits of known speakers, in views that keep the pitch.
+``$BAYESCL_DATA``, spoken digits of known speakers, in views that keep the pitch, and questions,
+whose nuisance nobody knows.
 
 Every finished run is a line of ``benchmarks/results/nuisance.jsonl``; what is there is not run
 again. Writes ``benchmarks/results/nuisance.json``, means and spreads over seeds, and the picture
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from dataclasses import asdict, astuple, dataclass, fields
 from functools import cache, partial
 from itertools import product
@@ -38,7 +40,7 @@ from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.encoders import ProjectionHead, SmallConvEncoder
 from bayescl_lab.images.probes import ProbeData, knn_probe
 
-SETS = ("marks", "backgrounds", "stripes", "batches-6", "batches-20", "plain", "words")
+SETS = ("marks", "backgrounds", "stripes", "batches-6", "batches-20", "plain", "words", "questions")
 TITLES = {
     "info_nce": "InfoNCE",
     "latent": "latent classes",
@@ -49,9 +51,10 @@ TITLES = {
 METHODS = tuple(TITLES)
 EPOCHS, AUDITED = 30, 5  # audit labels of each class, which measure and do not train
 _LOOK = {"svg.hashsalt": "nuisance", "axes.spines.top": False, "axes.spines.right": False}
-_LATENT = partial(bayescl.LatentClassContrastiveLoss, num_classes=10)
 NUISANCES, SIDE = 6, 8  # of each kind, and pixels of an image
-HAS_WORDS = (Path(os.environ.get("BAYESCL_DATA", "data")) / "spoken-digits.tar.gz").exists()
+UNNAMED = ("plain", "questions")  # sets without a nuisance that could be named
+_DATA = Path(os.environ.get("BAYESCL_DATA", "data"))
+_FILES = {"words": "spoken-digits.tar.gz", "questions": "banking77"}
 WIDTH, VECTORS = 64, {"train": 2000, "validation": 1000, "test": 1000}
 
 
@@ -106,6 +109,8 @@ def nuisance_set(name: str, evaluate_on: str) -> WithNuisance:
     """One of :data:`SETS`, judged on "validation" rows, where settings are chosen, or on "test"."""
     if name == "words":
         return _words(evaluate_on)
+    if name == "questions":
+        return WithNuisance(**_parts(data_set(name, evaluate_on)))
     if name.startswith("batches"):
         return _vectors(int(name.split("-")[1]), evaluate_on)
     parts = load_images("digits", evaluate_on=evaluate_on)
@@ -189,10 +194,13 @@ def _vectors(batches: int, evaluate_on: str) -> WithNuisance:
 def _words(evaluate_on: str) -> WithNuisance:
     """Spoken digits in views that keep the pitch, by which speakers differ."""
     words, speakers = (data_set(name, evaluate_on) for name in ("words", "speakers"))
-    parts = {field.name: getattr(speakers, field.name) for field in fields(DataSet)}
-    parts |= {"labels": words.labels, "evaluated": words.evaluated}
+    parts = _parts(speakers) | {"labels": words.labels, "evaluated": words.evaluated}
     nuisances = {"nuisance": speakers.labels, "evaluated_nuisance": speakers.evaluated}
     return WithNuisance(**parts, **nuisances)
+
+
+def _parts(data: DataSet) -> dict[str, Any]:
+    return {field.name: getattr(data, field.name) for field in fields(DataSet)}
 
 
 @torch.no_grad()
@@ -200,8 +208,48 @@ def _embedded(encoder: nn.Module, *parts: Tensor) -> tuple[Tensor, ...]:
     return tuple(torch.cat([encoder(rows) for rows in part.split(512)]) for part in parts)
 
 
+class Moments:
+    """What audits said of attracting pairs between two fits, beside the truth of those pairs."""
+
+    def __init__(self, loss: nn.Module, labels: Tensor) -> None:
+        self.memory, self.labels = getattr(loss, "memory", None), labels
+        self.measured: bayescl.latent_classes.trust.Precision | None = None
+        self.correct = self.total = 0  # of the present fit's attracting pairs
+        self.counts = {"moments": 0, "inside": 0}
+
+    @torch.no_grad()
+    def see(self, rows: Tensor, *views: Tensor) -> None:
+        """Count the attracting pairs of a step, after the loss has seen it."""
+        if self.memory is None or self.memory.precision is None:
+            return
+        if self.memory.precision is not self.measured:
+            self.close()
+            self.measured = self.memory.precision
+        first, second = map(self.memory._signatures, views)
+        factors = self.memory._factors((first + second) / 2)
+        attracts = (factors @ factors.T > self.memory.threshold).fill_diagonal_(False)
+        labels = self.labels[rows]
+        self.correct += int((attracts & (labels[:, None] == labels)).sum())
+        self.total += int(attracts.sum())
+
+    def close(self) -> None:
+        """End the term of a fit: a moment, if a pair attracted in it."""
+        if self.measured is not None and self.total:
+            _, low, high, _ = self.measured
+            self.counts["moments"] += 1
+            self.counts["inside"] += low <= self.correct / self.total <= high
+        self.correct = self.total = 0
+
+
 def train(
-    data: DataSet, loss: nn.Module, *, seed: int, head: bool, batch: int, call: Any = None
+    data: DataSet,
+    loss: nn.Module,
+    *,
+    seed: int,
+    head: bool,
+    batch: int,
+    call: Any = None,
+    moments: Moments | None = None,
 ) -> dict[str, float]:
     """Train an encoder in place and score it; ``call`` makes arguments of a step from its rows."""
     torch.manual_seed(seed)
@@ -220,13 +268,17 @@ def train(
             value.backward()
             optimizer.step()
             schedule.step()
+            if moments is not None:
+                moments.see(rows, first, second)
     scores = data.judged(*data.features(encoder.eval()))
     return scores | {"trust": float(getattr(loss, "trust", 0.0))}
 
 
 def contender(method: str, data: WithNuisance, temperature: float, seed: int) -> tuple[Any, Any]:
     """A loss of :data:`METHODS`, and what its call is told of rows."""
-    made = bayescl.InfoNCELoss if method.startswith("info_nce") else _LATENT
+    classes = int(data.labels.max()) + 1
+    latent = partial(bayescl.LatentClassContrastiveLoss, num_classes=classes)
+    made = bayescl.InfoNCELoss if method.startswith("info_nce") else latent
     loss, told = made(temperature=temperature), None
     if method.endswith("domains"):
         told = ("domains", data.nuisance)
@@ -240,15 +292,22 @@ def run(case: Case) -> dict[str, Any]:
     data = nuisance_set(case.data, "test")
     loss, call = contender(case.method, data, case.temperature, case.seed)
     how = {"seed": case.seed, "head": case.head, "batch": case.batch}
-    return asdict(case) | {"scores": train(data, loss, call=call, **how)}
+    moments = Moments(loss, data.labels)
+    record = asdict(case) | {"scores": train(data, loss, call=call, moments=moments, **how)}
+    moments.close()
+    return record | moments.counts
 
 
 def summary(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Means and spreads over seeds, and of differences from InfoNCE by seed."""
     about = ("data", "method", "temperature", "head", "batch")
     cells: dict[tuple[Any, ...], dict[int, dict[str, float]]] = {}
+    counts: dict[tuple[Any, ...], Counter[str]] = {}
     for line in lines:
-        cells.setdefault(tuple(line[name] for name in about), {})[line["seed"]] = line["scores"]
+        cell = tuple(line[name] for name in about)
+        cells.setdefault(cell, {})[line["seed"]] = line["scores"]
+        held = {name: line.get(name, 0) for name in ("moments", "inside")}
+        counts.setdefault(cell, Counter()).update(held)
     records = []
     order = {name: place for place, name in enumerate((*SETS, *METHODS))}
     for cell in sorted(cells, key=lambda cell: [order.get(value, value) for value in cell]):
@@ -262,6 +321,8 @@ def summary(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 name: _spread([runs[seed][name] - base[seed][name] for seed in shared])
                 for name in names
             }
+        if counts[cell]["moments"]:
+            record["precision"] = dict(counts[cell])
         records.append(record)
     return records
 
@@ -275,7 +336,9 @@ def draw(records: list[dict[str, Any]], path: Path) -> None:
     wanted = {"temperature": 0.25, "head": True, "batch": 256}
     chosen = [each for each in records if all(each[name] == wanted[name] for name in wanted)]
     shown = {(each["data"], each["method"]): each["scores"] for each in chosen}
-    sets = [name for name in SETS if name != "plain" and (name, "info_nce") in shown] or ["marks"]
+    sets = [name for name in SETS if name not in UNNAMED and (name, "info_nce") in shown] or [
+        "marks"
+    ]
     for suffix, ink, style in (("", "#1f2430", "default"), ("-dark", "#e6e6e6", "dark_background")):
         with plt.style.context(style), plt.rc_context(_LOOK):
             figure, axes = plt.subplots(1, len(sets), figsize=(10, 2.6), sharey=True, squeeze=False)
@@ -302,7 +365,7 @@ def main() -> None:
     """Run what is missing, and write the summary and the pictures."""
     chosen = options(
         __doc__,
-        data=[name for name in SETS if name != "words" or HAS_WORDS],
+        data=[name for name in SETS if name not in _FILES or (_DATA / _FILES[name]).exists()],
         methods=list(METHODS),
         temperatures=[0.25],
         batches=[256],
@@ -316,8 +379,7 @@ def main() -> None:
     settings = chosen.temperatures, chosen.heads, chosen.batches
     for seed, data, method, temperature, head, batch in product(*axes, *settings):
         case = Case(data, method, temperature, bool(head), batch, seed)
-        plain = data == "plain" and method.endswith("domains")  # has no nuisance to name
-        if not plain and astuple(case) not in journal:
+        if not (data in UNNAMED and method.endswith("domains")) and astuple(case) not in journal:
             journal.add(run(case))
             print(journal.lines[list(journal.lines)[-1]], flush=True)
     records = summary(list(journal.lines.values()))
