@@ -28,6 +28,7 @@ class Step:
     features: tuple[Tensor, Tensor]  # of both views, before the projection head
     embeddings: tuple[Tensor, Tensor]  # of both views, after it
     labels: Tensor  # of the rows, -1 for unknown
+    audit: Tensor  # of the rows whose labels only measure, -1 for others
     classes: Tensor  # true labels, for oracles
     labelled: tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor], Tensor] | None
     """Features and embeddings of two views of labelled rows, and their labels."""
@@ -36,7 +37,7 @@ class Step:
 
 
 class LibraryLoss(nn.Module):
-    """A loss of the library; labelled rows join the batch."""
+    """A loss of the library; labelled rows join the batch, and a third of labels audit."""
 
     def __init__(self, loss: bayescl.ContrastiveLoss) -> None:
         super().__init__()
@@ -50,7 +51,8 @@ class LibraryLoss(nn.Module):
             return self.loss(*step.embeddings, **groups)
         _, embeddings, labels = step.labelled
         views = (torch.cat(both) for both in zip(step.embeddings, embeddings, strict=True))
-        return self.loss(*views, labels=torch.cat([step.labels, labels]))
+        audit = torch.cat([step.audit, torch.full_like(labels, -1)])
+        return self.loss(*views, labels=torch.cat([step.labels, labels]), audit=audit)
 
 
 class WithClassifier(nn.Module):
