@@ -12,7 +12,7 @@ Two parts, each resumable; every finished run is a line of ``benchmarks/results/
 Of five labels of each class and more that latent classes know, a third audits instead of training.
 ``own`` is the accuracy of a linear classifier learned from the labels that the loss knew; for
 methods without labels, from the same labels. Writes ``benchmarks/results/evidence.json``: means and
-spreads over seeds.
+spreads over seeds; and ``docs/_static/gains.svg`` with its dark twin.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ import statistics
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from itertools import product
 from typing import Any
 
+import matplotlib.pyplot as plt
 import torch
 from evidence_methods import (
     LABELLED_BATCH,
@@ -36,8 +38,9 @@ from evidence_methods import (
     own_classifier,
 )
 from evidence_sets import CLASSES, DataSet, data_set
-from harness import RESULTS, Journal, options, write_json
+from harness import PICTURES, RESULTS, Journal, options, save_light_and_dark, write_json
 from joblib import Parallel, delayed
+from matplotlib.figure import Figure
 from sound import known
 from torch import Tensor, nn
 
@@ -323,6 +326,39 @@ def own_rows(
     return rows
 
 
+DRAWN = {  # methods and numbers of known labels: what a reader sees, and its colour
+    ("bayesian", "0"): ("Bayesian", "#8a8f98"),
+    ("latent", "0"): ("latent classes", "#3b82c4"),
+    ("supcon", "5"): ("SupCon, 5 labels", "#d0663c"),
+    ("latent", "5"): ("latent classes, 5 labels", "#3f9c5b"),
+}
+
+
+def drawn(compared: dict[str, list[dict[str, Any]]], ink: str) -> Figure:
+    """Gains over InfoNCE with one label of each class, with spreads over seeds, by data set."""
+    name_of = {title: name for name, title in TITLES.items()}
+    gains = {
+        data: {(name_of[row["method"]], row["labels"]): row["few_label_1_gain"] for row in rows}
+        for data, rows in compared.items()
+        if data != PHOTOGRAPHS  # no method of these ran there
+    }
+    figure, axis = plt.subplots(figsize=(8, 0.7 * len(gains) + 1.3))
+    for place, of_data in enumerate(gains.values()):
+        for number, (key, (_, colour)) in enumerate(DRAWN.items()):
+            if gain := of_data.get(key):
+                height, spread = place + 0.16 * (number - 1.5), gain.get("spread", 0.0)
+                axis.errorbar(gain["mean"], height, xerr=spread, fmt="o", color=colour)
+    for name, colour in DRAWN.values():
+        axis.plot([], [], "o", color=colour, label=name)
+    axis.axvline(0, color=ink, linewidth=0.8)
+    axis.set_yticks(range(len(gains)), gains)
+    axis.invert_yaxis()
+    axis.set_xlabel("1 label of each class, points above InfoNCE", color=ink)
+    figure.legend(loc="upper center", ncols=len(DRAWN), frameon=False, fontsize=9)
+    figure.tight_layout(rect=(0, 0, 1, 0.9))
+    return figure
+
+
 def _text(values: list[float], sign: str = "") -> str:
     """Mean and standard deviation; the latter only of several values."""
     deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
@@ -351,7 +387,9 @@ def main() -> None:
             records.add(record)
             figures = ", ".join(f"{k} {100 * v:.1f}" for k, v in record["scores"].items())
             print(f"{run_of(record)}: {figures}; {record['seconds']:.0f} s", flush=True)
-    write_json(RESULTS / "evidence.json", summary(records))
+    result = summary(records)
+    write_json(RESULTS / "evidence.json", result)
+    save_light_and_dark(PICTURES / "gains.svg", partial(drawn, result["comparison"]))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import torch
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
@@ -28,6 +30,7 @@ from bayescl_lab._files import write_atomically
 from bayescl_lab.runs.provenance import provenance
 
 RESULTS = Path(__file__).parent / "results"
+PICTURES = Path(__file__).parents[1] / "docs" / "_static"
 UNSHOWN = ("runs", "course")  # columns of single runs, which are for the file alone
 Row = dict[str, Any]
 
@@ -100,6 +103,16 @@ def usage(whose: int = resource.RUSAGE_SELF) -> tuple[float, float]:
     used = resource.getrusage(whose)
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return used.ru_utime + used.ru_stime, used.ru_maxrss / unit
+
+
+def save_light_and_dark(path: Path, draw: Callable[[str], Figure]) -> None:
+    """Save a figure as SVG and its dark twin, ``-dark``; ``draw`` is given the colour of ink."""
+    look = {"svg.hashsalt": path.stem, "axes.spines.top": False, "axes.spines.right": False}
+    for suffix, ink, style in (("", "#1f2430", "default"), ("-dark", "#e6e6e6", "dark_background")):
+        with plt.style.context(style), plt.rc_context(look):
+            file = path.with_stem(path.stem + suffix)
+            draw(ink).savefig(file, transparent=True, metadata={"Date": None})
+            plt.close()
 
 
 def options(description: str | None, *switches: str, **defaults: Any) -> argparse.Namespace:

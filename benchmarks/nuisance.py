@@ -28,7 +28,8 @@ from typing import Any
 import matplotlib.pyplot as plt
 import torch
 from evidence_sets import DataSet, data_set
-from harness import RESULTS, Journal, options, write_json
+from harness import PICTURES, RESULTS, Journal, options, save_light_and_dark, write_json
+from matplotlib.figure import Figure
 from sound import known
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -50,7 +51,6 @@ TITLES = {
 }
 METHODS = tuple(TITLES)
 EPOCHS, AUDITED = 30, 5  # audit labels of each class, which measure and do not train
-_LOOK = {"svg.hashsalt": "nuisance", "axes.spines.top": False, "axes.spines.right": False}
 NUISANCES, SIDE = 6, 8  # of each kind, and pixels of an image
 UNNAMED = ("plain", "questions")  # sets without a nuisance that could be named
 _DATA = Path(os.environ.get("BAYESCL_DATA", "data"))
@@ -331,34 +331,30 @@ def _spread(values: list[float]) -> dict[str, float]:
     return mean_and_spread(values) if len(values) > 1 else {"mean": values[0]}
 
 
-def draw(records: list[dict[str, Any]], path: Path) -> None:
-    """For each data set, how well neighbours tell class and nuisance, by method; light and dark."""
+def drawn(records: list[dict[str, Any]], ink: str) -> Figure:
+    """For each data set, how well neighbours tell class and nuisance, by method."""
     wanted = {"temperature": 0.25, "head": True, "batch": 256}
     chosen = [each for each in records if all(each[name] == wanted[name] for name in wanted)]
     shown = {(each["data"], each["method"]): each["scores"] for each in chosen}
-    sets = [name for name in SETS if name not in UNNAMED and (name, "info_nce") in shown] or [
-        "marks"
-    ]
-    for suffix, ink, style in (("", "#1f2430", "default"), ("-dark", "#e6e6e6", "dark_background")):
-        with plt.style.context(style), plt.rc_context(_LOOK):
-            figure, axes = plt.subplots(1, len(sets), figsize=(10, 2.6), sharey=True, squeeze=False)
-            for axis, name in zip(axes[0], sets, strict=True):
-                for place, method in enumerate(METHODS):
-                    scores = shown.get((name, method))
-                    for score, colour in (("knn", "#3b82c4"), ("nuisance_knn", "#d0663c")):
-                        if scores is not None:
-                            axis.plot(100 * scores[score]["mean"], place, "o", color=colour)
-                axis.set_title(name, color=ink, fontsize=10)
-                axis.set_xlim(20, 105)
-            axes[0, 0].set_yticks(range(len(METHODS)), TITLES.values())
-            axes[0, 0].invert_yaxis()
-            figure.supxlabel("k-NN accuracy, %", color=ink, fontsize=10)
-            for label, colour in (("class", "#3b82c4"), ("nuisance", "#d0663c")):
-                axes[0, 0].plot([], [], "o", color=colour, label=label)
-            figure.legend(loc="lower left", ncols=2, frameon=False, fontsize=9)
-            figure.tight_layout()
-            file = path.with_stem(path.stem + suffix)
-            figure.savefig(file, transparent=True, metadata={"Date": None})
+    named = [name for name in SETS if name not in UNNAMED and (name, "info_nce") in shown]
+    sets = named or ["marks"]
+    figure, axes = plt.subplots(1, len(sets), figsize=(10, 2.6), sharey=True, squeeze=False)
+    for axis, name in zip(axes[0], sets, strict=True):
+        for place, method in enumerate(METHODS):
+            scores = shown.get((name, method))
+            for score, colour in (("knn", "#3b82c4"), ("nuisance_knn", "#d0663c")):
+                if scores is not None:
+                    axis.plot(100 * scores[score]["mean"], place, "o", color=colour)
+        axis.set_title(name, color=ink, fontsize=10)
+        axis.set_xlim(20, 105)
+    axes[0, 0].set_yticks(range(len(METHODS)), TITLES.values())
+    axes[0, 0].invert_yaxis()
+    figure.supxlabel("k-NN accuracy, %", color=ink, fontsize=10)
+    for label, colour in (("class", "#3b82c4"), ("nuisance", "#d0663c")):
+        axes[0, 0].plot([], [], "o", color=colour, label=label)
+    figure.legend(loc="lower left", ncols=2, frameon=False, fontsize=9)
+    figure.tight_layout()
+    return figure
 
 
 def main() -> None:
@@ -384,7 +380,7 @@ def main() -> None:
             print(journal.lines[list(journal.lines)[-1]], flush=True)
     records = summary(list(journal.lines.values()))
     write_json(RESULTS / "nuisance.json", {"epochs": EPOCHS, "records": records})
-    draw(records, Path(__file__).parents[1] / "docs" / "_static" / "nuisance.svg")
+    save_light_and_dark(PICTURES / "nuisance.svg", partial(drawn, records))
 
 
 if __name__ == "__main__":
