@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 import torch
+from numpy.typing import NDArray
 
 from bayescl.checks import check_choice
 from bayescl_lab._files import open_atomically, staged_folder, write_atomically
@@ -55,6 +56,27 @@ def run_embeddings(
             "embedding": features,
         }
     )
+
+
+def user_item_pairs(
+    path: Path, pairs: int, seed: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], float | None]:
+    """Embeddings of some of a recommender's users, and of an item that each has in training.
+
+    Returns:
+        The users' embeddings, the items', the items' numbers, and the loss's temperature, if any.
+    """
+    run = load(path)
+    users, items = run.recommender.parts.train.pairs()
+    order = np.random.default_rng(seed).permutation(len(users))
+    drawn = order[np.unique(users[order], return_index=True)[1]]  # one pair of each user
+    drawn = np.random.default_rng(seed).permutation(drawn)[:pairs]
+    rows = {"users": users[drawn], "items": items[drawn]}
+    of_users, of_items = (
+        run.recommender.embeddings(of)["embedding"].to_numpy()[number]
+        for of, number in rows.items()
+    )
+    return of_users, of_items, rows["items"], run.settings.get("temperature")
 
 
 def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tuple[Path, ...]:
