@@ -156,7 +156,6 @@ COMMANDS = [
     (f"{RANKING} --loss oracle", 'for --loss. Choose from: "info_nce"'),
     (f"{RANKING} --loss bpr --alpha 0.9", "bpr does not take alpha; it takes"),
     (f"{RANKING} --patience 1", "patience must be 0 if watch_every is 0"),
-    (f"{RANKING} --protocol paper", "protocol 'paper' needs"),
     (f"{RANKING} --item-norm-exponent -1", "item_norm_exponent must be at"),
     (f"{RANKING} --dim 100000000000000", "not enough memory"),
     (f"{RANKING} --split none --watch-every 1", "watch_every must be 0 if split is 'none'"),

@@ -17,7 +17,6 @@ from bayescl_lab.runs.losses import losses_of, ranking_loss
 from bayescl_lab.runs.ranking.baselines import fit_baseline
 from bayescl_lab.runs.ranking.evaluation import evaluate_run
 from bayescl_lab.runs.ranking.run import (
-    PAPER_NOTE,
     RankingRun,
     best_epoch,
     stopping_epoch,
@@ -90,7 +89,6 @@ def test_tau_plus_is_the_density_of_training_unless_given(settings):
         ({"candidates": 0}, "Input should be greater than or equal to 1"),
         ({"score": "inner", "propagate": 1}, "propagate must be 0 if the score is inner, got 1"),
         ({"patience": 2}, "patience must be 0 if watch_every is 0, got 2"),
-        ({"protocol": "paper"}, "protocol 'paper' needs evaluate_on 'test' and watch_every above"),
         ({"weight_decay": -1.0}, "weight_decay\n  Input should be greater than or equal to 0"),
         (
             {"score": "inner", "item_norm_exponent": 0.5},
@@ -148,19 +146,6 @@ def test_rows_that_were_not_looked_at_choose_nothing():
     assert stopping_epoch(rows, 1) == 4
     assert stopping_epoch(rows, 2) is None
     assert stopping_epoch(rows, 0) is None
-
-
-def test_the_papers_protocol_takes_each_metric_at_its_best_epoch_on_test_and_says_so(
-    settings, tmp_path
-):
-    settings = replace(settings, protocol="paper", watch_every=1, epochs=6)
-    result = train_ranking(settings, tmp_path / "run")
-    rows = RunFolder(tmp_path / "run", "").read_metrics()
-    assert result["note"] == PAPER_NOTE
-    assert result["interactions"]["train"] == RankingRun(settings).parts.train.num_interactions
-    for metric, value in result["metrics"].items():
-        assert value == max(row[metric] for row in rows)
-        assert rows[result["epochs_by_metric"][metric] - 1][metric] == value
 
 
 def test_baselines_are_judged_in_the_same_way_and_have_no_embeddings(settings, tmp_path):
