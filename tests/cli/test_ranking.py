@@ -128,7 +128,7 @@ def test_ials_is_trained_and_served_without_a_loss(bayescl, bought):
     assert bayescl(f"{line} ials --resume").status == 0
     for words in ("recommend ials --user u-4", "embed ials --out e.npy", "export ials --to x"):
         assert bayescl(words).status == 0
-    run = library.load("ials").recommender
+    run = library.load("ials")
     table = pl.read_csv("bought.csv").filter(pl.col("customer") == "u-4")
     # A newcomer with a user's items gets that user's scores.
     lists = [
@@ -223,7 +223,7 @@ def test_somebody_new_gets_a_list_by_items_or_is_told_which_are_unknown(
         assert bayescl(f"train ranking {COLUMNS} {encoder} --out ease").status == 0
     name = "ease" if encoder else "run"
     group = [f"film {number}" for number in (1, 4, 7)]
-    loaded = library.load(name).recommender
+    loaded = library.load(name)
     lists = loaded.recommend(items=group, k=4)
     assert lists.columns == ["rank", "item", "score"]
     assert not set(lists["item"]) & set(group)
