@@ -112,10 +112,10 @@ def test_images_without_labels_get_the_pictures_that_need_none(bayescl, pictures
     pictures("photos", (".",), count=40)
     line = f"--batch_size 10 --width 4 --epochs 1 --device cpu --loss {loss}"
     assert bayescl(f"train images --data photos {line} --out run").status == 0
-    assert bayescl("inspect run --items 20 --out page.html").status == 0
+    assert bayescl("inspect run --items 20 --num-classes 4 --out page.html").status == 0
     assert drawn("run") == ["inspection-candidates.png", "inspection-weights.png"]
     report = json.loads(Path("page.json").read_text())
-    assert (report["tau_plus_from"], report["labelled_items"]) == ("default", 0)
+    assert (report["tau_plus"], report["tau_plus_from"]) == (0.25, "given")
     assert report["run"]["labelled"] is False
     columns = RunFolder.open(Path("run"), "train images").read_metrics()[0].keys()
     assert not any(name.startswith("pair_") for name in columns)

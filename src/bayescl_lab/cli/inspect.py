@@ -54,9 +54,6 @@ class OfFile:
         ids: likewise, what each row is of, such as a document: rows of one id are never each
             other's candidates; default: the array ids.
         domains: likewise, the batch, speaker or device of each item; default: the array domains.
-        num_classes: approximate number of classes; not needed with labels.
-        tau_plus: share of candidates of the anchor's class; default: counted from labels, else from
-            num_classes, else 0.1.
         temperature: softmax scale that the encoder was trained with; default: 0.5, and advice
             without a temperature.
         layout: "two_views" of items, or "in_batch" for pairs such as queries and documents, the
@@ -70,8 +67,6 @@ class OfFile:
     labels: str | None = None
     ids: str | None = None
     domains: str | None = None
-    num_classes: Annotated[int, at_least(2)] | None = None
-    tau_plus: FiniteFloat | None = None
     temperature: Positive | None = None
     layout: Literal["two_views", "in_batch"] | None = None
     batch_size: Annotated[int, at_least(2)] = 256
@@ -82,6 +77,8 @@ def inspect(
     *,
     of_run: Annotated[OfRun, FLAT] = OfRun(),
     of_file: Annotated[OfFile, FLAT] = OfFile(),
+    num_classes: Annotated[int, at_least(2)] | None = None,
+    tau_plus: FiniteFloat | None = None,
     items: Annotated[int, at_least(2)] = 1024,
     out: Path | None = None,
     seed: CountOr0 = 0,
@@ -98,6 +95,9 @@ def inspect(
 
     Args:
         run_or_file: a run folder, or a file of embeddings.
+        num_classes: approximate number of classes; not needed with labels.
+        tau_plus: share of candidates of the anchor's class; default: counted from labels, else from
+            num_classes, else 0.1.
         items: largest number of items to score; of a run, to embed.
         out: the HTML page; default: inspection.html in the run folder, or a new page beside the
             file. A .json file with the figures is written beside it.
@@ -132,7 +132,8 @@ def inspect(
     views = arrays.embeddings, arrays.second_view
     codes: Any = {"labels": arrays.labels, "groups": arrays.ids, "domains": arrays.domains}
     options: Any = {"layout": "in_batch" if arrays.are_pairs else "two_views", **source.options}
-    diagnosis = diagnose_embeddings(views[0], views[1], **codes, items=items, seed=seed, **options)
+    options |= {"num_classes": num_classes, "tau_plus": tau_plus, "items": items, "seed": seed}
+    diagnosis = diagnose_embeddings(views[0], views[1], **codes, **options)
     advice = advise(diagnosis, *views, ids=arrays.ids)
     write_atomically(page, embeddings_page(diagnosis, advice, name=run_or_file.name))
     figures = page.with_suffix(".json")
