@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from ranking_data import COLUMNS
 
 from bayescl.diagnostics import diagnose, score_candidates
 from bayescl_lab.runs.folder import RunFolder
@@ -12,7 +11,6 @@ from bayescl_lab.runs.images.inspection import drawn_batches, inspect_images
 from bayescl_lab.runs.images.monitoring import embedded_views
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.ranking.inspection import inspect_ranking
 
 FILES = ["inspection-candidates.png", "inspection-reliability.png", "inspection-weights.png"]
 
@@ -35,16 +33,20 @@ def drawn(run: str) -> list[str]:
 
 
 def report_of(run: str) -> dict:
-    return json.loads(Path(run, "inspection.json").read_text())
+    """What the run's own loss does."""
+    return json.loads(Path(run, "inspection.json").read_text())["run"]
 
 
 def test_a_run_is_inspected_in_figures_and_pictures(bayescl, run) -> None:
-    outcome = bayescl("inspect run --anchors 3 --shown 4 --images 40")
-    for words in ("alpha assumed", "0.800", "tau_plus measured", "ROC-AUC", "authors' reading"):
+    outcome = bayescl("inspect run --anchors 3 --shown 4 --items 40")
+    for words in ("false negatives of an anchor", "ROC-AUC", "run/inspection.html", *FILES):
         assert words in outcome.out
     assert drawn("run") == FILES
-    report = report_of("run")
+    assert Path("run/inspection.html").read_text().count("<img") >= 2
+    report = json.loads(Path("run/inspection.json").read_text())
     assert f"Use {report['advice']['call']}" in outcome.out
+    assert (report["items"], report["temperature_from"]) == (40, "given")
+    report = report["run"]
     assert report["images"] == 40
     assert report["batches"] == 2
     assert report["labelled"]
@@ -86,12 +88,10 @@ def test_what_is_weighed_least_is_most_similar_and_named_by_its_number(bayescl, 
 @pytest.mark.parametrize("loss", ["info_nce", "hard", "oracle"])
 def test_every_loss_can_be_inspected(bayescl, bars, loss) -> None:
     bayescl(f"train images {bars} --epochs 1 --out run --loss {loss}")
-    assert bayescl("inspect run --images 20 --anchors 2 --shown 2").status == 0
+    assert bayescl("inspect run --items 20 --anchors 2 --shown 2").status == 0
     report = report_of("run")
-    own = loss in ("hard", "oracle")
-    assert report["candidates"]["weighed_by"] == (
-        loss if own else "the Bayesian loss at its defaults"
-    )
+    by = "its own weights" if loss in ("hard", "oracle") else "Bayesian weights"
+    assert report["candidates"]["weighed_by"] == by
     assert drawn("run") == FILES
     if loss == "oracle":
         assert report["by_weight"]["roc_auc"] == 1
@@ -107,120 +107,65 @@ def latent_run(trained, bars) -> str:
     return trained("latent", line)
 
 
-def test_latent_classes_are_shown_with_their_trust_and_their_images(bayescl, latent_run) -> None:
-    said = bayescl("train images --out run --resume").out
-    assert "Trust in the latent classes" in said
-    before = Path(latent_run, "checkpoints/last.ckpt").read_bytes()
-    outcome = bayescl("inspect run --images 60 --anchors 2 --shown 2")
-    for words in ("trust of 6 components", "candidates that attract", "their precision"):
-        assert words in outcome.out
-    assert drawn("run") == ["inspection-candidates.png", "inspection-components.png", *FILES[1:]]
-    report = report_of("run")
-    latent = report["latent_classes"]
-    assert latent["fitted"]
-    assert [mixture["components"] for mixture in latent["mixtures"]] == [6, 12]
-    assert 0 < latent["trust"] <= 1
-    assert report["posteriors"][0]["source"] == "latent classes"
-    assert report["confident_pairs"]["precision"] > 0.9
-    assert report["by_weight"]["roc_auc"] > 0.9
-    assert report["mean_weight"]["false"] < 0.8 < report["mean_weight"]["true"]
-    assert report["candidates"]["weighed_by"] == "latent"
-    components = report["components"]
-    assert len(components) == 6
-    assert sum(one["size"] for one in components) == report["images"]
-    assert [one["weight"] for one in components] == sorted(
-        (one["weight"] for one in components), reverse=True
-    )
-    assert Path(latent_run, "checkpoints/last.ckpt").read_bytes() == before
-    rows = RunFolder.open(Path(latent_run), "train images").read_metrics()
-    assert all({"trust", "pair_recall"} <= row.keys() for row in rows)
-    assert rows[-1]["pair_precision"] > 0.9
-    assert min(rows[-1]["trust"], rows[-1]["pair_recall"]) > 0
-
-
-def test_a_latent_run_that_has_fitted_nothing_says_so(bayescl, bars) -> None:
-    line = f"train images {bars} --epochs 1 --loss latent --tau_plus 0.02 --out run"
-    assert bayescl(line).status == 0
-    outcome = bayescl("inspect run --images 20 --anchors 2 --shown 2")
-    assert "none yet" in outcome.out
-    assert "60 of " in outcome.out
-    assert drawn("run") == FILES
-    report = report_of("run")
-    assert report["latent_classes"] == {
-        "fitted": False,
-        "remembered": 60,
-        "memory_size": 4096,
-        "trust": 0.0,
-        "threshold": 0.5,
-        "mixtures": [],
-    }
-    assert report["components"] == []
-    assert report["confident_pairs"] is None
-    assert report["mean_weight"] == {"false": 1, "true": 1}
-    (row,) = RunFolder.open(Path("run"), "train images").read_metrics()
-    assert (row["trust"], row["pair_recall"]) == (0, 0)
-    assert "pair_precision" not in row
-
-
 @pytest.mark.parametrize("loss", ["bayesian", "latent --tau_plus 0.3"])
 def test_images_without_labels_get_the_pictures_that_need_none(bayescl, pictures, loss) -> None:
     pictures("photos", (".",), count=40)
     line = f"--batch_size 10 --width 4 --epochs 1 --device cpu --loss {loss}"
     assert bayescl(f"train images --data photos {line} --out run").status == 0
-    outcome = bayescl("inspect run --images 20")
-    assert "measured" not in outcome.out
-    found = ["components"] if loss.startswith("latent") else []
-    assert drawn("run") == [f"inspection-{name}.png" for name in ("candidates", *found, "weights")]
-    report = report_of("run")
-    assert report["labelled"] is False
-    assert all(one["majority"] is None for one in report["components"])
+    assert bayescl("inspect run --items 20 --num-classes 4 --out page.html").status == 0
+    assert drawn("run") == ["inspection-candidates.png", "inspection-weights.png"]
+    report = json.loads(Path("page.json").read_text())
+    assert (report["tau_plus"], report["tau_plus_from"]) == (0.25, "given")
+    assert report["run"]["labelled"] is False
     columns = RunFolder.open(Path("run"), "train images").read_metrics()[0].keys()
     assert not any(name.startswith("pair_") for name in columns)
-    if loss == "bayesian":
-        assert "alpha without labels" in outcome.out
-        assert "trust" not in columns
+    assert ("trust" in columns) == loss.startswith("latent")
+
+
+@pytest.mark.parametrize("options", ["--epochs 8 --strength 0.2 --num_classes 3", "--epochs 1"])
+def test_metrics_say_what_the_latent_classes_of_a_run_are_worth(bayescl, trained, bars, options):
+    path = trained(options, f"train images {bars} --loss latent {options}")
+    before = Path(path, "checkpoints/last.ckpt").read_bytes()
+    assert bayescl("inspect run --items 60 --anchors 2 --shown 2").status == 0
+    assert Path(path, "checkpoints/last.ckpt").read_bytes() == before
+    assert drawn("run") == FILES
+    report, rows = report_of("run"), RunFolder.open(Path(path), "train images").read_metrics()
+    assert all({"trust", "pair_recall"} <= row.keys() for row in rows)
+    if len(rows) == 1:  # nothing is fitted yet
+        assert (rows[0]["trust"], rows[0]["pair_recall"]) == (0, 0)
+        assert "pair_precision" not in rows[0]
+        assert report["confident_pairs"] is None
+        assert report["mean_weight"] == {"false": 1, "true": 1}
+    else:
+        assert report["candidates"]["weighed_by"] == "its own weights"
+        assert "Trust in the latent classes" in bayescl("train images --out run --resume").out
+        assert rows[-1]["pair_precision"] > 0.9
+        assert min(rows[-1]["trust"], rows[-1]["pair_recall"]) > 0
+        assert report["posteriors"][0]["source"] == "latent classes"
+        assert report["confident_pairs"]["precision"] > 0.9
+        assert report["by_weight"]["roc_auc"] > 0.9
+        assert report["mean_weight"]["false"] < 0.8 < report["mean_weight"]["true"]
 
 
 def test_the_same_seed_gives_the_same_inspection_and_training_is_not_touched(bayescl, run) -> None:
     before = Path("run/checkpoints/last.ckpt").read_bytes()
     reports = []
     for seed in (1, 1, 2):
-        assert bayescl(f"inspect run --images 20 --anchors 2 --seed {seed}").status == 0
+        assert bayescl(f"inspect run --items 20 --anchors 2 --seed {seed}").status == 0
         report = report_of("run")
         reports.append({key: report[key] for key in ("measured", "histogram", "candidates")})
     assert reports[0] == reports[1] != reports[2]
     assert Path("run/checkpoints/last.ckpt").read_bytes() == before
 
 
-def test_of_a_recommender_held_out_items_play_the_false_negatives(bayescl, recommender) -> None:
-    outcome = bayescl(f"inspect {recommender} --anchors 2 --shown 3")
-    assert "tau_plus measured" in outcome.out
-    assert drawn(recommender) == ["inspection-reliability.png", "inspection-weights.png"]
-    report = report_of(recommender)
-    found = inspect_ranking(Path(recommender), users=1000)
+def test_of_a_recommender_users_are_paired_with_items_that_they_have(bayescl, recommender) -> None:
+    outcome = bayescl(f"inspect {recommender}")
+    assert "effective negatives" in outcome.out
+    report = json.loads(Path(recommender, "inspection.json").read_text())
     result = RunFolder.open(Path(recommender), "train ranking").read_result()
-    assert report["users"] == found.report["users"] == result["users"]
-    # Every held-out pair is a false negative, and every unknown pair a candidate.
-    counts = found.diagnosis.histogram
-    assert counts.false_negatives is not None
-    assert int(counts.false_negatives.sum()) == result["interactions"]["test"]
-    sizes = result["interactions"]
-    candidates = int(counts.true_negatives.sum()) + result["interactions"]["test"]
-    assert candidates == result["users"] * sizes["items"] - sizes["train"]
-    # The groups are plain to see, so items of the user's own group are weighed least.
-    assert report["by_logit"]["roc_auc"] > 0.8
-    for row in report["candidates"]["anchors"]:
-        group = int(row["user"].removeprefix("u-")) % 3
-        assert int(row["down"][0].removeprefix("film ")) % 3 == group
-        assert int(row["up"][0].removeprefix("film ")) % 3 != group
-
-
-def test_what_weighs_no_candidates_cannot_be_inspected(bayescl, bought) -> None:
-    for options, message in (
-        ("--loss bpr --epochs 1", "the loss bpr does not weight candidates"),
-        ("--encoder popularity", "popularity holds the baseline popularity, which has no loss"),
-    ):
-        out = options.split()[1]
-        line = f"train ranking {COLUMNS} {options} --device cpu --out {out}"
-        assert bayescl(line).status == 0
-        assert message in bayescl(f"inspect {out}").complaint
+    assert (report["items"], report["layout"]) == (result["users"], "in_batch")
+    assert report["temperature"] == result["settings"]["temperature"]
+    # A user's item scores high among others' items, copies of it left out.
+    assert report["losses"]["Bayesian"]["label_free"]["auc"] > 0.7
+    assert report["advice"]["copied"] > 0
+    assert "--data is for images" in bayescl(f"inspect {recommender} --data x.csv").complaint

@@ -7,13 +7,11 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 from bayescl_lab.cli._console import EpochBar
-from bayescl_lab.cli.reproduce import _seconds_in_paper, run_lines
 from bayescl_lab.paper.images.request import TableRequest
 from bayescl_lab.paper.images.tables import TABLES
 from bayescl_lab.runs.images.run import ImageRun
@@ -58,38 +56,10 @@ def test_all_tables_are_made_by_one_command_that_says_first_what_it_takes(bayesc
         title = Path(f"table/{name}/table.md").read_text().partition("\n")[0].lstrip("# ")
         assert title in " ".join(outcome.out.split())  # it may take two lines
     assert "2 runs to train, 2 epochs in all" in outcome.err
-    assert "2 of 2 runs trained: multiclass/digits-hard-seed0" in outcome.err
     assert "bayescl reproduce all --resume --out table" in outcome.err
     again = bayescl("reproduce all --resume --out table --workers 1")
     assert again.status == 0
     assert "0 runs to train" in again.err
-
-
-def test_the_time_left_is_estimated_from_the_first_steps_with_probes(monkeypatch):
-    told, said, now = [], [], [0.0]
-    clock = SimpleNamespace(monotonic=lambda: now[0])
-    monkeypatch.setattr("bayescl_lab.cli.reproduce.time", clock)
-    bar = SimpleNamespace(tell=lambda *what: told.append(what), say=said.append)
-    one = replace(TableRequest().cells(TABLES["multiclass"])[0].settings, epochs=2)
-    runs = {"one": one, "two": replace(one, epochs=8, data="cifar10")}
-    lines = run_lines(bar, runs, {"cifar10": 82.0})
-    for run, epoch, seconds in (
-        *(("done", 2, 0), ("one", 0, 1), ("one", 0.1, 10), ("one", 2, 101)),
-        *(("one", 2, 105), ("two", 0, 120), ("two", 8, 400)),
-    ):
-        now[0] = float(seconds)
-        lines(run, epoch, 0)
-    # After .1 of 10 epochs and probes of .6 in 10 seconds; then after 2.3 of them in 101.
-    assert told[:3] == [("done", 0, ""), ("one", 0, ""), ("one", 0, "about 0:17:30 left")]
-    assert said == [
-        "1 of 2 runs trained: one, 50.0 seconds per epoch; about 0:06:04 left, probes included",
-        "2 of 2 runs trained: two, 35.0 seconds per epoch (the paper: 82)",
-    ]
-
-
-def test_the_seconds_of_the_paper_stand_beside_ours_at_its_size_alone():
-    assert _seconds_in_paper("paper") == {"cifar10": 82.0, "stl10": 169.0}
-    assert _seconds_in_paper("rehearsal") == {}
 
 
 def test_ranks_are_those_of_the_paper_and_few_images_are_few_for_probes_too(bayescl):
@@ -128,3 +98,12 @@ def test_without_a_terminal_progress_is_a_line_now_and_then(
     assert captured.out == ""
     assert len(lines) == 5
     assert lines[0] == "hard-seed0: 11 of 60 epochs; about 0:00:49 left"
+
+
+def test_the_time_left_is_that_of_runs_that_were_not_finished_before(capsys, monkeypatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("bayescl_lab.cli._console.time.monotonic", lambda: now[0])
+    with EpochBar(100) as bar:
+        for now[0], done in ((1.0, 0), (2.0, 90), (12.0, 91)):
+            bar.tell("run", done)
+    assert "run: 91 of 100 epochs; about 0:01:30 left" in capsys.readouterr().err

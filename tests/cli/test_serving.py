@@ -45,16 +45,13 @@ def test_other_data_are_refused_by_name_and_count_and_judged_on_when_that_is_sai
     assert "bought.csv: its content differs from what the run was trained on" in complaint
     Path("bought.csv").write_text(text)
     append_rows("bought.csv", 30)
-    for command in ("evaluate run", "inspect run"):
-        complaint = bayescl(command).complaint
-        assert "bought.csv: its content differs from what the run was trained on" in complaint
-        assert "--data" in complaint
+    complaint = bayescl("evaluate run").complaint
+    assert "bought.csv: its content differs from what the run was trained on" in complaint
+    assert "--data" in complaint
     # Pairs that the run was trained on never count.
     assert bayescl("evaluate run --data bought.csv").status == 0
     said = "interactions that the run was trained on left out"
     assert said in Path("run/evaluation.json").read_text()
-    shutil.copy("bought.csv", "later.csv")
-    assert bayescl("inspect run --data later.csv").status == 0
 
 
 def test_the_data_are_found_from_another_folder(bayescl, recommender, tmp_path, monkeypatch):
@@ -150,16 +147,12 @@ def test_a_broken_recommender_goes_on_from_what_it_remembers(bayescl, recommende
 
 def test_a_recommender_loads_as_an_object(recommender):
     loaded = library.load(recommender)
-    assert loaded.settings["dim"] == 8
-    assert "ndcg@20" in loaded.result["metrics"]
     has = owned()["u-4"]
     lists = loaded.recommend("u-4", 5, exclude=["film 0"])
     assert not (has | {"film 0"}) & set(lists["item"])
     similar = loaded.similar_items("film 3", 23)
     assert "film 3" not in set(similar["item"])
     assert similar["similarity"].is_sorted(descending=True)
-    with pytest.raises(ValueError, match="one of 'train images' embeds images"):
-        loaded.embed(torch.zeros(1, 1, 6, 6))
 
 
 def test_a_recommender_is_exported_as_plain_arrays(bayescl, recommender):
@@ -236,14 +229,12 @@ def test_an_encoder_loads_without_its_images_and_embeds_as_the_run_did(bayescl, 
     torch.testing.assert_close(loaded.embed(torch.from_numpy(pixels / 255)), features)
     with pytest.raises(ValueError, match=r"must have shape \[3, 12, 12\] each"):
         loaded.embed(np.zeros((2, 1, 5, 5)))
-    with pytest.raises(ValueError, match="one of 'train ranking' recommends"):
-        loaded.recommend("u-4")
     settings = Path("run/config.yaml").read_text()
     for width in (5, 20_000, 10_000_000):  # the last two need more memory than there is
         changed = re.sub(r"(?m)^width: 4$", f"width: {width}", settings)
         Path("run/config.yaml").write_text(changed)
         with pytest.raises(ValueError, match="do not match the encoder in its settings"):
-            _ = library.load("run").encoder
+            library.load("run")
 
 
 def test_an_exported_encoder_works_where_the_library_cannot_be_imported(bayescl, encoder):

@@ -14,14 +14,6 @@ SCRIPT = Path(__file__).with_name("in_background.py")
 OPTIONS = "--batch_size 16 --width 4 --epochs 1 --device cpu"
 
 
-def test_damaged_images_in_a_stream_are_one_line_with_a_name(bayescl, pictures):
-    pictures("pets")
-    for victim in Path("pets/dog").iterdir():  # some of them train
-        victim.write_bytes(victim.read_bytes()[:-60])
-    outcome = bayescl(f"train images --data pets {OPTIONS} --loader stream --out run")
-    assert outcome.complaint.startswith("cannot read pets/dog/")
-
-
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="children are found in /proc")
 def test_ctrl_c_ends_with_130_and_leaves_a_run_that_can_go_on_and_no_workers(
     bayescl, pictures, tmp_path

@@ -50,7 +50,6 @@ def made_up(
         "data": data,
         "encoder": encoder,
         "seeds": len(next(iter(losses.values()))),
-        "protocol": "standard",
         "evaluated_on": "test",
         "interactions": {"users": 943, "items": 1682, "train": 80000, "test": 20000},
         "users": 940,
@@ -259,7 +258,6 @@ def test_the_page_and_the_table_are_made_of_the_committed_cells():
     assert (RESULTS / "table.md").read_text(encoding="utf-8") == tables_markdown(cells)
     for cell in cells:
         assert {"command", "versions", "hardware", "commit", "commits_of_runs"} <= cell.keys()
-        assert cell["protocol"] == "standard"
         assert not any("+" in commit for commit in cell["commits_of_runs"])
         assert cell["tuning"]["criterion"].endswith("on the validation part")
         tried = cell["tuning"]["losses"].values()

@@ -235,8 +235,6 @@ def test_a_part_of_all_tables_leaves_out_those_that_have_none_of_it():
     some = replace(PAPER, datasets="tiny-imagenet,cifar100")
     assert [table.name for table in some.part_of(tables)] == ["binary", "multiclass", "prior"]
     assert {cell.settings.data for cell in some.cells(TABLES["prior"])} == {"tiny-imagenet"}
-    hard = replace(PAPER, losses="hard").part_of(tables)
-    assert [table.name for table in hard] == ["binary", "multiclass"]
 
 
 def test_tables_share_a_run_and_equal_those_made_alone(tiny, tmp_path):

@@ -3,7 +3,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import pickle
 import tarfile
 import zipfile
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ import torch
 from PIL import Image
 
 from bayescl_lab._downloads import DataSource, extract_archive
-from bayescl_lab.images import catalog, published
+from bayescl_lab.images import catalog
 from bayescl_lab.images.datasets import known_data_sets, load_images
 
 RNG = np.random.default_rng(0)
@@ -169,63 +168,6 @@ def test_an_archive_is_read_once_to_pixels_that_are_mapped_into_memory(publish, 
         assert parts.train.class_names == small.class_names
         parts.train.images.zero_()  # of this process alone
         archive.unlink(missing_ok=True)
-
-
-class Harmful:
-    def __reduce__(self):
-        return os.mkdir, ("harmed",)
-
-
-def pickled_cifar10(first: object = None) -> Published:
-    """The version that torchvision reads, as the original's Python 2 pickled it."""
-    small = MAKE["cifar10"]()
-    images, labels = (
-        np.concatenate([part[0] for part in (small.train, small.test)]),
-        small.train[1] + small.test[1],
-    )
-    small.members = {"batches.meta": pickle.dumps({"label_names": list(small.class_names)}, 2)}
-    for number, file in enumerate(BATCHES):
-        rows = slice(3 * number, 3 * number + 3)
-        data = images[rows].reshape(3, -1)
-        batch = {"data": np.asfortranarray(data) if number else data, "labels": labels[rows]}
-        content = pickle.dumps(batch if number or first is None else first, 3)
-        # Python 2 had strings for bytes.
-        length = data.size.to_bytes(4, "little")
-        small.members[file] = content.replace(b"B" + length, b"T" + length)
-    small.folder = "cifar-10-batches-py"
-    return small
-
-
-def test_the_archive_of_torchvision_is_read_without_running_what_it_pickles(
-    data, monkeypatch, tmp_path
-):
-    monkeypatch.chdir(tmp_path)
-    small = pickled_cifar10()
-    archive = small.write_archive(data / "cifar-10-python.tar.gz")
-    with pytest.raises(ValueError, match=r"cifar-10-python.tar.gz is damaged: md5 must be c58f3"):
-        load_images("cifar10")
-    digest = hashlib.md5(archive.read_bytes(), usedforsecurity=False).hexdigest()
-    monkeypatch.setitem(published.PICKLED, "cifar10", (archive.name, f"md5:{digest}"))
-    parts = load_images("cifar10")
-    assert_same(parts.train, small.train)
-    assert_same(parts.evaluation, small.test)
-    assert parts.train.class_names == small.class_names
-    archive.unlink()
-    (data / "cifar10" / "pixels.npy").unlink()
-    for first, message in (
-        (Harmful(), r"data_batch_1 is damaged, .*: it asks for \w+.mkdir"),
-        ({"data": np.zeros((3, 3072)), "labels": [0]}, "an array is not of bytes"),
-        ({"data": np.zeros((3, 3072), np.uint8), "labels": [0]}, "labels do not fit its images"),
-        ({"labels": [0, 1, 2]}, "cifar-10-batches-py is damaged: 'data'"),
-        ([1], "data_batch_1 is damaged"),
-    ):
-        for name, content in pickled_cifar10(first).members.items():
-            path = data / small.folder / name
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(content)
-        with pytest.raises(ValueError, match=message):
-            load_images("cifar10")
-    assert not Path("harmed").exists()
 
 
 @pytest.mark.parametrize("form", ["unpacked", "unpacked into its own folder", "archive"])

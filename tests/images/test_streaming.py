@@ -168,12 +168,6 @@ def test_auto_streams_what_would_fill_the_disk_unless_it_is_there_already(photos
         assert not load_folder(photos, image_size=16)[0].is_streamed
 
 
-def test_only_folders_are_streamed(shapes):
-    for data in ("digits", shapes):
-        with pytest.raises(ValueError, match="loader stream is for folders of images, got"):
-            load_images(data, loader="stream")
-
-
 def test_by_default_processes_share_the_cores_and_one_is_left_over(monkeypatch):
     monkeypatch.setattr(streaming, "usable_cores", lambda: 8)
     assert [decoding_workers(count) for count in (1, 2, 4, 8)] == [7, 3, 1, 1]

@@ -30,7 +30,6 @@ from bayescl_lab.runs.losses import (
     losses_of,
     ranking_loss,
 )
-from bayescl_lab.runs.ranking.inspection import inspect_ranking
 from bayescl_lab.runs.ranking.run import train_ranking
 
 
@@ -114,9 +113,8 @@ def test_what_a_loss_measures_and_remembers_survives_a_resume(toy, settings, tmp
     assert columns[0] == sorted(set(columns[0]))
 
 
-def test_a_new_row_trains_recommenders_and_is_inspected(toy, ranking_settings, tmp_path):
+def test_a_new_row_trains_recommenders(toy, ranking_settings, tmp_path):
     settings = replace(ranking_settings, loss=ranking_loss(toy, {"power": 4}), epochs=2)
     result = train_ranking(settings, tmp_path / "run")
     assert result["settings"]["power"] == 4
     assert "calls" in RunFolder.find(tmp_path / "run").read_metrics()[0]
-    assert inspect_ranking(tmp_path / "run").files

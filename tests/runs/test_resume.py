@@ -189,7 +189,7 @@ def test_a_recommender_starts_from_the_embeddings_it_knows_by_id(ranking_setting
         init=str(first),
     )
     train_ranking(settings, second)
-    before, after = (load(out).recommender for out in (first, second))
+    before, after = (load(out) for out in (first, second))
     for of in ("users", "items"):
         old, new = (
             dict(zip(one["id"], one["embedding"].to_numpy(), strict=True))

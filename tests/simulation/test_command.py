@@ -46,6 +46,10 @@ def test_named_experiments_leave_their_files_and_a_page_and_say_what_they_found(
     [
         (["--alpha", "0.4"], "alpha must be at least 0.5, got 0.4"),
         (["--tau-plus", "0"], "tau_plus must be above 0, got 0"),
+        (["--tau-plus", "1"], "tau_plus must be less than 1, got 1"),
+        (["--alpha", "1", "--beta", "1"], "alpha and beta must not both be 1"),
+        (["--temperature", "0"], "temperature must be above 0, got 0"),
+        (["--draws", "1"], "draws must be at least 2, got 1"),
         (["--candidates", "0"], "candidates must be at least 1, got 0"),
         (["--alpha", "nan"], "alpha must be"),
         (["--seed", "-1"], "seed must be at least 0, got -1"),

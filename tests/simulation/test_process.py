@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from scipy import stats
@@ -114,21 +112,3 @@ def test_paths_and_seeds_name_independent_streams() -> None:
         assert abs(float(torch.corrcoef(torch.stack([first, other]))[0, 1])) < 0.1
     with pytest.raises(ValueError, match="seed must be a whole number of at least 0, got -1"):
         generator(-1)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"alpha": 0.4}, "alpha\n  Input should be greater than or equal to 0.5"),
-        ({"tau_plus": 0.0}, "tau_plus\n  Input should be greater than 0"),
-        ({"tau_plus": 1.0}, "tau_plus\n  Input should be less than 1"),
-        ({"candidates": 0}, "candidates\n  Input should be greater than or equal to 1"),
-        ({"beta": 1.0, "alpha": 1.0}, "alpha and beta must not both be 1"),
-        ({"temperature": 0.0}, "temperature\n  Input should be greater than 0"),
-        ({"proposal": "beta"}, "proposal\n  Input should be 'slide', 'script' or 'normal'"),
-        ({"draws": 1}, "draws\n  Input should be greater than or equal to 2"),
-    ],
-)
-def test_bad_settings_are_named(change: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(Settings(), **change)  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ COMMANDS = {
     "embed": "Write the embeddings of a run's users, items or images to a file.",
     "evaluate": "Evaluate a run: images by every probe, recommenders by full ranking.",
     "export": "Write a run's model in a form that works without this library.",
-    "inspect": "Show how many false negatives there are, and how a loss weights its candidates.",
+    "inspect": "Say how many false negatives there are, and which loss would find them.",
     "recommend": "Show the best new items for a user, or write lists for many users.",
     "report": "Make an HTML page of runs and comparisons.",
     "reproduce": "Make the paper's tables on images, one or all.",

@@ -143,8 +143,8 @@ class EpochBar(Bar):
         self.update(self._task, left="")
         self._total, self._probes = total, probes
         self._loss, self._state = "", "preparing"
-        self._begin: tuple[float, float] | None = None  # the time and epochs of the first call
-        self._shown_at = time.monotonic()
+        self._begin: tuple[float, float] | None = None  # the time and epochs where work began
+        self._created = self._shown_at = time.monotonic()
         self._stop = threading.Event()
 
     def __enter__(self) -> Self:
@@ -158,16 +158,13 @@ class EpochBar(Bar):
         self._stop.set()
         super().__exit__(*error)
 
-    def tell(self, description: str, done: float, left: str | None = None) -> None:
-        """Show progress; in a line now and then if there is no terminal.
-
-        ``left`` is the time left in words; default: estimated by epochs.
-        """
+    def tell(self, description: str, done: float) -> None:
+        """Show progress and the time left; in a line now and then if there is no terminal."""
         now = time.monotonic()
-        self._begin = self._begin or (now, done)
-        if left is None:
-            start, before = self._begin
-            left = time_left(now - start, done - before, self._total - done + self._probes)
+        if self._begin is None or now - self._created < LEAST_SECONDS:
+            self._begin = (now, done)  # finished runs that are resumed take no time
+        start, before = self._begin
+        left = time_left(now - start, done - before, self._total - done + self._probes)
         super().tell(description, done)
         self.update(self._task, left=left)
         state = f"{description}: {done:.4g} of {self._total} epochs"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from bayescl_lab.cli._console import Bar, EpochBar, print_guesses, say, show, time_left
+from bayescl_lab.cli._console import Bar, EpochBar, print_guesses, say, show
 from bayescl_lab.cli._options import (
     FLAT,
     RUNTIME_OPTION,
@@ -80,7 +79,7 @@ def reproduce(
         options: dict[str, Any] = {
             "resume": place.resume,
             "workers": workers or usual_workers(device, len(runs)),
-            "progress": run_lines(bar, left, _seconds_in_paper(request.size)),
+            "progress": lambda run, _, done: bar.tell(run, done),
         }
         if table == ALL:
             reproduce_tables(tables, request, folder, finished=_show, **options)
@@ -136,53 +135,6 @@ def ranking(
         collect(collected, cell.name, made)
         print_cell(made)
     say(f"table: {collected / 'table.md'}")
-
-
-def run_lines(
-    bar: EpochBar, runs: Mapping[str, ImageSettings], in_paper: Mapping[str, float]
-) -> Callable[[str, float, float], None]:
-    """A function that shows progress and the time left, with a line after every run.
-
-    ``runs`` are those to train, ``in_paper`` the seconds per epoch that the paper prints for a data
-    set. The time left counts epochs, and probes as the epochs that would take as long.
-    """
-    start = time.monotonic()
-    work = {name: run.epochs + run.probe_epochs for name, run in runs.items()}
-    left, begun = dict(work), dict[str, tuple[float, float]]()
-
-    def show(run: str, epoch: float, done: float) -> None:
-        now = time.monotonic()
-        if run not in left:
-            bar.tell(run, done, "")
-            return
-        left[run] = work[run] - epoch
-        if epoch == runs[run].epochs:
-            del left[run]
-        rest = sum(left.values())
-        words = time_left(now - start, sum(work.values()) - rest, rest)
-        bar.tell(run, done, words)
-        since, before = begun.setdefault(run, (now, epoch))
-        if run in left:
-            return
-        line = f"{len(runs) - len(left)} of {len(runs)} runs trained: {run}"
-        if epoch > before:
-            printed = in_paper.get(runs[run].data)
-            beside = "" if printed is None else f" (the paper: {printed:g})"
-            line += f", {(now - since) / (epoch - before):.1f} seconds per epoch{beside}"
-        bar.say(f"{line}; {words}, probes included" if left and words else line)
-
-    return show
-
-
-def _seconds_in_paper(size: str) -> dict[str, float]:
-    """Seconds per epoch that the paper prints, by data set; none for other sizes than its own."""
-    from bayescl_lab.paper.images.tables import SECONDS, TABLES
-
-    return {
-        cell.settings.data: cell.paper[SECONDS].value
-        for cell in TABLES["runtime"].cells(size)
-        if SECONDS in cell.paper
-    }
 
 
 def _show(result: Mapping[str, Any], folder: Path) -> None:

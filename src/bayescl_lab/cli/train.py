@@ -162,9 +162,7 @@ def _print_ranking(result: Mapping[str, Any], folder: Path) -> None:
     if result["metrics"]:
         title = f"{name} on {settings['data']}, {result['evaluated_on']} part"
         show(title, metrics_table(result["metrics"]))
-    if "note" in result:
-        say(f"protocol of the paper: {result['note']}")
-    elif result.get("best_epoch") is not None:
+    if result.get("best_epoch") is not None:
         say(f"best epoch on validation: {result['best_epoch']} of {result['epochs']}")
     say(*baseline_sentences(result))
     if result["metrics"]:

@@ -12,7 +12,7 @@ from bayescl_lab.runs.losses import BASELINE, ORACLE
 SPREAD = "standard deviation over seeds"
 """What the spread of a figure is, in words."""
 
-_ALIKE = "protocol", "evaluated_on", "interactions", "density", "report", "users", "users_left_out"
+_ALIKE = "evaluated_on", "interactions", "density", "report", "users", "users_left_out"
 """Figures that all runs of a cell share."""
 
 

@@ -23,7 +23,6 @@ from bayescl_lab.images.subsets import (
     only_classes,
     stratified_split,
 )
-from bayescl_lab.images.tables import unpacked_tables
 
 TRAIN_SHARE = 0.7  # of each class, where images are split; the others are evaluated on
 
@@ -76,9 +75,7 @@ def load_images(
 
     Args:
         data: a known name (see :func:`known_data_sets`); or a folder of images, see
-            :func:`~bayescl_lab.images.folder.find_parts` for its form; or a folder of tables that
-            Hugging Face's ``datasets`` saved, see
-            :func:`~bayescl_lab.images.tables.unpacked_tables`; or the path of an ``.npz``
+            :func:`~bayescl_lab.images.folder.find_parts` for its form; or the path of an ``.npz``
             file that holds ``images``, ``labels`` and, to mark a test part, ``is_train`` (boolean),
             and perhaps ``domains``, one whole number per image.
             Without a test part, 30 % of each class become the test part.
@@ -149,8 +146,9 @@ def _load(
             f"no data set is called {data!r}; known are {', '.join(known_data_sets())}, "
             "or give a folder of images or the path of an .npz file"
         )
-    files = unpacked_tables(folder) or folder
-    train, test, remarks = load_folder(files, image_size=image_size, loader=loader, workers=workers)
+    train, test, remarks = load_folder(
+        folder, image_size=image_size, loader=loader, workers=workers
+    )
     if not train.class_names:
         return [train], (*remarks, f"{data}: the images have no labels: they are only trained on")
     return _split(train) if test is None else (train, test), remarks

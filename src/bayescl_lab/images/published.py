@@ -1,15 +1,10 @@
-"""Published image data sets: found, verified, and decoded once.
-
-CIFAR is downloaded in its binary version. A copy of the version that torchvision reads is used,
-too; see :mod:`~bayescl_lab.images.pickled`.
-"""
+"""Published image data sets: found, verified, and decoded once. CIFAR is its binary version."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +15,6 @@ from numpy.typing import NDArray
 from bayescl_lab._downloads import data_folder, extract_archive, verify_file
 from bayescl_lab.images import catalog
 from bayescl_lab.images.decoding import ImageFormat, decode_into
-from bayescl_lab.images.pickled import read_pickled
 from bayescl_lab.images.pixel_files import Notes, map_pixels, write_pixels
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 
@@ -55,7 +49,7 @@ def load_published(name: str) -> tuple[ImageStore, ImageStore]:
     if not path.is_file():
         try:
             with _unpacked(name) as folder:
-                raw = READERS[name][folder.name](folder)
+                raw = READERS[name][1](folder)
                 write_pixels(path, (len(raw.labels), 3, raw.side, raw.side), raw.fill)
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"cannot read {name}: {error}") from None
@@ -72,23 +66,20 @@ def load_published(name: str) -> tuple[ImageStore, ImageStore]:
 def _unpacked(name: str) -> Iterator[Path]:
     """The folder of a data set as published: its verified archive unpacked, or the user's copy.
 
-    Both are searched for in the data set's own folder and beside it, in every version.
+    Both are searched for in the data set's own folder and beside it.
     """
     (source,) = (source for source in catalog.SOURCES if source.name == name)
     (file,) = source.files
     own, data = data_folder() / name, data_folder()
-    versions = [(file.filename, file.checksum), *([PICKLED[name]] if name in PICKLED else [])]
-    for (archive, checksum), raw_folder in zip(versions, READERS[name], strict=True):
-        for place in (own, data):
-            if (path := place / archive).is_file():
-                verify_file(path, checksum)
-                own.mkdir(exist_ok=True)
-                with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=own) as unpacked:
-                    yield extract_archive(path, Path(unpacked)) / raw_folder
-                return
-    copies = [
-        path for place in (own, data) for of in READERS[name] if (path := place / of).is_dir()
-    ]
+    raw_folder, _ = READERS[name]
+    for place in (own, data):
+        if (path := place / file.filename).is_file():
+            verify_file(path, file.checksum)
+            own.mkdir(exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=own) as unpacked:
+                yield extract_archive(path, Path(unpacked)) / raw_folder
+            return
+    copies = [path for place in (own, data) if (path := place / raw_folder).is_dir()]
     if copies:
         yield copies[0]
     else:
@@ -118,23 +109,6 @@ def _cifar(folder: Path, files: Sequence[str], names: str, *, label_bytes: int) 
         raise ValueError(f"{names} is damaged: label {labels.max()} has no class name")
     pixels = [block[:, label_bytes:].reshape(-1, 3, 32, 32) for block in blocks]
     return RawImages(32, labels.tolist(), len(labels) - len(blocks[-1]), class_names, pixels)
-
-
-def _pickled_cifar(
-    folder: Path, *, files: Sequence[str], meta: str, keys: tuple[str, str]
-) -> RawImages:
-    """Pickled dictionaries of pixels and labels under the first key; the last file is the test."""
-    label_key, names_key = keys
-    try:
-        names = list(map(str, read_pickled(folder / meta)[names_key]))
-        parts = [read_pickled(folder / file) for file in files]
-        pixels = [part["data"].reshape(-1, 3, 32, 32) for part in parts]
-        labels = [int(label) for part in parts for label in part[label_key]]
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"{folder.name} is damaged: {error}") from None
-    if len(labels) != sum(map(len, pixels)) or not 0 <= min(labels) <= max(labels) < len(names):
-        raise ValueError(f"{folder.name} is damaged: its labels do not fit its images and names")
-    return RawImages(32, labels, len(labels) - len(pixels[-1]), names, pixels)
 
 
 def _stl10(folder: Path) -> RawImages:
@@ -199,28 +173,10 @@ def _records(file: Path, size: int) -> NDArray[np.uint8]:
     return np.memmap(file, np.uint8, mode="r").reshape(-1, size)
 
 
-_PICKLED_CIFAR10 = partial(
-    _pickled_cifar,
-    files=(*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"),
-    meta="batches.meta",
-    keys=("labels", "label_names"),
-)
-_PICKLED_CIFAR100 = partial(
-    _pickled_cifar,
-    files=("train", "test"),
-    meta="meta",
-    keys=("fine_labels", "fine_label_names"),
-)
-READERS: dict[str, dict[str, Callable[[Path], RawImages]]] = {
-    "cifar10": {"cifar-10-batches-bin": _cifar10, "cifar-10-batches-py": _PICKLED_CIFAR10},
-    "cifar100": {"cifar-100-binary": _cifar100, "cifar-100-python": _PICKLED_CIFAR100},
-    "stl10": {"stl10_binary": _stl10},
-    "tiny-imagenet": {"tiny-imagenet-200": _tiny_imagenet},
+READERS: dict[str, tuple[str, Callable[[Path], RawImages]]] = {
+    "cifar10": ("cifar-10-batches-bin", _cifar10),
+    "cifar100": ("cifar-100-binary", _cifar100),
+    "stl10": ("stl10_binary", _stl10),
+    "tiny-imagenet": ("tiny-imagenet-200", _tiny_imagenet),
 }
-"""The folder that the archive of each data set unpacks to, and its reader; the version that is
-downloaded comes first."""
-PICKLED = {
-    "cifar10": ("cifar-10-python.tar.gz", "md5:c58f30108f718f92721af3b95e74349a"),
-    "cifar100": ("cifar-100-python.tar.gz", "md5:eb9058c3a382ffc7106e4002c42a8d85"),
-}
-"""The archive that torchvision downloads, and its checksum."""
+"""The folder that the archive of each data set unpacks to, and its reader."""

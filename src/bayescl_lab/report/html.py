@@ -44,7 +44,6 @@ SIMULATION = "simulation.json"
 _CAPTIONS = {
     "comparison": "Every loss; a dot is a seed, a bar the mean over seeds.",
     "inspection-candidates": "Anchors with the candidates of smallest and largest weight.",
-    "inspection-components": "The most typical images of each component of the coarsest mixture.",
     "inspection-reliability": "The posterior against the share of true negatives.",
     "inspection-weights": "The weights of candidates.",
     "ranking": "Metrics by loss and baseline.",

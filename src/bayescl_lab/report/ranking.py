@@ -22,7 +22,6 @@ from bayescl_lab.report.tables import (
 )
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.losses import ranking_loss
-from bayescl_lab.runs.ranking.settings import PAPER
 
 ORDER = ("ml-100k", "ml-1m", "yahoo-r3", "yelp2018", "gowalla")
 """Data sets in the paper's order; others follow."""
@@ -88,8 +87,7 @@ def _is_misprint(cell: Result, loss: str, metric: str) -> bool:
 def note(cell: Result) -> str:
     """The note on the figures of a cell."""
     is_printed = any(printed_figure(cell, loss, "ndcg@20") for loss in cell["losses"])
-    is_published, is_inflated = cell["data"] in PUBLISHED, cell["protocol"] == PAPER
-    return paragraph("about_cell", cell, is_published, is_printed, is_inflated)
+    return paragraph("about_cell", cell, cell["data"] in PUBLISHED, is_printed)
 
 
 def metrics_table(metrics: Mapping[str, float]) -> Table:

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayescl.axes import Tensor
-from bayescl.diagnostics import EmbeddingDiagnosis, diagnose_embeddings
+from bayescl.diagnostics import EmbeddingDiagnosis
 from bayescl.losses import LatentClassContrastiveLoss
 
 LATENT = "latent classes"
@@ -34,7 +33,6 @@ _COPIED = 0.01  # share of items with a copy from which groups are worth passing
 class Reason(Enum):
     """Why a loss is recommended, or why none can be."""
 
-    UNUSABLE = auto()  # refused by the diagnosis itself
     COLLAPSED = auto()
     EQUAL_VIEWS = auto()
     UNRELATED_VIEWS = auto()
@@ -80,17 +78,15 @@ class Advice:
 
     Attributes:
         reason: the reason.
-        diagnosis: what the advice is based on; None if embeddings could not be diagnosed.
+        diagnosis: what the advice is based on.
         number: what the reason is about: a mean cosine, a share of comparisons, items needed.
-        error: why the embeddings could not be diagnosed.
         copied: share of items that occur more than once, if that matters.
         most_frequent: share of the most frequent one, if some are far more frequent than others.
     """
 
     reason: Reason
-    diagnosis: EmbeddingDiagnosis | None = None
+    diagnosis: EmbeddingDiagnosis
     number: float = 0.0
-    error: str = ""
     copied: float = 0.0
     most_frequent: float = 0.0
 
@@ -115,7 +111,7 @@ class Advice:
     def domains_matter(self) -> bool:
         """Whether nearest neighbours are of one domain far more often than by chance."""
         found = self.diagnosis
-        if found is None or found.nearest_domain is None or found.domain_by_chance is None:
+        if found.nearest_domain is None or found.domain_by_chance is None:
             return False
         chance = found.domain_by_chance
         return found.nearest_domain - chance > _OF_DOMAINS * (1 - chance)
@@ -124,7 +120,7 @@ class Advice:
     def classes(self) -> Classes:
         """What became of latent classes."""
         diagnosis = self.diagnosis
-        if diagnosis is None or diagnosis.trust is None:
+        if diagnosis.trust is None:
             return Classes.NONE
         if diagnosis.trust < _TRUSTED:
             return Classes.UNTRUSTED
@@ -136,12 +132,11 @@ class Advice:
     def are_pairs(self) -> bool:
         """Whether each item's second view is its exact partner, to be retrieved."""
         found = self.diagnosis
-        return found is not None and found.views == 2 and found.layout == "in_batch"
+        return found.views == 2 and found.layout == "in_batch"
 
     def call_of(self, loss: str) -> str:
         """A loss with its arguments for these embeddings."""
-        if (found := self.diagnosis) is None:
-            return f"{loss}()"
+        found = self.diagnosis
         is_given = found.temperature_from == "given"
         arguments = [f"temperature={found.temperature:g}"] * is_given
         if loss == _LATENT:
@@ -187,17 +182,6 @@ def advise(
         ids = np.where(numbers < 0, -1 - np.arange(len(ids)), numbers)  # an unknown one is alone
     copies: Any = _copies(diagnosis, ids)
     return replace(_choice(diagnosis), **copies)
-
-
-def advise_on_views(
-    first: Tensor, second: Tensor, labels: Tensor | None, temperature: float
-) -> Advice:
-    """Recommend a loss for two views of items, as a run embeds them; labels may be -1."""
-    try:
-        diagnosis = diagnose_embeddings(first, second, labels=labels, temperature=temperature)
-    except ValueError as error:  # too few items, or labels of one class
-        return Advice(Reason.UNUSABLE, error=str(error))
-    return advise(diagnosis, first.cpu().numpy(), second.cpu().numpy())
 
 
 def _unusable(diagnosis: EmbeddingDiagnosis, first: Rows, second: Rows | None) -> Advice | None:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 import torch
+from numpy.typing import NDArray
 
 from bayescl.checks import check_choice
 from bayescl_lab._files import open_atomically, staged_folder, write_atomically
-from bayescl_lab.runs.folder import as_json, check_vacant
-from bayescl_lab.runs.loading import LoadedRun, load
+from bayescl_lab.runs.folder import RunFolder, as_json, check_vacant
+from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.record import write_arrays
 from bayescl_lab.runs.run import Kind
 
@@ -36,7 +37,7 @@ def run_embeddings(
     if kind is Kind.RANKING:
         if data is not None:
             raise ValueError("--data is for images: a recommender embeds what it was trained on")
-        return load(path).recommender.embeddings(of)
+        return load_recommender(path).embeddings(of)
 
     from bayescl_lab.images.probes import extract_features
     from bayescl_lab.runs.images.record import image_ids
@@ -57,6 +58,26 @@ def run_embeddings(
     )
 
 
+def user_item_pairs(
+    path: Path, pairs: int, seed: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], float | None]:
+    """Embeddings of some of a recommender's users, and of an item that each has in training.
+
+    Returns:
+        The users' embeddings, the items', the items' numbers, and the loss's temperature, if any.
+    """
+    recommender = load_recommender(path)
+    users, items = recommender.parts.train.pairs()
+    order = np.random.default_rng(seed).permutation(len(users))
+    drawn = order[np.unique(users[order], return_index=True)[1]]  # one pair of each user
+    drawn = np.random.default_rng(seed).permutation(drawn)[:pairs]
+    rows = {"users": users[drawn], "items": items[drawn]}
+    of_users, of_items = (
+        recommender.embeddings(of)["embedding"].to_numpy()[number] for of, number in rows.items()
+    )
+    return of_users, of_items, rows["items"], RunFolder.find(path).config().get("temperature")
+
+
 def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tuple[Path, ...]:
     """Export a run's model to a new folder, for programs with only torch or NumPy; gives the files.
 
@@ -65,22 +86,26 @@ def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tup
     encoder's weights alone. A recommender gives ``recommender.npz`` with ids, matrices and every
     user's items. ``model.json`` describes the files. ``encoder`` is the run's custom network.
     """
-    run = load(path, encoder=encoder)
-    write = _write_encoder if run.kind == Kind.IMAGES else _write_recommender
+    run = RunFolder(path, Kind.of(path))
     check_vacant(to)
     with staged_folder(to) as folder:
-        card = {**write(run, folder), "settings": dict(run.settings)}
+        if run.kind is Kind.IMAGES:
+            written = _write_encoder(run, folder, encoder)
+        else:
+            written = _write_recommender(run, folder)
+        card = {**written, "settings": run.config()}
         files = sorted(file.name for file in folder.iterdir())
         write_atomically(folder / "model.json", as_json(card))
     return tuple(to / name for name in (*files, "model.json"))
 
 
-def _write_encoder(run: LoadedRun, folder: Path) -> dict[str, Any]:
+def _write_encoder(run: RunFolder, folder: Path, encoder: nn.Module | None) -> dict[str, Any]:
     """The network with its preparation as a program of torch; what its card says."""
+    from bayescl_lab.runs.images.encoder import load_encoder
     from bayescl_lab.runs.images.record import ImageRecord
     from bayescl_lab.runs.weights import as_safetensors
 
-    model = run.prepared
+    model = load_encoder(run, encoder)
     example = torch.zeros((2, *model.image_shape), dtype=torch.uint8)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch about its own parts
@@ -94,14 +119,15 @@ def _write_encoder(run: LoadedRun, folder: Path) -> dict[str, Any]:
         "use": "torch.export.load('encoder.pt2').module()(images)",
         "images": {"dtype": "uint8", "shape": ["any number", *model.image_shape]},
         "features": features,
-        "class_names": list(ImageRecord.read(run.folder).class_names),
+        "class_names": list(ImageRecord.read(run).class_names),
     }
 
 
-def _write_recommender(run: LoadedRun, folder: Path) -> dict[str, Any]:
+def _write_recommender(run: RunFolder, folder: Path) -> dict[str, Any]:
     """Ids, matrices and known items; what their card says."""
-    users, items = (run.recommender.embeddings(of) for of in ("users", "items"))
-    known = run.recommender.record.known
+    recommender = load_recommender(run.path)
+    users, items = (recommender.embeddings(of) for of in ("users", "items"))
+    known = recommender.record.known
     titles = {} if known.item_titles is None else {"item_titles": known.item_titles}
     arrays = {
         "user_ids": known.user_ids,

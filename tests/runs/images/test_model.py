@@ -66,20 +66,6 @@ def test_a_compiled_run_has_graphs_for_its_own_shapes_whatever_ran_before(monkey
         assert any(list(one.shape) == [batch_size, 1, 8, 8] for one in inputs if one.ndim == 4)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"optimizer": "adamw"}, "Input should be 'adam' or 'sgd'"),
-        ({"precision": "float16"}, "Input should be 'float32' or 'bfloat16'"),
-        ({"augmentation": "crops"}, "Input should be 'auto', 'affine' or 'simclr'"),
-        ({"weight_decay": -1.0}, "weight_decay\n  Input should be greater than or equal to 0"),
-    ],
-)
-def test_a_setting_out_of_range_is_named(changes, message):
-    with pytest.raises(ValueError, match=message):
-        replace(PLAIN, **changes)
-
-
 @pytest.mark.parametrize(("name", "kind"), [("adam", torch.optim.Adam), ("sgd", torch.optim.SGD)])
 def test_optimizer_and_dimensions_reach_the_model(settings, name, kind):
     chosen = replace(settings, optimizer=name, lr=2.0, hidden_dim=9, embedding_dim=5)

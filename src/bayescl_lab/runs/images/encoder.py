@@ -104,7 +104,7 @@ def load_pretrained(encoder: nn.Module, file: Path) -> None:
 
 
 class PreparedEncoder(nn.Module):
-    """Map raw images to features: division by 255, normalisation, encoder."""
+    """Map raw images to features: division by 255, normalisation, and the ``encoder``."""
 
     mean: Float[Tensor, "1 channels 1 1"]
     deviation: Float[Tensor, "1 channels 1 1"]
@@ -129,7 +129,20 @@ class PreparedEncoder(nn.Module):
     def embed(
         self, images: Tensor | NDArray[np.generic], *, batch_size: int = 256
     ) -> Float[Tensor, "images features"]:
-        """Features of any number of images; see :meth:`.LoadedRun.embed`."""
+        """Features of images, prepared as in training.
+
+        Args:
+            images: ``[images, channels, height, width]`` or, with one channel,
+                ``[images, height, width]``; whole numbers from 0 to 255, or floating-point
+                numbers from 0 to 1.
+            batch_size: images per forward call.
+
+        Returns:
+            One feature per image, float32.
+
+        Raises:
+            ValueError: if the images have the wrong shape or values.
+        """
         check_count("batch_size", batch_size, 1)
         array = images.detach().cpu().numpy() if isinstance(images, Tensor) else images
         store = store_from_arrays(array, np.zeros(len(array), dtype=np.int64), name="images")

@@ -1,4 +1,4 @@
-"""``bayescl inspect`` for images: how a run's loss weights its candidates, and how well.
+"""``bayescl inspect`` of a run on images: embeddings of views, and how its loss weighs them.
 
 The loss scores batches as in training, with two views of each image, but with the encoder in
 ``eval()`` mode. Labels are used only to evaluate. Without labels, the candidates with the smallest
@@ -7,39 +7,60 @@ and largest weights can still be inspected.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
-from bayescl.axes import Float, Int, Tensor
-from bayescl.diagnostics import ScoredCandidates, score_candidates
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.diagnostics import (
+    Diagnosis,
+    ScoredCandidates,
+    candidate_weights,
+    diagnose,
+    extreme_candidates,
+    reliability_figure,
+    score_candidates,
+    weights_figure,
+)
 from bayescl.figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR, blank_figure
-from bayescl.functional import item_responsibilities
-from bayescl.losses import ContrastiveLoss, LatentClassContrastiveLoss
+from bayescl.losses import BayesianContrastiveLoss
+from bayescl_lab._files import save_figure
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
-from bayescl_lab.runs.advice import advise_on_views
 from bayescl_lab.runs.images.monitoring import embedded_views
 from bayescl_lab.runs.images.run import ImageRun
-from bayescl_lab.runs.inspection import Inspection, Row, Sample, inspect_run
 from bayescl_lab.runs.losses import LOSSES
+from bayescl_lab.runs.provenance import provenance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHOWN = 8
-"""Images of each component in the picture."""
-MOST = 20
-"""Components in the picture, those with the largest weights."""
+Views = tuple[Float[Tensor, "images dim"], Float[Tensor, "images dim"]]
+"""Embeddings of two views of each image."""
 
-Views = tuple[Float[Tensor, "batch dim"], Float[Tensor, "batch dim"]]
-"""Embeddings of two views of the images of a batch."""
+Row = dict[str, Any]
+"""An anchor with the candidates of least ("down") and most weight ("up"), as plain values."""
+
+
+class ImageInspection(NamedTuple):
+    """The images that were inspected, and what the run's loss does with them.
+
+    ``views`` are what the loss sees of each image, ``labels`` and ``domains`` None if no image has
+    any, ``options`` how it sees them, ``diagnosis`` what it does, and ``report`` plain values.
+    """
+
+    views: Views
+    labels: Int[Tensor, " images"] | None
+    domains: Int[Tensor, " images"] | None
+    options: dict[str, Any]
+    diagnosis: Diagnosis
+    report: dict[str, Any]
+    files: tuple[Path, ...]
 
 
 def inspect_images(
@@ -52,12 +73,11 @@ def inspect_images(
     seed: int = 0,
     data: str | None = None,
     encoder: nn.Module | None = None,
-) -> Inspection:
+) -> ImageInspection:
     """Inspect the last checkpoint of a run on images, finished or not.
 
-    It writes ``inspection.json``, ``inspection-weights.png``, ``inspection-candidates.png`` and,
-    with labels, ``inspection-reliability.png`` to the run's folder; for a loss that has fitted
-    latent classes also ``inspection-components.png``.
+    It writes ``inspection-weights.png``, ``inspection-candidates.png`` and, with labels,
+    ``inspection-reliability.png`` to the run's folder.
 
     Args:
         path: the run folder.
@@ -73,48 +93,82 @@ def inspect_images(
         ValueError: if the folder does not hold a run on images with a checkpoint, or the images do
             not have the part.
     """
+    folder, run, epochs = ImageRun.reopen(path, data=data, encoder=encoder)
+    run.model.to(run.device)
+    settings, store = run.settings, run.part(part)
+    loss: Any = run.model.loss
+    loss.gather = False
+    rows = drawn_batches(store, settings.batch_size, images, seed)
+    scored = [
+        scored_batch(run.model, store.subset(batch), seed, step) for step, batch in enumerate(rows)
+    ]
+    batches, views = zip(*scored, strict=True)
+    first, ids, every = batches[0], rows[0].cpu(), torch.cat(rows)
+    valid = first.valid.clone()
+    valid[:, len(ids) :] = False  # the second views of the same images
+    candidates = extreme_rows(first, ids[:anchors], ids, valid, shown)
+    diagnosis, labels = diagnose(batches), store.labels[every]
+    title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epochs"
+    weighed_by = "its own weights" if first.tells_apart else "Bayesian weights"
+    figures = {
+        "candidates": candidates_figure(store, candidates, title=title, weighed_by=weighed_by),
+        "weights": weights_figure(diagnosis, title=title),
+    }
+    if diagnosis.posteriors:
+        figures["reliability"] = reliability_figure(diagnosis, title=title)
+    for name, figure in figures.items():
+        save_figure(figure, folder.path / f"inspection-{name}.png")
+    return ImageInspection(
+        (torch.cat([view for view, _ in views]), torch.cat([view for _, view in views])),
+        labels if bool((labels != UNLABELLED).any()) else None,
+        None if store.domains is None else store.domains[every],
+        {"temperature": float(loss.temperature), "batch_size": len(ids)},
+        diagnosis,
+        {
+            "epochs": epochs,
+            "of_epochs": settings.epochs,
+            "part": part,
+            "images": len(every),
+            "batches": len(rows),
+            "labelled": first.false_negative is not None,
+            "settings": settings.as_config(),
+            **diagnosis.figures(),
+            "candidates": {"weighed_by": weighed_by, "anchors": candidates},
+            **provenance(),
+        },
+        tuple(folder.path / f"inspection-{name}.png" for name in figures),
+    )
 
-    def sampler(run: ImageRun, epochs: int) -> Sample:
-        settings, store = run.settings, run.part(part)
-        loss: Any = run.model.loss
-        loss.gather = False
-        rows = drawn_batches(store, settings.batch_size, images, seed)
-        subsets = enumerate(map(store.subset, rows))
-        scored = [scored_batch(run.model, subset, seed, step) for step, subset in subsets]
-        batches, views = zip(*scored, strict=True)
-        first, ids, every = batches[0], rows[0].cpu(), torch.cat(rows)
-        valid = first.valid.clone()
-        valid[:, len(ids) :] = False  # the second views of the same images
-        view_1, view_2 = map(torch.cat, zip(*views, strict=True))
-        labels = store.labels[every]
-        known = labels if bool((labels != UNLABELLED).any()) else None
-        components = _components(loss, (view_1, view_2), every, store)
-        title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epochs"
 
-        def draw(table: Sequence[Row], weights: str) -> dict[str, Figure]:
-            drawn = {"candidates": candidates_figure(store, table, title=title, weighed_by=weights)}
-            if components:
-                drawn["components"] = components_figure(store, components, title=title)
-            return drawn
+def extreme_rows(
+    scored: ScoredCandidates,
+    anchors: Int[Tensor, " anchors"],
+    names: Int[Tensor, " batch"],
+    valid: Bool[Tensor, "rows candidates"],
+    shown: int,
+) -> list[Row]:
+    """The candidates with the smallest and largest weights of the first anchors of a batch.
 
-        return Sample(
-            batches,
-            anchors=[{"anchor": it} for it in ids[:anchors].tolist()],
-            names=lambda columns: ids[columns].tolist(),
-            valid=valid,
-            about={
-                "part": part,
-                "images": len(every),
-                "batches": len(rows),
-                "labelled": first.false_negative is not None,
-                "components": components,
-            },
-            title=title,
-            draw=draw,
-            advice=advise_on_views(view_1, view_2, known, float(loss.temperature)),
-        )
-
-    return inspect_run(ImageRun, path, sampler, shown=shown, data=data, encoder=encoder)
+    InfoNCE and the debiased loss weight all candidates equally; the Bayesian loss at its defaults
+    then takes their place. ``down`` and ``up`` hold numbers of images, the smallest and the largest
+    weight first, with ``_weights`` and ``_false``, whether each is a false negative; None without
+    labels.
+    """
+    if not scored.tells_apart:
+        scored = replace(scored, objective=BayesianContrastiveLoss().objective(1.0))
+    weights, truth = candidate_weights(scored), scored.false_negative
+    chosen = torch.arange(len(anchors), device=valid.device)
+    count = min(shown, int(valid[chosen].sum(dim=1).min()))
+    ends = extreme_candidates(weights, scored.unlabeled, valid, anchors=chosen, count=count)
+    rows = []
+    for anchor, number in enumerate(anchors.tolist()):
+        row: Row = {"anchor": number}
+        for end, columns in (("down", ends[0][anchor]), ("up", ends[1][anchor])):
+            row[end] = names[columns.cpu()].tolist()
+            row[f"{end}_weights"] = weights[anchor, columns].tolist()
+            row[f"{end}_false"] = None if truth is None else truth[anchor, columns].tolist()
+        rows.append(row)
+    return rows
 
 
 def drawn_batches(
@@ -147,145 +201,49 @@ def scored_batch(
     return replace(scored, sees_labels=scored.sees_labels and labels is not None), views
 
 
-@torch.no_grad()
-def _components(
-    loss: ContrastiveLoss, views: Views, rows: Int[Tensor, " images"], store: ImageStore
-) -> list[dict[str, Any]]:
-    """Describe the components of the coarsest mixture that a loss fitted, by the inspected images.
-
-    An image belongs to the component with its largest responsibility. The closer it is to the
-    component's direction, the more typical it is.
-
-    Returns:
-        The components, the largest weight first; none if the loss has not fitted any: the mixing
-        ``weight``, the ``size`` in images, and the most ``typical`` images; with labels, the most
-        frequent class (``majority``), its ``share``, and which typical images are ``of_majority``.
-    """
-    classes = loss.memory.classes if isinstance(loss, LatentClassContrastiveLoss) else None
-    if classes is None:
-        return []
-    inspected = store.subset(rows.cpu())
-    view_1, view_2 = (view.to(classes.center) for view in views)
-    shares, _ = item_responsibilities(view_1, view_2, classes)
-    coarsest = classes.sizes.index(min(classes.sizes))
-    start = sum(classes.sizes[:coarsest])
-    columns = slice(start, start + classes.sizes[coarsest])
-    member_of = shares[:, columns].argmax(dim=1)
-    # How close an image is to a direction: in the metric of the fit, by the mean of its views.
-    mean = F.normalize(F.normalize(view_1, dim=1) + F.normalize(view_2, dim=1), dim=1)
-    projected = F.normalize((mean - classes.center) @ classes.transform, dim=1)
-    similarity = projected @ classes.mixtures.directions[columns].T
-    weights = classes.mixtures.weights[columns]
-    components = []
-    for component in weights.argsort(descending=True, stable=True).tolist():
-        members = (member_of == component).nonzero().squeeze(1)
-        nearest = similarity[members, component].argsort(descending=True, stable=True)
-        typical = members[nearest[:SHOWN]]
-        about: dict[str, Any] = {
-            "weight": float(weights[component]),
-            "size": len(members),
-            "typical": rows.cpu()[typical.cpu()].tolist(),
-            **dict.fromkeys(("majority", "share", "of_majority")),
-        }
-        if inspected.is_labelled and len(members):
-            counts = inspected.labels[members].bincount()
-            majority = int(counts.argmax())
-            about["majority"] = inspected.class_names[majority]
-            about["share"] = float(counts.max()) / len(members)
-            about["of_majority"] = (inspected.labels[typical] == majority).tolist()
-        components.append(about)
-    return components
-
-
-class _Cell(NamedTuple):
-    """A framed image, the words below it, and what its frame says; or words alone."""
-
-    words: str = ""
-    image: int | None = None
-    kind: str | None = None
-
-
 def candidates_figure(
-    store: ImageStore, rows: Sequence[Mapping[str, Any]], *, title: str, weighed_by: str
+    store: ImageStore, rows: Sequence[Row], *, title: str, weighed_by: str
 ) -> Figure:
     """Draw one row per anchor: the anchor, then candidates of smallest and largest weight.
 
-    The rows hold numbers of images; see :meth:`~bayescl_lab.runs.inspection.Sample.extreme_rows`.
-    """
-    kinds = {None: None, True: "false negative", False: "true negative"}
-    drawn = []
-    for row in rows:
-        cells = [_Cell(f"no. {row['anchor']}", row["anchor"])]
-        for end in ("down", "up"):
-            false = row[f"{end}_false"] or [None] * len(row[end])
-            candidates = zip(row[f"{end}_weights"], row[end], false, strict=True)
-            cells += [
-                _Cell(),
-                *(_Cell(f"{w:.3f}", image, kinds[it]) for w, image, it in candidates),
-            ]
-        drawn.append(cells)
-    heading = "left: anchor; middle: least weight; right: most weight"
-    legend = {"false negative": FALSE_COLOUR, "true negative": TRUE_COLOUR}
-    return _pictures(store, drawn, f"{title}\n{heading} ({weighed_by} below)", legend)
-
-
-def components_figure(
-    store: ImageStore, components: Sequence[Mapping[str, Any]], *, title: str
-) -> Figure:
-    """Draw a row of typical images for each component, beside its weight and size.
-
-    The components are as in ``inspection.json``, the largest weight first.
-    """
-    kinds = {None: None, True: "of the majority class", False: "of another class"}
-    drawn = []
-    for component in components[:MOST]:
-        words = f"weight {component['weight']:.3f}\n{component['size']} images"
-        if component["majority"] is not None:
-            words += f"\n{component['share']:.0%} of class {component['majority']}"
-        typical = component["typical"]
-        of_majority = component["of_majority"] or [None] * len(typical)
-        images = zip(typical, of_majority, strict=True)
-        drawn.append([_Cell(), _Cell(words), *(_Cell("", it, kinds[of]) for it, of in images)])
-    heading = "most typical images of each component of the coarsest mixture"
-    if len(components) > MOST:
-        heading += f"; the {len(components) - MOST} with the least weight are left out"
-    legend = {"of the majority class": TRUE_COLOUR, "of another class": FALSE_COLOUR}
-    return _pictures(store, drawn, f"{title}\n{heading}", legend)
-
-
-def _pictures(
-    store: ImageStore, rows: Sequence[Sequence[_Cell]], title: str, legend: Mapping[str, str]
-) -> Figure:
-    """Rows of framed images, a title above and a legend of the frames below.
-
-    All are drawn on one pair of axes, since a layout of many takes seconds.
+    The rows are those of :func:`extreme_rows`. All are drawn on one pair of axes, since a layout of
+    many takes seconds.
     """
     from matplotlib.patches import Patch, Rectangle
 
-    columns, pitch = max(map(len, rows)), 1.2  # a cell is as wide as 1 and as high as the pitch
+    shown = len(rows[0]["down"])
+    columns, pitch = 3 + 2 * shown, 1.2  # a cell is as wide as 1 and as high as the pitch
     width, height = 0.95 * columns, 0.95 * pitch * len(rows) + 1.1  # inches
     figure = blank_figure(width, height, layout=None)
     axes = figure.add_axes((0, 0.6 / height, 1, 1 - 1.25 / height))
     axes.set_axis_off()
     drawing: Any = {"cmap": "gray", "vmin": 0, "vmax": 255, "aspect": "auto"}
-    for row, cells in enumerate(rows):
-        top = row * pitch
-        for left, cell in enumerate(cells):
-            if cell.image is None:
-                axes.text(left + 0.9, top + 0.45, cell.words, fontsize=8, ha="right", va="center")
-                continue
-            image = store.take(torch.tensor([cell.image], device=store.device))[0].cpu().numpy()
-            pixels = image.transpose(1, 2, 0) if len(image) == 3 else image[0]
-            high, wide = (0.9 * side / max(pixels.shape[:2]) for side in pixels.shape[:2])
-            extent = (left, left + wide, top + high, top)
-            axes.imshow(pixels, extent=extent, interpolation="nearest", **drawing)
-            colour = NEUTRAL if cell.kind is None else legend[cell.kind]
-            axes.add_patch(Rectangle((left, top), wide, high, fill=False, lw=2, edgecolor=colour))
-            place = left + wide / 2, top + high + 0.03
-            axes.text(*place, cell.words, fontsize=7.5, ha="center", va="top")
+
+    def draw(image: int, left: float, top: float, colour: str, words: str) -> None:
+        """A framed image with words below it."""
+        taken = store.take(torch.tensor([image], device=store.device))[0].cpu().numpy()
+        pixels = taken.transpose(1, 2, 0) if len(taken) == 3 else taken[0]
+        high, wide = (0.9 * side / max(pixels.shape[:2]) for side in pixels.shape[:2])
+        extent = (left, left + wide, top + high, top)
+        axes.imshow(pixels, extent=extent, interpolation="nearest", **drawing)
+        axes.add_patch(Rectangle((left, top), wide, high, fill=False, lw=2, edgecolor=colour))
+        place = left + wide / 2, top + high + 0.03
+        axes.text(*place, words, fontsize=7.5, ha="center", va="top")
+
+    colours = {None: NEUTRAL, True: FALSE_COLOUR, False: TRUE_COLOUR}
+    for number, row in enumerate(rows):
+        top = number * pitch
+        draw(row["anchor"], 0, top, NEUTRAL, f"no. {row['anchor']}")
+        for start, end in ((2, "down"), (3 + shown, "up")):
+            false = row[f"{end}_false"] or [None] * shown
+            candidates = zip(row[end], row[f"{end}_weights"], false, strict=True)
+            for place, (image, weight, is_false) in enumerate(candidates, start=start):
+                draw(image, place, top, colours[is_false], f"{weight:.3f}")
     axes.set(xlim=(-0.2, columns), ylim=(pitch * len(rows), -0.05))
-    figure.suptitle(title, fontsize=10, y=1 - 0.1 / height, va="top")
-    if any(cell.kind for cells in rows for cell in cells):
-        patches = [Patch(edgecolor=legend[kind], fill=False, lw=2, label=kind) for kind in legend]
+    heading = f"left: anchor; middle: least weight; right: most weight ({weighed_by} below)"
+    figure.suptitle(f"{title}\n{heading}", fontsize=10, y=1 - 0.1 / height, va="top")
+    if rows[0]["down_false"] is not None:
+        kinds = {"false negative": FALSE_COLOUR, "true negative": TRUE_COLOUR}
+        patches = [Patch(edgecolor=kinds[kind], fill=False, lw=2, label=kind) for kind in kinds]
         figure.legend(handles=patches, loc="lower center", ncols=2, fontsize=9, frameon=False)
     return figure

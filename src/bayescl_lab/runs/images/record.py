@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from bayescl_lab.images.datasets import ImageParts, known_data_sets
 from bayescl_lab.images.store import UNLABELLED, ImageStore
-from bayescl_lab.images.tables import unpacked_tables
 from bayescl_lab.runs.folder import RunFolder, read_json
 from bayescl_lab.runs.record import Arrays, read_record, write_record
 
@@ -117,7 +116,7 @@ def _checksums(data: str, store: ImageStore) -> NDArray[np.int64]:
     checksums = np.full(len(store), -1, dtype=np.int64)
     if data in known_data_sets():  # published data sets have their own checksums
         return checksums
-    folder = unpacked_tables(Path(data)) or Path(data)
+    folder = Path(data)
     for row in range(0, len(store), -(-len(store) // CHECKED)):
         if folder.is_dir():
             content = (folder / image_ids(store)[row]).read_bytes()

@@ -55,7 +55,6 @@ def fit_baseline(
             write_embeddings(folder, scorer, settings.epochs)
         result = {
             "settings": settings.as_config(),
-            "protocol": "standard",
             **figures,
             **data_figures(parts.train, parts),
         }

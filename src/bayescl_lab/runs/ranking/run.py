@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,9 @@ from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.loop import AtomicCheckpointIO, Journal
 from bayescl_lab.runs.ranking.baselines import data_figures, evaluate_baselines
 from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
-from bayescl_lab.runs.ranking.settings import PAPER, RankingSettings
+from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.run import Kind, Result, Rows, TrainedRun
 from bayescl_lab.runs.weights import read_weights
-
-PAPER_NOTE = "best epoch on the test part, for each metric separately, as the paper does: inflated"
-"""Note on results of the paper's protocol."""
 
 CRITERION = "ndcg@20"
 """The metric that chooses epochs within a run, and settings between runs."""
@@ -60,14 +56,12 @@ class RankingRun(TrainedRun[RankingSettings]):
     ) -> None:
         super().__init__(settings)
         self.baselines = baselines
-        holds_out = settings.watch_every > 0 and settings.protocol != PAPER
+        watches = settings.watch_every > 0
         if record is None:
-            record = RankingRecord.of(settings.data, settings.evaluate_on, watches=holds_out)
+            record = RankingRecord.of(settings.data, settings.evaluate_on, watches=watches)
         self.record = record
         self.parts = record.parts(settings.evaluate_on)
-        self.watched = record.parts("validation") if holds_out else None
-        if settings.watch_every and not holds_out:
-            self.watched = self.parts
+        self.watched = record.parts("validation") if watches else None
         self.interactions = (self.watched or self.parts).train
         self.batches = UserBatches(
             self.interactions,
@@ -158,7 +152,6 @@ class RankingRun(TrainedRun[RankingSettings]):
 
     def results(self, folder: RunFolder, rows: Rows) -> Result:
         """Evaluate the best epoch, or else the last, and write its embeddings."""
-        settings = self.settings
         chosen = best_epoch(rows) if self.watched else None
         if chosen is not None:
             self.load(folder.best_checkpoint)
@@ -166,11 +159,8 @@ class RankingRun(TrainedRun[RankingSettings]):
         figures = self.evaluate()
         seconds = time.perf_counter() - started
         write_embeddings(folder, self.model.scorer(), chosen or len(rows))
-        if settings.protocol == PAPER:
-            figures |= _at_best_epochs(figures["metrics"], rows)
         return {
             "best_epoch": chosen,
-            "protocol": settings.protocol,
             **figures,
             **data_figures(self.interactions, self.parts),
             "evaluation_seconds": seconds,
@@ -236,11 +226,3 @@ def train_ranking(
                 "change nothing: start a new run from its weights with --init"
             )
     return RankingRun.train(settings, out, fit_options, resume=resume, baselines=baselines)
-
-
-def _at_best_epochs(metrics: Mapping[str, float], rows: Rows) -> dict[str, Any]:
-    """Each metric at its own best epoch, and a note."""
-    epochs = {name: best_epoch(rows, name) for name in metrics}
-    by_epoch = {int(row["epoch"]): row for row in rows}
-    best = {name: by_epoch[epoch][name] for name, epoch in epochs.items() if epoch is not None}
-    return {"metrics": best, "epochs_by_metric": epochs, "note": PAPER_NOTE}

@@ -33,7 +33,6 @@ IALS_NAME: Literal["ials"] = "ials"
 FILTER_NAME: Literal["gf-cf"] = "gf-cf"
 BASELINES = (POPULARITY, EASE_NAME)
 """Names of the baselines that others are compared with."""
-PAPER: Literal["paper"] = "paper"
 
 
 @dataclass(frozen=True)
@@ -60,11 +59,8 @@ class RankingOptions(TrainedSettings):
         evaluate_on: the part to evaluate on; "validation" is for choosing settings, and is then
             left out of training.
         watch_every: epochs between two evaluations on a validation part that is held out of
-            training and chooses the epoch (the paper's protocol uses the test part); 0 for none,
-            which keeps the last epoch.
+            training and chooses the epoch; 0 for none, which keeps the last epoch.
         patience: stop after this many evaluations without improvement; 0 never stops early.
-        protocol: standard; or paper, which takes the best epoch on test for each metric
-            separately. That inflates metrics, and results are marked.
         init: the folder of a run whose embeddings initialise training, for users and items that it
             knows; default: random values.
         seed: seed of weights, order and candidates.
@@ -91,7 +87,6 @@ class RankingOptions(TrainedSettings):
     evaluate_on: Literal["test", "validation"] = "test"
     watch_every: CountOr0 = 0
     patience: CountOr0 = 0
-    protocol: Literal["standard", "paper"] = "standard"
     init: str | None = None
     seed: CountOr0 = 0
     device: Device = "auto"
@@ -105,8 +100,6 @@ class RankingOptions(TrainedSettings):
         check_propagate(self.propagate, self.score)
         if self.patience and not self.watch_every:
             raise ValueError(f"patience must be 0 if watch_every is 0, got {self.patience}")
-        if self.protocol == PAPER and (self.evaluate_on, self.watch_every > 0) != ("test", True):
-            raise ValueError("protocol 'paper' needs evaluate_on 'test' and watch_every above 0")
 
     @property
     def decays(self) -> bool:
