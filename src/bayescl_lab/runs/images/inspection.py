@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from bayescl.axes import Float, Int, Tensor
 from bayescl.diagnostics import ScoredCandidates, score_candidates
 from bayescl.figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR, blank_figure
-from bayescl.functional import item_responsibilities
+from bayescl.functional import class_responsibilities
 from bayescl.losses import ContrastiveLoss, LatentClassContrastiveLoss
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.simclr import SimCLR
@@ -166,7 +166,7 @@ def _components(
         return []
     inspected = store.subset(rows.cpu())
     view_1, view_2 = (view.to(classes.center) for view in views)
-    shares, _ = item_responsibilities(view_1, view_2, classes)
+    shares = class_responsibilities(view_1, classes) + class_responsibilities(view_2, classes)
     coarsest = classes.sizes.index(min(classes.sizes))
     start = sum(classes.sizes[:coarsest])
     columns = slice(start, start + classes.sizes[coarsest])
