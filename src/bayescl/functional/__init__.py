@@ -7,7 +7,7 @@ Logits become a loss in three steps: :func:`empirical_cdf` ranks each logit amon
 
 from bayescl.functional.bayesian import Bayesian, bayesian_loss
 from bayescl.functional.debiased import Debiased, Hard, debiased_loss, hard_loss
-from bayescl.functional.info_nce import InfoNCE, info_nce_loss, oracle_loss
+from bayescl.functional.info_nce import InfoNCE, info_nce_loss
 from bayescl.functional.latent import Latent, latent_loss
 from bayescl.functional.mixture import PairMixture, posterior, proposal_cdf
 from bayescl.functional.objective import LogSumObjective, Objective
@@ -42,7 +42,6 @@ __all__ = [
     "info_nce_loss",
     "latent_loss",
     "logit_weights",
-    "oracle_loss",
     "pair_logits",
     "posterior",
     "proposal_cdf",

@@ -97,7 +97,8 @@ class NTXentLoss(nn.Module):
         if bank.candidates is None:
             value = self.loss.in_batch(out0, out1, labels=labels)
         else:
-            of_bank = {} if labels is None else {"labels": labels, "candidate_labels": bank.groups}
+            of_bank: dict[str, Any] = {"labels": labels, "candidate_labels": bank.groups}
+            of_bank = {} if labels is None else of_bank
             value = self.loss.sampled(out0, out1, bank.candidates, **of_bank)
         if out0.requires_grad:
             if labels is None and self.loss.uses_labels:

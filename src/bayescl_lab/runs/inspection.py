@@ -19,7 +19,6 @@ from bayescl.diagnostics import (
     ScoredCandidates,
     candidate_weights,
     diagnose,
-    extreme_candidates,
     reliability_figure,
     weights_figure,
 )
@@ -77,7 +76,12 @@ class Sample:
         weights = candidate_weights(scored)
         chosen = torch.arange(len(self.anchors), device=valid.device)
         count = min(shown, int(valid[chosen].sum(dim=1).min()))
-        ends = extreme_candidates(weights, scored.unlabeled, valid, anchors=chosen, count=count)
+        # Among equal weights the higher logit comes first, since it contributes more.
+        by_logit = scored.unlabeled[chosen].argsort(dim=1, descending=True, stable=True)
+        ends = []
+        for keys in (weights, -weights):
+            keys = keys[chosen].masked_fill(~valid[chosen], torch.inf).gather(1, by_logit)
+            ends.append(by_logit.gather(1, keys.argsort(dim=1, stable=True)[:, :count]))
         truth = scored.false_negative
         rows = []
         for anchor, name in enumerate(self.anchors):
