@@ -88,9 +88,13 @@ def through_open_clip(towers: nn.ModuleList, pairs: Pairs, name: str, temperatur
     """Steps as open_clip trains: features of length 1 and a logit scale; and the loss."""
     from open_clip.loss import ClipLoss
 
-    from bayescl.integrations.open_clip import LatentClassClipLoss
+    from bayescl.integrations import open_clip as ours
 
-    loss = ClipLoss() if name == "InfoNCE" else LatentClassClipLoss(**ADAPTED[name])
+    loss = (
+        ClipLoss()
+        if name == "InfoNCE"
+        else ours.ClipLoss(loss=bayescl.LatentClassContrastiveLoss, **ADAPTED[name])
+    )
     _, *views = pairs
 
     def step(rows: Tensor) -> Tensor:
@@ -114,7 +118,7 @@ def through_texts(towers: nn.ModuleList, pairs: Pairs, name: str, temperature: f
     from sentence_transformers.base.modules import InputModule
     from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
-    from bayescl.integrations.sentence_transformers import LatentClassRankingLoss
+    from bayescl.integrations.sentence_transformers import ContrastiveRankingLoss
 
     _, *views = pairs
 
@@ -136,8 +140,10 @@ def through_texts(towers: nn.ModuleList, pairs: Pairs, name: str, temperature: f
             raise NotImplementedError("these towers are not saved")
 
     model = SentenceTransformer(modules=[Towers()], device="cpu").train()
-    made = MultipleNegativesRankingLoss if name == "InfoNCE" else LatentClassRankingLoss
-    loss = made(model, scale=1 / temperature, **ADAPTED[name])
+    loss = MultipleNegativesRankingLoss(model, scale=1 / temperature)
+    if name != "InfoNCE":
+        own = bayescl.LatentClassContrastiveLoss(temperature=temperature, **ADAPTED[name])
+        loss = ContrastiveRankingLoss(model, own)
 
     def step(rows: Tensor) -> Tensor:
         columns = [[f"{side} {row}" for row in rows.tolist()] for side in range(2)]

@@ -31,15 +31,22 @@ from bayescl.integrations import sentence_transformers as texts
 WORDS, LENGTH = 1000, 16
 IMAGES = 32
 PAIRS, DIM = 8192, 256
+
+
+def cached(loss: type[bayescl.ContrastiveLoss], model: Any) -> Any:
+    """Ours on the cached engine."""
+    return texts.CachedContrastiveRankingLoss(model, loss(temperature=0.05))
+
+
 CACHED: dict[str, Callable[[Any], Any]] = {
     "CachedMultipleNegativesRankingLoss": theirs.CachedMultipleNegativesRankingLoss,
-    "CachedInfoNCERankingLoss": texts.CachedInfoNCERankingLoss,
-    "CachedBayesianRankingLoss": texts.CachedBayesianRankingLoss,
-    "CachedBayesianRankingLoss, with duplicates": texts.CachedBayesianRankingLoss,
+    "CachedInfoNCERankingLoss": partial(cached, bayescl.InfoNCELoss),
+    "CachedBayesianRankingLoss": partial(cached, bayescl.BayesianContrastiveLoss),
+    "CachedBayesianRankingLoss, with duplicates": partial(cached, bayescl.BayesianContrastiveLoss),
 }
-LOSSES: dict[str, tuple[str, type[bayescl.ContrastiveLoss]]] = {
-    "InfoNCE": ("", bayescl.InfoNCELoss),
-    "Bayesian": ("Bayesian", bayescl.BayesianContrastiveLoss),
+LOSSES: dict[str, type[bayescl.ContrastiveLoss]] = {
+    "InfoNCE": bayescl.InfoNCELoss,
+    "Bayesian": bayescl.BayesianContrastiveLoss,
 }
 ALONE, TRAINING = "loss alone", "training step"
 LIBRARIES = ("transformers", "lightly", "pytorch-metric-learning", "open_clip_torch")
@@ -90,7 +97,7 @@ def cases(name: str, what: str, batch: int) -> Iterator[Case]:
     """
     from bayescl.integrations import lightly, open_clip, pytorch_metric_learning
 
-    prefix, own = LOSSES[name]
+    own = LOSSES[name]
     alone = what == ALONE
     rows = [torch.randn(batch, 128, requires_grad=True) for _ in range(2)]
 
@@ -114,9 +121,9 @@ def cases(name: str, what: str, batch: int) -> Iterator[Case]:
     simclr, clip_model = (Ready(), Ready()) if alone else image_networks()
     views = rows if alone else [torch.randn(IMAGES, 3, 32, 32) for _ in range(2)]
     two = own(temperature=0.5)
-    criterion = getattr(lightly, f"{prefix}NTXentLoss")(0.5)
+    criterion = lightly.NTXentLoss(0.5, loss=own)
     metric = pytorch_metric_learning
-    wrapped = metric.SelfSupervisedLoss(getattr(metric, f"{prefix}NTXentLoss")(0.5))
+    wrapped = metric.SelfSupervisedLoss(metric.NTXentLoss(0.5, loss=own))
     for library, adapter in (("lightly", criterion), ("pytorch-metric-learning", wrapped)):
         yield case(
             library,
@@ -127,7 +134,7 @@ def cases(name: str, what: str, batch: int) -> Iterator[Case]:
     scale = torch.tensor(2.0, requires_grad=True)
     inputs = torch.randn(batch, 3, 32, 32), torch.randint(WORDS, (batch, LENGTH))
     unscaled = own(normalize=False)
-    clip = getattr(open_clip, f"{prefix}ClipLoss")()
+    clip = open_clip.ClipLoss(loss=own)
 
     def features() -> dict[str, Tensor]:
         ready = dict(zip(("image_features", "text_features"), rows, strict=True))

@@ -181,18 +181,21 @@ def train(
 
 def loss_of(method: str, model: SentenceTransformer, **options: Any) -> torch.nn.Module:
     """The loss of a method, with its scale and what it has of its own."""
+    if method in (BASELINE, SAMPLER):
+        return MultipleNegativesRankingLoss(model, **options)
     losses = {
-        BASELINE: MultipleNegativesRankingLoss,
-        SAMPLER: MultipleNegativesRankingLoss,
-        "debiased": ours.DebiasedRankingLoss,
-        "hard": ours.HardRankingLoss,
-        "Bayesian": ours.BayesianRankingLoss,
-        "latent classes": ours.LatentClassRankingLoss,
+        "debiased": bayescl.DebiasedContrastiveLoss,
+        "hard": bayescl.HardContrastiveLoss,
+        "Bayesian": bayescl.BayesianContrastiveLoss,
+        "latent classes": bayescl.LatentClassContrastiveLoss,
     }
     for name, sign in (("margin", 1), ("guide_margin", -1)):
         if name in options:
             options["margin"] = bayescl.Margin(absolute=sign * options.pop(name), extra=True)
-    return losses.get(method, ours.InfoNCERankingLoss)(model, **options)
+    rules = {name: options.pop(name) for name in ("margin", "guide") if name in options}
+    temperature = 1 / options.pop("scale")
+    loss = losses.get(method, bayescl.InfoNCELoss)(temperature=temperature, **options)
+    return ours.ContrastiveRankingLoss(model, loss, **rules)
 
 
 def train_and_evaluate(

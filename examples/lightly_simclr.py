@@ -9,7 +9,8 @@ from lightly.models.modules import SimCLRProjectionHead
 from lightly.transforms.simclr_transform import SimCLRTransform
 from torch import nn
 
-from bayescl.integrations.lightly import BayesianNTXentLoss as NTXentLoss
+from bayescl import BayesianContrastiveLoss
+from bayescl.integrations.lightly import NTXentLoss
 
 torch.manual_seed(0)
 resnet = torchvision.models.resnet18()
@@ -20,7 +21,7 @@ transform = SimCLRTransform(input_size=32, gaussian_blur=0.0)
 dataset = torchvision.datasets.FakeData(16, image_size=(3, 32, 32), transform=transform)
 dataloader = torch.utils.data.DataLoader(dataset, batch_size=8, shuffle=True, drop_last=True)
 
-criterion = NTXentLoss()
+criterion = NTXentLoss(loss=BayesianContrastiveLoss)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.06)
 
 for views, _ in dataloader:

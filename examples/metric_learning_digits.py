@@ -7,7 +7,8 @@ import torch
 from pytorch_metric_learning import miners
 from sklearn.datasets import load_digits
 
-from bayescl.integrations.pytorch_metric_learning import BayesianNTXentLoss as NTXentLoss
+from bayescl import BayesianContrastiveLoss
+from bayescl.integrations.pytorch_metric_learning import NTXentLoss
 
 torch.manual_seed(0)
 digits = load_digits()
@@ -16,7 +17,7 @@ labels = torch.tensor(digits.target)
 
 model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 32))
 miner = miners.MultiSimilarityMiner()
-loss_func = NTXentLoss(temperature=0.1)
+loss_func = NTXentLoss(temperature=0.1, loss=BayesianContrastiveLoss)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 
 for _ in range(30):

@@ -6,7 +6,8 @@ pip install 'bayescl[open-clip]' && python examples/open_clip_pairs.py
 import torch
 from open_clip import CLIP, CLIPTextCfg, CLIPVisionCfg, tokenize
 
-from bayescl.integrations.open_clip import BayesianClipLoss as ClipLoss
+from bayescl import BayesianContrastiveLoss
+from bayescl.integrations.open_clip import ClipLoss
 
 torch.manual_seed(0)
 model = CLIP(
@@ -18,7 +19,7 @@ model = CLIP(
 images = torch.randn(8, 3, 32, 32)
 texts = tokenize([f"a photo of number {number}" for number in range(8)], context_length=16)
 
-criterion = ClipLoss()
+criterion = ClipLoss(loss=BayesianContrastiveLoss)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 for _ in range(3):

@@ -13,7 +13,8 @@ from sentence_transformers.sentence_transformer.training_args import (
 )
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from bayescl.integrations.sentence_transformers import BayesianRankingLoss as RankingLoss
+from bayescl import BayesianContrastiveLoss
+from bayescl.integrations.sentence_transformers import ContrastiveRankingLoss
 
 pairs = Dataset.from_dict(
     {
@@ -27,7 +28,7 @@ tokenizer.train_from_iterator(
     [*pairs["anchor"], *pairs["positive"]], trainers.WordLevelTrainer(special_tokens=["[UNK]"])
 )
 model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=64)], device="cpu")
-loss = RankingLoss(model)
+loss = ContrastiveRankingLoss(model, BayesianContrastiveLoss(temperature=0.05))
 
 with tempfile.TemporaryDirectory() as folder:
     settings = SentenceTransformerTrainingArguments(

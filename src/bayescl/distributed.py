@@ -32,8 +32,8 @@ def is_initialized() -> bool:
     return dist.is_available() and dist.is_initialized()
 
 
-def world_size(group: dist.ProcessGroup | None = None) -> int:
-    """Return the number of processes of a group (default: torch's), at least 1.
+def world_size() -> int:
+    """Return the number of processes of torch's default group, at least 1.
 
     Raises:
         RuntimeError: if ``torch.distributed`` has no process group yet.
@@ -43,17 +43,15 @@ def world_size(group: dist.ProcessGroup | None = None) -> int:
             "gathering needs an initialised process group: call "
             "torch.distributed.init_process_group first, or use gather=False in a single process"
         )
-    return dist.get_world_size(group)
+    return dist.get_world_size()
 
 
-def rank(group: dist.ProcessGroup | None = None) -> int:
+def rank() -> int:
     """Return this process's number in the group, from 0."""
-    return dist.get_rank(group)
+    return dist.get_rank()
 
 
-def gather(
-    rows: Float[Tensor, " rows *shape"], group: dist.ProcessGroup | None = None
-) -> Float[Tensor, " all_rows *shape"]:
+def gather(rows: Float[Tensor, " rows *shape"]) -> Float[Tensor, " all_rows *shape"]:
     """Return the rows of all processes, by rank; gradients flow back to their owners.
 
     Every process receives all rows and may compute anything from them; the gradients of a row from
@@ -63,7 +61,6 @@ def gather(
     Args:
         rows: this process's rows, one or more; the number may differ between processes. Integers
             and booleans (labels, masks) are gathered too, without gradient.
-        group: process group; default: torch's.
 
     Returns:
         All rows on every process; ``rows`` itself if the group has only one process.
@@ -78,14 +75,14 @@ def gather(
 
             everyone = gather(embeddings)
     """
-    if world_size(group) == 1:
+    if world_size() == 1:
         return rows
-    with shared_refusals(True, group):
+    with shared_refusals():
         if rows.ndim == 0:
             raise ValueError("rows must have at least one axis, got a scalar")
-    notes = exchange({"call": "gather", **describe(rows)}, group)
+    notes = exchange({"call": "gather", **describe(rows)})
     agreed("the call", [note["call"] for note in notes])
-    return gather_rows(rows, agreed_sizes(notes), group)
+    return gather_rows(rows, agreed_sizes(notes))
 
 
 def describe(rows: Tensor) -> dict[str, Any]:
@@ -142,26 +139,23 @@ def _holders(held: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, str]]:
         yield value, ", ".join(ranks[:_RANKS_NAMED]) + (", ..." if ranks[_RANKS_NAMED:] else "")
 
 
-def exchange(
-    note: Mapping[str, Any], group: dist.ProcessGroup | None = None
-) -> list[dict[str, Any]]:
+def exchange(note: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Send this process's note to all processes and return everybody's, by rank.
 
     Args:
         note: a few numbers and words, at most four kilobytes as JSON.
-        group: process group; default: torch's.
 
     Raises:
         ValueError: on every process, if a process refused its input; see :func:`shared_refusals`.
     """
-    notes = _exchange(note, group)
+    notes = _exchange(note)
     if refusal := _refusal(notes):
         raise ValueError(refusal)
     return notes
 
 
 @contextmanager
-def shared_refusals(active: bool = True, group: dist.ProcessGroup | None = None) -> Iterator[None]:
+def shared_refusals(active: bool = True) -> Iterator[None]:
     """Make every process raise if one refuses its input, instead of waiting for it forever.
 
     Code inside checks this process's input and sends nothing. If it raises, the other processes
@@ -169,7 +163,6 @@ def shared_refusals(active: bool = True, group: dist.ProcessGroup | None = None)
 
     Args:
         active: whether to do anything at all.
-        group: process group; default: torch's.
     """
     try:
         yield
@@ -177,7 +170,7 @@ def shared_refusals(active: bool = True, group: dist.ProcessGroup | None = None)
         if not active:
             raise
         text = str(error).encode("ascii", "replace").decode()[:_REFUSAL_CHARACTERS]
-        notes = _exchange({"refusal": text or type(error).__name__}, group)
+        notes = _exchange({"refusal": text or type(error).__name__})
         for kind in (TypeError, ValueError):
             if isinstance(error, kind):
                 raise kind(_refusal(notes)) from error
@@ -190,32 +183,26 @@ def _refusal(notes: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(f"rank {ranks}: {refusal}" for refusal, ranks in holders)
 
 
-def _exchange(note: Mapping[str, Any], group: dist.ProcessGroup | None) -> list[dict[str, Any]]:
+def _exchange(note: Mapping[str, Any]) -> list[dict[str, Any]]:
     text = json.dumps(note).encode()
     if len(text) > NOTE_BYTES:
         raise RuntimeError(f"a note must fit into {NOTE_BYTES} bytes, got {len(text)}")
-    device = _note_device(group)
-    mine = torch.frombuffer(bytearray(text.ljust(NOTE_BYTES)), dtype=torch.uint8).to(device)
-    everyone = mine.new_empty(dist.get_world_size(group) * NOTE_BYTES)
-    dist.all_gather_into_tensor(everyone, mine, group=group)
+    # From the CPU if the group can send from it, else from the current device of its kind.
+    kinds = [pair.partition(":")[0] for pair in dist.get_backend_config().split(",")]
+    mine = torch.frombuffer(bytearray(text.ljust(NOTE_BYTES)), dtype=torch.uint8)
+    mine = mine.to("cpu" if "cpu" in kinds else kinds[0])
+    everyone = mine.new_empty(dist.get_world_size() * NOTE_BYTES)
+    dist.all_gather_into_tensor(everyone, mine)
     raw = everyone.cpu().numpy().tobytes()
     return [json.loads(raw[i : i + NOTE_BYTES]) for i in range(0, len(raw), NOTE_BYTES)]
 
 
-def _note_device(group: dist.ProcessGroup | None) -> torch.device:
-    """The CPU if the group can send from it, else the current device of the group's kind."""
-    kinds = [pair.partition(":")[0] for pair in dist.get_backend_config(group).split(",")]
-    return torch.device("cpu" if "cpu" in kinds else kinds[0])
-
-
-def gather_rows(
-    rows: Tensor, sizes: Sequence[int], group: dist.ProcessGroup | None = None
-) -> Tensor:
+def gather_rows(rows: Tensor, sizes: Sequence[int]) -> Tensor:
     """Gather rows whose number on each process is known and whose shapes were checked."""
     if rows.requires_grad:
-        gathered: Tensor = _Gather.apply(rows, sizes, group, False)
+        gathered: Tensor = _Gather.apply(rows, sizes, False)
         return gathered
-    return _all_rows(rows, sizes, group)
+    return _all_rows(rows, sizes)
 
 
 def copy_from_first(tensors: Sequence[Tensor]) -> None:
@@ -231,31 +218,29 @@ class _Gather(torch.autograd.Function):
     """All processes' rows; and the adjoint, the sum of all processes' gradients of its own rows."""
 
     @staticmethod
-    def forward(
-        ctx: Any, rows: Tensor, sizes: Sequence[int], group: dist.ProcessGroup | None, back: bool
-    ) -> Tensor:
-        ctx.others = sizes, group, not back
-        return (_own_sum if back else _all_rows)(rows, sizes, group)
+    def forward(ctx: Any, rows: Tensor, sizes: Sequence[int], back: bool) -> Tensor:
+        ctx.others = sizes, not back
+        return (_own_sum if back else _all_rows)(rows, sizes)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        return _Gather.apply(gradient, *ctx.others), None, None, None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return _Gather.apply(gradient, *ctx.others), None, None
 
 
-def _all_rows(rows: Tensor, sizes: Sequence[int], group: dist.ProcessGroup | None) -> Tensor:
+def _all_rows(rows: Tensor, sizes: Sequence[int]) -> Tensor:
     largest, shape = max(sizes), rows.shape[1:]
     padded = rows.detach().contiguous()
     if rows.shape[0] < largest:
         padded = torch.cat([padded, padded.new_zeros(largest - rows.shape[0], *shape)])
     everyone = padded.new_empty(len(sizes) * largest, *shape)
-    dist.all_gather_into_tensor(everyone, padded, group=group)
+    dist.all_gather_into_tensor(everyone, padded)
     if min(sizes) == largest:
         return everyone
     blocks = torch.split(everyone, largest)
     return torch.cat([block[:size] for block, size in zip(blocks, sizes, strict=True)])
 
 
-def _own_sum(gradient: Tensor, sizes: Sequence[int], group: dist.ProcessGroup | None) -> Tensor:
+def _own_sum(gradient: Tensor, sizes: Sequence[int]) -> Tensor:
     largest, shape = max(sizes), gradient.shape[1:]
     padded = gradient.detach().contiguous()
     if min(sizes) < largest:
@@ -264,5 +249,5 @@ def _own_sum(gradient: Tensor, sizes: Sequence[int], group: dist.ProcessGroup | 
         for block, rows in zip(blocks, torch.split(gradient.detach(), list(sizes)), strict=True):
             block[: len(rows)] = rows
     own = padded.new_empty(largest, *shape)
-    dist.reduce_scatter_tensor(own, padded, group=group)
-    return own[: sizes[rank(group)]]
+    dist.reduce_scatter_tensor(own, padded)
+    return own[: sizes[rank()]]

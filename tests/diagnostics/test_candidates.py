@@ -63,19 +63,15 @@ def test_labels_mark_items_of_the_anchors_class_but_not_its_own_views_or_duplica
 
 def test_pairs_and_drawn_candidates_are_marked_too(views) -> None:
     anchors, positives, labels = views
-    extra, extra_labels = positives[:6] + 1, labels[:6]
-    known = {"labels": labels, "other_labels": extra_labels, "layout": "in_batch"}
-    scored = score_candidates(LOSSES[0], anchors, positives, extra=extra, **known)
-    columns = torch.cat([labels, extra_labels])
-    expected = (labels[:, None] == columns) & scored.valid
-    assert torch.equal(scored.truth, expected)
-    assert not bool(scored.valid[:, :24].diagonal().any())
+    scored = score_candidates(LOSSES[0], anchors, positives, labels=labels, layout="in_batch")
+    assert torch.equal(scored.truth, (labels[:, None] == labels) & scored.valid)
+    assert not bool(scored.valid.diagonal().any())
 
     own = torch.stack([positives.roll(shift, 0) for shift in range(1, 6)], dim=1)
-    own_labels = torch.stack([labels.roll(shift) for shift in range(1, 6)], dim=1)
-    known = {"labels": labels, "other_labels": own_labels, "layout": "sampled"}
+    truth = labels[:, None] == torch.stack([labels.roll(shift) for shift in range(1, 6)], dim=1)
+    known = {"false_negative": truth, "layout": "sampled"}
     drawn = score_candidates(LOSSES[0], anchors, positives, own, **known)
-    assert torch.equal(drawn.truth, labels[:, None] == own_labels)
+    assert torch.equal(drawn.truth, truth)
     assert bool(drawn.valid.all())
 
 
@@ -97,10 +93,13 @@ def test_what_cannot_be_scored_is_refused(views) -> None:
         score_candidates(LOSSES[0], view_1, view_2, layout="pairs")
     with pytest.raises(ValueError, match="score one direction at a time"):
         score_candidates(LOSSES[0], view_1, view_2, layout="in_batch", both_directions=True)
-    with pytest.raises(ValueError, match="labels must be None if logits"):
-        score_candidates(LOSSES[0], view_1[:, 0], view_1, layout="logits", labels=labels)
-    with pytest.raises(ValueError, match="other_labels must be None"):
-        score_candidates(LOSSES[0], view_1, view_2, other_labels=labels)
+    for embeddings, options in (
+        ((view_1[:, 0], view_1), {"layout": "logits"}),
+        ((view_1, view_2, view_1), {"layout": "sampled"}),
+        ((view_1, view_2), {"layout": "in_batch", "extra": view_1}),
+    ):
+        with pytest.raises(ValueError, match="labels must be None with other candidates"):
+            score_candidates(LOSSES[0], *embeddings, labels=labels, **options)
     plain = bayescl.ContrastiveLoss(bayescl.functional.info_nce_loss)
     scored = score_candidates(plain, view_1, view_2)
     with pytest.raises(TypeError, match="the weights of function are not known"):

@@ -1,4 +1,4 @@
-"""Weights, detection, calibration, histogram and extremes, each against what must hold."""
+"""Weights, detection, calibration and histogram, each against what must hold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from bayescl.diagnostics import (
     candidate_posterior,
     candidate_weights,
     effective_negatives,
-    extreme_candidates,
     false_negative_detection,
     score_candidates,
     weight_histogram,
@@ -110,24 +109,3 @@ def test_a_histogram_counts_every_weight_once() -> None:
     assert torch.equal(found.true_negatives, expected)
     flat = weight_histogram(torch.zeros(5), bins=3)
     assert flat.true_negatives.tolist() == [5, 0, 0]
-
-
-def test_extremes_are_the_ends_of_a_sorted_row() -> None:
-    generator = torch.Generator().manual_seed(3)
-    weights = torch.rand(6, 20, generator=generator)
-    valid = torch.rand(6, 20, generator=generator) < 0.8
-    logits = torch.rand(6, 20, generator=generator)
-    anchors = torch.tensor([4, 1])
-    found = extreme_candidates(weights, logits, valid, anchors=anchors, count=3)
-    for row, anchor in enumerate(anchors):
-        columns = [c for c in range(20) if valid[anchor, c]]
-        columns.sort(key=lambda c, anchor=anchor: float(weights[anchor, c]))
-        assert found[0][row].tolist() == columns[:3]
-        assert found[1][row].tolist() == columns[:-4:-1]
-    # Among equal weights the candidate with the larger say comes first.
-    logits = torch.tensor([[0.1, 0.9, 0.5, 0.7]])
-    ones = torch.ones(1, 4)
-    found = extreme_candidates(ones, logits, ones > 0, anchors=torch.tensor([0]), count=2)
-    assert found[0].tolist() == found[1].tolist() == [[1, 3]]
-    with pytest.raises(ValueError, match="count must be at most the 4 candidates"):
-        extreme_candidates(ones, logits, ones > 0, anchors=torch.tensor([0]), count=5)

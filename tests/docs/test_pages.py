@@ -35,8 +35,8 @@ labels = torch.tensor([0, 0, -1, -1])
 """,
     "docs/integrations/open_clip.md": """
 import torch
-from bayescl.integrations.open_clip import BayesianClipLoss
-loss, texts = BayesianClipLoss(), torch.tensor([[1, 2], [1, 2], [3, 4], [5, 6]])
+from bayescl.integrations.open_clip import ClipLoss
+loss, texts = ClipLoss(), torch.tensor([[1, 2], [1, 2], [3, 4], [5, 6]])
 rows = torch.nn.functional.normalize(torch.randn(2, 4, 8), dim=-1)
 labels = torch.tensor([0, 0, -1, -1])
 model_out = {"image_features": rows[0], "text_features": rows[1], "logit_scale": torch.tensor(9.0)}
@@ -70,7 +70,8 @@ from sentence_transformers.sentence_transformer.training_args import (
     SentenceTransformerTrainingArguments,
 )
 from tokenizers import Tokenizer, models, pre_tokenizers
-from bayescl.integrations.sentence_transformers import BayesianRankingLoss, LossStateCallback
+from bayescl import BayesianContrastiveLoss
+from bayescl.integrations.sentence_transformers import ContrastiveRankingLoss, LossStateCallback
 questions, answers, intents = ["a b", "c d"], ["a c", "b d"], [0, -1]
 tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1, "b": 2, "c": 3, "d": 4}, "[UNK]"))
 tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()

@@ -124,17 +124,6 @@ def test_bayesian_is_info_nce_at_one_half_and_debiased_is_hard_without_concentra
     torch.testing.assert_close(undone, plain)
 
 
-def test_oracle_counts_true_negatives_alone() -> None:
-    positive, unlabeled = drawn(5, 8)
-    negative = torch.rand(5, 8, generator=torch.Generator().manual_seed(4)) < 0.7
-    valid = torch.ones(5, 8, dtype=torch.bool)
-    valid[:, 3] = False
-    loss = F.oracle_loss(positive, unlabeled, true_negative=negative, valid=valid)
-    for i in range(5):
-        kept = list(unlabeled[i][negative[i] & valid[i]])
-        torch.testing.assert_close(loss[i], reference.info_nce(positive[i], kept))
-
-
 def test_small_losses_keep_their_precision() -> None:
     # e^-30 would vanish against 1 in float32 if the loss were formed by subtraction.
     loss = F.info_nce_loss(torch.tensor([30.0]), torch.tensor([[0.0]]))

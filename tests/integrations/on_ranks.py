@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -98,7 +99,7 @@ def open_clip(rank: int, world_size: int) -> Findings:
     from open_clip import ClipLoss as Theirs
     from open_clip.loss import SigLipLoss as TheirSigLipLoss
 
-    from bayescl.integrations.open_clip import BayesianClipLoss, ClipLoss, SigLipLoss
+    from bayescl.integrations.open_clip import ClipLoss, SigLipLoss
 
     pair = {"rank": rank, "world_size": world_size}
     gathering = {"local_loss": True, "gather_with_grad": True, **pair}
@@ -108,26 +109,38 @@ def open_clip(rank: int, world_size: int) -> Findings:
         "theirs, sigmoid": pairs_of_clip(TheirSigLipLoss(**pair), equal, -10.0),
         "ours": pairs_of_clip(ClipLoss(**gathering), equal),
         "theirs": pairs_of_clip(Theirs(**gathering), equal),
-        "unequal": pairs_of_clip(BayesianClipLoss(**pair), unequal, groups=GROUPS[unequal]),
+        "unequal": pairs_of_clip(
+            ClipLoss(**pair, loss=bayescl.BayesianContrastiveLoss), unequal, groups=GROUPS[unequal]
+        ),
     }
 
 
 def texts(rank: int, world_size: int) -> Findings:
     from sentence_transformers.sentence_transformer import losses as theirs
 
-    from bayescl.integrations import sentence_transformers as ours
-
     del world_size
     equal, unequal = slice(3 * rank, 3 * rank + 3), [slice(0, 2), slice(2, 6)][rank]
     warnings.simplefilter("default")  # theirs calls a function that torch calls deprecated
     return {
-        "ours": step_of_texts(ours.InfoNCERankingLoss, equal, wrapped=True, duplicates="keep"),
+        "ours": step_of_texts(info_nce_of_texts, equal, wrapped=True, duplicates="keep"),
         "theirs": step_of_texts(theirs.MultipleNegativesRankingLoss, equal, wrapped=True),
         **{
-            str(options): step_of_texts(ours.BayesianRankingLoss, unequal, wrapped=True, **options)
+            str(options): step_of_texts(bayesian_of_texts, unequal, wrapped=True, **options)
             for options in RANKING
         },
     }
+
+
+def info_nce_of_texts(
+    model: Any, *, gather_across_devices: bool, loss: Any = bayescl.InfoNCELoss, **options: Any
+) -> Any:
+    from bayescl.integrations.sentence_transformers import ContrastiveRankingLoss
+
+    inner = loss(temperature=0.05, gather=gather_across_devices)
+    return ContrastiveRankingLoss(model, inner, **options)
+
+
+bayesian_of_texts = partial(info_nce_of_texts, loss=bayescl.BayesianContrastiveLoss)
 
 
 def step_of_texts(made: Any, own: slice, *, wrapped: bool = False, **options: Any) -> list[Any]:

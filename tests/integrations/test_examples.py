@@ -1,7 +1,8 @@
-"""Every example runs with our line and with the library's own line, as its page shows them."""
+"""Every example runs with our lines and with the library's own, as its page shows them."""
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,13 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.filterwarnings("default")
 
 
-def changed_line(page: str) -> tuple[str, str]:
-    """The line that a page's first diff takes away, and the line that it puts in its place."""
+def changes(page: str) -> list[tuple[str, str]]:
+    """The lines that a page's first diff takes away, and those that it puts in their place."""
     text = (ROOT / "docs" / "integrations" / page).read_text()
-    diff = text.split("```diff\n", 1)[1].split("```", 1)[0].splitlines()
-    taken, put = ([line[1:] for line in diff if line.startswith(sign)] for sign in "-+")
-    assert len(taken) == len(put) == 1, f"{page} must open with a diff of one line"
-    return taken[0], put[0]
+    diff = text.split("```diff\n", 1)[1].split("```", 1)[0]
+    hunks = re.findall(r"((?:^-.*\n)+)((?:^\+.*\n)+)", diff, re.MULTILINE)
+    assert hunks, f"{page} must open with a diff"
+    return [tuple(re.sub(r"^.", "", part, flags=re.MULTILINE) for part in hunk) for hunk in hunks]
 
 
 def finite(value: Any) -> bool:
@@ -59,16 +60,17 @@ def finite(value: Any) -> bool:
         ),
     ],
 )  # fmt: skip
-def test_an_example_runs_with_their_line_and_with_ours(
+def test_an_example_runs_with_their_lines_and_with_ours(
     page: str, example: str, needs: list[str], kind: Any, works: Any, tmp_path: Path
 ) -> None:
     for library in needs:
         pytest.importorskip(library, reason=f"needs {library}")
-    theirs, ours = changed_line(page)
     source = (ROOT / "examples" / example).read_text()
-    assert source.splitlines().count(ours) == 1, f"{example} must hold the line of {page}"
+    for theirs, ours in changes(page):
+        assert source.count(ours) == 1, f"{example} must hold the lines of {page}"
+        source = source.replace(ours, theirs)
     original = tmp_path / example
-    original.write_text(source.replace(ours, theirs))
+    original.write_text(source)
     before, after = (runpy.run_path(str(path)) for path in (original, ROOT / "examples" / example))
     assert not kind(before).__module__.startswith("bayescl")
     assert kind(after).__module__.startswith("bayescl")

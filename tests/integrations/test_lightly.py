@@ -12,6 +12,8 @@ import bayescl
 from bayescl.integrations import lightly as ours
 from integrations.on_ranks import DIM, assert_same, rows, stepped
 
+BAYESIAN = bayescl.BayesianContrastiveLoss
+
 
 @pytest.fixture(scope="module")
 def theirs():
@@ -48,7 +50,7 @@ def test_a_bank_starts_empty_and_the_first_step_contrasts_within_the_batch() -> 
 
 
 def test_a_bank_travels_in_the_state_dict() -> None:
-    criterion, other = (ours.BayesianNTXentLoss(0.5, (6, DIM)) for _ in range(2))
+    criterion, other = (ours.NTXentLoss(0.5, (6, DIM), loss=BAYESIAN) for _ in range(2))
     criterion(*views(3, 0))
     other.load_state_dict(criterion.state_dict())
     assert criterion(*views(3, 1)) == other(*views(3, 1))
@@ -56,24 +58,27 @@ def test_a_bank_travels_in_the_state_dict() -> None:
 
 @each("bank", [0, (6, DIM)])
 def test_losses_that_correct_nothing_are_info_nce(bank) -> None:
-    for made, options in (
-        (ours.DebiasedNTXentLoss, {"tau_plus": 0.0}),
-        (ours.HardNTXentLoss, {"tau_plus": 0.0, "concentration": 0.0}),
-        (ours.BayesianNTXentLoss, {"alpha": 0.5, "beta": 0.5}),
-        (ours.LatentClassNTXentLoss, {}),  # nothing is found yet
-        (ours.NTXentLoss, {"gather_distributed": True}),  # in a single process
+    for options in (
+        {"loss": bayescl.DebiasedContrastiveLoss, "tau_plus": 0.0},
+        {"loss": bayescl.HardContrastiveLoss, "tau_plus": 0.0, "concentration": 0.0},
+        {"loss": BAYESIAN, "alpha": 0.5, "beta": 0.5},
+        {"loss": bayescl.LatentClassContrastiveLoss},  # nothing is found yet
+        {"gather_distributed": True},  # in a single process
     ):
-        mine, reference = made(0.5, bank, **options), ours.NTXentLoss(0.5, bank)
+        mine, reference = (ours.NTXentLoss(0.5, bank, **each) for each in (options, {}))
         for seed in range(3):
             torch.testing.assert_close(mine(*views(3, seed)), reference(*views(3, seed)))
-    default = ours.BayesianNTXentLoss(0.5)(*views(3, 2))
+    default = ours.NTXentLoss(0.5, loss=BAYESIAN)(*views(3, 2))
     assert not torch.isclose(default, ours.NTXentLoss(0.5)(*views(3, 2)))
 
 
 def test_labels_of_some_images_reach_the_loss_and_stay_in_its_bank() -> None:
     labels = torch.tensor([0, 0, -1])
     options = {"tau_plus": 0.3, "memory_size": 20, "refit_every": 1, "aim": "pairs"}
-    mine, banked = (ours.LatentClassNTXentLoss(0.5, bank, **options) for bank in (0, (6, DIM)))
+    mine, banked = (
+        ours.NTXentLoss(0.5, bank, loss=bayescl.LatentClassContrastiveLoss, **options)
+        for bank in (0, (6, DIM))
+    )
     direct, by_hand = (
         bayescl.LatentClassContrastiveLoss(temperature=0.5, **options) for _ in range(2)
     )

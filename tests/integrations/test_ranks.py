@@ -6,6 +6,7 @@ import pytest
 import torch
 from ranks import launch
 
+import bayescl
 from integrations import on_ranks
 from integrations.on_ranks import assert_same
 
@@ -13,9 +14,10 @@ pytestmark = [pytest.mark.distributed, pytest.mark.filterwarnings("default")]
 
 
 def assert_pairs_are_those_of_one_process(ranks: list) -> None:
-    from bayescl.integrations.open_clip import BayesianClipLoss
+    from bayescl.integrations.open_clip import ClipLoss
 
-    wanted = on_ranks.pairs_of_clip(BayesianClipLoss(), groups=on_ranks.GROUPS)
+    loss = ClipLoss(loss=bayescl.BayesianContrastiveLoss)
+    wanted = on_ranks.pairs_of_clip(loss, groups=on_ranks.GROUPS)
     steps = [rank["unequal"] for rank in ranks]
     # Averaging over processes, as DistributedDataParallel does, halves each row's gradient.
     sides = [[row for step in steps for row in step[side]] for side in (1, 2)]
@@ -25,10 +27,8 @@ def assert_pairs_are_those_of_one_process(ranks: list) -> None:
 
 
 def assert_texts_are_those_of_one_process(ranks: list) -> None:
-    from bayescl.integrations.sentence_transformers import BayesianRankingLoss
-
     for options in on_ranks.RANKING:
-        wanted = on_ranks.step_of_texts(BayesianRankingLoss, slice(0, 6), **options)
+        wanted = on_ranks.step_of_texts(on_ranks.bayesian_of_texts, slice(0, 6), **options)
         value = sum(rank[str(options)][0] for rank in ranks) / 2
         for rank in ranks:
             assert_same([value, *rank[str(options)][1:]], wanted)

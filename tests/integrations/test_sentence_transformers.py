@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -39,7 +40,20 @@ COLUMNS = {
     "four columns": [ANCHORS, POSITIVES, FIRST_NEGATIVES, SECOND_NEGATIVES],
 }
 SYMMETRIC = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
+BAYESIAN = "BayesianContrastiveLoss"
 LATENT = {"tau_plus": 0.3, "memory_size": 20, "refit_every": 1}
+
+
+RULES = {"both_directions", "duplicates", "margin", "guide", "label_column", "mini_batch_size"}
+
+
+def ranking(
+    model: SentenceTransformer, name: str = "InfoNCELoss", kind: str = "", **options: object
+) -> ours.ContrastiveRankingLoss:
+    """A loss at the library's scale of 20, plain or cached, with rules and options of its own."""
+    rules = {option: options.pop(option) for option in RULES & options.keys()}
+    loss = getattr(bayescl, name)(**{"temperature": 0.05, **options})
+    return getattr(ours, f"{kind}ContrastiveRankingLoss")(model, loss, **rules)
 
 
 def model_of(kind: str, **options: object) -> SentenceTransformer:
@@ -84,9 +98,8 @@ def test_info_nce_is_multiple_negatives_ranking_loss(kind: str, symmetric: bool)
     reference = getattr(theirs, f"{prefix}MultipleNegativesRankingLoss")(
         model, **options, **(SYMMETRIC if symmetric else {})
     )
-    made = getattr(ours, f"{prefix}InfoNCERankingLoss")
     for columns in COLUMNS.values():
-        mine = made(model, both_directions=symmetric, **options)
+        mine = ranking(model, kind=prefix, both_directions=symmetric, **options)
         assert_same_step(mine, reference, model, columns)
 
 
@@ -105,7 +118,7 @@ def latent(
     model: SentenceTransformer, kind: str = "", **options: object
 ) -> ours.ContrastiveRankingLoss:
     options = {**LATENT, **({"mini_batch_size": 2} if kind else {}), **options}
-    return getattr(ours, f"{kind}LatentClassRankingLoss")(model, **options)
+    return ranking(model, "LatentClassContrastiveLoss", kind, **options)
 
 
 def test_latent_classes_are_remembered_once_a_step_cached_or_not() -> None:
@@ -143,7 +156,7 @@ def test_a_label_column_reaches_a_loss_that_uses_some_labels(options: dict) -> N
     for memory in (direct.memory, plain.loss.memory, cached.loss.memory):
         assert memory.labelled.labels.tolist() == 3 * [0, 0, 1]
     scores = torch.rand(5)  # a column that other losses read
-    assert ours.InfoNCERankingLoss(model)(tiny_models.features(model, columns), scores).isfinite()
+    assert ranking(model)(tiny_models.features(model, columns), scores).isfinite()
     with pytest.raises(ValueError, match="labels must hold integers"):
         plain(tiny_models.features(model, columns), scores)
 
@@ -152,12 +165,12 @@ def test_matryoshka_around_info_nce_is_matryoshka_around_theirs() -> None:
     model = model_of("bert")
     for prefix, options in (("", {}), ("Cached", {"mini_batch_size": 2})):
         reference = getattr(theirs, f"{prefix}MultipleNegativesRankingLoss")(model, **options)
-        mine = getattr(ours, f"{prefix}InfoNCERankingLoss")(model, **options)
+        mine = ranking(model, kind=prefix, **options)
         sizes = [8, 4, 2], [1.0, 0.5, 2.0]
         wrapped = [theirs.MatryoshkaLoss(model, loss, *sizes) for loss in (mine, reference)]
         assert_same_step(*wrapped, model, COLUMNS["triplets"])
-    plain = ours.BayesianRankingLoss(model)
-    cached = ours.CachedBayesianRankingLoss(model, mini_batch_size=2)
+    plain = ranking(model, BAYESIAN)
+    cached = ranking(model, BAYESIAN, "Cached", mini_batch_size=2)
     wrapped = [theirs.MatryoshkaLoss(model, loss, [8, 4]) for loss in (cached, plain)]
     repeated = [ANCHORS, [*POSITIVES[:4], POSITIVES[0]]]  # masked at every size
     assert_same_step(*wrapped, model, repeated)
@@ -189,7 +202,7 @@ def assert_drops(
     both: bool = False,
 ) -> Tensor:
     """The value, which is that of our own loss without pairs of an anchor and a candidate."""
-    value = step(ours.InfoNCERankingLoss(model, both_directions=both), model, columns)
+    value = step(ranking(model, both_directions=both), model, columns)
     queries, documents, extra = embedded(model, columns)
     valid = torch.ones(4, 8, dtype=torch.bool)
     valid[tuple(torch.tensor(dropped).T)] = False
@@ -209,7 +222,7 @@ def test_a_duplicate_is_no_negative_under_any_padding(side: str) -> None:
     negatives = ["cat cat", "dog", "flies", "blue"]
     columns = [["alpha", "beta beta", "gamma", "delta"], positives, negatives]
     value = assert_drops([(0, 2), (2, 0), (0, 5), (2, 5)], model, columns)
-    kept = ours.InfoNCERankingLoss(model, duplicates="keep")
+    kept = ranking(model, duplicates="keep")
     assert_same_step(kept, theirs.MultipleNegativesRankingLoss(model), model, columns)
     assert step(kept, model, columns) > value
 
@@ -235,11 +248,9 @@ def test_a_guides_mask_is_that_of_gist(kind: str, strategy: str) -> None:
         reference = getattr(theirs, f"{kind}GISTEmbedLoss")(
             model, guide, temperature=0.05, margin_strategy=strategy, margin=gap, **other
         )
-        mine = getattr(ours, f"{kind}InfoNCERankingLoss")(
-            model, guide=guide, margin=margin, **cached
-        )
+        mine = ranking(model, kind=kind, guide=guide, margin=margin, **cached)
         assert_same_step(mine, reference, model, COLUMNS["triplets"])
-    exempt, plain = (ours.InfoNCERankingLoss(model, guide=by) for by in (guide, None))
+    exempt, plain = (ranking(model, guide=by) for by in (guide, None))
     values = [step(loss, model, COLUMNS["triplets"]) for loss in (mine, exempt, plain)]
     assert values[0] < values[1] < values[2], "hard negatives are exempt by default"
 
@@ -249,9 +260,7 @@ def test_a_margin_and_the_label_column_reach_the_loss() -> None:
     domains, margin = torch.tensor([0, 0, 1, 1, 1]), Margin(relative=0.9)
     classes = torch.tensor([0, 0, -1, -1, -1])
     known = {"domains": domains, "margin": margin, "both_directions": True}
-    wrapped = ours.InfoNCERankingLoss(
-        model, margin=margin, both_directions=True, label_column="domains"
-    )
+    wrapped = ranking(model, margin=margin, both_directions=True, label_column="domains")
     queries, documents, extra = embedded(model, columns)
     wanted = bayescl.InfoNCELoss(temperature=0.05).in_batch(
         queries, documents, extra=extra, **known
@@ -269,21 +278,18 @@ def test_a_margin_and_the_label_column_reach_the_loss() -> None:
 
 def test_a_last_batch_of_one_pair_costs_nothing_and_one_of_duplicates_is_finite() -> None:
     model = model_of("bert")
-    for made in (ours.BayesianRankingLoss, ours.CachedBayesianRankingLoss):
-        for both in (False, True):
-            value = step(made(model, both_directions=both), model, [["cat"], ["dog"]])
-            assert value == 0
-            assert all(not gradient.any() for gradient in gradients(model).values())
+    for kind, both in product(("", "Cached"), (False, True)):
+        loss = ranking(model, BAYESIAN, kind, both_directions=both)
+        assert step(loss, model, [["cat"], ["dog"]]) == 0
+        assert all(not gradient.any() for gradient in gradients(model).values())
     model = model_of("static")
-    assert step(ours.BayesianRankingLoss(model), model, [["cat"] * 3, ["dog"] * 3]).isfinite()
+    assert step(ranking(model, BAYESIAN), model, [["cat"] * 3, ["dog"] * 3]).isfinite()
     assert all(gradient.isfinite().all() for gradient in gradients(model).values())
 
 
 def test_the_loss_follows_the_models_mode_and_gathers_nothing_in_a_single_process() -> None:
     model = model_of("static")
-    alone, gathering = (
-        ours.BayesianRankingLoss(model, gather_across_devices=gather) for gather in (False, True)
-    )
+    alone, gathering = (ranking(model, BAYESIAN, gather=gather) for gather in (False, True))
     for training in (True, False):
         model.train(training)
         values = [step(loss, model, COLUMNS["pairs"]) for loss in (alone, gathering)]
@@ -306,13 +312,14 @@ def test_a_learnable_temperature_gets_the_cached_gradient_with_its_factor() -> N
 
 def test_settings_and_citation_are_for_the_model_card() -> None:
     model = model_of("bert")
-    wrapped = ours.CachedBayesianRankingLoss(model, scale=10.0, tau_plus=0.2, mini_batch_size=4)
+    options = {"temperature": 0.1, "tau_plus": 0.2, "mini_batch_size": 4}
+    wrapped = ranking(model, BAYESIAN, "Cached", **options)
     settings = json.loads(json.dumps(wrapped.get_config_dict()))
     assert "BayesianContrastiveLoss(tau_plus=0.2" in settings["loss"]
     assert "temperature=0.1" in settings["loss"]
     assert settings["mini_batch_size"] == 4
     assert "Bayesian Self-Supervised" in wrapped.citation
-    assert "Contrastive Predictive Coding" in ours.InfoNCERankingLoss(model).citation
+    assert "Contrastive Predictive Coding" in ranking(model).citation
 
 
 def test_what_cannot_be_had_or_cannot_work_is_refused() -> None:
@@ -320,17 +327,16 @@ def test_what_cannot_be_had_or_cannot_work_is_refused() -> None:
     for options in (
         {"duplicates": "drop"},
         {"label_column": "speaker"},
-        {"scale": 0.0},
         {"reduction": "none"},
     ):
         with pytest.raises(ValueError, match=next(iter(options))):
-            ours.InfoNCERankingLoss(model, **options)
+            ranking(model, **options)
     with pytest.raises(ValueError, match="labels"):
         ours.ContrastiveRankingLoss(model, bayescl.OracleContrastiveLoss())
     with pytest.raises(ValueError, match="StaticEmbedding"):
-        ours.CachedInfoNCERankingLoss(model)
+        ranking(model, kind="Cached")
     with pytest.raises(ValueError, match="2 columns"):
-        step(ours.InfoNCERankingLoss(model), model, [ANCHORS])
+        step(ranking(model), model, [ANCHORS])
 
 
 def trained(
@@ -393,7 +399,7 @@ def test_the_state_holds_the_loss_and_not_the_model_and_must_be_there(tmp_path: 
     model = tiny_models.static()
 
     def losses(alpha: float) -> dict[str, ours.ContrastiveRankingLoss]:
-        second = ours.BayesianRankingLoss(model, alpha=alpha)
+        second = ranking(model, BAYESIAN, alpha=alpha)
         return {"first": with_temperature(model), "second": second}
 
     folder = tmp_path / "checkpoint-3"

@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bayescl.batch import in_batch, reversed_pairs, sampled, two_views
-from bayescl.functional import item_responsibilities
 from bayescl.latent_classes.explain import Reason
 from bayescl.latent_classes.fit import (
     COMPONENTS_PER_CLASS,
@@ -26,6 +25,7 @@ from bayescl.latent_classes.fit import (
 )
 from bayescl.latent_classes.labelled import LabelledItems
 from bayescl.latent_classes.memory import ClassMemory
+from bayescl.latent_classes.posterior import class_agreement, signatures, unit_or_nan
 from bayescl.latent_classes.trust import Precision
 
 TAU_PLUS = 0.5
@@ -146,7 +146,8 @@ def test_agreement_is_a_moving_average() -> None:
         update(memory, rows)
         if memory.agreement is not before:
             looks += 1
-            _, now = item_responsibilities(*rows, memory.classes)
+            ahead = signatures(unit_or_nan(torch.cat(rows)), memory.classes)
+            now = class_agreement(ahead, memory.classes)
             expected = now if expected is None else torch.lerp(now, expected, 0.9**4)
     assert looks == 1 + 3  # the first call after a fit, then one in four
     torch.testing.assert_close(memory.get_extra_state()["agreement"], expected)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from fuzz.calls import Dice
+from reference import latent as latent_reference
 from reference import objectives as reference
 from reference.calls import pairs_of
 from torch import Tensor, nn
@@ -23,7 +24,6 @@ from bayescl import LatentClassContrastiveLoss
 from bayescl import functional as F
 from bayescl.functional.latent import AIMS
 from bayescl.latent_classes.fit import COMPONENTS_PER_CLASS, SCALES
-from bayescl.latent_classes.posterior import signature_factors, signatures
 
 DIM, CLASSES = 8, 4
 ENGINES = ("reference", "blocked")
@@ -259,7 +259,7 @@ def slow(
     settings = {"attraction": loss.attraction, "threshold": loss.threshold, "aim": loss.aim}
     settings |= {"sharpness": loss.temperature / 0.1, "trust": float(trust.mean())}
     shares = [F.class_responsibilities(some.detach().float(), found) for some in rows]
-    items, whole = (shares[0] + shares[1]) / 2, torch.ones_like(trust)
+    items = (shares[0] + shares[1]) / 2
     labels, *of_more = (part.flatten() for part in known.values()) if known else (-1 + 0 * OF_ROWS,)
     kind, given = named(layout, [some / some.norm(dim=-1, keepdim=True) for some in rows])
     more = of_more[0] if of_more else torch.full((sum(map(len, rows[2:])),), -1)
@@ -275,9 +275,8 @@ def slow(
         for i, kept in enumerate(turn.counted & turn.apart):
             columns = torch.arange(len(kept)) + (len(kept) * i if "own" in layout else 0)
             columns = columns[kept]
-            same = F.same_class(
-                mine[i : i + 1], seen[columns], trust=whole, transitions=found.transitions
-            )[0].double()  # fmt: skip
+            same = latent_reference.posterior(mine[i : i + 1], seen[columns], found.transitions)
+            same = same[0].clamp(max=1).double()
             certain = (of_mine[i] >= 0) & (of_seen[columns] >= 0)
             same = torch.where(certain, (of_seen[columns] == of_mine[i]).double(), same)
             is_labeled = certain if kind == "two_views" else None
@@ -360,10 +359,9 @@ def test_labels_join_components() -> None:
     for step in range(8):
         joined(*classes(16, 16, seed=step), labels=labels_of(16, step, known=1.0) // 2)
     two, fit = torch.eye(DIM)[:CLASSES], joined.memory.classes
-    shares, whole = F.class_responsibilities(two, fit), torch.ones(len(COMPONENTS_PER_CLASS))
-    alone = F.same_class(shares, shares, trust=whole, transitions=fit.transitions)
-    factors = signature_factors(signatures(two, fit), fit)
-    together = factors @ factors.T
+    shares = F.class_responsibilities(two, fit)
+    alone = latent_reference.posterior(shares, shares, fit.transitions)
+    together = F.same_class(two, two, fit)
     assert together[0, 1] > alone[0, 1] + 0.2
     assert together[0, 2] < 0.5
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import product
 
+import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 Rows = list[list[float]]
 
@@ -71,6 +74,15 @@ def alignment(mixtures: list[Rows]) -> list[float]:
         cosines = [dot(kernel, other) / math.sqrt(norm * dot(other, other)) for other in others]
         result.append(sum(cosines) / len(others))
     return result
+
+
+def posterior(first: Tensor, second: Tensor, moves: Sequence[Tensor]) -> Tensor:
+    """That rows and columns are of one class, from the responsibilities of each."""
+    sizes = [len(of_mixture) for of_mixture in moves]
+    ends = torch.block_diag(*(of_mixture @ of_mixture for of_mixture in moves))
+    left, right = ((rows @ ends).split(sizes, dim=1) for rows in (first, second))
+    cosines = [normalize(a) @ normalize(b).T for a, b in zip(left, right, strict=True)]
+    return sum(cosines) / len(sizes)
 
 
 def same_class(first: list[float], second: list[float], moves: Rows) -> float:

@@ -2,7 +2,7 @@
 
 ==================  =========================================================================
 ``candidates``      a batch as a loss sees it, and which candidates are false negatives
-``weights``         every loss's weights and posterior: effective numbers, distribution, extremes
+``weights``         every loss's weights and posterior: effective numbers, distribution
 ``evaluation``      whether labels confirm weights and posterior: detection and calibration
 ``summary``         all of these on some batches
 ``embeddings``      all of these for given embeddings, loss by loss
@@ -27,7 +27,6 @@ from bayescl.diagnostics.weights import (
     candidate_posterior,
     candidate_weights,
     effective_negatives,
-    extreme_candidates,
     weight_histogram,
 )
 
@@ -49,7 +48,6 @@ __all__ = [
     "diagnose",
     "diagnose_embeddings",
     "effective_negatives",
-    "extreme_candidates",
     "false_negative_detection",
     "in_eval_mode",
     "reliability_figure",

@@ -23,9 +23,6 @@ from bayescl.losses import ContrastiveLoss
 _CALLS: Mapping[Layout, str] = {"two_views": "forward", "logits": "from_logits"}
 """Methods of a loss whose names are not those of their layouts."""
 
-_OTHER_GROUPS: Mapping[Layout, str] = {"in_batch": "extra_groups", "sampled": "candidate_groups"}
-"""Name in each layout of the groups of candidates that are nobody's positive."""
-
 
 @dataclass(frozen=True)
 class ScoredCandidates:
@@ -86,7 +83,6 @@ def score_candidates(
     *embeddings: Tensor,
     layout: Layout = "two_views",
     labels: Int[Tensor, " batch"] | None = None,
-    other_labels: Int[Tensor, "*own candidates"] | None = None,
     false_negative: Bool[Tensor, "anchors candidates"] | None = None,
     **options: Any,
 ) -> ScoredCandidates:
@@ -99,9 +95,8 @@ def score_candidates(
         *embeddings: the arguments of the loss: two views, pairs, pairs and candidates, or the
             logits of positives and candidates.
         layout: the call: ``"two_views"``, ``"in_batch"``, ``"sampled"`` or ``"logits"``.
-        labels: the class of each item. They mark false negatives and affect only the oracle's
-            weights.
-        other_labels: the classes of ``extra`` or of the sampled candidates.
+        labels: the class of each item, if all candidates are items of the batch. They mark false
+            negatives and affect only the oracle's weights.
         false_negative: the truth itself, instead of labels. For recommenders, for example, True
             where a candidate is a held-out item.
         **options: further arguments of the call, such as ``groups``, ``valid`` or ``extra``.
@@ -123,18 +118,15 @@ def score_candidates(
         (torch.Size([8, 8]), 48, 8)
     """
     check_choice("layout", layout, get_args(Layout))
-    if labels is not None and (layout == "logits" or false_negative is not None):
-        raise ValueError("labels must be None if logits or false_negative are given")
-    if other_labels is not None and (labels is None or layout not in _OTHER_GROUPS):
-        raise ValueError(f"other_labels must be None with layout {layout!r} or without labels")
-    scored = _recorded(loss, layout, embeddings, options)
     if labels is not None:
-        replaced = ("groups", *_OTHER_GROUPS.values())
-        by_label = {key: value for key, value in options.items() if key not in replaced}
-        by_label["groups"] = labels
-        if other_labels is not None:
-            by_label[_OTHER_GROUPS[layout]] = other_labels
-        false_negative = ~_recorded(loss, layout, embeddings, by_label).valid
+        if layout in ("sampled", "logits") or "extra" in options or false_negative is not None:
+            raise ValueError(
+                "labels must be None with other candidates than items of the batch, or with "
+                "false_negative: say with it which candidates are of the anchor's class"
+            )
+        by_label = _recorded(loss, layout, embeddings, {**options, "groups": labels})
+        false_negative = ~by_label.valid
+    scored = _recorded(loss, layout, embeddings, options)
     if false_negative is None:
         return scored
     check_mask("false_negative", false_negative, scored.valid.shape)
@@ -162,9 +154,8 @@ class _Twin(ContrastiveLoss):
     def __init__(self, loss: ContrastiveLoss, recorder: _Recorder) -> None:
         same: Any = {"temperature": loss.temperature, "normalize": loss.normalize}
         super().__init__(recorder, **same, reduction="none", engine="reference")
-        self._has_warned_of_candidates = True  # which is for the original to say
         self.original = loss
-        self._has_warned_of_candidates = True  # false negatives are found by leaving them out
+        self._has_warned_of_candidates = True  # which is for the original to say
 
     def with_posterior(self, batch: Batch, gathering: object = None) -> Batch:
         """Return what the original loss knows of a batch, which learns nothing."""

@@ -341,14 +341,13 @@ def _of_domains(
     """Share of the nearest neighbours of items that are of their domain, and that by chance."""
     known = domains >= 0
     rows, domains = rows[known][:_MOST_COMPARED], domains[known][:_MOST_COMPARED]
-    counts = domains.unique(return_counts=True)[1].double()
-    if len(counts) < 2 or len(rows) <= _NEAREST:
+    if len(domains.unique()) < 2 or len(rows) <= _NEAREST:
         raise ValueError(
             f"domains must be known for more than {_NEAREST} items, and of two kinds at least"
         )
     nearest = (rows @ rows.T).fill_diagonal_(-torch.inf).topk(_NEAREST, dim=1).indices
     same = float((domains[nearest] == domains[:, None]).double().mean())
-    return same, float((counts * (counts - 1)).sum() / (len(rows) * (len(rows) - 1)))
+    return same, tau_plus_of_labels(domains)
 
 
 def _latent_classes(

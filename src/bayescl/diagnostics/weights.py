@@ -1,4 +1,4 @@
-"""Each candidate's weight and posterior: effective numbers, distribution and extremes."""
+"""Each candidate's weight and posterior: effective numbers and distribution."""
 
 from __future__ import annotations
 
@@ -198,50 +198,3 @@ def weight_histogram(
         return WeightHistogram(edges, places.bincount(minlength=bins), None)
     true, false = places[~false_negative], places[false_negative]
     return WeightHistogram(edges, true.bincount(minlength=bins), false.bincount(minlength=bins))
-
-
-@torch.no_grad()
-def extreme_candidates(
-    weights: Float[Tensor, "anchors candidates"],
-    logits: Float[Tensor, "anchors candidates"],
-    valid: Bool[Tensor, "anchors candidates"],
-    *,
-    anchors: Int[Tensor, " chosen"],
-    count: int,
-) -> tuple[Int[Tensor, "chosen shown"], Int[Tensor, "chosen shown"]]:
-    """Find the candidates most strongly down- and up-weighted for chosen anchors.
-
-    Args:
-        weights: the candidates' weights.
-        logits: their logits. Among equal weights, which low ranks often have, the higher logit
-            comes first, since it contributes more.
-        valid: True where a candidate counts.
-        anchors: the rows in question.
-        count: number of candidates at each end, at least 1.
-
-    Returns:
-        Columns of the smallest and of the largest weights, the most extreme first. They overlap if
-        an anchor has fewer than ``2 count`` candidates.
-
-    Raises:
-        ValueError: if an anchor has fewer than ``count`` candidates.
-
-    Example:
-        >>> weights = torch.tensor([[0.2, 1.0, 1.5, 1.3]])
-        >>> extreme_candidates(
-        ...     weights, -weights, weights > 0, anchors=torch.tensor([0]), count=2
-        ... )
-        (tensor([[0, 1]]), tensor([[2, 3]]))
-    """
-    check_count("count", count, 1)
-    weights, logits, valid = weights[anchors], logits[anchors], valid[anchors]
-    fewest = int(valid.sum(dim=1).min())
-    if fewest < count:
-        raise ValueError(f"count must be at most the {fewest} candidates of an anchor, got {count}")
-    by_logit = logits.argsort(dim=1, descending=True, stable=True)
-
-    def first(keys: Tensor) -> Tensor:
-        keys = keys.masked_fill(~valid, torch.inf).gather(1, by_logit)
-        return by_logit.gather(1, keys.argsort(dim=1, stable=True)[:, :count])
-
-    return first(weights), first(-weights)

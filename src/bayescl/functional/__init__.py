@@ -7,7 +7,7 @@ Logits become a loss in three steps: :func:`empirical_cdf` ranks each logit amon
 
 from bayescl.functional.bayesian import Bayesian, bayesian_loss
 from bayescl.functional.debiased import Debiased, Hard, debiased_loss, hard_loss
-from bayescl.functional.info_nce import InfoNCE, info_nce_loss, oracle_loss
+from bayescl.functional.info_nce import InfoNCE, info_nce_loss
 from bayescl.functional.latent import Latent, latent_loss
 from bayescl.functional.mixture import PairMixture, posterior, proposal_cdf
 from bayescl.functional.objective import LogSumObjective, Objective
@@ -16,19 +16,8 @@ from bayescl.functional.sigmoid import Sigmoid, sigmoid_loss
 from bayescl.functional.similarity import candidate_logits, pair_logits, unit_vectors
 from bayescl.functional.weights import importance_weights, logit_weights
 from bayescl.latent_classes.fit import fit_latent_classes
-from bayescl.latent_classes.mixture import Mixtures, mean_kappa, responsibilities
-from bayescl.latent_classes.posterior import (
-    LatentClasses,
-    class_responsibilities,
-    item_responsibilities,
-    same_class,
-    same_class_factors,
-)
-from bayescl.latent_classes.trust import (
-    trust_of_agreement,
-    trust_of_closeness,
-    trust_of_share,
-)
+from bayescl.latent_classes.mixture import Mixtures
+from bayescl.latent_classes.posterior import LatentClasses, class_responsibilities, same_class
 
 __all__ = [
     "Bayesian",
@@ -51,20 +40,12 @@ __all__ = [
     "hard_loss",
     "importance_weights",
     "info_nce_loss",
-    "item_responsibilities",
     "latent_loss",
     "logit_weights",
-    "mean_kappa",
-    "oracle_loss",
     "pair_logits",
     "posterior",
     "proposal_cdf",
-    "responsibilities",
     "same_class",
-    "same_class_factors",
     "sigmoid_loss",
-    "trust_of_agreement",
-    "trust_of_closeness",
-    "trust_of_share",
     "unit_vectors",
 ]

@@ -1,7 +1,6 @@
-"""Losses with the interface of lightly's ``NTXentLoss``, with and without a memory bank.
+"""A loss with the interface of lightly's ``NTXentLoss``, with and without a memory bank.
 
-They replace lightly's class anywhere, and do not need lightly themselves. Tested against lightly
-1.6.
+It replaces lightly's class anywhere, and does not need lightly itself. Tested against lightly 1.6.
 """
 
 from __future__ import annotations
@@ -16,18 +15,11 @@ from bayescl import distributed
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_count
 from bayescl.functional.similarity import unit_vectors
-from bayescl.losses import (
-    BayesianContrastiveLoss,
-    CandidateQueue,
-    DebiasedContrastiveLoss,
-    HardContrastiveLoss,
-    InfoNCELoss,
-    LatentClassContrastiveLoss,
-)
+from bayescl.losses import CandidateQueue, ContrastiveLoss, InfoNCELoss
 
 
 class NTXentLoss(nn.Module):
-    """InfoNCE with lightly's arguments.
+    """Any loss of this package with lightly's arguments; by default InfoNCE, as lightly's own.
 
     Without a bank every row of both outputs is an anchor and all rows of other images are its
     candidates, as in SimCLR. With a bank the rows of ``out0`` are anchors and the bank holds the
@@ -41,8 +33,8 @@ class NTXentLoss(nn.Module):
         memory_bank_size: rows and coordinates of the bank, as ``(4096, 128)``; 0 for no bank.
         gather_distributed: whether candidates come from all devices; with a bank, whether it holds
             the rows of all devices. No effect in a single process.
-        **options: further arguments of the loss, such as ``alpha`` and ``tau_plus`` for
-            :class:`BayesianNTXentLoss`.
+        loss: a class of :mod:`bayescl.losses`.
+        **options: its further arguments, such as ``alpha`` and ``tau_plus``.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -53,17 +45,17 @@ class NTXentLoss(nn.Module):
         tensor(0.4327)
     """
 
-    loss_class: type[Any] = InfoNCELoss
-
     def __init__(
         self,
         temperature: float = 0.5,
         memory_bank_size: int | Sequence[int] = 0,
         gather_distributed: bool = False,
+        *,
+        loss: type[ContrastiveLoss] = InfoNCELoss,
         **options: Any,
     ) -> None:
         super().__init__()
-        self.loss = self.loss_class(temperature=temperature, **options)
+        self.loss = loss(temperature=temperature, **options)
         self.gather_distributed = gather_distributed
         size = (0, 0) if memory_bank_size == 0 else memory_bank_size
         if isinstance(size, int) or len(size) != 2:
@@ -87,7 +79,7 @@ class NTXentLoss(nn.Module):
             out1: embeddings of the second views of the same images, in the same order. A bank
                 stores them if ``out0`` needs a gradient.
             labels: class of each image, -1 where it is not known; a bank keeps them with its rows.
-                Only for :class:`LatentClassNTXentLoss`.
+                Only for :class:`~bayescl.losses.LatentClassContrastiveLoss`.
             **known: without a bank, ``groups``, ``domains`` and whatever else is known of the
                 images, as in :meth:`~bayescl.losses.ContrastiveLoss.forward`.
 
@@ -105,7 +97,8 @@ class NTXentLoss(nn.Module):
         if bank.candidates is None:
             value = self.loss.in_batch(out0, out1, labels=labels)
         else:
-            of_bank = {} if labels is None else {"labels": labels, "candidate_labels": bank.groups}
+            of_bank: dict[str, Any] = {"labels": labels, "candidate_labels": bank.groups}
+            of_bank = {} if labels is None else of_bank
             value = self.loss.sampled(out0, out1, bank.candidates, **of_bank)
         if out0.requires_grad:
             if labels is None and self.loss.uses_labels:
@@ -113,27 +106,3 @@ class NTXentLoss(nn.Module):
             bank.gather = gather
             bank.enqueue(unit_vectors(out1.detach().float()), labels)
         return value
-
-
-class DebiasedNTXentLoss(NTXentLoss):
-    """:class:`NTXentLoss` with :class:`~bayescl.losses.DebiasedContrastiveLoss`."""
-
-    loss_class = DebiasedContrastiveLoss
-
-
-class HardNTXentLoss(NTXentLoss):
-    """:class:`NTXentLoss` with :class:`~bayescl.losses.HardContrastiveLoss`."""
-
-    loss_class = HardContrastiveLoss
-
-
-class BayesianNTXentLoss(NTXentLoss):
-    """:class:`NTXentLoss` with :class:`~bayescl.losses.BayesianContrastiveLoss`."""
-
-    loss_class = BayesianContrastiveLoss
-
-
-class LatentClassNTXentLoss(NTXentLoss):
-    """:class:`NTXentLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`."""
-
-    loss_class = LatentClassContrastiveLoss

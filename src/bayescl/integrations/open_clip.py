@@ -13,19 +13,13 @@ from torch import nn
 from bayescl import distributed
 from bayescl.axes import Float, Int, Tensor
 from bayescl.integrations._texts import text_keys
-from bayescl.losses import (
-    BayesianContrastiveLoss,
-    DebiasedContrastiveLoss,
-    HardContrastiveLoss,
-    InfoNCELoss,
-    LatentClassContrastiveLoss,
-    SigmoidContrastiveLoss,
-)
+from bayescl.losses import ContrastiveLoss, InfoNCELoss, SigmoidContrastiveLoss
 
 
 class ClipLoss(nn.Module):
-    """InfoNCE between images and texts in both directions, with open_clip's arguments.
+    """Any loss of this package between images and texts, with open_clip's arguments.
 
+    Both are anchors; by default the loss is InfoNCE, as open_clip's own.
     Features are used as they are, as in open_clip, whose models scale them to length 1. Candidates
     of other devices always carry a gradient, as with ``local_loss=True, gather_with_grad=True`` in
     open_clip.
@@ -34,8 +28,8 @@ class ClipLoss(nn.Module):
         local_loss, gather_with_grad, cache_labels, rank: accepted for compatibility, ignored.
         world_size: processes to gather from; 1 does not gather.
         use_horovod: must be False.
-        **options: further arguments of the loss, such as ``alpha`` and ``tau_plus`` for
-            :class:`BayesianClipLoss`.
+        loss: a class of :mod:`bayescl.losses`.
+        **options: its further arguments, such as ``alpha`` and ``tau_plus``.
 
     Raises:
         ValueError: if ``use_horovod`` is set or an option is out of range.
@@ -46,9 +40,6 @@ class ClipLoss(nn.Module):
         tensor(0.2395)
     """
 
-    loss_class: type[Any] = InfoNCELoss
-    both_directions = True
-
     def __init__(
         self,
         local_loss: bool = False,
@@ -57,6 +48,8 @@ class ClipLoss(nn.Module):
         rank: int = 0,
         world_size: int = 1,
         use_horovod: bool = False,
+        *,
+        loss: type[ContrastiveLoss] = InfoNCELoss,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -64,7 +57,7 @@ class ClipLoss(nn.Module):
         if use_horovod:
             raise ValueError("use_horovod must be False: rows are gathered by torch.distributed")
         self.world_size = world_size
-        self.loss = self.loss_class(normalize=False, **options)
+        self.loss = loss(normalize=False, **options)
 
     def forward(
         self,
@@ -89,42 +82,19 @@ class ClipLoss(nn.Module):
                 ``guide``.
         """
         self.loss.gather = self.world_size > 1 and distributed.is_initialized()
-        if isinstance(self.loss, SigmoidContrastiveLoss):
+        is_sigmoid = isinstance(self.loss, SigmoidContrastiveLoss)
+        if is_sigmoid:
             known["bias"] = logit_bias
         value: Tensor = self.loss.in_batch(
             image_features,
             text_features,
-            both_directions=self.both_directions,
+            both_directions=not is_sigmoid,  # to which it adds nothing
             temperature=1 / logit_scale,
             **known,
         )
         if logit_bias is not None:
             value = value + 0 * logit_bias.sum()  # a zero gradient, as a softmax gives it
         return {"contrastive_loss": value} if output_dict else value
-
-
-class DebiasedClipLoss(ClipLoss):
-    """:class:`ClipLoss` with :class:`~bayescl.losses.DebiasedContrastiveLoss`."""
-
-    loss_class = DebiasedContrastiveLoss
-
-
-class HardClipLoss(ClipLoss):
-    """:class:`ClipLoss` with :class:`~bayescl.losses.HardContrastiveLoss`."""
-
-    loss_class = HardContrastiveLoss
-
-
-class BayesianClipLoss(ClipLoss):
-    """:class:`ClipLoss` with :class:`~bayescl.losses.BayesianContrastiveLoss`."""
-
-    loss_class = BayesianContrastiveLoss
-
-
-class LatentClassClipLoss(ClipLoss):
-    """:class:`ClipLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`."""
-
-    loss_class = LatentClassContrastiveLoss
 
 
 class SigLipLoss(ClipLoss):
@@ -147,9 +117,6 @@ class SigLipLoss(ClipLoss):
         tensor(0.6932)
     """
 
-    loss_class = SigmoidContrastiveLoss
-    both_directions = False
-
     def __init__(
         self,
         cache_labels: bool = False,
@@ -160,8 +127,9 @@ class SigLipLoss(ClipLoss):
         **options: Any,
     ) -> None:
         del cache_labels, rank, dist_impl
-        fixed = {"temperature": 0.1, "bias": 0.0}  # the model has its own
-        super().__init__(world_size=world_size, chunk_size=chunk_size or None, **fixed | options)
+        options = {"temperature": 0.1, "bias": 0.0, **options}  # the model has its own
+        options |= {"chunk_size": chunk_size or None, "loss": SigmoidContrastiveLoss}
+        super().__init__(world_size=world_size, **options)
 
 
 def caption_groups(texts: Int[Tensor, "batch length"]) -> Int[Tensor, " batch"]:

@@ -1,4 +1,4 @@
-"""Losses for pytorch-metric-learning, with its miners, distances, reducers and wrappers.
+"""A loss for pytorch-metric-learning, with its miners, distances, reducers and wrappers.
 
 Tested with pytorch-metric-learning 2.9.
 """
@@ -11,13 +11,7 @@ import torch
 
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import missing
-from bayescl.losses import (
-    BayesianContrastiveLoss,
-    DebiasedContrastiveLoss,
-    HardContrastiveLoss,
-    InfoNCELoss,
-    LatentClassContrastiveLoss,
-)
+from bayescl.losses import ContrastiveLoss, InfoNCELoss, LatentClassContrastiveLoss
 
 try:
     from pytorch_metric_learning import losses as theirs
@@ -28,23 +22,30 @@ try:
 except ImportError as error:
     raise missing("pytorch-metric-learning", "pytorch-metric-learning", error) from error
 
-_LOSSES = [f"{name}NTXentLoss" for name in ("", "Bayesian", "Debiased", "Hard", "LatentClass")]
 _REGULARIZING = {"embedding_regularizer", "embedding_reg_weight"}
 _OF_THEIR_BASE = {"distance", "reducer", "collect_stats"} | _REGULARIZING
 
 
 class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
-    """InfoNCE on the pairs that labels or a miner name.
+    """Any loss of this package on the pairs that labels or a miner name; by default InfoNCE.
 
     Every positive pair is contrasted with all negative pairs of its anchor, as in the library's
-    own ``NTXentLoss``. Distances that are small for similar items are negated.
+    own ``NTXentLoss``. Distances that are small for similar items are negated. The floor of the
+    debiased and the hard loss assumes cosines; for another distance pass ``minimum_similarity``.
+
+    For :class:`~bayescl.losses.LatentClassContrastiveLoss` the distance must be a cosine or an
+    inner product, since classes are found in embeddings. If a miner names a pair twice, that step
+    is InfoNCE. Integer labels are classes, unless they number items: each stands on two rows of the
+    batch, or on one row and one reference. A row of -1 is a candidate of unknown class, and
+    nobody's positive. For two views of items of which some are labelled, call
+    :class:`SelfSupervisedLoss` with ``labels=``.
 
     Args:
         temperature: softmax scale, positive, or a :class:`~bayescl.losses.LearnableTemperature`.
+        loss: a class of :mod:`bayescl.losses`.
         **options: ``distance`` (default: cosine similarity), ``reducer``,
             ``embedding_regularizer``, ``embedding_reg_weight`` and ``collect_stats`` as in all
-            losses of the library, and further arguments of the loss, such as ``alpha`` and
-            ``tau_plus`` for :class:`BayesianNTXentLoss`.
+            losses of the library, and further arguments of ours, such as ``alpha``.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -55,14 +56,21 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         tensor(1.0986)
     """
 
-    loss_class: type[Any] = InfoNCELoss
-
-    def __init__(self, temperature: Any = 0.07, **options: Any) -> None:
+    def __init__(
+        self,
+        temperature: Any = 0.07,
+        *,
+        loss: type[ContrastiveLoss] = InfoNCELoss,
+        **options: Any,
+    ) -> None:
         base = {name: options.pop(name) for name in _OF_THEIR_BASE & options.keys()}
         super().__init__(mat_based_loss=False, **base)
-        self.loss = self.loss_class(
-            temperature=temperature, reduction="none", normalize=False, **options
-        )
+        self.loss = loss(temperature=temperature, reduction="none", normalize=False, **options)
+        if isinstance(self.loss, LatentClassContrastiveLoss) and not self._on_inner_products:
+            raise ValueError(
+                "distance must be CosineSimilarity() or DotProductSimilarity(), without power and "
+                f"statistics, for latent classes, got {self.distance}"
+            )
         self.add_to_recordable_attributes(list_of_names=["temperature"], is_stat=False)
 
     @property
@@ -168,51 +176,6 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         return {"loss": {"losses": losses, "indices": (a1, p), "reduction_type": "pos_pair"}}
 
 
-class DebiasedNTXentLoss(NTXentLoss):
-    """:class:`NTXentLoss` with :class:`~bayescl.losses.DebiasedContrastiveLoss`.
-
-    Its floor assumes cosines; for another distance pass ``minimum_similarity``.
-    """
-
-    loss_class = DebiasedContrastiveLoss
-
-
-class HardNTXentLoss(NTXentLoss):
-    """:class:`NTXentLoss` with :class:`~bayescl.losses.HardContrastiveLoss`.
-
-    Its floor assumes cosines; for another distance pass ``minimum_similarity``.
-    """
-
-    loss_class = HardContrastiveLoss
-
-
-class BayesianNTXentLoss(NTXentLoss):
-    """:class:`NTXentLoss` with :class:`~bayescl.losses.BayesianContrastiveLoss`."""
-
-    loss_class = BayesianContrastiveLoss
-
-
-class LatentClassNTXentLoss(NTXentLoss):
-    """:class:`NTXentLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`.
-
-    Classes are found in embeddings, so the distance must be a cosine or an inner product. If a
-    miner names a pair twice, that step is InfoNCE. Integer labels are classes, unless they number
-    items: each stands on two rows of the batch, or on one row and one reference. A row of -1 is a
-    candidate of unknown class, and nobody's positive. For two views of items of which some are
-    labelled, call :class:`SelfSupervisedLoss` with ``labels=``.
-    """
-
-    loss_class = LatentClassContrastiveLoss
-
-    def __init__(self, temperature: Any = 0.07, **options: Any) -> None:
-        super().__init__(temperature, **options)
-        if not self._on_inner_products:
-            raise ValueError(
-                "distance must be CosineSimilarity() or DotProductSimilarity(), without power and "
-                f"statistics, for latent classes, got {self.distance}"
-            )
-
-
 def _two_views(labels: Tensor | None) -> tuple[Tensor, Tensor] | None:
     """Places of the first and the second row of each label, if each label has two."""
     if labels is None or labels.ndim != 1 or len(labels) < 4 or len(labels) % 2:
@@ -229,10 +192,10 @@ def _number_items(labels: Tensor, ref_labels: Tensor) -> bool:
 
 
 class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
-    """The library's wrapper for two views, extended to the losses of this module.
+    """The library's wrapper for two views, which hands on what is known of the items.
 
     Args:
-        loss: a loss of this module, or one that the library's own wrapper accepts.
+        loss: :class:`NTXentLoss`, or one that the library's own wrapper accepts.
         symmetric: whether rows of both views are anchors, rather than only those of the first.
 
     Example:
@@ -254,11 +217,10 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
         Args:
             embeddings: of the first views.
             ref_emb: of the second views.
-            labels: class of each item, -1 where it is not known; only for a symmetric
-                :class:`LatentClassNTXentLoss`.
+            labels: class of each item, -1 where it is not known; only for symmetric latent classes.
             **known: ``groups``, ``domains`` and whatever else is known of the items, as in
                 :meth:`~bayescl.losses.ContrastiveLoss.forward`; only for symmetric losses of this
-                module.
+                package.
 
         Raises:
             ValueError: if labels are given to a loss that cannot use some.
@@ -271,22 +233,8 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
             return value
         if (known or labels is not None) and not (self.symmetric and len(embeddings) == 1):
             raise ValueError(
-                "labels need symmetric=True and a LatentClassNTXentLoss of bayescl with the "
-                "default distance and reducer"
+                "labels need symmetric=True and an NTXentLoss of bayescl on latent classes with "
+                "the default distance and reducer"
             )
         value = super().forward(embeddings, ref_emb)
         return value
-
-    @staticmethod
-    def supported_losses() -> list[str]:
-        """Return the names of losses that may be wrapped: the library's and ours."""
-        return [*theirs.SelfSupervisedLoss.supported_losses(), *_LOSSES]
-
-
-class CrossBatchMemory(theirs.CrossBatchMemory):  # type: ignore[misc]
-    """The library's memory, extended to the losses of this module."""
-
-    @staticmethod
-    def supported_losses() -> list[str]:
-        """Return the names of losses that may be wrapped: the library's and ours."""
-        return [*theirs.CrossBatchMemory.supported_losses(), *_LOSSES]

@@ -18,7 +18,7 @@ from torch import nn
 
 from bayescl import distributed
 from bayescl.axes import Float, Tensor
-from bayescl.checks import check_choice, check_count, check_positive, check_shape, missing
+from bayescl.checks import check_choice, check_count, check_shape, missing
 from bayescl.integrations._texts import text_keys, token_rows
 from bayescl.latent_classes.memory import ClassMemory
 from bayescl.losses import (
@@ -26,7 +26,6 @@ from bayescl.losses import (
     ContrastiveLoss,
     DebiasedContrastiveLoss,
     HardContrastiveLoss,
-    InfoNCELoss,
     LatentClassContrastiveLoss,
     Margin,
 )
@@ -111,8 +110,9 @@ class ContrastiveRankingLoss(nn.Module):
 
     Args:
         model: the model to train.
-        loss: any loss of this package, with ``reduction="mean"`` or ``"sum"``. With ``gather=True``
-            candidates come from all devices; no effect in a single process.
+        loss: any loss of this package, with ``reduction="mean"`` or ``"sum"``; its temperature is
+            one over the scale of ``MultipleNegativesRankingLoss``. With ``gather=True`` candidates
+            come from all devices; no effect in a single process.
         both_directions: whether every positive is also an anchor against all anchors. Hard
             negatives do not take part in the second direction.
         duplicates: with ``"mask"``, equal texts are never each other's negatives: a candidate with
@@ -130,10 +130,13 @@ class ContrastiveRankingLoss(nn.Module):
         ValueError: if ``loss`` returns more than one value, or another argument is out of range.
 
     Example:
-        ::
-
-            loss = ContrastiveRankingLoss(model, BayesianContrastiveLoss(temperature=0.05))
-            SentenceTransformerTrainer(model=model, train_dataset=pairs, loss=loss).train()
+        >>> from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+        >>> from tokenizers import Tokenizer, models
+        >>> words = Tokenizer(models.WordLevel({"?": 0, "cat": 1, "dog": 2, "cow": 3}, "?"))
+        >>> model = SentenceTransformer(modules=[StaticEmbedding(words, embedding_dim=4)])
+        >>> loss = ContrastiveRankingLoss(model, BayesianContrastiveLoss(temperature=0.05))
+        >>> columns = [model.preprocess(texts) for texts in (["cat", "dog"], ["dog", "cow"])]
+        >>> value = loss(columns)  # cow is a negative of cat, but dog is none of itself
 
     See Also:
         :class:`CachedContrastiveRankingLoss`: large batches in the memory of small ones.
@@ -380,104 +383,6 @@ def _decoded(features: Features, model: Any) -> list[str]:
     rows = [row.tolist() for row in tokens.split(lengths.tolist())]
     texts: list[str] = decode(rows, skip_special_tokens=True)
     return texts
-
-
-_SETTINGS = {
-    *("both_directions", "duplicates", "margin", "guide", "label_column"),
-    *("mini_batch_size", "mini_batch_num_tokens", "show_progress_bar"),
-}
-"""Options of the ranking losses, plain and cached; all others are the loss's."""
-
-
-class InfoNCERankingLoss(ContrastiveRankingLoss):
-    """``MultipleNegativesRankingLoss`` with duplicates masked.
-
-    Args:
-        model: the model to train.
-        scale: factor of the cosines, 1 / temperature.
-        gather_across_devices: whether candidates come from all devices.
-        **options: those of :class:`ContrastiveRankingLoss` (``both_directions``, ``duplicates``,
-            ``margin``, ``guide``, ``label_column``) and of the loss; ``normalize=False`` for inner
-            products.
-
-    Raises:
-        ValueError: if an argument is out of range.
-
-    Example:
-        >>> from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-        >>> from tokenizers import Tokenizer, models
-        >>> words = Tokenizer(models.WordLevel({"?": 0, "cat": 1, "dog": 2, "cow": 3}, "?"))
-        >>> model = SentenceTransformer(modules=[StaticEmbedding(words, embedding_dim=4)])
-        >>> loss = InfoNCERankingLoss(model, scale=20.0)
-        >>> columns = [model.preprocess(texts) for texts in (["cat", "dog"], ["dog", "cow"])]
-        >>> value = loss(columns)  # cow is a negative of cat, but dog is none of itself
-    """
-
-    loss_class: type[Any] = InfoNCELoss
-
-    def __init__(
-        self,
-        model: SentenceTransformer,
-        scale: float = 20.0,
-        gather_across_devices: bool = False,
-        **options: Any,
-    ) -> None:
-        settings = {name: options.pop(name) for name in _SETTINGS & options.keys()}
-        temperature = 1 / check_positive("scale", scale)
-        loss = self.loss_class(temperature=temperature, gather=gather_across_devices, **options)
-        super().__init__(model, loss, **settings)
-        self.scale = scale
-
-
-class DebiasedRankingLoss(InfoNCERankingLoss):
-    """With :class:`~bayescl.losses.DebiasedContrastiveLoss`; options include ``tau_plus``."""
-
-    loss_class = DebiasedContrastiveLoss
-
-
-class HardRankingLoss(InfoNCERankingLoss):
-    """With :class:`~bayescl.losses.HardContrastiveLoss`: ``tau_plus``, ``concentration``."""
-
-    loss_class = HardContrastiveLoss
-
-
-class BayesianRankingLoss(InfoNCERankingLoss):
-    """:class:`InfoNCERankingLoss` with :class:`~bayescl.losses.BayesianContrastiveLoss`.
-
-    Its options include ``tau_plus``, ``alpha``, ``beta`` and ``num_classes``.
-    """
-
-    loss_class = BayesianContrastiveLoss
-
-
-class LatentClassRankingLoss(InfoNCERankingLoss):
-    """:class:`InfoNCERankingLoss` with :class:`~bayescl.losses.LatentClassContrastiveLoss`.
-
-    If the data set has a column ``label``, it holds the class of each pair, -1 where it is not
-    known. Its ``aim`` is "pairs" by default.
-    """
-
-    loss_class = LatentClassContrastiveLoss
-
-
-class CachedInfoNCERankingLoss(InfoNCERankingLoss, CachedContrastiveRankingLoss):
-    """:class:`InfoNCERankingLoss` on the cached engine, with ``mini_batch_size=32``."""
-
-
-class CachedDebiasedRankingLoss(DebiasedRankingLoss, CachedContrastiveRankingLoss):
-    """:class:`DebiasedRankingLoss` on the cached engine, with ``mini_batch_size=32``."""
-
-
-class CachedHardRankingLoss(HardRankingLoss, CachedContrastiveRankingLoss):
-    """:class:`HardRankingLoss` on the cached engine, with ``mini_batch_size=32``."""
-
-
-class CachedBayesianRankingLoss(BayesianRankingLoss, CachedContrastiveRankingLoss):
-    """:class:`BayesianRankingLoss` on the cached engine, with ``mini_batch_size=32``."""
-
-
-class CachedLatentClassRankingLoss(LatentClassRankingLoss, CachedContrastiveRankingLoss):
-    """:class:`LatentClassRankingLoss` on the cached engine, with ``mini_batch_size=32``."""
 
 
 class LossStateCallback(TrainerCallback):  # type: ignore[misc]

@@ -13,10 +13,10 @@ from random import Random
 import torch
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_count, check_floating, check_positive, check_shape
+from bayescl.checks import check_count, check_floating, check_shape
 from bayescl.latent_classes.mixture import (
     fit_mixtures,
-    softmax_by_mixture,
+    responsibilities,
     start_mixtures,
     unit_rows,
     usable,
@@ -24,11 +24,12 @@ from bayescl.latent_classes.mixture import (
 from bayescl.latent_classes.posterior import (
     LatentClasses,
     class_agreement,
-    class_responsibilities,
     metric_shares,
     propagate,
+    signatures,
     transition_power,
     unit_by_mixture,
+    unit_or_nan,
 )
 from bayescl.latent_classes.trust import (
     check_shares,
@@ -48,6 +49,8 @@ _LARGEST_MEMORY = 8192  # more are worth little, since the encoder changes while
 _FIT_PRODUCTS = 2**27  # items x components x coordinates of a fit; of more, a random part
 _HELD_OUT = 0.25  # share of the items, the latest, that no fit sees where numbers are compared
 
+_ITERATIONS = 3  # of expectation maximisation in each of the two fits of a metric
+_SHRINKAGE = 0.3  # of the metric, epsilon below; large values leave it as it is
 _DOUBT = 0.25  # labelled items in a component, of the mean, that weigh as much as its views
 _ALIGNED_ROWS = 1024  # on which mixtures are compared: on fewer, they look more alike
 _COMPARED_ROWS = 256  # whose views are compared: the latest, since the encoder changes
@@ -123,9 +126,8 @@ def fits_at_scales(
     fits = {}
     for scale in sorted(tried & set(range(largest))):
         classes = fitted_classes(seen, 1 / SCALES[scale], seed=seed, labelled=labelled)
-        powers = classes.transition_power
         ahead = [
-            propagate(class_responsibilities(view, classes).nan_to_num(0.0), powers)
+            signatures(unit_or_nan(view), classes).nan_to_num(0.0)
             for view in held_out.chunk(2, dim=1)
         ]
         fits[scale] = classes, float(class_agreement(torch.cat(ahead), classes).mean())
@@ -138,8 +140,6 @@ def fit_latent_classes(
     sizes: Sequence[int],
     *,
     generator: torch.Generator,
-    iterations: int = 3,
-    shrinkage: float = 0.3,
     labelled: Labelled | None = None,
 ) -> LatentClasses:
     r"""Find latent classes of items from two views of each, without labels.
@@ -163,8 +163,6 @@ def fit_latent_classes(
         sizes: number of components of each mixture, at least 1 and at most the number of items;
             :math:`2C` and :math:`4C` work well for :math:`C` classes.
         generator: a CPU generator, so that the draws are the same on every device.
-        iterations: steps of expectation maximisation in each of the two fits.
-        shrinkage: :math:`\epsilon`, positive; large values leave the metric as it is.
         labelled: both views of some items, ``[labelled, dim]`` each, and their labels, which say of
             which classes components are.
 
@@ -175,6 +173,7 @@ def fit_latent_classes(
         ValueError: if shapes do not match, or a number is out of range.
 
     Example:
+        >>> from bayescl.functional import class_responsibilities
         >>> generator = torch.Generator().manual_seed(0)
         >>> items = torch.eye(4).repeat(10, 1)
         >>> views = [items + 0.1 * torch.randn(40, 4, generator=generator) for _ in range(2)]
@@ -183,8 +182,6 @@ def fit_latent_classes(
         >>> shares.argmax(dim=1).unique(return_counts=True)[1], classes.closeness
         (tensor([10, 10, 10, 10]), tensor(0.4833))
     """
-    check_count("iterations", iterations, 0)
-    check_positive("shrinkage", shrinkage)
     check_floating("rows", view_1)
     check_shape("rows", view_1, ("rows", "dim"))
     check_shape("view_2", view_2, view_1.shape)
@@ -206,29 +203,27 @@ def fit_latent_classes(
     apart = (first - second) * counted
     between_views = _unit_scatter(apart.T @ apart)
 
-    transform = _whitening(between_views, shrinkage)
+    transform = _whitening(between_views)
     unit, largest = unit_rows(centered @ transform)
     clean = usable(largest)
     start = start_mixtures(unit, clean, sizes, generator)
-    mixtures = fit_mixtures(unit, clean.to(unit.dtype), start, iterations)
+    mixtures = fit_mixtures(unit, clean.to(unit.dtype), start, _ITERATIONS)
 
-    shares = softmax_by_mixture(unit, mixtures) * counted
+    shares = responsibilities(unit, mixtures) * counted
     within = _unit_scatter(_scatter_within(centered, shares) / len(sizes))
-    transform = _whitening(between_views + within, shrinkage)
+    transform = _whitening(between_views + within)
     unit, largest = unit_rows(centered @ transform)
     # The same components, seen in the new metric.
     start = replace(mixtures, directions=unit_rows(shares.T @ unit)[0])
-    mixtures = fit_mixtures(unit, usable(largest).to(unit.dtype), start, iterations)
+    mixtures = fit_mixtures(unit, usable(largest).to(unit.dtype), start, _ITERATIONS)
 
     metric = -(center @ transform), transform, mixtures
-    shares_1, shares_2 = (
-        torch.cat(metric_shares(view, *metric), dim=1) * counted for view in (first, second)
-    )
+    shares_1, shares_2 = (metric_shares(view, *metric) * counted for view in (first, second))
     transitions = component_transitions(shares_1, shares_2, sizes)
     of_components: Tensor | None = None
     if labelled is not None:
         *views, labels = labelled
-        seen = [torch.cat(metric_shares(unit_rows(view)[0], *metric), dim=1) for view in views]
+        seen = [metric_shares(unit_rows(view)[0], *metric) for view in views]
         of_components = component_labels(seen[0] + seen[1], labels, sizes)
     items = ((shares_1 + shares_2) / 2)[-_ALIGNED_ROWS:]
     ahead = propagate(items, transition_power(transitions))
@@ -322,10 +317,10 @@ def _unit_scatter(scatter: Float[Tensor, "dim dim"]) -> Float[Tensor, "dim dim"]
     return torch.where(varies, scatter / torch.where(varies, mean, 1), 0)
 
 
-def _whitening(scatter: Float[Tensor, "dim dim"], shrinkage: float) -> Float[Tensor, "dim dim"]:
-    """The factor T of the inverse of a shrunken scatter matrix, T T' = (S + shrinkage I)^-1."""
+def _whitening(scatter: Float[Tensor, "dim dim"]) -> Float[Tensor, "dim dim"]:
+    """The factor T of the inverse of a shrunken scatter matrix, T T' = (S + epsilon I)^-1."""
     scatter = _unit_scatter(scatter)
     identity = torch.eye(len(scatter), dtype=scatter.dtype, device=scatter.device)
-    lower, _ = torch.linalg.cholesky_ex(scatter + shrinkage * identity)
+    lower, _ = torch.linalg.cholesky_ex(scatter + _SHRINKAGE * identity)
     inverse: Tensor = torch.linalg.solve_triangular(lower, identity, upper=False)
     return inverse.T

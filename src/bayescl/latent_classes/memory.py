@@ -27,6 +27,7 @@ from bayescl.latent_classes.labelled import LabelledItems, joined
 from bayescl.latent_classes.posterior import (
     LatentClasses,
     class_agreement,
+    same_class,
     signature_factors,
     signatures,
     unit_or_nan,
@@ -204,11 +205,11 @@ class ClassMemory(nn.Module):
         """Return the posterior that embeddings are of one class; all 0 if nothing is trusted."""
         self._follow(first)
         self._follow(second)
-        trust, mean = self._judged
-        if trust is None:
+        classes, (trust, mean) = self.classes, self._judged
+        if classes is None or trust is None:
             return first.new_zeros(len(first), len(second), dtype=torch.float32)
-        rows, columns = (self._factors(self._signatures(side)) for side in (first, second))
-        return mean * (rows @ columns.T).clamp(0, 1)
+        rows, columns = (side.to(classes.center) for side in (first, second))
+        return mean * same_class(rows, columns, classes)
 
     def _signatures(self, rows: Tensor, *, unit: bool = False) -> Tensor:
         classes = self.classes

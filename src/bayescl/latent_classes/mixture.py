@@ -25,7 +25,6 @@ import torch
 from torch.nn import functional as F
 
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.checks import check_floating, check_shape
 from bayescl.functional.similarity import ordinary_lengths
 
 MAX_KAPPA = 60.0
@@ -95,7 +94,6 @@ def start_mixtures(
     known: Bool[Tensor, " rows"],
     sizes: Sequence[int],
     generator: torch.Generator,
-    max_kappa: float = MAX_KAPPA,
 ) -> Mixtures:
     r"""Choose the first directions of each mixture among known rows of unit length, by k-means++.
 
@@ -107,7 +105,7 @@ def start_mixtures(
     spread = _spread_rows(unit, known, draws.to(unit.device, unit.dtype))
     chosen = [row[:size] for row, size in zip(spread, sizes, strict=True)]
     weights = torch.cat([unit.new_full((size,), 1 / size) for size in sizes])
-    kappa = unit.new_full((len(sizes),), max_kappa)
+    kappa = unit.new_full((len(sizes),), MAX_KAPPA)
     return Mixtures(unit[torch.cat(chosen)], weights, kappa, tuple(sizes))
 
 
@@ -139,7 +137,6 @@ def fit_mixtures(
     counted: Float[Tensor, " rows"],
     start: Mixtures,
     iterations: int,
-    max_kappa: float = MAX_KAPPA,
 ) -> Mixtures:
     r"""Fit every mixture to rows of unit length, or 0 where they do not count, by EM.
 
@@ -156,11 +153,11 @@ def fit_mixtures(
     count = counted.sum()
     mixtures = start
     for _ in range(iterations):
-        shares = softmax_by_mixture(unit, mixtures)  # [rows, components]
+        shares = responsibilities(unit, mixtures)  # [rows, components]
         sums = shares.T @ unit  # [components, dim]
         lengths = sums.norm(dim=1)
         filled = lengths > 0
-        kappa = mean_kappa(sum_by_mixture(lengths, start.sizes) / count, unit.shape[1], max_kappa)
+        kappa = mean_kappa(sum_by_mixture(lengths, start.sizes) / count, unit.shape[1])
         directions = sums / torch.where(filled, lengths, 1)[:, None]
         mixtures = Mixtures(
             torch.where(filled[:, None], directions, mixtures.directions),
@@ -172,20 +169,12 @@ def fit_mixtures(
     return mixtures
 
 
-def mean_kappa(
-    mean_length: Float[Tensor, "*shape"], dim: int, max_kappa: float = MAX_KAPPA
-) -> Float[Tensor, "*shape"]:
+def mean_kappa(mean_length: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
     r"""Concentration of a von Mises-Fisher density from the length of its rows' mean.
 
     .. math:: \kappa \approx \frac{R\,(d - R^2)}{1 - R^2}
 
-    Args:
-        mean_length: :math:`R`, in [0, 1]: 0 if rows point in all directions, 1 if all are equal.
-        dim: :math:`d`, coordinates of a row.
-        max_kappa: the largest value returned.
-
-    Returns:
-        Values in [0, max_kappa], increasing in ``mean_length``.
+    The length :math:`R` is 0 if rows point in all directions, and 1 if all are equal.
 
     Example:
         >>> mean_kappa(torch.tensor([0.0, 0.5, 1.0]), dim=3)
@@ -198,50 +187,25 @@ def mean_kappa(
     # At length 1 it is infinite, and rounding may take the length past 1.
     kappa = mean_length * (dim - square) / (1 - square).clamp_min(0)
     # In one dimension 0 / 0 at length 1.
-    return torch.where(square >= 1, max_kappa, kappa).clamp(0, max_kappa)
+    return torch.where(square >= 1, MAX_KAPPA, kappa).clamp(0, MAX_KAPPA)
 
 
 def responsibilities(
-    rows: Float[Tensor, "rows dim"], mixtures: Mixtures
+    unit: Float[Tensor, "rows dim"], mixtures: Mixtures
 ) -> Float[Tensor, "rows components"]:
-    r"""Probability of each component given a row.
+    r"""Probability of each component given a row of unit length.
 
     .. math:: r_{ic} \propto \pi_c\,e^{\kappa\,\mu_c \cdot x_i}
 
-    Args:
-        rows: embeddings of any length, scaled to unit length here. Not differentiated.
-        mixtures: fitted mixtures.
-
-    Returns:
-        Values in [0, 1]; those of each mixture sum to 1 in every row. Rows that are not finite give
-        NaN; all-zero rows give the mixing weights.
-
-    Raises:
-        ValueError: if rows and directions differ in length.
+    Those of each mixture sum to 1 in every row.
 
     Example:
         >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([2.0]), (2,))
-        >>> responsibilities(torch.tensor([[3.0, 0.0], [1.0, 1.0]]), mixtures)
+        >>> responsibilities(torch.tensor([[1.0, 0.0], [0.5**0.5, 0.5**0.5]]), mixtures)
         tensor([[0.8808, 0.1192],
                 [0.5000, 0.5000]])
     """
-    check_floating("rows", rows)
-    check_shape("rows", rows, ("rows", mixtures.directions.shape[1]))
-    unit, largest = unit_rows(rows)
-    shares = softmax_by_mixture(unit, mixtures)
-    return torch.where(largest.isfinite()[:, None], shares, torch.nan)
-
-
-def softmax_by_mixture(
-    unit: Float[Tensor, "rows dim"], mixtures: Mixtures
-) -> Float[Tensor, "rows components"]:
-    """Responsibilities of rows of unit length."""
-    return torch.cat(shares_of(unit, mixtures), dim=1)
-
-
-def shares_of(unit: Float[Tensor, "rows dim"], mixtures: Mixtures) -> list[Tensor]:
-    """The responsibilities of each mixture, ``[rows, size]``."""
     log_weights, directions = mixtures.logits
     logits = torch.addmm(log_weights, unit, directions)
     parts = torch.split_with_sizes(logits, mixtures.sizes, 1)
-    return [torch.softmax(part, dim=1) for part in parts]
+    return torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1)

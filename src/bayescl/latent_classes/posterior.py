@@ -8,16 +8,15 @@ and fine mixtures are more surely of one class than two that share only a coarse
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import repeat
 
 import torch
 
 from bayescl.axes import Float, Tensor
 from bayescl.checks import check_floating, check_shape
-from bayescl.latent_classes.mixture import Mixtures, shares_of, unit_rows
+from bayescl.latent_classes.mixture import Mixtures, responsibilities, unit_rows
 from bayescl.latent_classes.trust import view_agreement
 
 NUM_STEPS = 2
@@ -56,9 +55,9 @@ class LatentClasses:
         return self.mixtures.sizes
 
     @cached_property
-    def offset(self) -> Float[Tensor, " dim"]:
-        """What is added to a transformed row for the center."""
-        return -(self.center @ self.transform)
+    def metric(self) -> tuple[Float[Tensor, " dim"], Float[Tensor, "dim dim"], Mixtures]:
+        """What is added to a transformed row for the center, the transform, and the mixtures."""
+        return -(self.center @ self.transform), self.transform, self.mixtures
 
     @cached_property
     def transition_power(self) -> tuple[Float[Tensor, "size size"], ...]:
@@ -83,7 +82,8 @@ def class_responsibilities(
         classes: as :func:`fit_latent_classes` returns them.
 
     Returns:
-        As :func:`responsibilities`.
+        Values in [0, 1]; those of each mixture sum to 1 in every row. Rows that are not finite give
+        NaN; all-zero rows give the mixing weights.
 
     Raises:
         ValueError: if shapes do not match.
@@ -95,10 +95,14 @@ def class_responsibilities(
         >>> class_responsibilities(torch.tensor([[0.0, 9.0]]), classes).round()
         tensor([[0., 1.]])
     """
+    return metric_shares(_checked_unit(rows, classes), *classes.metric)
+
+
+def _checked_unit(rows: Tensor, classes: LatentClasses) -> Float[Tensor, "rows dim"]:
+    """:func:`unit_or_nan`, for rows like those that classes were fitted to."""
     check_floating("rows", rows)
     check_shape("rows", rows, ("rows", len(classes.center)))
-    metric = classes.offset, classes.transform, classes.mixtures
-    return torch.cat(metric_shares(unit_or_nan(rows), *metric), dim=1)
+    return unit_or_nan(rows)
 
 
 def unit_or_nan(rows: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
@@ -109,11 +113,10 @@ def unit_or_nan(rows: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
 
 def metric_shares(
     unit: Float[Tensor, "rows dim"], offset: Tensor, transform: Tensor, mixtures: Mixtures
-) -> list[Tensor]:
-    """Responsibilities of each mixture for rows of unit length; NaN where a row is."""
+) -> Float[Tensor, "rows components"]:
+    """Responsibilities of components for rows of unit length; NaN where a row is."""
     seen, size = unit_rows(torch.addmm(offset, unit, transform))
-    nothing = (size * 0)[:, None]
-    return [shares + nothing for shares in shares_of(seen, mixtures)]
+    return responsibilities(seen, mixtures) + (size * 0)[:, None]
 
 
 def propagate(
@@ -138,12 +141,11 @@ def signatures(
         unit: rows of length 1, 0 or NaN; those that are NaN give NaN.
         classes: as :func:`fit_latent_classes` returns them.
     """
-    shares = metric_shares(unit, classes.offset, classes.transform, classes.mixtures)
-    joined = torch.cat(shares, dim=1)
-    ahead = propagate(joined, classes.transition_power)
+    shares = metric_shares(unit, *classes.metric)
+    ahead = propagate(shares, classes.transition_power)
     if classes.component_labels is None:
         return ahead
-    return torch.cat([ahead, joined @ classes.component_labels], dim=1)
+    return torch.cat([ahead, shares @ classes.component_labels], dim=1)
 
 
 def signature_factors(
@@ -157,11 +159,11 @@ def signature_factors(
     .. math::
         \sum_c g_{ic}\, g_{jc} + \sqrt{(1 - \lambda_i^2)(1 - \lambda_j^2)}\, \cos(q_i, q_j).
 
-    Their lengths are at most 1; without labels they are those of :func:`same_class_factors`.
+    Without labels, the columns of each of :math:`F` mixtures have the length :math:`1/\sqrt{F}`.
     """
     sizes = classes.sizes
     length = len(sizes) ** -0.5
-    factors = unit_by_mixture(signature[:, : sum(sizes)], sizes, repeat(length))
+    factors = unit_by_mixture(signature[:, : sum(sizes)], sizes, length)
     if classes.component_labels is None:
         return factors
     labeled = signature[:, sum(sizes) :].unflatten(1, (len(sizes), -1))  # [rows, mixtures, labels]
@@ -169,34 +171,6 @@ def signature_factors(
     views = torch.split(factors, list(sizes), dim=1)
     seen = [part * scale[:, None] for part, scale in zip(views, unsure.T, strict=True)]
     return torch.cat([*seen, (labeled * length).flatten(1)], dim=1)
-
-
-def item_responsibilities(
-    view_1: Float[Tensor, "items dim"], view_2: Float[Tensor, "items dim"], classes: LatentClasses
-) -> tuple[Float[Tensor, "items components"], Float[Tensor, " mixtures"]]:
-    r"""Responsibilities of items from two views each, and how far the views agree.
-
-    An item's responsibility is the mean over its views.
-
-    Args:
-        view_1: embeddings of one view of each item. Not differentiated.
-        view_2: embeddings of the other view.
-        classes: as :func:`fit_latent_classes` returns them.
-
-    Returns:
-        Responsibilities, as :func:`responsibilities`, and the agreement of each mixture: that of
-        the views, times :attr:`LatentClasses.alignment`.
-
-    Raises:
-        ValueError: if shapes do not match.
-
-    Example:
-        See :func:`fit_latent_classes`.
-    """
-    check_shape("view_2", view_2, view_1.shape)
-    both = class_responsibilities(torch.cat([view_1, view_2]), classes)
-    first, second = both.chunk(2)
-    return (first + second) / 2, class_agreement(propagate(both, classes.transition_power), classes)
 
 
 def class_agreement(
@@ -212,93 +186,53 @@ def class_agreement(
     return view_agreement(first, second, classes.sizes) * classes.alignment
 
 
-def same_class_factors(
-    responsibility: Float[Tensor, "rows components"],
-    trust: Float[Tensor, " mixtures"],
-    transitions: Sequence[Float[Tensor, "size size"]],
-) -> Float[Tensor, "rows components"]:
-    r"""Factors of the same-class posterior: for two rows it is the product of their factors.
-
-    The columns of mixture :math:`m`, one of :math:`F` with transitions :math:`M_m`, hold
-
-    .. math::
-        \sqrt{\frac{t_m}{F}}\; \frac{q_{im}}{\lVert q_{im} \rVert}, \qquad
-        q_{im} = r_{im}\, M_m^2,
-
-    so that ``first @ second.T`` is :func:`same_class`, and its row sums are
-    ``first @ second.sum(dim=0)``.
-
-    Args:
-        responsibility: of rows or items. Not differentiated.
-        trust: of each mixture, in [0, 1], as :func:`trust_of_agreement`.
-        transitions: of each mixture, as :attr:`LatentClasses.transitions`.
-
-    Returns:
-        Factors of length at most 1.
-
-    Raises:
-        ValueError: if shapes do not match.
-
-    Example:
-        >>> factors = same_class_factors(torch.eye(2), torch.tensor([0.25]), [torch.eye(2)])
-        >>> factors @ factors.T
-        tensor([[0.2500, 0.0000],
-                [0.0000, 0.2500]])
-    """
-    sizes = [len(matrix) for matrix in transitions]
-    check_shape("trust", trust, (len(sizes),))
-    ahead = propagate(responsibility, transition_power(transitions))
-    return unit_by_mixture(ahead, sizes, (trust / len(sizes)).sqrt())
-
-
 def same_class(
-    first: Float[Tensor, "rows components"],
-    second: Float[Tensor, "columns components"],
-    *,
-    trust: Float[Tensor, " mixtures"],
-    transitions: Sequence[Float[Tensor, "size size"]],
+    first: Float[Tensor, "rows dim"], second: Float[Tensor, "columns dim"], classes: LatentClasses
 ) -> Float[Tensor, "rows columns"]:
-    r"""Probability that two rows are of one latent class.
+    r"""Probability that two rows are of one latent class, before trust.
+
+    With the responsibilities :math:`r_{im}` of row :math:`i` in mixture :math:`m`, one of :math:`F`
+    with transitions :math:`M_m`, and without labels,
 
     .. math::
-        P_{ij} = \frac{1}{F} \sum_m t_m \cos(q_{im}, q_{jm}), \qquad
+        P_{ij} = \frac{1}{F} \sum_m \cos(q_{im}, q_{jm}), \qquad
         q_{im} = r_{im}\, M_m^2
 
     Two rows whose further views would lie in the same components after two steps are of one class;
-    two without a common component are not. Each mixture counts by its trust :math:`t_m`.
+    two without a common component are not. :func:`signature_factors` says what labels add.
 
-    The rows' responsibilities are those of :func:`item_responsibilities` or
-    :func:`class_responsibilities`; for ``trust`` and ``transitions`` see
-    :func:`same_class_factors`.
+    Args:
+        first: embeddings of any length. Not differentiated.
+        second: embeddings to compare with.
+        classes: as :func:`fit_latent_classes` returns them.
 
     Returns:
-        Values in [0, 1]; all 0 if no mixture is trusted.
+        Values in [0, 1]; 0 for rows that are not finite.
 
     Raises:
         ValueError: if shapes do not match.
 
     Example:
-        >>> rows = torch.eye(3)
-        >>> steps = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
-        >>> same_class(rows, rows, trust=torch.tensor([1.0]), transitions=[steps])
-        tensor([[1.0000, 1.0000, 0.0000],
-                [1.0000, 1.0000, 0.0000],
-                [0.0000, 0.0000, 1.0000]])
+        >>> mixtures = Mixtures(torch.eye(2), torch.tensor([0.5, 0.5]), torch.tensor([60.0]), (2,))
+        >>> metric, signs = (torch.zeros(2), torch.eye(2)), (torch.ones(1), *torch.ones(2))
+        >>> classes = LatentClasses(*metric, mixtures, (torch.eye(2),), *signs)
+        >>> rows = torch.tensor([[0.0, 9.0], [0.1, 2.0], [3.0, 0.0]])
+        >>> same_class(rows[:1], rows, classes).round()
+        tensor([[1., 1., 0.]])
     """
-    left, right = (same_class_factors(rows, trust, transitions) for rows in (first, second))
-    posterior = left @ right.T
+    unit = (_checked_unit(rows, classes) for rows in (first, second))
+    ahead = (signatures(rows, classes).nan_to_num(0.0) for rows in unit)
+    left, right = (signature_factors(rows, classes) for rows in ahead)
     # Rounding may take the cosine of a row with itself past 1.
-    return posterior.clamp_max(1)
+    return (left @ right.T).clamp(0, 1)
 
 
 def unit_by_mixture(
-    rows: Float[Tensor, "rows components"],
-    sizes: Sequence[int],
-    lengths: Iterable[float | Tensor] = repeat(1.0),
+    rows: Float[Tensor, "rows components"], sizes: Sequence[int], length: float = 1.0
 ) -> Float[Tensor, "rows components"]:
-    """Rows with length 1, or the given one, in the columns of each mixture."""
+    """Rows with one length in the columns of each mixture."""
     parts = []
-    for part, length in zip(torch.split_with_sizes(rows, sizes, 1), lengths, strict=False):
+    for part in torch.split_with_sizes(rows, sizes, 1):
         norm = torch.linalg.vector_norm(part, dim=1, keepdim=True).clamp_min_(1e-12)
         parts.append(part * (length / norm))
     return torch.cat(parts, dim=1)

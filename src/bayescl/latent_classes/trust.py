@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 
 from bayescl.axes import Bool, Float, Tensor
-from bayescl.checks import check_interval, check_shape
+from bayescl.checks import check_shape
 from bayescl.latent_classes.labelled import LabelledItems
 from bayescl.latent_classes.mixture import sum_by_mixture
 
@@ -135,8 +135,7 @@ def trust_of_closeness(closeness: Float[Tensor, "*shape"]) -> Float[Tensor, "*sh
 
     .. math:: \mathrm{clip}\Big(\frac{c - 0.6}{0.7 - 0.6},\ 0,\ 1\Big)
 
-    Args:
-        closeness: :attr:`LatentClasses.closeness`, in [0, 1]. Up to 0.6 there is nothing to gain.
+    with the closeness :math:`c`, :attr:`LatentClasses.closeness`.
 
     Example:
         >>> trust_of_closeness(torch.tensor([0.5, 0.65, 0.9]))
@@ -150,21 +149,13 @@ def trust_of_share(share: Float[Tensor, "*shape"], prior: float) -> Float[Tensor
 
     .. math:: 1 - \mathrm{clip}\Big(\frac{s/\tau^+ - 1.75}{2.25 - 1.75},\ 0,\ 1\Big)
 
-    Classes that are much too large are several classes merged, in which views and mixtures still
-    agree.
-
-    Args:
-        share: mean probability that two items are of one class, :attr:`LatentClasses.share`.
-        prior: what that mean should be, :math:`\tau^+`, in (0, 1].
-
-    Raises:
-        ValueError: if ``prior`` is out of range.
+    with the share :math:`s`, :attr:`LatentClasses.share`, which should be :math:`\tau^+`. Classes
+    that are much too large are several classes merged, in which views and mixtures still agree.
 
     Example:
         >>> trust_of_share(torch.tensor([0.05, 0.2, 0.3]), prior=0.1)
         tensor([1.0000, 0.5000, 0.0000])
     """
-    check_interval("prior", prior, 0.0, 1.0, open_low=True)
     return 1 - _ramp(share / prior, 1.75, 2.25)
 
 
@@ -173,8 +164,7 @@ def trust_of_agreement(agreement: Float[Tensor, "*shape"]) -> Float[Tensor, "*sh
 
     .. math:: \mathrm{clip}\Big(\frac{\rho - 0.5}{0.7 - 0.5},\ 0,\ 1\Big)
 
-    Args:
-        agreement: as :func:`item_responsibilities` returns it, preferably a moving average.
+    with the agreement :math:`\rho`, :func:`class_agreement`, preferably a moving average.
 
     Example:
         >>> trust_of_agreement(torch.tensor([0.35, 0.6, 0.92]))

@@ -65,7 +65,7 @@ class OracleContrastiveLoss(InfoNCELoss):
         Liu et al., ICML 2024, Eq. "SupLoss".
 
     See Also:
-        :func:`bayescl.functional.oracle_loss`: the same on logits.
+        :func:`bayescl.functional.info_nce_loss`: the same on logits, with ``valid=``.
     """
 
     needs_groups = True
