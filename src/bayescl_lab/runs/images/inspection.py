@@ -21,7 +21,6 @@ from bayescl.diagnostics import (
     ScoredCandidates,
     candidate_weights,
     diagnose,
-    extreme_candidates,
     reliability_figure,
     score_candidates,
     weights_figure,
@@ -159,7 +158,12 @@ def extreme_rows(
     weights, truth = candidate_weights(scored), scored.false_negative
     chosen = torch.arange(len(anchors), device=valid.device)
     count = min(shown, int(valid[chosen].sum(dim=1).min()))
-    ends = extreme_candidates(weights, scored.unlabeled, valid, anchors=chosen, count=count)
+    # Among equal weights the higher logit comes first, since it contributes more.
+    by_logit = scored.unlabeled[chosen].argsort(dim=1, descending=True, stable=True)
+    ends = []
+    for keys in (weights, -weights):
+        keys = keys[chosen].masked_fill(~valid[chosen], torch.inf).gather(1, by_logit)
+        ends.append(by_logit.gather(1, keys.argsort(dim=1, stable=True)[:, :count]))
     rows = []
     for anchor, number in enumerate(anchors.tolist()):
         row: Row = {"anchor": number}
