@@ -46,3 +46,20 @@ def test_a_summary_compares_runs_of_one_seed_with_each_other():
     assert base["above_info_nce"]["knn"]["mean"] == 0
     assert latent["seeds"] == 1
     assert latent["above_info_nce"]["knn"]["mean"] == pytest.approx(-0.1)
+
+
+def test_a_moment_of_an_audit_is_the_term_of_a_fit():
+    torch.manual_seed(0)
+    labels = torch.arange(4).repeat(64)
+    centres = torch.eye(4, 8)
+    loss = bayescl.LatentClassContrastiveLoss(num_classes=4, refit_every=1)
+    moments = nuisance.Moments(loss, labels)
+    for _ in range(20):
+        rows = torch.randperm(len(labels))[:128]
+        views = [centres[labels[rows]] + 0.1 * torch.randn(len(rows), 8) for _ in range(2)]
+        loss(*views, audit=labels[rows])
+        moments.see(rows, *views)
+    moments.close()
+    assert 0 < moments.counts["moments"] <= 20
+    # Classes are far apart: every attracting pair is of one class, and the interval says so.
+    assert moments.counts["inside"] == moments.counts["moments"]
