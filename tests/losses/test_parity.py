@@ -7,8 +7,6 @@ from cases import each
 from reference import objectives as reference
 from torch import Tensor
 
-import bayescl
-
 TEMPERATURE = 0.5
 
 

@@ -32,7 +32,6 @@ from bayescl.latent_classes.posterior import (
     unit_or_nan,
 )
 from bayescl.latent_classes.trust import (
-    check_shares,
     mixture_alignment,
     positive_closeness,
     trust_of_share,
@@ -258,7 +257,6 @@ def component_labels(
 
     Each mixture has its own columns, one for each label in ascending order.
     """
-    check_shape("responsibility", responsibility, (len(labels), sum(sizes)))
     _, numbers, counts = torch.unique(labels, return_inverse=True, return_counts=True)
     responsibility = responsibility.detach().nan_to_num(0.0)
     means = responsibility.new_zeros(len(counts), sum(sizes))
@@ -286,7 +284,6 @@ def component_transitions(
     with the responsibilities :math:`r_{i1}` and :math:`r_{i2}` of an item's two views: components
     that views move between are parts of one class. One without views gets the identity's row.
     """
-    check_shares(first, second, sizes)
     matrices = []
     parts = (torch.split(shares, list(sizes), dim=1) for shares in (first, second))
     for part_1, part_2 in zip(*parts, strict=True):

@@ -125,7 +125,6 @@ def propagate(
 ) -> Float[Tensor, "rows components"]:
     r"""Where further views of a row would lie, :math:`r_m M_m^2`, before scaling to unit length."""
     sizes = [len(matrix) for matrix in powers]
-    check_shape("responsibility", responsibility, (responsibility.shape[0], sum(sizes)))
     parts = torch.split(responsibility.detach(), sizes, dim=1)
     return torch.cat([part @ matrix for part, matrix in zip(parts, powers, strict=True)], dim=1)
 

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import torch
 
 from bayescl.axes import Bool, Float, Tensor
-from bayescl.checks import check_shape
 from bayescl.latent_classes.labelled import LabelledItems
 from bayescl.latent_classes.mixture import sum_by_mixture
 
@@ -40,7 +39,6 @@ def mixture_alignment(
     Reference:
         Cortes et al., "Algorithms for Learning Kernels Based on Centered Alignment", JMLR 2012.
     """
-    check_shape("items", items, (items.shape[0], sum(sizes)))
     items = items.detach()
     if len(sizes) == 1:
         return items.new_ones(1)
@@ -83,7 +81,6 @@ def view_agreement(
     confidence allows; 0 if there is nothing to agree on (one component, or collapsed embeddings).
     Items with a view that is not finite are ignored.
     """
-    check_shares(first, second, sizes)
     known = (first + second).sum(dim=1, keepdim=True).isfinite().to(first.dtype)  # [items, 1]
     first, second = (view.nan_to_num(0.0, 0.0, 0.0) * known for view in (first, second))
     count = known.sum().clamp_min(1)
@@ -98,12 +95,6 @@ def view_agreement(
     differs = possible > 1e-4
     agreed = (agreement - chance) / torch.where(differs, possible, 1)
     return torch.where(differs, agreed, 0).clamp(-1, 1)
-
-
-def check_shares(first: Tensor, second: Tensor, sizes: Sequence[int]) -> None:
-    """Refuse responsibilities of two views that do not belong together."""
-    check_shape("first", first, (first.shape[0], sum(sizes)))
-    check_shape("second", second, first.shape)
 
 
 def positive_closeness(
@@ -122,7 +113,6 @@ def positive_closeness(
         similarity: of each item's first view with each item's second; positives on the diagonal.
         same_class: probability that two items are of one class, in [0, 1].
     """
-    check_shape("same_class", same_class, similarity.shape)
     members = (same_class > 0.5).to(similarity.dtype).fill_diagonal_(0)
     lost = (similarity - similarity.diagonal()[:, None]).sign_()  # 1, or -1 if the positive won
     count = members.sum()
