@@ -51,7 +51,7 @@ print(f"trust in the latent classes:   {diagnosis.trust:.2f}")
 
 print("loss             weight of false   of true   repulsion on false")
 for name, loss in diagnosis.losses.items():
-    false, true = loss.diagnosis.mean_weight_false, loss.diagnosis.mean_weight_true
+    false, true = loss.mean_weight_false, loss.mean_weight_true
     print(f"{name:15}  {false:15.2f}   {true:7.2f}   {loss.false_share:18.1%}")
 
 # %%
@@ -67,14 +67,14 @@ figure = similarity_figure(diagnosis)
 # -------
 # The further apart the two histograms, the better a loss tells false negatives from true ones.
 
-figure = weights_figure(diagnosis.losses["latent classes"].diagnosis)
+figure = weights_figure(diagnosis.losses["latent classes"])
 
 # %%
 # Calibration
 # -----------
 # Of the candidates with a posterior of 0.8, are 80 % true negatives?
 
-figure = reliability_figure(diagnosis.losses["latent classes"].diagnosis)
+figure = reliability_figure(diagnosis.losses["latent classes"])
 
 # %%
 # From a file

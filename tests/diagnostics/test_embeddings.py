@@ -37,7 +37,7 @@ def test_a_batch_holds_as_many_false_negatives_as_labels_say(clusters) -> None:
     assert (found.batches, found.batch_size, found.candidates) == (3, 100, 198)
     assert found.tau_plus == pytest.approx(tau_plus_of_labels(labels))
     assert found.false_negatives == pytest.approx(198 * 99 / 599)
-    counted = found.losses["InfoNCE"].diagnosis.measured_tau_plus
+    counted = found.losses["InfoNCE"].measured_tau_plus
     assert counted == pytest.approx(found.tau_plus, abs=0.01)
     # Latent classes are judged on other items than those that they are fitted to.
     found = diagnose_embeddings(first, second, num_classes=6, batch_size=100, items=600)
@@ -52,8 +52,8 @@ def test_easy_classes_are_told_by_similarity_and_better_by_latent_classes(labell
     assert found.trust > 0.9
     assert found.found == pytest.approx(found.false_negatives, rel=0.25)
     assert found.nearest_false > 0.9
-    assert found.losses["latent classes"].diagnosis.confident.precision > 0.9
-    told = [found.losses[name].diagnosis.by_weight.roc_auc for name in ("Bayesian", "InfoNCE")]
+    assert found.losses["latent classes"].confident.precision > 0.9
+    told = [found.losses[name].by_weight.roc_auc for name in ("Bayesian", "InfoNCE")]
     assert told[0] > 0.9 > told[1] == 0.5
     assert set(found.losses) <= {row.title for row in LOSSES.values()}
 
@@ -69,8 +69,8 @@ def test_labels_of_scored_items_only_judge_and_those_of_others_are_fitted_with(
             continue
         other = labelled.losses[name]
         assert loss.false_share is None
-        assert loss.diagnosis.effective == other.diagnosis.effective
-        weights = [diagnosed.weight_by_similarity for diagnosed in (loss, other)]
+        assert loss.effective == other.effective
+        weights = [each.weight_by_similarity[name] for each in (same, labelled)]
         torch.testing.assert_close(*weights, equal_nan=True)
 
 
@@ -80,14 +80,14 @@ def test_one_view_is_scored_against_the_other_items_of_its_batch(clusters) -> No
     assert (found.views, found.layout, found.candidates) == (1, "in_batch", 99)
     assert (found.trust, found.found, found.fitted) == (None, None, 0)
     assert "latent classes" not in found.losses
-    assert all(loss.diagnosis.label_free is None for loss in found.losses.values())
+    assert all(loss.label_free is None for loss in found.losses.values())
 
 
 def test_few_items_or_many_classes_leave_no_latent_classes_and_noise_no_trust(clusters) -> None:
     noise = torch.randn(2, 400, 12, generator=torch.Generator().manual_seed(0))
     found = diagnose_embeddings(*noise, num_classes=6, batch_size=100)
     assert (found.trust, found.found) == (0, 0)
-    weights = found.losses["latent classes"].weight_by_similarity
+    weights = found.weight_by_similarity["latent classes"]
     assert bool((weights[~weights.isnan()] == 1).all())
     first, second, _ = clusters
     found = diagnose_embeddings(first, second, tau_plus=0.001, batch_size=100)
@@ -116,7 +116,7 @@ def test_labels_of_other_items_say_which_of_the_classes_found_belong_together(cl
     alone = diagnose_embeddings(first, second, num_classes=3, batch_size=100)
     assert alone.found < 0.65 * found.false_negatives
     assert found.found > 0.75 * found.false_negatives
-    assert found.losses["latent classes"].diagnosis.confident.precision > 0.95
+    assert found.losses["latent classes"].confident.precision > 0.95
 
 
 def test_copies_are_no_candidates_and_domains_are_counted_among_neighbours(clusters) -> None:
@@ -124,8 +124,8 @@ def test_copies_are_no_candidates_and_domains_are_counted_among_neighbours(clust
     ids = torch.arange(600) // 2
     found = diagnose_embeddings(first, second, groups=ids, domains=labels, batch_size=100)
     alone = diagnose_embeddings(first, second, groups=torch.full((600,), -1), batch_size=100)
-    assert found.losses["InfoNCE"].diagnosis.effective.candidates < 198
-    assert alone.losses["InfoNCE"].diagnosis.effective.candidates == 198
+    assert found.losses["InfoNCE"].effective.candidates < 198
+    assert alone.losses["InfoNCE"].effective.candidates == 198
     assert found.nearest_domain > 0.9
     assert found.domain_by_chance == pytest.approx(99 / 599)
     random = torch.randint(3, (600,), generator=torch.Generator().manual_seed(0))

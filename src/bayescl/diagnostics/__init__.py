@@ -11,7 +11,7 @@
 """
 
 from bayescl.diagnostics.candidates import ScoredCandidates, in_eval_mode, score_candidates
-from bayescl.diagnostics.embeddings import EmbeddingDiagnosis, LossDiagnosis, diagnose_embeddings
+from bayescl.diagnostics.embeddings import EmbeddingDiagnosis, diagnose_embeddings
 from bayescl.diagnostics.evaluation import (
     Calibration,
     ConfidentPairs,
@@ -37,7 +37,6 @@ __all__ = [
     "Diagnosis",
     "EffectiveNegatives",
     "EmbeddingDiagnosis",
-    "LossDiagnosis",
     "PosteriorCheck",
     "ScoredCandidates",
     "WeightHistogram",

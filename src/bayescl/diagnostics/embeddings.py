@@ -51,23 +51,6 @@ _BINS = 50
 
 
 @dataclass(frozen=True)
-class LossDiagnosis:
-    """What one loss would do with the embeddings.
-
-    Attributes:
-        diagnosis: all figures of :func:`diagnose`.
-        false_share: share of the repulsion, the sum of ``w e^s`` over an anchor's candidates, that
-            falls on false negatives; the mean over anchors. None without labels.
-        weight_by_similarity: mean weight of the candidates in each bin of similarity; NaN if the
-            bin is empty.
-    """
-
-    diagnosis: Diagnosis
-    false_share: float | None
-    weight_by_similarity: Float[Tensor, " bins"]
-
-
-@dataclass(frozen=True)
 class EmbeddingDiagnosis:
     """Result of :func:`diagnose_embeddings`.
 
@@ -89,6 +72,8 @@ class EmbeddingDiagnosis:
         nearest_false: share of false negatives among the ten most similar candidates of each
             anchor; None without labels.
         losses: diagnosis of each loss, by its title.
+        weight_by_similarity: by the same titles, the mean weight of the candidates in each bin of
+            similarity; NaN if the bin is empty.
         nearest_domain: share of the ten nearest neighbours that are of the item's own domain; None
             without domains.
         domain_by_chance: the same share for random neighbours.
@@ -113,7 +98,8 @@ class EmbeddingDiagnosis:
     labelled_items: int
     similarity: WeightHistogram
     nearest_false: float | None
-    losses: Mapping[str, LossDiagnosis]
+    losses: Mapping[str, Diagnosis]
+    weight_by_similarity: Mapping[str, Float[Tensor, " bins"]]
     nearest_domain: float | None
     domain_by_chance: float | None
     fitted: int
@@ -133,14 +119,17 @@ class EmbeddingDiagnosis:
 
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
-        losses = {}
-        for title, loss in self.losses.items():
-            by_bin = [None if math.isnan(x) else x for x in loss.weight_by_similarity.tolist()]
-            shares = {"false_share": loss.false_share, "weight_by_similarity": by_bin}
-            losses[title] = shares | loss.diagnosis.figures()
-        finding = None if self.finding is None else self.finding.reason.name.lower()
-        nested = {"similarity": self.similarity.figures(), "losses": losses, "finding": finding}
-        return vars(self) | {"false_negatives": self.false_negatives} | nested
+        weights = {
+            title: [None if math.isnan(weight) else weight for weight in of_loss.tolist()]
+            for title, of_loss in self.weight_by_similarity.items()
+        }
+        return vars(self) | {
+            "false_negatives": self.false_negatives,
+            "similarity": self.similarity.figures(),
+            "losses": {title: loss.figures() for title, loss in self.losses.items()},
+            "weight_by_similarity": weights,
+            "finding": None if self.finding is None else self.finding.reason.name.lower(),
+        }
 
 
 @torch.no_grad()
@@ -276,6 +265,7 @@ def diagnose_embeddings(
     plain = seen["InfoNCE"]
     cosines = counted(plain, [batch.unlabeled * scale for batch in plain]).clamp(-1, 1)
     truth = counted(plain, [batch.false_negative for batch in plain])
+    bins = ((cosines.double() + 1) / 2 * _BINS).long().clamp(0, _BINS - 1)
     views = 1 if second_view is None else 2
     nearest = by_chance = None
     if nuisance is not None:
@@ -295,7 +285,8 @@ def diagnose_embeddings(
         labelled_items=0 if classes is None else num_known,
         similarity=weight_histogram(cosines, truth, bins=_BINS, span=(-1.0, 1.0)),
         nearest_false=None if classes is None else _nearest_false(plain),
-        losses={title: _diagnosed(of_loss, cosines, views) for title, of_loss in seen.items()},
+        losses={title: _diagnosed(of_loss, views) for title, of_loss in seen.items()},
+        weight_by_similarity={title: _by_bin(of_loss, bins) for title, of_loss in seen.items()},
         nearest_domain=nearest,
         domain_by_chance=by_chance,
         fitted=0 if trust is None else len(fitted),
@@ -375,21 +366,18 @@ def _latent_classes(
     return loss.eval()
 
 
-def _diagnosed(
-    batches: Sequence[ScoredCandidates], cosines: Float[Tensor, " candidates"], views: int
-) -> LossDiagnosis:
-    """What one loss would do with batches whose candidates have these cosines."""
+def _diagnosed(batches: Sequence[ScoredCandidates], views: int) -> Diagnosis:
+    """What one loss would do; a single view is its own positive, which says nothing of alpha."""
     diagnosis = diagnose(batches)
-    if views == 1:  # a row is its own positive, which says nothing of alpha
-        diagnosis = replace(diagnosis, label_free=None)
-    weights = [candidate_weights(scored) for scored in batches]
-    bins = ((cosines.double() + 1) / 2 * _BINS).long().clamp(0, _BINS - 1)
-    sums = bins.bincount(counted(batches, weights).double(), minlength=_BINS)
-    return LossDiagnosis(
-        diagnosis=diagnosis,
-        false_share=None if batches[0].false_negative is None else _false_share(batches, weights),
-        weight_by_similarity=sums / bins.bincount(minlength=_BINS),
-    )
+    return replace(diagnosis, label_free=None) if views == 1 else diagnosis
+
+
+def _by_bin(
+    batches: Sequence[ScoredCandidates], bins: Int[Tensor, " candidates"]
+) -> Float[Tensor, " bins"]:
+    """Mean weight of the candidates in each bin."""
+    weights = counted(batches, [candidate_weights(scored) for scored in batches])
+    return bins.bincount(weights.double(), minlength=_BINS) / bins.bincount(minlength=_BINS)
 
 
 def _nearest_false(batches: Sequence[ScoredCandidates]) -> float:
@@ -401,16 +389,6 @@ def _nearest_false(batches: Sequence[ScoredCandidates]) -> float:
         nearest = logits.topk(count, dim=1).indices
         shares.append(scored.truth.gather(1, nearest).double().mean())
     return float(torch.stack(shares).mean())
-
-
-def _false_share(batches: Sequence[ScoredCandidates], weights: Sequence[Tensor]) -> float:
-    """Share of false negatives in the sum of weighted exponentials."""
-    shares = []
-    for scored, weight in zip(batches, weights, strict=True):
-        logits = scored.unlabeled.masked_fill(~scored.valid, -torch.inf)
-        repulsion = weight * logits.softmax(dim=1)
-        shares.append(repulsion.where(scored.truth, 0).sum(dim=1) / repulsion.sum(dim=1))
-    return float(torch.cat(shares).nan_to_num(0.0).double().mean())
 
 
 def _expected(batches: Sequence[ScoredCandidates]) -> float:

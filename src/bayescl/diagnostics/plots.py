@@ -89,9 +89,9 @@ def similarity_figure(diagnosis: EmbeddingDiagnosis, *, title: str = "") -> Figu
     upper.set_ylabel("share of its kind")
     middles = (edges[1:] + edges[:-1]) / 2
     colours = iter(LEVELS)
-    for name, loss in diagnosis.losses.items():
+    for name, weights in diagnosis.weight_by_similarity.items():
         colour = NEUTRAL if name == "InfoNCE" else next(colours)
-        lower.plot(middles, loss.weight_by_similarity, color=colour, lw=1.6, label=name)
+        lower.plot(middles, weights, color=colour, lw=1.6, label=name)
     lower.set_ylabel("mean weight of a candidate")
     # The hard loss's weights leave the others no room otherwise.
     lower.set_ylim(-0.05, 3)

@@ -93,6 +93,8 @@ class Diagnosis:
         by_logit: how well large logits find them; the basis of any weight that decreases with rank.
         mean_weight_false: mean weight of false negatives; 0 would be ideal.
         mean_weight_true: mean weight of true negatives.
+        false_share: share of the repulsion, the sum of ``w e^s`` over an anchor's candidates, that
+            falls on false negatives; the mean over anchors.
         posteriors: the posterior's calibration at assumed and at measured parameters.
         confident: candidates that the posterior of latent classes puts into the anchor's class;
             None if the loss has no such posterior or does not trust it.
@@ -111,6 +113,7 @@ class Diagnosis:
     by_logit: Detection | None = None
     mean_weight_false: float | None = None
     mean_weight_true: float | None = None
+    false_share: float | None = None
     posteriors: tuple[PosteriorCheck, ...] = ()
     confident: ConfidentPairs | None = None
 
@@ -129,6 +132,7 @@ class Diagnosis:
             "by_weight": self.by_weight and self.by_weight._asdict(),
             "by_logit": self.by_logit and self.by_logit._asdict(),
             "mean_weight": None if self.mean_weight_true is None else weights,
+            "false_share": self.false_share,
             "confident_pairs": self.confident and self.confident._asdict(),
             "posteriors": [check.figures() for check in self.posteriors],
             "histogram": self.histogram.figures(),
@@ -216,6 +220,7 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
         by_logit=false_negative_detection(counted(batches, [s.unlabeled for s in batches]), truth),
         mean_weight_false=float(false.mean()) if len(false) else None,
         mean_weight_true=float(true.mean()) if len(true) else None,
+        false_share=_false_share(batches, weights),
         posteriors=tuple(posteriors),
     )
 
@@ -224,6 +229,16 @@ def counted(batches: Sequence[ScoredCandidates], values: Sequence[Tensor | None]
     """Values of the candidates that count, of all batches in one row; None if one is None."""
     kept = [v[s.valid] for s, v in zip(batches, values, strict=True) if v is not None]
     return torch.cat(kept) if len(kept) == len(batches) else None
+
+
+def _false_share(batches: Sequence[ScoredCandidates], weights: Sequence[Tensor]) -> float:
+    """Share of false negatives in the sum of weighted exponentials."""
+    shares = []
+    for scored, weight in zip(batches, weights, strict=True):
+        logits = scored.unlabeled.masked_fill(~scored.valid, -torch.inf)
+        repulsion = weight * logits.softmax(dim=1)
+        shares.append(repulsion.where(scored.truth, 0).sum(dim=1) / repulsion.sum(dim=1))
+    return float(torch.cat(shares).nan_to_num(0.0).double().mean())
 
 
 def _effective(

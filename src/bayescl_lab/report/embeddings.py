@@ -52,7 +52,7 @@ def batch_table(diagnosis: EmbeddingDiagnosis) -> Table:
     false = f"{diagnosis.false_negatives:.1f} of {diagnosis.candidates}"
     by_chance = f"by chance {number(diagnosis.domain_by_chance, '.1%')}"
     nearest = "of the ten most similar candidates of each anchor"
-    by_logit = diagnosis.losses["Bayesian"].diagnosis.by_logit
+    by_logit = diagnosis.losses["Bayesian"].by_logit
     by_similarity = number(by_logit and by_logit.roc_auc)
     is_known = diagnosis.tau_plus_from in _TAU_PLUS
     counted = (false, _TAU_PLUS[diagnosis.tau_plus_from]) if is_known else ("unknown", _UNKNOWN)
@@ -64,7 +64,7 @@ def batch_table(diagnosis: EmbeddingDiagnosis) -> Table:
         ("found by similarity, ROC-AUC", by_similarity, "0.5: chance, 1: perfect"),
     ]
     if LATENT in diagnosis.losses:
-        latent = diagnosis.losses[LATENT].diagnosis
+        latent = diagnosis.losses[LATENT]
         by_weight, trusted = latent.by_weight, "how far they are trusted; at 0 the loss is InfoNCE"
         expected = "false negatives of an anchor"
         rows += [
@@ -103,14 +103,13 @@ def losses_table(diagnosis: EmbeddingDiagnosis) -> Table:
         )
     records = []
     for title, loss in diagnosis.losses.items():
-        weights = loss.diagnosis
         record = {
             "loss": title,
-            "ROC-AUC": number(weights.by_weight and weights.by_weight.roc_auc),
-            "weight of false": number(weights.mean_weight_false),
-            "weight of true": number(weights.mean_weight_true),
+            "ROC-AUC": number(loss.by_weight and loss.by_weight.roc_auc),
+            "weight of false": number(loss.mean_weight_false),
+            "weight of true": number(loss.mean_weight_true),
             "repulsion on false": number(loss.false_share, ".1%"),
-            "effective negatives": number(weights.effective.in_gradient, ".0f"),
+            "effective negatives": number(loss.effective.in_gradient, ".0f"),
         }
         records.append(record)
     return Table(records, "**What each loss would weigh**", note)
@@ -134,7 +133,7 @@ def _pictures(diagnosis: EmbeddingDiagnosis) -> Iterator[tuple[str, bytes]]:
     yield caption, png(similarity_figure(diagnosis), dpi=130)
     for title in ("Bayesian", LATENT):
         if title in diagnosis.losses:
-            loss = diagnosis.losses[title].diagnosis
+            loss = diagnosis.losses[title]
             yield f"Weights: {title}.", png(weights_figure(loss), dpi=130)
             if title == LATENT and loss.posteriors:
                 caption = "The posterior against the share of true negatives."

@@ -124,7 +124,7 @@ class Advice:
             return Classes.NONE
         if diagnosis.trust < _TRUSTED:
             return Classes.UNTRUSTED
-        pairs = diagnosis.losses[LATENT].diagnosis.confident
+        pairs = diagnosis.losses[LATENT].confident
         is_wrong = pairs is not None and pairs.precision is not None and pairs.precision < _WRONG
         return Classes.CONTRADICTED if is_wrong else Classes.TRUSTED
 
@@ -193,7 +193,7 @@ def _unusable(diagnosis: EmbeddingDiagnosis, first: Rows, second: Rows | None) -
         return None
     if bool(np.isclose(first, second, rtol=1e-5, atol=1e-7).all(axis=1).mean() > 0.99):
         return Advice(Reason.EQUAL_VIEWS, diagnosis)
-    free = diagnosis.losses["Bayesian"].diagnosis.label_free
+    free = diagnosis.losses["Bayesian"].label_free
     if free is not None and free.auc < _BY_CHANCE:
         return Advice(Reason.UNRELATED_VIEWS, diagnosis, free.auc)
     return None
