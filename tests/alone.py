@@ -107,7 +107,7 @@ def draw_figures() -> None:
     rows = torch.eye(4)[labels] + 0.1 * torch.eye(64)[:, :4]
     diagnosis = diagnostics.diagnose_embeddings(rows, labels=labels)
     refused(lambda: diagnostics.similarity_figure(diagnosis), "cli")
-    refused(lambda: diagnostics.weights_figure(diagnosis.losses["Bayesian"].diagnosis), "cli")
+    refused(lambda: diagnostics.weights_figure(diagnosis.losses["Bayesian"]), "cli")
 
 
 if __name__ == "__main__":
