@@ -13,7 +13,15 @@ from bayescl_lab._fields import Count, Tries, Words
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
 from bayescl_lab.cli._losses import IMAGE_HYPERPARAMETERS, RANKING_HYPERPARAMETERS
-from bayescl_lab.cli._options import FLAT, RUNTIME_OPTIONS, ByLoss, Place, Workers, usual_workers
+from bayescl_lab.cli._options import (
+    FLAT,
+    RUNTIME_OPTIONS,
+    ByLoss,
+    Place,
+    Typed,
+    Workers,
+    usual_workers,
+)
 from bayescl_lab.compare.summary import SPREAD
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
@@ -52,6 +60,7 @@ def images(
     shared: Annotated[IMAGE_HYPERPARAMETERS, FLAT] = IMAGE_HYPERPARAMETERS(),
     num_classes: int | None = None,
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
+    typed: Typed,
     workers: Workers = None,
     place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
@@ -83,7 +92,9 @@ def images(
         recorded=lambda loss: recorded_hyperparameters(data, loss),
     )
     first = ImageSettings(**vars(settings), loss=settled[0])
-    comparison = ImageComparison(settled, trials.seeds, first, trials.tune)
+    comparison = ImageComparison(
+        settled, trials.seeds, first, trials.tune, allows_own_encoder="encoder" in typed
+    )
     folder = place.folder(f"compare-{data}")
     result = _compare(comparison, folder, place, workers)
     summary, judged = result["summary"], f"{settings.evaluate_on} part"

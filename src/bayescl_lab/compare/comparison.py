@@ -46,7 +46,6 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
 
     kind: ClassVar[str]
     settings_type: ClassVar[type[TrainedSettings]]
-    train: ClassVar[Train]
     kept: ClassVar[tuple[str, ...]]
     """Fields of a run's result that the comparison's result repeats."""
 
@@ -68,6 +67,11 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
             raise ValueError("tune chooses on the validation part: evaluate_on must be test")
         for loss in self.losses if self.tune else ():
             self.tried(loss.loss, loss.hyperparameters, 0)
+
+    @property
+    @abstractmethod
+    def train(self) -> Train:
+        """Trains one run."""
 
     @abstractmethod
     def open_data(self, out: Path) -> Any:

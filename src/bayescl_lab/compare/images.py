@@ -10,18 +10,31 @@ from typing import Any
 from bayescl_lab.compare.comparison import Comparison, Results
 from bayescl_lab.compare.summary import summarise
 from bayescl_lab.images.datasets import known_data_sets
+from bayescl_lab.runs.images.encoder import own_encoder
 from bayescl_lab.runs.images.run import ImageRun, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.parallel import Train
+from bayescl_lab.runs.run import Result
 
 
 @dataclass(frozen=True)
 class ImageComparison(Comparison[ImageSettings]):
-    """Losses to compare on the same images; see :class:`.Comparison`."""
+    """Losses to compare on the same images; see :class:`.Comparison`.
+
+    Attributes:
+        allows_own_encoder: whether the user named the encoder, which may be their own code.
+    """
 
     kind = "compare images"
     settings_type = ImageSettings
-    train = staticmethod(train_images)
     kept = ("settings", "images", "labels_known", "probes", "seconds_per_epoch")
+
+    allows_own_encoder: bool = False
+
+    @property
+    def train(self) -> Train:
+        """Trains one run."""
+        return train_with_own_encoder if self.allows_own_encoder else train_images
 
     def open_data(self, out: Path) -> None:
         """Refuse images that cannot be used, or have no labels."""
@@ -31,7 +44,8 @@ class ImageComparison(Comparison[ImageSettings]):
         if self.tune:
             examples.append(self.tried(first.loss, first.hyperparameters, seed))
         for settings in examples:
-            if not ImageRun(settings).parts.has_labels:
+            own = own_encoder(settings.encoder) if self.allows_own_encoder else None
+            if not ImageRun(settings, own).parts.has_labels:
                 raise ValueError(
                     f"{self.shared.data}: a comparison needs labels to evaluate encoders"
                 )
@@ -40,6 +54,12 @@ class ImageComparison(Comparison[ImageSettings]):
         """The summary of all runs."""
         del data
         return {"summary": summarise(list(results.values()))}
+
+
+def train_with_own_encoder(settings: ImageSettings, out: Path, **options: Any) -> Result:
+    """Train one run with an encoder that the user named, and that may be the user's own code."""
+    encoder = own_encoder(settings.encoder, settings.seed)
+    return train_images(settings, out, encoder=encoder, **options)
 
 
 def recorded_hyperparameters(data: str, loss: str) -> dict[str, float]:

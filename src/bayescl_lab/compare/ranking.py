@@ -13,6 +13,7 @@ from bayescl_lab.compare.summary import baseline_summary, cell_summary
 from bayescl_lab.compare.tuning import Trials, Values, best, name_of, settings_of
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.parallel import Train
 from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline
 from bayescl_lab.runs.ranking.run import CRITERION, RankingRun, train_ranking
 from bayescl_lab.runs.ranking.settings import (
@@ -31,13 +32,17 @@ class RankingComparison(Comparison[RankingSettings]):
 
     kind = "compare ranking"
     settings_type = RankingSettings
-    train = staticmethod(train_ranking)
     kept = ("metrics", "epochs", "best_epoch", "seconds_per_epoch", "loss")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.shared.data.split == "none":
             raise ValueError("split must leave something to evaluate, got 'none'")
+
+    @property
+    def train(self) -> Train:
+        """Trains one run."""
+        return train_ranking
 
     def open_data(self, out: Path) -> RankingParts:
         """The interactions to evaluate on, which the first run recorded if it began already."""
