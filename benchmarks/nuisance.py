@@ -46,11 +46,13 @@ TITLES = {
     "info_nce": "InfoNCE",
     "latent": "latent classes",
     "latent_audit": "latent classes, 5 audit labels",
+    "latent_audit_2": "latent classes, 2 audit labels",
     "info_nce_domains": "InfoNCE, domains",
     "latent_domains": "latent classes, domains",
 }
 METHODS = tuple(TITLES)
-EPOCHS, AUDITED = 30, 5  # audit labels of each class, which measure and do not train
+AUDITED = {"latent_audit": 5, "latent_audit_2": 2}  # labels of each class, which only measure
+EPOCHS = 30
 NUISANCES, SIDE = 6, 8  # of each kind, and pixels of an image
 UNNAMED = ("plain", "questions")  # sets without a nuisance that could be named
 _DATA = Path(os.environ.get("BAYESCL_DATA", "data"))
@@ -282,8 +284,8 @@ def contender(method: str, data: WithNuisance, temperature: float, seed: int) ->
     loss, told = made(temperature=temperature), None
     if method.endswith("domains"):
         told = ("domains", data.nuisance)
-    elif method.endswith("audit"):
-        told = ("audit", known(data.labels, AUDITED, seed))
+    elif method in AUDITED:
+        told = ("audit", known(data.labels, AUDITED[method], seed))
     return loss, told and (lambda rows: {told[0]: told[1][rows]})
 
 
