@@ -20,9 +20,7 @@ from bayescl.checks import is_eager_cpu
 from bayescl.functional.excluded import Excluded
 from bayescl.functional.objective import LogSumObjective
 from bayescl.functional.pairs import Scaled
-from bayescl.functional.sorting import columns_in_order, runs_of
 
-_BLOCK = 2**18  # logits sorted at a time on the CPU: they and temporaries fit in a core's cache
 _NOTHING = 1e-30  # a sum below it is 0, and so is its gradient; divided by it, nothing overflows
 _FAR_FROM_NOTHING = 1e-24  # a sum of this size does not change by what float32 rounds to 0
 _LARGEST_EXPONENT = 40.0  # up to it exponentials need no scaling: float32 ends far from their sums
@@ -69,8 +67,8 @@ def sums_of(
     if objective.ranks is None:
         excluded.fill_(logits, -torch.inf)
         return exponentiate(logits, powers, bounds)
-    if powers == [1] and is_eager_cpu(logits):
-        return [_sums_in_order(objective, logits, excluded, bounds)]
+    if powers == [1] and add_log_weights(objective, logits, excluded):
+        return exponentiate(logits, bounds=bounds)
     # Weights join as p s_i + log w_i, [rows, candidates].
     log_weights = objective.log_weights(logits, valid=batch.mask(rows))
     others = [logits * power + log_weights for power in powers[1:]]
@@ -84,74 +82,24 @@ def sums_of(
     return sums
 
 
-def _sums_in_order(
-    objective: LogSumObjective,
-    logits: Float[Tensor, "rows candidates"],
-    excluded: Excluded,
-    bounds: tuple[float, float] | None,
-) -> Sums:
-    """Sum with weights by exact rank, which rows without ties share in sorted order."""
-    step = max(1, _BLOCK // logits.shape[1])
-    if step >= len(logits):
-        add_log_weights(objective, logits, excluded, bounds=bounds)
-        return exponentiate(logits, bounds=bounds)[0]
-    total, log = torch.empty_like(logits[:, 0]), torch.empty_like(logits[:, 0])
-    for start in range(0, len(logits), step):
-        block = slice(start, start + step)
-        add_log_weights(objective, logits[block], excluded.of(block), bounds=bounds)
-        _, total[block], log[block] = exponentiate(logits[block], bounds=bounds)[0]
-    return Sums(logits, total, log)
-
-
 def add_log_weights(
-    objective: LogSumObjective,
-    logits: Float[Tensor, "rows candidates"],
-    excluded: Excluded,
-    *,
-    bounds: tuple[float, float] | None = None,
-) -> None:
-    """Add the logarithms of the weights by exact rank to logits, in place. Only for the CPU.
+    objective: LogSumObjective, logits: Float[Tensor, "rows candidates"], excluded: Excluded
+) -> bool:
+    """Add the logarithms of the weights by exact rank to logits, in place, by machine code.
 
-    Excluded logits become -inf. Logits lie between ``bounds``, if these are known.
+    Excluded logits become -inf. Returns False if it cannot be done, and nothing was.
     """
-    # A weight depends on a rank and on the row's number of candidates: one table [2, width] for
-    # each number, and a row's logits receive the entries of their places in sorted order.
-    width, upper = logits.shape[1], objective.ranks == "upper"
-    by_rank = _log_weights_by_rank(objective, width, logits.dtype)
-    compiled = compiled_ranks()
-    if compiled is not None and logits.is_contiguous() and compiled.can_add_by_rank(logits.numpy()):
-        compiled.add_by_rank(
-            logits.numpy(),
-            by_rank,
-            mask=None if excluded.mask is None else excluded.mask.contiguous().numpy(),
-            columns=None if excluded.columns is None else excluded.columns.contiguous().numpy(),
-            upper=upper,
-        )
-        return
-    places = excluded.places(width)
-    counts = excluded.counts_of(width, places)
-    columns, ties = columns_in_order(logits, places, counts, bounds=bounds)
-    tables, which = by_rank(counts)
-    untied = torch.from_numpy(tables)[:, int(upper)]  # [tables, width]
-    if len(which) == 1:
-        untied = untied[int(which[0])].expand_as(logits)
-    else:
-        untied = untied.index_select(0, torch.from_numpy(which))
-    if len(ties) == 0:
-        logits.scatter_add_(1, columns, untied)
-        return
-    # With ties, first the weights as if there were none, then one weight for each run, by its rank
-    # n_< + n_= / 2 or n_< + n_=. Twice the rank is a whole number: if odd, the weight is in the
-    # first half of the table, at (k + 1/2) / n, and if even in the second, at (k + 1) / n.
-    weights = torch.empty_like(logits).scatter_(1, columns, untied)
-    starts, sizes, members = runs_of(ties)
-    row = starts // width
-    doubled = 2 * (starts - row * width) + (2 * sizes if upper else sizes)
-    table = which[0] if len(which) == 1 else which[row]
-    shared = tables[table, 1 - doubled % 2, (doubled - 1) // 2]  # [runs]
-    tied = columns.view(-1).numpy()[members] + np.repeat(row * width, sizes)
-    weights.view(-1).numpy()[tied] = np.repeat(shared, sizes)
-    logits += weights
+    compiled = compiled_ranks() if is_eager_cpu(logits) and logits.is_contiguous() else None
+    if compiled is None or not compiled.can_add_by_rank(logits.numpy()):
+        return False
+    compiled.add_by_rank(
+        logits.numpy(),
+        _log_weights_by_rank(objective, logits.shape[1], logits.dtype),
+        mask=None if excluded.mask is None else excluded.mask.contiguous().numpy(),
+        columns=None if excluded.columns is None else excluded.columns.contiguous().numpy(),
+        upper=objective.ranks == "upper",
+    )
+    return True
 
 
 @lru_cache(maxsize=1)

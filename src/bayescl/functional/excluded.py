@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import is_eager_cpu
@@ -40,30 +38,6 @@ class Excluded:
         if self.mask is not None:
             return candidates - self.mask.sum(dim=1)
         return torch.full((1,), candidates - self.few, device=device)
-
-    def counts_of(self, candidates: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The same as :meth:`counts` on the CPU, given the result of :meth:`places`."""
-        if self.mask is not None:
-            starts = np.arange(0, self.mask.numel() + 1, candidates)
-            return candidates - np.diff(np.searchsorted(places, starts))
-        return np.array([candidates - self.few])
-
-    def places(self, candidates: int) -> NDArray[np.int64]:
-        """Flat places in the rows laid end to end, ``[rows, excluded]`` of columns. On the CPU."""
-        if self.mask is not None:
-            return np.flatnonzero(self.mask.numpy())
-        if self.columns is None:
-            return np.empty(0, dtype=np.int64)
-        known = self._known_places
-        if candidates not in known:
-            columns: NDArray[np.int64] = self.columns.numpy()
-            known[candidates] = candidates * np.arange(len(columns))[:, None] + columns
-        return known[candidates]
-
-    @cached_property
-    def _known_places(self) -> dict[int, NDArray[np.int64]]:
-        """Cached :meth:`places`: every step of two views asks for the same ones."""
-        return {}
 
     def fill_(self, values: Float[Tensor, "rows candidates"], value: float) -> None:
         """Overwrite what is excluded."""

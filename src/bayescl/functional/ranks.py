@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+import numpy as np
 import torch
 
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_choice, is_eager_cpu
-from bayescl.functional.sorting import columns_in_order
 
 Ranks = Literal["mid", "upper"]
 Transform = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -136,19 +136,19 @@ def _map_mostly_untied_rows(
     out: Float[Tensor, "rows columns"],
 ) -> None:
     """Map values into ``out``, faster for rows without ties, which differ only in their order."""
-    columns, ties = columns_in_order(values)
+    # NumPy sorts with vector instructions, several times as fast as torch on a core.
+    columns = torch.from_numpy(np.argsort(values.numpy(), axis=1))
+    ordered = values.gather(1, columns)
     position = torch.arange(values.shape[1])[None]
     counts, which = torch.unique(count, return_inverse=True)
     mapped = transform(position, position + 1, counts[:, None])  # [numbers, columns]
     mapped = mapped.expand_as(values) if len(counts) == 1 else mapped[which.squeeze(1)]
     out.scatter_(1, columns, mapped)
-    tied = torch.from_numpy(ties // values.shape[1]).bincount(minlength=len(values))
+    tied = (ordered[:, 1:] == ordered[:, :-1]).sum(dim=1)
     masked = (values.shape[1] - 1 - count.squeeze(1)).clamp(min=0)  # they tie with one another
     rows = (tied != masked).nonzero().squeeze(1)
     if len(rows):
-        columns = columns[rows]
-        ordered = values[rows].gather(1, columns)
-        out[rows] = _map_sorted_rows(ordered, columns, count[rows], transform)
+        out[rows] = _map_sorted_rows(ordered[rows], columns[rows], count[rows], transform)
 
 
 def _tie_bounds(
