@@ -521,9 +521,8 @@ def rows_of(embeddings: Float[Tensor, "*own rows dim"], **known: Tensor | None) 
         embeddings: one a row.
         **known: fields of :class:`Rows`, which messages call by these names.
     """
-    if all(part is None for part in known.values()):
-        return Rows(embeddings)
-    return _checked_rows(embeddings, {name: (name, part) for name, part in known.items()})
+    named = {name: (name, part) for name, part in known.items() if part is not None}
+    return _checked_rows(embeddings, named) if named else Rows(embeddings)
 
 
 def _others(kind: str, embeddings: Tensor, anchors: Rows, known: dict[str, Tensor | None]) -> Rows:
