@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -48,6 +49,12 @@ def test_an_encoder_of_ones_own_trains_and_is_used_where_it_is_named(
     bayescl(f"train images {bars} --out second --encoder {own_module}")
     weights = [Path(out, "weights.safetensors").read_bytes() for out in ("run", "second")]
     assert weights[0] == weights[1]
+
+
+def test_losses_are_compared_on_an_encoder_of_ones_own(bayescl, bars, own_module) -> None:
+    line = f"compare images {bars} --losses info_nce,oracle --seeds 1 --workers 1 --out both"
+    assert bayescl(f"{line} --encoder {own_module}").status == 0
+    assert json.loads(Path("both/result.json").read_text())["settings"]["encoder"] == own_module
 
 
 def test_a_folder_alone_never_makes_the_program_import_what_it_names(
