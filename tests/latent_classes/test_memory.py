@@ -282,24 +282,26 @@ def test_the_interval_of_the_precision_holds_the_true_share_although_items_come_
     assert held / moments >= 0.85
 
 
-def test_a_precision_counts_items_not_pairs() -> None:
-    assert Precision.of(0.5, 100) == pytest.approx((0.5, 0.4189, 0.5811, 100), abs=1e-3)
-    all_attract = torch.ones(5, 5, dtype=torch.bool)
+def test_a_precision_is_bayes_rule_over_pairs_of_different_labels() -> None:
+    def measured(among: Tensor, labels: list[int], share: float = 1.0) -> Precision | None:
+        numbers, calls = torch.tensor(labels), torch.zeros(len(labels), dtype=torch.long)
+        items = LabelledItems(torch.zeros(len(labels), 2), numbers, calls)
+        others = torch.rand(len(labels), 1000, generator=torch.Generator().manual_seed(0)) < share
+        return Precision.of_pairs(among, others, items, prior=0.5)
 
-    def measured(attracts: Tensor, labels: list[int], calls: list[int]) -> Precision | None:
-        items = LabelledItems(torch.zeros(5, 2), torch.tensor(labels), torch.tensor(calls))
-        return Precision.of_pairs(attracts, items)
-
-    # Of 25 pairs, 9 are of one class.
-    labels, calls = [0, 0, 1, 1, 2], [0] * 5
-    assert measured(all_attract, labels, calls)[::3] == pytest.approx((9 / 25, 2.5))
-    assert measured(all_attract, [0, 1, 2, 3, 4], calls) is None
-    assert measured(~all_attract, labels, calls) is None
-    # Items of one class that are neither of one call nor adjacent may be the same one.
-    same_item = torch.zeros(5, 5, dtype=torch.bool)
-    same_item[0, 2] = same_item[2, 0] = True
-    assert measured(same_item, [0, 0, 0, 1, 1], [0, 1, 2, 3, 4]) is None
-    assert measured(same_item, [0, 0, 0, 1, 1], [0] * 5)[::3] == pytest.approx((1, 13 / 8))
+    labels = [0, 0, 1, 1, 2]
+    every, none = torch.ones(5, 5, dtype=torch.bool), torch.zeros(5, 5, dtype=torch.bool)
+    # Whom one attracts says nothing of its class: 9 of 25 pairs are of one.
+    assert measured(every, labels).value == pytest.approx(9 / 25)
+    assert measured(none, labels).value == 1
+    assert measured(every, [0] * 5) is measured(none, labels, share=0.0) is None
+    # Pairs of one label do not count, as they may be the same item.
+    same = torch.tensor(labels)[:, None] == torch.tensor(labels)
+    assert measured(same, labels) == measured(none, labels)
+    # The interval narrows with items, not with how often they come again.
+    many = measured(none.repeat(8, 8)[:36, :36], [*range(12)] * 3, share=0.3)
+    few = measured(none.repeat(8, 8)[:36, :36], [*range(3)] * 12, share=0.3)
+    assert few.low < many.low < many.value == 1
 
 
 def test_items_that_audit_are_recent_or_the_latest_two_of_their_label() -> None:

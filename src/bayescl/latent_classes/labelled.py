@@ -30,17 +30,6 @@ class LabelledItems(NamedTuple):
         return self._those((behind <= most) & ((behind <= 2) | (self.calls >= call)))
 
     @property
-    def differ(self) -> Bool[Tensor, "labelled labelled"]:
-        """Pairs of surely different items, or almost: of two labels, of one call, or adjacent.
-
-        Items come again in every epoch and have no names. An item is adjacent to the one before it
-        of its label: a shuffled epoch has to end between the two before they can be the same.
-        """
-        behind = self._behind
-        near = (self.calls[:, None] == self.calls) | ((behind[:, None] - behind).abs() == 1)
-        return near | (self.labels[:, None] != self.labels)
-
-    @property
     def num_different(self) -> float:
         """Items that are all but surely different: of each label as many as one call had, or 2."""
         same = self.labels[:, None] == self.labels

@@ -49,6 +49,7 @@ _LABELLED = 1024  # labelled items that are remembered, beside the memory
 _LABELLED_PER_CLASS = 20  # of each label, as many say which class a component is of
 _SURE = 0.5  # measured strength from which it takes the place of trust
 _AUDITED_PER_CLASS = 20  # of each label, at most as many audit
+_COMPARED = 256  # items of the memory that audited ones are compared with
 
 Gather = Callable[..., list[Tensor]]
 """Given tensors of this process's rows, and ``calls``, returns those of all processes."""
@@ -348,9 +349,15 @@ class ClassMemory(nn.Module):
         classes, audited = self.classes, self.audited
         if classes is None or audited is None:
             return
-        first, second = self._signatures(torch.cat(audited.views.chunk(2, dim=1))).chunk(2)
+        assert self.buffer is not None  # a fit has items
+        held, count = min(self.num_seen, self.size), len(audited.labels)
+        others = self.buffer[: held : max(1, held // _COMPARED)]
+        items = torch.cat([audited.views, others])
+        first, second = self._signatures(torch.cat(items.chunk(2, dim=1))).chunk(2)
         factors = self._factors((first + second) / 2)
-        self.precision = Precision.of_pairs(factors @ factors.T > self.threshold, audited)
+        attracts = factors[:count] @ factors.T > self.threshold
+        among, outside = attracts.split([count, len(others)], dim=1)
+        self.precision = Precision.of_pairs(among, outside, audited, self.prior)
 
     # ------------------------------------------------------------------ what it found
 

@@ -180,35 +180,60 @@ class Precision(NamedTuple):
     pairs: float  # independent ones behind it
 
     @classmethod
-    def of(cls, value: float, pairs: float) -> Precision:
-        """Wilson's interval for a share of so many pairs."""
-        square = _Z**2 / pairs
-        middle = (value + square / 2) / (1 + square)
-        half = _Z * math.sqrt(value * (1 - value) / pairs + square / (4 * pairs)) / (1 + square)
-        return cls(value, max(0.0, middle - half), min(1.0, middle + half), pairs)
-
-    @classmethod
     def of_pairs(
-        cls, attracts: Bool[Tensor, "items items"], items: LabelledItems
+        cls,
+        audited: Bool[Tensor, "items items"],
+        others: Bool[Tensor, "items others"],
+        items: LabelledItems,
+        prior: float,
     ) -> Precision | None:
-        """Measure which of the attracting pairs of items are of one class.
+        r"""Measure by Bayes' rule which of the attracting pairs of audited items are of one class.
 
-        How often pairs of one class attract is measured on those that are different items
-        (:attr:`LabelledItems.differ`), and weighs as much as all pairs of one class, of an item
-        with itself, too: an audited item has one partner fewer in its own class than other items
-        have. Few items make many pairs, but only half as many as items are independent.
+        If an audited item attracts a share :math:`q` of any items and a share :math:`q_{\ne}` of
+        audited items of other classes,
+
+        .. math:: \Pr(\text{one class} \mid \text{attract}) = 1 - (1 - \tau^+)\, q_{\ne} / q.
+
+        Pairs of one label are not looked at. Items come again in every epoch and have no names, so
+        two of one label may be the same item, which always attracts itself.
+
+        Args:
+            audited: which audited items attract one another.
+            others: which of any other items they attract.
+            items: the audited items.
+            prior: probability that two items are of one class; if smaller, that of two labels.
 
         Returns:
-            None if no pair attracts, or no two items are of one class.
+            None if no pair attracts, or all items have one label.
         """
         same = items.labels[:, None] == items.labels
-        counted = (same & items.differ).fill_diagonal_(False)
-        if not bool(counted.any()):
+        partners = (~same).sum(dim=1)
+        rate = float(others.float().mean())
+        if not rate or not bool(partners.all()):
             return None
-        correct = float((attracts & counted).sum() / counted.sum() * same.sum()) / 2
-        incorrect = float((attracts & ~same).sum()) / 2
-        total = correct + incorrect
-        return cls.of(correct / total, min(total, items.num_different / 2)) if total else None
+        shares = (audited & ~same).sum(dim=1) / partners  # of each item
+        wrong = float(shares.mean())
+        # The variance of a mean over pairs of few items, which come again and again.
+        distinct = items.num_different
+        pairs = float((~same).float().mean()) * distinct**2 / 2
+        noise = wrong * (1 - wrong) / pairs
+        of_items = max(0.0, float(shares.var(correction=0)) - noise * distinct / 2)
+        variance = noise + 4 * of_items / distinct
+        pairs *= noise / variance if variance else 1
+        prior = min(prior, float(same.float().mean()))
+        low, high = _wilson(wrong, pairs)
+        value, low, high = (
+            min(1.0, max(0.0, 1 - (1 - prior) * share / rate)) for share in (wrong, high, low)
+        )
+        return cls(value, low, high, pairs)
+
+
+def _wilson(share: float, count: float) -> tuple[float, float]:
+    """Wilson's interval for a share of so many."""
+    square = _Z**2 / count
+    middle = (share + square / 2) / (1 + square)
+    half = _Z * math.sqrt(share * (1 - share) / count + square / (4 * count)) / (1 + square)
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _ramp(values: Float[Tensor, "*shape"], low: float, high: float) -> Float[Tensor, "*shape"]:
