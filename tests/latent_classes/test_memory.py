@@ -283,9 +283,11 @@ def test_the_interval_of_the_precision_holds_the_true_share_although_items_come_
 
 
 def test_a_precision_is_bayes_rule_over_pairs_of_different_labels() -> None:
-    def measured(among: Tensor, labels: list[int], share: float = 1.0) -> Precision | None:
-        numbers, calls = torch.tensor(labels), torch.zeros(len(labels), dtype=torch.long)
-        items = LabelledItems(torch.zeros(len(labels), 2), numbers, calls)
+    def measured(
+        among: Tensor, labels: list[int], share: float = 1.0, at_once: bool = True
+    ) -> Precision | None:
+        calls = torch.arange(len(labels)) * (not at_once)
+        items = LabelledItems(torch.zeros(len(labels), 2), torch.tensor(labels), calls)
         others = torch.rand(len(labels), 1000, generator=torch.Generator().manual_seed(0)) < share
         return Precision.of_pairs(among, others, items, prior=0.5)
 
@@ -299,8 +301,10 @@ def test_a_precision_is_bayes_rule_over_pairs_of_different_labels() -> None:
     same = torch.tensor(labels)[:, None] == torch.tensor(labels)
     assert measured(same, labels) == measured(none, labels)
     # The interval narrows with items, not with how often they come again.
-    many = measured(none.repeat(8, 8)[:36, :36], [*range(12)] * 3, share=0.3)
-    few = measured(none.repeat(8, 8)[:36, :36], [*range(3)] * 12, share=0.3)
+    many, few = (
+        measured(none.repeat(8, 8)[:36, :36], [*range(3)] * 12, 0.3, at_once)
+        for at_once in (True, False)
+    )
     assert few.low < many.low < many.value == 1
 
 
