@@ -90,16 +90,13 @@ def add_log_weights(
     Excluded logits become -inf. Returns False if it cannot be done, and nothing was.
     """
     compiled = compiled_ranks() if is_eager_cpu(logits) and logits.is_contiguous() else None
-    if compiled is None or not compiled.can_add_by_rank(logits.numpy()):
-        return False
-    compiled.add_by_rank(
+    return compiled is not None and compiled.add_by_rank(
         logits.numpy(),
         _log_weights_by_rank(objective, logits.shape[1], logits.dtype),
         mask=None if excluded.mask is None else excluded.mask.contiguous().numpy(),
         columns=None if excluded.columns is None else excluded.columns.contiguous().numpy(),
         upper=objective.ranks == "upper",
     )
-    return True
 
 
 @lru_cache(maxsize=1)
@@ -128,7 +125,7 @@ class _LogWeightsByRank:
         with self._lock:  # chunks may run on several threads
             if self._row_of[counts].min() < 0:
                 distinct = np.unique(counts)
-                if len(self._known) + len(distinct) > max(256, 2**21 // self.width):
+                if len(self._known) + len(distinct) > max(128, 2**21 // self.width):
                     self._known, self._row_of[:] = self._known[:0], -1
                 new = distinct[self._row_of[distinct] < 0]
                 self._row_of[new] = len(self._known) + np.arange(len(new))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-_WIDEST = 2**18
+_WIDEST = 2**17
 """Columns up to which bits are left for levels enough to tell most values apart."""
 
 _NARROWEST = 1e-30
@@ -47,20 +47,17 @@ def _compiled(function: _Function) -> _Function:
         return cast(_Function, numba.njit(**options)(function))
 
 
-def can_add_by_rank(values: NDArray[Any]) -> bool:
-    """Whether :func:`add_by_rank` takes these rows."""
-    return values.dtype == np.float32 and 1 < values.shape[1] <= _WIDEST
-
-
 def add_by_rank(
-    values: NDArray[np.float32],
+    values: NDArray[Any],
     addends: Callable[[NDArray[np.int64]], tuple[NDArray[np.float32], NDArray[np.int64]]],
     *,
     mask: NDArray[np.bool_] | None = None,
     columns: NDArray[np.int64] | None = None,
     upper: bool = False,
-) -> None:
+) -> bool:
     """Add to each value what belongs to its rank among its row's; excluded values become -inf.
+
+    Returns False, and does nothing, if values are not of 32 bits, or a row has too many or too few.
 
     Args:
         values: ``[rows, columns]``, contiguous; overwritten. Those that are not excluded must be
@@ -73,6 +70,8 @@ def add_by_rank(
         upper: whether ties have the rank of their last rather than of their middle.
     """
     rows, width = values.shape
+    if values.dtype != np.float32 or not 1 < width <= _WIDEST:
+        return False
     if mask is None:
         mask = np.empty((rows, 0), dtype=np.bool_)
     if columns is None:
@@ -85,6 +84,7 @@ def add_by_rank(
     keys.sort(axis=1)
     tables, which = addends(counts if mask.shape[1] > 0 else counts[:1])
     _add(values, keys, counts, tables, which, bits, upper)
+    return True
 
 
 @_compiled
