@@ -6,7 +6,6 @@ import re
 
 import pytest
 import torch
-from cases import each
 from torch import Tensor
 
 import bayescl
@@ -24,15 +23,6 @@ MORE, OWN = draw(EXTRA, DIM, seed=2), draw(BATCH, EXTRA, DIM, seed=3)
 ITEM_Q, USER_Q = -draw(BATCH, seed=4).exp(), -draw(BATCH, seed=5).exp()
 MORE_Q, OWN_Q = -draw(EXTRA, seed=6).exp(), -draw(BATCH, EXTRA, seed=7).exp()
 COLUMNS_Q = torch.cat([ITEM_Q, MORE_Q])
-
-
-@each("shape", [(EXTRA - 1,), (BATCH, EXTRA - 1)])
-def test_own_logits_are_corrected_by_column_or_one_by_one(shape: tuple[int, ...]) -> None:
-    positive, unlabeled = OWN[:, 0, 0], OWN[:, 1:, 0]
-    for loss in (bayescl.BayesianContrastiveLoss(), bayescl.SigmoidContrastiveLoss(bias=-2.0)):
-        log_q = -draw(*shape, seed=8).exp()
-        value = loss.from_logits(positive, unlabeled, log_q=log_q, positive_log_q=ITEM_Q)
-        torch.testing.assert_close(value, loss.from_logits(positive - ITEM_Q, unlabeled - log_q))
 
 
 def test_latent_classes_do_not_see_the_correction() -> None:

@@ -52,8 +52,3 @@ def test_domains_with_few_candidates_are_pointed_out_once() -> None:
     with pytest.warns(UserWarning, match="fewer than 16 candidates of their own domain"):
         few(*views, domains=torch.arange(40) % 5)
     few(*views, domains=torch.arange(40) % 5)
-
-
-def test_a_memory_of_one_size_serves_every_number_of_classes() -> None:
-    sizes = {bayescl.LatentClassContrastiveLoss(num_classes=k).memory.size for k in (5, 40, 160)}
-    assert sizes == {bayescl.LatentClassContrastiveLoss().memory.size}
