@@ -183,7 +183,7 @@ class SharpLoss(InfoNCELoss):
     """A loss of its own.
 
     Args:
-        sharpness: how sharp the loss is.
+        sharpness: how sharp the loss of a :class:`~torch.Tensor` is.
     """
 
     hyperparameters = ("sharpness",)
@@ -207,5 +207,5 @@ def test_a_hyperparameter_of_a_new_loss_is_an_option(bayescl, monkeypatch, room)
     monkeypatch.setitem(COMMANDS, "test", "Do nothing.")
     monkeypatch.setitem(sys.modules, "bayescl_lab.cli.test", SimpleNamespace(test=own))
     shown = " ".join(bayescl("test --help").out.replace("│", "").split())
-    assert "--sharpness how sharp the loss is (sharp)." in shown
+    assert "--sharpness how sharp the loss of a Tensor is (sharp)." in shown
     assert "sharpness must be a valid integer, got 1.5" in bayescl("test --sharpness 1.5").err
