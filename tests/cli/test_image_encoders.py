@@ -95,6 +95,7 @@ def test_a_run_starts_from_another_ones_weights_by_option(bayescl, bars, image_r
     assert str(Path(image_run).resolve()) in Path("second/config.yaml").read_text()
     complaint = bayescl(f"{line} --width 8 --out third").complaint
     assert "the encoder or projection head of" in complaint
+    assert "there is no run folder" in bayescl(f"{line[:-3]}none --out third").complaint
     assert not Path("third").exists()
 
 
