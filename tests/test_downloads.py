@@ -18,7 +18,6 @@ from cases import each
 from bayescl_lab._downloads import (
     DataSource,
     RemoteFile,
-    data_folder,
     extract_archive,
     fetch_file,
     fetch_source,
@@ -166,13 +165,6 @@ def test_what_cannot_be_fetched_or_verified_says_why(tmp_path):
         fetch_source(source, tmp_path)
     with pytest.raises(ValueError, match=r"cannot read .*nowhere: No such file"):
         verify_file(tmp_path / "nowhere", f"md5:{MD5}")
-
-
-def test_the_data_folder_is_data_unless_the_environment_says_otherwise(monkeypatch):
-    monkeypatch.delenv("BAYESCL_DATA", raising=False)
-    assert data_folder() == Path("data")
-    monkeypatch.setenv("BAYESCL_DATA", "/elsewhere")
-    assert data_folder() == Path("/elsewhere")
 
 
 def make_tar(path: Path, members: list[tarfile.TarInfo], mode: str = "w:gz") -> Path:

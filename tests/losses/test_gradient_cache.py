@@ -274,6 +274,8 @@ def test_what_makes_no_step_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             cached_backward(loss, encoders, *views)
+    with pytest.raises(TypeError, match=r"got a whole batch as view 0: split it"):
+        cached_backward(loss, encoder(), rows(4, 0), rows(4, 1))
     with pytest.raises(ValueError, match=r"loss must return a scalar, got shape \[4\]"):
         cached_backward(bayescl.InfoNCELoss(reduction="none"), encoder(), single, [rows(2, 1)])
     with pytest.raises(TypeError, match="encoder must return a tensor, got tuple"):

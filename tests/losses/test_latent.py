@@ -341,6 +341,16 @@ def test_in_eval_mode_and_of_own_logits_nothing_is_remembered() -> None:
     assert_same_state(state_of(loss), before)
 
 
+def test_corrections_for_sampling_are_not_seen() -> None:
+    plain_one, corrected = make(), make()
+    for seed in range(8):
+        rows = classes(16, 16, seed=seed)
+        plain_one.in_batch(*rows)
+        corrected.in_batch(*rows, log_q=-rows[0][:, 0].detach().exp())
+    assert corrected.trust == plain_one.trust > 0
+    assert_same_state(state_of(corrected), state_of(plain_one))
+
+
 def test_every_layout_is_remembered_in_training_mode() -> None:
     for layout, labels in product(LAYOUTS, (False, True)):
         loss = make()

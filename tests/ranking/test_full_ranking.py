@@ -88,16 +88,3 @@ def test_cosine_scores_do_not_depend_on_lengths_and_inner_products_do():
     items = torch.tensor([[1.0, 0.0], [5.0, 5.0]])
     assert full_ranking(EmbeddingScorer(users, items, "cosine"), 2).items.tolist() == [[0, 1]]
     assert full_ranking(EmbeddingScorer(users, items, "inner"), 2).items.tolist() == [[1, 0]]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"k": 0}, "k must be a whole number of at least 1, got 0"),
-        ({"k": 1, "block_size": 0}, "block_size must be a whole number of at least 1"),
-        ({"k": 1, "seen": interactions(np.eye(3))}, r"\[2, 4\], got \[3, 3\]"),
-    ],
-)
-def test_bad_arguments_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        full_ranking(Table(torch.zeros(2, 4)), **arguments)
