@@ -126,7 +126,6 @@ def test_a_row_of_one_class_has_no_negatives() -> None:
 def test_arguments_out_of_range_are_refused() -> None:
     positive, unlabeled, posterior = drawn(2, 3)
     for bad, message in {
-        ("attraction", -1): r"attraction must lie in \[0, 1e\+06\], got -1",
         ("attraction", 1e300): r"attraction must lie in \[0, 1e\+06\], got 1e\+300",
         ("threshold", 2): r"threshold must lie in \[0, 1\], got 2",
         ("sharpness", 0): "sharpness must be positive, got 0",
