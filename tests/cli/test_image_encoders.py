@@ -137,12 +137,12 @@ def test_training_starts_from_a_networks_pretrained_weights_and_resumes_without_
         ]
     )
     for file in ("resnet18.pth", "resnet18.safetensors"):
+        shutil.rmtree("run", ignore_errors=True)
         assert bayescl(f"{large} {file}").status == 0
         own = library.load("run").encoder.state_dict()["network.conv1.weight"]
         torch.testing.assert_close(own, network.conv1.weight)
         checksum = hashlib.sha256(Path(file).read_bytes()).hexdigest()
         assert f"{file}#sha256={checksum}" in Path("run/config.yaml").read_text()
         Path(file).unlink()
-        Path("run/result.json").unlink()
-        assert bayescl("train images --out run --resume").status == 0
-        shutil.rmtree("run")
+    Path("run/result.json").unlink()
+    assert bayescl("train images --out run --resume").status == 0

@@ -5,10 +5,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ranking.checkerboard import interactions
 from reference.ranking import ranked_list
 
 from bayescl_lab.ranking.full_ranking import full_ranking, top_columns
-from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 
 
@@ -21,11 +21,6 @@ class Table:
 
     def scores(self, users: torch.Tensor) -> torch.Tensor:
         return self.table[users]
-
-
-def interactions(mask: np.ndarray) -> Interactions:
-    users, items = mask.nonzero()
-    return Interactions.from_pairs(users, items, user_ids=len(mask), item_ids=mask.shape[1])
 
 
 def reference(scores: torch.Tensor, seen: np.ndarray, k: int) -> list[list[int]]:
