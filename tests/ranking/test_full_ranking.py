@@ -83,3 +83,11 @@ def test_cosine_scores_do_not_depend_on_lengths_and_inner_products_do():
     items = torch.tensor([[1.0, 0.0], [5.0, 5.0]])
     assert full_ranking(EmbeddingScorer(users, items, "cosine"), 2).items.tolist() == [[0, 1]]
     assert full_ranking(EmbeddingScorer(users, items, "inner"), 2).items.tolist() == [[1, 0]]
+
+
+def test_bad_arguments_are_refused():
+    table = Table(torch.zeros(2, 4))
+    with pytest.raises(ValueError, match="k must be a whole number of at least 1, got 0"):
+        full_ranking(table, 0)
+    with pytest.raises(ValueError, match=r"\[2, 4\], got \[3, 3\]"):
+        full_ranking(table, 1, seen=interactions(np.eye(3)))

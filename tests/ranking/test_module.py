@@ -178,6 +178,8 @@ def test_rows_without_an_edge_keep_their_share_of_the_table():
     ("make", "message"),
     [
         (lambda: module(loss=BPRLoss()), "score like the encoder, by cosine: got normalize=Fal"),
+        (lambda: module(learning_rate=0.0), "learning_rate must be positive"),
+        (lambda: module(propagate=-1), "propagate must be a whole number of at least 0"),
         (lambda: UserBatches(TRAIN.subset(slice(0)), 2, 0), "number of users with items must be"),
         (lambda: UserBatches(TRAIN, 2, 0, num_ranks=3), "device, got batches of 2 for 3 devices"),
         (lambda: LightGCN(TRAIN, layers=-1), "layers must be"),
