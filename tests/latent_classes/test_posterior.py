@@ -248,6 +248,28 @@ def test_the_metric_undoes_the_scatter_of_views_and_of_components() -> None:
     torch.testing.assert_close(classes.transform @ classes.transform.T, expected)
 
 
+def test_hopeless_views_give_finite_classes() -> None:
+    one, other, _ = (value.float() for value in views(items=16))
+    lone = one[:1].expand(16, -1)
+    constant = [(torch.full_like(one, value), other) for value in (torch.nan, 0.0, 1e-42)]
+    for view_1, view_2 in ((one, one), (lone, lone), (one, -one), *constant):
+        classes = F.fit_latent_classes(view_1, view_2, [3, 5], generator=generator())
+        parts = (classes.center, classes.transform, *classes.transitions, classes.alignment)
+        assert all(part.isfinite().all() for part in parts)
+        assert agreement(view_1, view_2, classes).isfinite().all()
+
+
+def test_items_that_are_not_finite_are_ignored() -> None:
+    view_1, view_2, _ = views()
+    bad_1 = torch.cat([view_1, torch.full((3, 12), torch.nan).double()])
+    bad_2 = torch.cat([view_2, view_2[:3]])
+    clean = F.fit_latent_classes(view_1, view_2, [1], generator=generator())
+    other = F.fit_latent_classes(bad_1, bad_2, [1], generator=generator())
+    torch.testing.assert_close(clean.transform, other.transform)
+    torch.testing.assert_close(clean.mixtures.directions, other.mixtures.directions)
+    assert F.class_responsibilities(bad_1, other)[-3:].isnan().all()
+
+
 def test_items_have_the_mean_of_their_views_and_views_and_mixtures_must_agree() -> None:
     view_1, view_2, _ = views()
     classes = F.fit_latent_classes(view_1, view_2, [3, 5], generator=generator())

@@ -55,14 +55,6 @@ def test_a_bias_per_call_is_the_one_used_and_receives_its_gradient() -> None:
     assert torch.equal(other.from_logits(half[:, 0], half, bias=-2.7), exact)
 
 
-def test_one_direction_of_pairs_says_all() -> None:
-    first, second = rows(9, 0), rows(9, 1)
-    loss = bayescl.SigmoidContrastiveLoss(bias=-2.0, temperature=0.2)
-    torch.testing.assert_close(
-        loss.in_batch(first, second, both_directions=True), loss.in_batch(first, second)
-    )
-
-
 def test_all_that_was_learnt_travels_in_state_dict() -> None:
     first, second = rows(8, 0), rows(8, 1)
     for options in ({"bias": -4.0, "temperature": 0.3}, {}):
