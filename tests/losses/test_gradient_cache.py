@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from cases import each
+from cases import rows as drawn
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm
 
@@ -23,10 +24,7 @@ LOSSES = {
     "bayesian, in blocks": partial(bayescl.BayesianContrastiveLoss, engine="blocked", chunk_size=5),
 }
 DIM, INFO_NCE = 12, bayescl.InfoNCELoss()
-
-
-def rows(count: int, seed: int) -> Tensor:
-    return torch.randn(count, DIM, generator=torch.Generator().manual_seed(seed))
+rows = partial(drawn, dim=DIM)
 
 
 def encoder(*middle: nn.Module, seed: int = 0) -> nn.Sequential:

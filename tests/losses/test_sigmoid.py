@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
+from cases import rows
 
 import bayescl
-
-
-def rows(count: int, seed: int, dim: int = 6) -> Tensor:
-    return torch.randn(count, dim, generator=torch.Generator().manual_seed(seed))
 
 
 def test_temperature_and_bias_start_as_open_clips_and_learn() -> None:
