@@ -3,8 +3,8 @@
     python tests/alone.py
 
 All other packages are hidden from it, so it needs no fresh environment. It runs every example in
-the docstrings of the library, every loss in every layout on every engine, and checks that what
-needs an extra says which. `test_library_alone.py` runs it.
+the docstrings of the library and every loss on every engine, and checks that what needs an extra
+says which. `test_imports.py` runs it.
 """
 
 from __future__ import annotations
@@ -77,28 +77,18 @@ def run_examples() -> None:
 
 
 def run_losses() -> None:
-    """Compute every loss in every layout on every engine, with its gradient."""
+    """Compute every loss on every engine, with its gradient."""
     kinds = [getattr(bayescl, name) for name in bayescl.__all__ if name.endswith("Loss")]
-    rows = torch.randn(3, 6, 4, generator=torch.Generator().manual_seed(0))
+    rows = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0))
     groups = torch.arange(6) % 3
     for kind, engine in product(kinds, ("reference", "blocked")):
         objective = (bayescl.functional.InfoNCE(),) if kind is bayescl.ContrastiveLoss else ()
         loss = kind(*objective, engine=engine)
         known = {"groups": groups} if loss.needs_groups else {}
-        first, second, candidates = rows.clone().requires_grad_()
-        values = [
-            loss(first, second, **known),
-            loss.in_batch(first, second, both_directions=True, **known),
-        ]
-        if loss.needs_groups:
-            known["candidate_groups"] = groups
-        else:
-            logits = first @ second.T
-            values.append(loss.from_logits(logits.diagonal(), logits))
-        values.append(loss.sampled(first, second, candidates, **known))
-        for value in values:
-            value.backward(retain_graph=True)
-            assert value.isfinite(), (kind, engine)
+        first, second = rows.clone().requires_grad_()
+        value = loss(first, second, **known) + loss.in_batch(first, second, **known)
+        value.backward()
+        assert value.isfinite(), (kind, engine)
 
 
 def draw_figures() -> None:

@@ -1,4 +1,4 @@
-"""Many cases in one test."""
+"""Many cases in one test, and rows for them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ import inspect
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def rows(count: int, seed: int, dim: int = 6) -> Tensor:
+    """Normal rows that depend on their seed alone."""
+    return torch.randn(count, dim, generator=torch.Generator().manual_seed(seed))
 
 
 def each(

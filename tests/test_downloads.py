@@ -4,21 +4,19 @@ import errno
 import hashlib
 import io
 import tarfile
-import threading
 import zipfile
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pooch
 import pytest
 from cases import each
+from web import Server, serving
 
 from bayescl_lab._downloads import (
     DataSource,
     RemoteFile,
-    data_folder,
     extract_archive,
     fetch_file,
     fetch_source,
@@ -29,49 +27,10 @@ CONTENT = np.random.default_rng(0).bytes(300_000)
 MD5 = hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()
 
 
-class Server(ThreadingHTTPServer):
-    """Serves one content at every path, and misbehaves as told."""
-
-    content = CONTENT
-    tells_length = True
-    breaks_after: int | None = None
-    """Bytes sent before the connection breaks."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.requests = 0
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/data.bin"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        self.server.requests += 1
-        if self.path == "/missing":
-            self.send_error(404)
-            return
-        self.send_response(200)
-        if self.server.tells_length:
-            self.send_header("Content-Length", str(len(self.server.content)))
-        self.end_headers()
-        self.wfile.write(self.server.content[: self.server.breaks_after])
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server() as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving(CONTENT) as running:
         yield running
-        running.shutdown()
-        thread.join()
 
 
 def remote(server: Server, **changes: object) -> RemoteFile:
@@ -114,8 +73,7 @@ def test_what_is_not_the_published_file_is_refused_and_leaves_nothing(
         fetch_file(remote(server), tmp_path)
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
-    for name in change:
-        delattr(server, name)
+    vars(server).update(content=CONTENT, tells_length=True, breaks_after=None)
     assert fetch_file(remote(server), tmp_path).read_bytes() == CONTENT
 
 
@@ -166,13 +124,6 @@ def test_what_cannot_be_fetched_or_verified_says_why(tmp_path):
         fetch_source(source, tmp_path)
     with pytest.raises(ValueError, match=r"cannot read .*nowhere: No such file"):
         verify_file(tmp_path / "nowhere", f"md5:{MD5}")
-
-
-def test_the_data_folder_is_data_unless_the_environment_says_otherwise(monkeypatch):
-    monkeypatch.delenv("BAYESCL_DATA", raising=False)
-    assert data_folder() == Path("data")
-    monkeypatch.setenv("BAYESCL_DATA", "/elsewhere")
-    assert data_folder() == Path("/elsewhere")
 
 
 def make_tar(path: Path, members: list[tarfile.TarInfo], mode: str = "w:gz") -> Path:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import shutil
-import threading
-import zipfile
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.ranking.readers.tables import zipped
+from web import Server, serving
 
 from bayescl_lab._downloads import DataSource, RemoteFile
 from bayescl_lab.ranking import catalog
@@ -25,34 +23,18 @@ def _no_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BAYESCL_DATA", raising=False)
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *args: object) -> None:
-        pass
-
-
 @pytest.fixture
-def small_movielens(monkeypatch, tmp_path_factory):
+def small_movielens(monkeypatch) -> Iterator[Server]:
     """A tiny ml-100k on a server of our own, in the place of the real one."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr("ml-100k/u.data", RATINGS)
-    data = content.getvalue()
-    served = tmp_path_factory.mktemp("served")
-    (served / "ml-100k.zip").write_bytes(data)
-    handler = partial(_Quiet, directory=str(served))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        url = f"http://127.0.0.1:{server.server_port}/ml-100k.zip"
+    data = zipped({"ml-100k/u.data": RATINGS.encode()})
+    with serving(data) as server:
         checksum = f"sha256:{hashlib.sha256(data).hexdigest()}"
-        file = RemoteFile(url, "ml-100k.zip", len(data), checksum)
+        file = RemoteFile(server.url, "ml-100k.zip", len(data), checksum)
         source = DataSource("ml-100k", "interactions", "MovieLens-100k", (file,), "cite", "home")
         monkeypatch.setattr("bayescl_lab.cli.data.INTERACTIONS", (source,))
         monkeypatch.setattr(catalog, "SOURCES", (source,))
         monkeypatch.setitem(catalog.PUBLISHED, "ml-100k", Published(("u.data",), 4, 5, 20))
-        yield served
-        server.shutdown()
-        thread.join()
+        yield server
 
 
 def there(out: str) -> list[str]:
@@ -77,8 +59,8 @@ def test_fetch_downloads_once_and_verify_finds_it_whole(bayescl, small_movielens
     outcome = bayescl("data fetch ml-100k")
     assert "terms: cite" in outcome.out
     assert Path("data/ml-100k/u.data").read_text() == RATINGS
-    (small_movielens / "ml-100k.zip").unlink()
     assert bayescl("data fetch ml-100k").status == 0
+    assert small_movielens.requests == 1
     outcome = bayescl("data verify ml-100k")
     assert "4 users, 5 items, 20 interactions" in outcome.out
     assert "ml-100k.zip" in outcome.out
@@ -94,8 +76,7 @@ def test_damage_is_named(bayescl, small_movielens):
     complaint = bayescl("data verify ml-100k").complaint
     assert "is not ml-100k as published: 20 interactions, got 19" in complaint
     shutil.rmtree("data")
-    archive = small_movielens / "ml-100k.zip"
-    archive.write_bytes(archive.read_bytes()[::-1])
+    small_movielens.content = small_movielens.content[::-1]
     assert "is damaged: sha256 must be" in bayescl("data fetch ml-100k").complaint
     assert list(Path("data/ml-100k").iterdir()) == []
 

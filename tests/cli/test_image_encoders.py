@@ -102,6 +102,7 @@ def test_a_run_starts_from_another_ones_weights_by_option(bayescl, bars, image_r
     assert str(Path(image_run).resolve()) in Path("second/config.yaml").read_text()
     complaint = bayescl(f"{line} --width 8 --out third").complaint
     assert "the encoder or projection head of" in complaint
+    assert "there is no run folder" in bayescl(f"{line[:-3]}none --out third").complaint
     assert not Path("third").exists()
 
 
@@ -143,12 +144,12 @@ def test_training_starts_from_a_networks_pretrained_weights_and_resumes_without_
         ]
     )
     for file in ("resnet18.pth", "resnet18.safetensors"):
+        shutil.rmtree("run", ignore_errors=True)
         assert bayescl(f"{large} {file}").status == 0
         own = library.load("run").encoder.state_dict()["network.conv1.weight"]
         torch.testing.assert_close(own, network.conv1.weight)
         checksum = hashlib.sha256(Path(file).read_bytes()).hexdigest()
         assert f"{file}#sha256={checksum}" in Path("run/config.yaml").read_text()
         Path(file).unlink()
-        Path("run/result.json").unlink()
-        assert bayescl("train images --out run --resume").status == 0
-        shutil.rmtree("run")
+    Path("run/result.json").unlink()
+    assert bayescl("train images --out run --resume").status == 0

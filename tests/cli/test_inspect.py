@@ -100,13 +100,6 @@ def test_every_loss_can_be_inspected(bayescl, bars, loss) -> None:
         assert report["by_weight"]["roc_auc"] == 0.5
 
 
-@pytest.fixture
-def latent_run(trained, bars) -> str:
-    """A run of the latent loss on bars."""
-    line = f"train images {bars} --epochs 8 --strength 0.2 --loss latent --num_classes 3"
-    return trained("latent", line)
-
-
 @pytest.mark.parametrize("loss", ["bayesian", "latent --tau_plus 0.3"])
 def test_images_without_labels_get_the_pictures_that_need_none(bayescl, pictures, loss) -> None:
     pictures("photos", (".",), count=40)

@@ -131,19 +131,6 @@ def test_a_configuration_file_gives_values_that_are_not_typed(parsed, config, na
     assert parsed("folder --seeds 7 --config mine.yaml")["seeds"] == 7
 
 
-def test_words_that_make_no_sense_are_named(parsed, refused):
-    cases = [
-        ("", "--run requires an argument"),
-        ("folder --seeds --compiled", "--seeds requires an argument"),
-        ("folder -k -3", "k must be at least 1, got -3"),
-        ("folder --epochs 1", "epochs must be at least 2, got 1"),
-        ("folder --optimizer lars", "optimizer must be 'adam' or 'sgd', got lars"),
-        ("folder --by-loss 3", "by_loss must be a valid dictionary, got 3"),
-        ("folder --by-loss {hard:3}", "by_loss.hard:3 must be a valid dictionary"),
-    ]
-    refused((f"test {words}", message) for words, message in cases)
-
-
 def test_help_shows_what_is_known_of_every_option(parsed, bayescl):
     shown = " ".join(bayescl("test --help").out.replace("│", "").split())
     for words in (
@@ -183,7 +170,7 @@ class SharpLoss(InfoNCELoss):
     """A loss of its own.
 
     Args:
-        sharpness: how sharp the loss is.
+        sharpness: how sharp the loss of a :class:`~torch.Tensor` is.
     """
 
     hyperparameters = ("sharpness",)
@@ -207,5 +194,5 @@ def test_a_hyperparameter_of_a_new_loss_is_an_option(bayescl, monkeypatch, room)
     monkeypatch.setitem(COMMANDS, "test", "Do nothing.")
     monkeypatch.setitem(sys.modules, "bayescl_lab.cli.test", SimpleNamespace(test=own))
     shown = " ".join(bayescl("test --help").out.replace("│", "").split())
-    assert "--sharpness how sharp the loss is (sharp)." in shown
+    assert "--sharpness how sharp the loss of a Tensor is (sharp)." in shown
     assert "sharpness must be a valid integer, got 1.5" in bayescl("test --sharpness 1.5").err

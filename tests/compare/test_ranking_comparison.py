@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, replace
 
 import pytest
@@ -50,17 +49,6 @@ def test_a_comparison_has_the_figures_of_its_runs_and_of_baselines(shared, tmp_p
         beside = alone["baselines"][name]["metrics"]
         assert beside == run["metrics"]
         assert result["baselines"][name]["metrics"]["ndcg@20"]["values"] == [beside["ndcg@20"]]
-
-
-def test_settings_that_were_written_down_make_the_same_comparison(shared):
-    own = {"hard": {"tau_plus": 0.1}}
-    given = {"temperature": 0.4}
-    losses = settle_losses(["bpr", "hard"], "ranking", given=given, hyperparameters=own)
-    comparison = RankingComparison(losses, 3, shared)
-    again = RankingComparison.from_config(json.loads(json.dumps(comparison.as_config())))
-    assert again.as_config() == comparison.as_config()
-    assert again.runs().keys() == comparison.runs().keys()
-    assert again.losses[1].resolved(score="cosine")["tau_plus"] == 0.1
 
 
 def test_settings_of_a_loss_that_is_not_compared_are_refused():

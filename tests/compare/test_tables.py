@@ -200,16 +200,6 @@ def test_a_table_cut_off_and_resumed_equals_the_unbroken_one(tiny, tmp_path):
         reproduce_table(tiny, replace(request, seeds=5), tmp_path / "cut", resume=True)
 
 
-def test_a_loss_or_data_set_that_the_table_lacks_is_named():
-    runtime = [TABLES["runtime"]]
-    with pytest.raises(ValueError, match="losses must be some of info_nce, bayesian, got 'oracle'"):
-        TableRequest(losses="info_nce,oracle").part_of(runtime)
-    with pytest.raises(ValueError, match="datasets must be some of digits, got 'cifar10'"):
-        TableRequest(datasets="cifar10").part_of(runtime)
-    chosen = TableRequest("paper", "stl10, cifar10", "bayesian", device="cpu")
-    assert len(chosen.cells(TABLES["negatives"])) == 2 * 5
-
-
 @pytest.mark.parametrize("size", SIZES)
 def test_all_tables_train_each_setting_once_and_leave_none_out(size):
     request = TableRequest(size, device="cpu")

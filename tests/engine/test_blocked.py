@@ -1,4 +1,7 @@
-"""The blocked engine is the reference, computed a few anchors at a time."""
+"""The blocked engine is the reference, computed a few anchors at a time.
+
+``losses/test_layouts`` compares both with loops in float64, in every layout.
+"""
 
 from __future__ import annotations
 
@@ -31,26 +34,6 @@ def embeddings(*shapes: tuple[int, ...], dtype: torch.dtype, seed: int = 0) -> l
     return [tensor.to(dtype).requires_grad_() for tensor in drawn]
 
 
-def mask(*shape: int) -> Tensor:
-    valid = torch.rand(shape, generator=torch.Generator().manual_seed(5)) < 0.8
-    valid[1] = False
-    return valid
-
-
-LAYOUTS: dict[str, tuple[list[tuple[int, ...]], Call]] = {
-    "two views": ([(13, 7)] * 2, lambda loss, x: loss(*x)),
-    "two views, groups and mask": (
-        [(13, 7)] * 2,
-        lambda loss, x: loss(*x, groups=torch.arange(13) // 3, valid=mask(26, 26)),
-    ),
-    "pairs with extra, both directions": (
-        [(11, 7), (11, 7), (6, 7)],
-        lambda loss, x: loss.in_batch(x[0], x[1], extra=x[2], both_directions=True),
-    ),
-    "own candidates": ([(9, 7), (9, 7), (9, 5, 7)], lambda loss, x: loss.sampled(*x)),
-}
-
-
 def relative_error(result: Tensor, expected: Tensor) -> float:
     """The largest difference beside the largest entry; gradients that vanish are rounding."""
     return float((result - expected).abs().max() / expected.abs().max().clamp(min=1e-4))
@@ -78,23 +61,6 @@ def assert_engines_agree(
         # The temperature's gradient sums terms of both signs: hold it to the sum's own size.
         slack = 10 if result.ndim == 0 else 1
         assert relative_error(result, right) <= slack * tolerance
-
-
-@pytest.mark.parametrize("layout", list(LAYOUTS))
-@names
-@each(("chunk_size", "reduction"), [(4, "none"), (5, "sum"), (None, "mean")])
-def test_values_and_gradients_in_float32_are_those_of_the_reference(
-    name: str, layout: str, chunk_size: int | None, reduction: str
-) -> None:
-    """``losses/test_layouts`` compares both with loops in float64."""
-    shapes, call = LAYOUTS[layout]
-    temperature = bayescl.LearnableTemperature(0.3)
-    assert_engines_agree(
-        partial(MAKERS[name], chunk_size=chunk_size, reduction=reduction, temperature=temperature),
-        call,
-        embeddings(*shapes, dtype=torch.float32),
-        1e-6,
-    )
 
 
 @each("ranks", ["mid", "upper"])

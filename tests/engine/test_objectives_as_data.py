@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from cases import each
+from cases import each, rows
 from torch import Tensor
 
 import bayescl
@@ -80,11 +80,6 @@ def slowly(objective: LogSumObjective, positive: Tensor, unlabeled: Tensor) -> T
     return objective.from_log_sums(positive[None], logs)[0]
 
 
-def rows(count: int, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(count, 6, dtype=torch.float64, generator=generator).requires_grad_()
-
-
 class OnlyData:
     """Refuses to be called with the matrix of logits."""
 
@@ -103,7 +98,8 @@ def test_engines_compute_an_objective_that_they_do_not_know(
         kind = type(objective)
         only_data = type(kind.__name__, (OnlyData, kind), {})
         objective = only_data(*(getattr(objective, f) for f in kind.__dataclass_fields__))
-    embeddings = [rows(9, 0), rows(9, 1), rows(14, 2)]
+    counts_and_seeds = ((9, 0), (9, 1), (14, 2))
+    embeddings = [rows(*it).double().requires_grad_() for it in counts_and_seeds]
     loss = bayescl.ContrastiveLoss(
         objective, engine=engine, chunk_size=4, reduction=reduction, normalize=False
     )

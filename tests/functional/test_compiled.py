@@ -9,7 +9,6 @@ import torch
 from cases import each
 from torch import Tensor
 
-import bayescl
 from bayescl.engine import sums
 from bayescl.engine.sums import add_log_weights
 from bayescl.functional.bayesian import Bayesian
@@ -41,6 +40,7 @@ def exclusions(width: int, generator: torch.Generator) -> Iterator[Excluded]:
     mask = drawn < 0.2
     mask[0], mask[4] = True, False
     yield Excluded(mask=mask)
+    yield Excluded(mask=mask.T.contiguous().T)  # as of a second direction
 
 
 def weighted(objective: Bayesian, logits: Tensor, excluded: Excluded) -> Tensor:
@@ -80,14 +80,13 @@ def test_what_is_excluded_may_hold_anything() -> None:
             assert torch.equal(weighted(objective, work, excluded), clean)
 
 
-@each("layout", ["two views", "masked", "turned", "own candidates"])
+@each("layout", ["two views", "masked"])
 def test_losses_and_gradients_are_the_same_with_and_without_numba(
     layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generator = torch.Generator().manual_seed(1)
     view_1, view_2 = torch.randn(2, 130, 16, generator=generator)
     valid = torch.rand(130, 130, generator=generator) < 0.9
-    own = torch.randn(130, 70, 16, generator=generator)
     loss = bayescl.BayesianContrastiveLoss(tau_plus=0.1, temperature=0.2, engine="blocked")
 
     def gradients() -> list[Tensor]:
@@ -95,8 +94,6 @@ def test_losses_and_gradients_are_the_same_with_and_without_numba(
         value = {
             "two views": lambda: loss(*leaves),
             "masked": lambda: loss.in_batch(*leaves, valid=valid),
-            "turned": lambda: loss.in_batch(*leaves, valid=valid.T),
-            "own candidates": lambda: loss.sampled(*leaves, own),
         }[layout]()
         return [value.detach(), *torch.autograd.grad(value, leaves)]
 

@@ -35,11 +35,6 @@ def test_choosing_on_validation_never_touches_a_test_image():
     assert used == sorted(rows_as_bytes(final.train))
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones():
-    with pytest.raises(ValueError, match="no data set is called 'digitz'; known are digits"):
-        load_images("digitz")
-
-
 def test_an_npz_file_with_its_own_split_keeps_it(tmp_path):
     images = np.arange(6, dtype=np.uint8).reshape(6, 1, 1)
     is_train = np.array([True, False, True, True, False, True])

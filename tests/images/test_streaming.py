@@ -21,7 +21,6 @@ from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.folder import load_folder
 from bayescl_lab.images.pixel_files import cache_folder
-from bayescl_lab.images.probes import extract_features
 from bayescl_lab.images.streaming import decoding_workers
 
 # Python 3.12 and later warn of forks, which PyTorch's loader makes by default as well.
@@ -73,23 +72,6 @@ def test_streamed_images_have_the_pixels_labels_ids_and_remarks_of_those_in_memo
         assert torch.equal(others.take(torch.tensor([1])), few.take(torch.tensor([1])))
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_epochs_are_those_of_the_store_in_memory(photos, workers):
-    memory, stream = (
-        StoreBatches(parts.train, EpochOrder(len(parts.train), 5, 3))
-        for parts in both(photos, workers)
-    )
-    for epoch in (0, 1, 4):
-        shown = []
-        for batches in (memory, stream):
-            batches.sampler.set_epoch(epoch)
-            shown.append(list(batches))
-        assert len(shown[0]) == len(shown[1]) == 4
-        for one, other in zip(*shown, strict=True):
-            assert torch.equal(one.images, other.images)
-            assert torch.equal(one.labels, other.labels)
-
-
 def test_a_pass_that_is_left_early_does_not_spoil_the_next_and_no_worker_stays(photos):
     memory, stream = (
         StoreBatches(parts.train, EpochOrder(len(parts.train), 5, 3)) for parts in both(photos, 2)
@@ -102,17 +84,8 @@ def test_a_pass_that_is_left_early_does_not_spoil_the_next_and_no_worker_stays(p
     assert multiprocessing.active_children() == []
 
 
-def test_features_and_normalisation_are_those_of_the_store_in_memory(photos, monkeypatch):
+def test_normalisation_is_that_of_the_store_in_memory(photos, monkeypatch):
     memory, stream = both(photos)
-
-    class Means(torch.nn.Module):
-        def forward(self, images):
-            return images.float().mean(dim=(2, 3))
-
-    one, other = (
-        extract_features(Means(), parts.train, batch_size=4) for parts in (memory, stream)
-    )
-    assert torch.equal(one, other)
     for values in (2**28, 5 * 3 * 16 * 16):  # all images, and five of them
         monkeypatch.setattr("bayescl_lab.images.augmentation.MEASURED_VALUES", values)
         one, other = (Normalization(parts.train) for parts in (memory, stream))

@@ -56,22 +56,6 @@ def test_drawn_classes_depend_on_the_seed_and_more_include_fewer():
     assert set(chosen_classes(NAMES, 2)) < set(chosen_classes(NAMES, 3))
 
 
-@pytest.mark.parametrize(
-    ("classes", "message"),
-    [
-        ("ant,fly", "unknown class fly; the classes are ant, bee, cow, dog, eel"),
-        ("ant", "classes must name at least two classes, got 'ant'"),
-        ("ant,ant", "classes must name at least two"),
-        ("", "classes must name at least two"),
-        (1, "classes must be a whole number of at least 2, got 1"),
-        ("6", "classes must be at most 5, got 6"),
-    ],
-)
-def test_classes_that_cannot_be_chosen_are_refused(classes, message):
-    with pytest.raises(ValueError, match=message):
-        chosen_classes(NAMES, classes)
-
-
 def test_two_classes_keep_their_images_and_are_counted_anew():
     subset = only_classes(a_store([0, 3, 1, -1, 3, 1, 4]), ("bee", "dog"))
     assert subset.images[:, 0, 0, 0].tolist() == [1, 2, 4, 5]

@@ -193,10 +193,3 @@ def test_a_learnable_temperature_is_trained() -> None:
     loss(rows(8, 0), LABELS).backward()
     assert temperature.logit.grad is not None
     assert temperature.logit.grad != 0
-
-
-def test_the_supervised_loss_whose_members_repel_is_their_supcon_loss() -> None:
-    views = [rows(8, seed).double() for seed in (0, 1)]
-    loss = bayescl.SupervisedContrastiveLoss(members_repel=True, temperature=0.2)
-    theirs = losses.SupConLoss(temperature=0.2)(torch.cat(views), LABELS.repeat(2))
-    torch.testing.assert_close(loss(*views, groups=LABELS), theirs, rtol=1e-12, atol=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import product
 
 import pytest
@@ -106,20 +105,6 @@ def test_em_equals_the_slow_loop() -> None:
         )
 
 
-def test_two_antipodal_clusters_are_found_exactly() -> None:
-    direction = torch.tensor([3.0, 4.0], dtype=torch.float64) / 5
-    rows = torch.stack([direction] * 6 + [-direction] * 2)
-    fit = fitted(rows, 2)
-    order = fit.weights.argsort(descending=True)
-    torch.testing.assert_close(fit.directions[order], torch.stack([direction, -direction]))
-    assert fit.weights[order].tolist() == pytest.approx([0.75, 0.25])
-    # Without spread the concentration is infinite, and stops at its largest value.
-    assert fit.kappa.tolist() == [60.0]
-    shares = responsibilities(direction[None], fit)[0, order]
-    odds = 3 * math.exp(2 * 60.0)
-    assert shares.tolist() == pytest.approx([odds / (1 + odds), 1 / (1 + odds)])
-
-
 def test_kappa_is_that_of_the_density_whose_mean_has_this_length_up_to_its_largest_value() -> None:
     # The mean's length is a ratio of Bessel functions, which the closed form inverts roughly.
     for dim, kappa in product((16, 128), (1.0, 20.0, 50.0)):
@@ -193,14 +178,7 @@ def test_agreement_equals_the_slow_loop_and_ignores_items_that_are_not_finite() 
     bad = torch.cat([first, torch.full((2, 5), torch.nan)])
     other = torch.cat([second, second[:2]])
     torch.testing.assert_close(view_agreement(bad, other, [3, 2]), result)
-
-
-def test_agreement_is_one_for_equal_views_and_none_by_chance_or_in_one_component() -> None:
-    shares = torch.softmax(5 * torch.randn(4000, 6, generator=generator()), dim=1)
-    assert view_agreement(shares, shares, [6]).tolist() == pytest.approx([1.0])
-    shuffled = shares[torch.randperm(4000, generator=generator(1))]
-    assert view_agreement(shares, shuffled, [6]).tolist() == pytest.approx([0.0], abs=0.03)
-    for flat in (torch.ones(5, 1), torch.full((5, 4), 0.25)):
+    for flat in (torch.ones(5, 1), torch.full((5, 4), 0.25)):  # one component, or none told apart
         assert view_agreement(flat, flat, [flat.shape[1]]).tolist() == [0.0]
 
 
@@ -344,16 +322,6 @@ def test_alignment_equals_the_slow_loop_and_ignores_items_that_are_not_finite() 
     expected = reference.alignment([part.tolist() for part in torch.split(items, [4, 2, 3], dim=1)])
     for rows in (items, torch.cat([items, torch.full((2, 9), torch.nan)])):
         assert mixture_alignment(rows, [4, 2, 3]).tolist() == pytest.approx(expected)
-
-
-def test_alignment_is_one_for_the_same_parts_by_other_names_and_none_for_unrelated_ones() -> None:
-    labels = torch.randint(0, 4, (4000,), generator=generator())
-    items = torch.eye(4)[labels]
-    renamed = items[:, [2, 0, 3, 1]]
-    other = torch.eye(4)[torch.randint(0, 4, (4000,), generator=generator(1))]
-    same = mixture_alignment(torch.cat([items, renamed], dim=1), [4, 4])
-    assert same.tolist() == pytest.approx([1.0, 1.0])
-    assert (mixture_alignment(torch.cat([items, other], dim=1), [4, 4]) < 0.01).all()
     assert mixture_alignment(torch.eye(3), [3]).tolist() == [1.0]  # no other
     assert mixture_alignment(torch.ones(6, 4), [2, 2]).tolist() == [0.0, 0.0]
 

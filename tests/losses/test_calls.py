@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from cases import each
+from cases import each, rows
 from torch import Tensor
 
 import bayescl
@@ -16,17 +16,13 @@ engines = each("engine", ["reference", "blocked"])
 KEYS = torch.tensor([[0, 9], [1, 9], [0, 8], [2, 7], [3, 7], [4, 6]])
 
 
-def rows(count: int, seed: int) -> Tensor:
-    return torch.randn(count, 4, generator=torch.Generator().manual_seed(seed))
-
-
 @engines
 def test_one_key_in_a_column_is_one_group(engine: str) -> None:
     first, second, groups = rows(6, 0), rows(6, 1), KEYS[:, :1]
     loss = bayescl.SupervisedContrastiveLoss(engine=engine, chunk_size=4)
     expected = loss(first, second, groups=groups[:, 0])
     torch.testing.assert_close(loss(first, second, groups=groups), expected)
-    own = rows(12, 3).view(6, 2, 4)
+    own = rows(12, 3).view(6, 2, 6)
     keys = torch.tensor([[0], [3]]).repeat(6, 1, 1)
     torch.testing.assert_close(
         loss.sampled(first, second, own, groups=groups, candidate_groups=keys),

@@ -20,12 +20,12 @@ from bayescl import (
     OracleContrastiveLoss,
 )
 
-LOSS = InfoNCELoss()
+LOSS, LATENT = InfoNCELoss(), bayescl.LatentClassContrastiveLoss
 CHECKED = BayesianContrastiveLoss(check_finite=True)
 A, B = torch.randn(4, 3), torch.randn(4, 3)
 NAN = torch.full((4, 3), float("nan"))
 LABELS, NOTHING = torch.tensor([0, 1, 2, 3]), torch.zeros(4, 4, dtype=torch.bool)
-WIDE = Margin(absolute=0.1)
+WIDE, SUPERVISED = Margin(absolute=0.1), bayescl.SupervisedContrastiveLoss()
 NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
 
 
@@ -37,19 +37,27 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
         (lambda: BayesianContrastiveLoss(beta=0.4), r"beta must lie in \[0.5, 1\], got 0.4"),
         (lambda: BayesianContrastiveLoss(tau_plus=1.0), r"tau_plus must lie in \[0, 1\), got 1.0"),
         (lambda: BayesianContrastiveLoss(tau_plus=-0.1), r"tau_plus must lie .* got -0.1"),
+        (lambda: DebiasedContrastiveLoss(tau_plus=1.5), "tau_plus must lie"),
         (lambda: BayesianContrastiveLoss(alpha=float("nan")), "alpha must be finite, got nan"),
         (lambda: BayesianContrastiveLoss(alpha=None), "alpha must be a number, got None"),
         (lambda: BayesianContrastiveLoss(alpha=1.0, beta=1.0), "alpha and beta must not both"),
         (lambda: BayesianContrastiveLoss(num_classes=1), "num_classes must be .* at least 2"),
         (lambda: BayesianContrastiveLoss(num_classes=2.5), "num_classes must be a whole number"),
         (lambda: BayesianContrastiveLoss(ranks="low"), "ranks must be one of mid, upper"),
-        (lambda: DebiasedContrastiveLoss(tau_plus=1.5), "tau_plus must lie"),
         (lambda: HardContrastiveLoss(concentration=-1), "concentration must be at least 0"),
         (lambda: InfoNCELoss(temperature=0), "temperature must be positive, got 0"),
         (lambda: InfoNCELoss(temperature=float("inf")), "temperature must be finite"),
         (lambda: InfoNCELoss(reduction="median"), "reduction must be one of mean, sum, none"),
         (lambda: InfoNCELoss(engine="warp"), "engine must be one of"),
         (lambda: bayescl.SigmoidContrastiveLoss(bias=float("nan")), "bias must be finite, got nan"),
+        (lambda: LATENT(tau_plus=1.0), r"tau_plus must lie in \(0, 1\), got 1.0"),
+        (lambda: LATENT(attraction=1e300), r"attraction must lie in \[0, 1e\+06\], got"),
+        (lambda: LATENT(threshold=1.5), r"threshold must lie in \[0, 1\]"),
+        (lambda: LATENT(memory_size=1), "memory_size must be"),
+        (lambda: LATENT(memory_size=10**13), "memory_size must be at most"),
+        (lambda: LATENT(refit_every=0), "refit_every must be"),
+        (lambda: LATENT(num_classes=1), "num_classes must be"),
+        (lambda: LATENT(aim="labels"), "aim must be"),
         (lambda: LearnableTemperature(2.0), r"initial must lie in \(0.01, 1\), got 2.0"),
         (lambda: LearnableTemperature(0.1, 0.5, 0.2), "minimum must be below maximum"),
     ],
@@ -61,11 +69,11 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
         call()
 
 
+# Shapes, types, layouts and devices of every other argument: ``fuzz.damaged``.
 @each(
     ("call", "message"),
     [
         (lambda: LOSS(A, B[:3]), r"view_2 must have shape \[4, 3\], got \[3, 3\]"),
-        (lambda: LOSS(A, B[:, :2]), r"view_2 must have shape \[4, 3\], got \[4, 2\]"),
         (lambda: LOSS(A[0], B[0]), r"view_1 must have shape \[rows, dim\], got \[3\]"),
         (lambda: LOSS(A[:0], B[:0]), r"view_1 must not be empty, got shape \[0, 3\]"),
         (lambda: LOSS(A[:, :0], B[:, :0]), "view_1 must not be empty"),
@@ -74,10 +82,7 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
         (lambda: LOSS(A, B.to(torch.float8_e4m3fn)), "view_2 must hold numbers of 16 bits or more"),
         (lambda: LOSS(A, B.to_sparse()), "view_2 must be a dense tensor, got torch.sparse_coo"),
         (lambda: LOSS(NESTED, NESTED), "view_1 must be a dense tensor, got a nested tensor"),
-        (lambda: LOSS(A, B, groups=NESTED), "groups must be a dense tensor, got a nested tensor"),
         (lambda: LOSS(A, B.to("meta")), "view_2 must be on cpu, like the embeddings, got meta"),
-        (lambda: LOSS(A, B, groups=LABELS.to("meta")), "groups must be on cpu"),
-        (lambda: LOSS(A, B, groups=LABELS[:3]), r"groups must have shape \[4\], got \[3\]"),
         (lambda: LOSS(A, B, groups=LABELS / 2), "groups must hold integers, got torch.float32"),
         (lambda: LOSS(A, B, valid=torch.ones(4, 4, dtype=torch.bool)), r"valid .* \[8, 8\]"),
         (lambda: LOSS(A, B, valid=torch.ones(8, 8)), "valid must be boolean"),
@@ -85,8 +90,6 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
             lambda: LOSS(A, B, valid=NOTHING.repeat(2, 2)),
             "valid must leave at least one row a cand",
         ),
-        (lambda: LOSS.in_batch(A, B, valid=NOTHING), "valid must leave at least one row a cand"),
-        (lambda: LOSS.sampled(A, B, A, valid=NOTHING), "valid must leave at least one row a cand"),
         (
             lambda: LOSS.from_logits(A[:, 0], A @ B.T, valid=NOTHING),
             "valid must leave at least one",
@@ -100,21 +103,27 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
         (lambda: LOSS(A, B, temperature=1e-40), "temperature must be at least"),
         (lambda: LOSS(A, B, temperature=torch.ones(2)), r"temperature must have shape \[\]"),
         (lambda: CHECKED(NAN, B), "view_1 must be finite, got 12 NaN or infinite entries"),
-        (lambda: CHECKED.in_batch(A, NAN), "positives must be finite"),
         (lambda: LOSS.in_batch(A[:1], B[:1]), "anchors must hold at least 2 rows, got 1"),
         (
             lambda: LOSS.in_batch(A[:1], B[:1], extra=A, both_directions=True),
             "anchors must hold at least 2 rows",
         ),
         (lambda: LOSS.in_batch(A, B[:3]), "positives must have shape"),
+        (lambda: LOSS.in_batch(A, B, log_q=A[:3, 0]), r"log_q must have shape \[4\], got \[3\]"),
+        (lambda: LOSS.in_batch(A, B, anchor_log_q=A[:, 0]), "anchor_log_q needs both_directions"),
+        (lambda: LOSS.sampled(A, B, A, log_q=A[:, 0]), "must be given together"),
+        (lambda: LOSS.from_logits(A[:, 0], B, positive_log_q=A[:, 0]), "must be given together"),
         (lambda: LOSS.in_batch(A, B, anchor_of=LABELS + 1), "places of anchors, 0 to 3, got 4"),
-        (lambda: LOSS.in_batch(A, B, anchor_of=LABELS[:3]), r"anchor_of must have shape \[4\]"),
         (lambda: LOSS.in_batch(A, B, positive_weight=-A[:, 0].abs()), "must not be negative, nor"),
-        (lambda: LOSS.in_batch(A, B, positive_weight=A[:3, 0]), "positive_weight must have shape"),
         (lambda: LOSS.in_batch(A, B, extra=A[:3, None]), r"extra must have shape \[4, extra, 3\]"),
         (lambda: LOSS.in_batch(A, B, extra=A, extra_domains=LABELS), "extra_domains needs domains"),
-        (lambda: LOSS(A, B, domains=LABELS / 2), "domains must hold integers"),
         (lambda: LOSS(A, B, guide=(A, B)), "guide needs margin"),
+        (lambda: LOSS(A, B, domains=LABELS / 2), "domains must hold integers"),
+        (lambda: LOSS.in_batch(A, B, valid=NOTHING), "valid must leave at least one row a cand"),
+        (lambda: LOSS.sampled(A, B, A, valid=NOTHING), "valid must leave at least one row a cand"),
+        (lambda: LOSS.in_batch(A, B, extra=A[:0]), "extra must not be empty"),
+        (lambda: LOSS.sampled(A, B, torch.randn(4, 0, 3)), "candidates must not be empty"),
+        (lambda: LOSS.from_logits(A[:, 0], B[:, :0]), "unlabeled must not be empty"),
         (
             lambda: LOSS.sampled(A, B, A, margin=WIDE, guide=(A, B)),
             "guide must hold 3 tensors of embeddings, got 2",
@@ -122,22 +131,11 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
         (lambda: LOSS.in_batch(A, B, margin=WIDE, guide=(A, B[:2])), r"guide must have shape"),
         (lambda: Margin(), "Margin needs either absolute or relative"),
         (lambda: Margin(relative=0.0), "relative must be positive"),
-        (lambda: LOSS.in_batch(A, B, extra=A[:, :2]), r"extra must have shape \[extra, 3\]"),
-        (lambda: LOSS.in_batch(A, B, extra=A[:0]), "extra must not be empty"),
         (lambda: LOSS.in_batch(A, B, extra_groups=LABELS), "extra_groups needs extra"),
-        (
-            lambda: LOSS.in_batch(A, B, extra=A, groups=LABELS, extra_groups=LABELS[:2]),
-            r"extra_groups must have shape \[4\]",
-        ),
         (lambda: LOSS.in_batch(A, B, valid=torch.ones(4, 5, dtype=torch.bool)), r"valid .*4, 4"),
         (lambda: LOSS.sampled(A, B, torch.randn(3, 2, 3)), r"candidates .*\[4, candidates, 3\]"),
-        (lambda: LOSS.sampled(A, B, torch.randn(4, 0, 3)), "candidates must not be empty"),
-        (lambda: LOSS.sampled(A, B, torch.randn(5, 2)), r"candidates .*\[candidates, 3\]"),
         (lambda: LOSS.sampled(A, B, A, groups=LABELS), "groups and candidate_groups must be"),
         (lambda: LOSS.from_logits(A, B), r"positive must have shape \[anchors\]"),
-        (lambda: LOSS.from_logits(A[:, 0], B[:2]), r"unlabeled must have shape \[4, candidates\]"),
-        (lambda: LOSS.from_logits(A[:, 0], B[:, :0]), "unlabeled must not be empty"),
-        (lambda: CHECKED.from_logits(NAN[:, 0], B), "positive must be finite"),
         (lambda: LOSS(A, B, labels=LABELS), "labels must be None, because InfoNCELoss cannot use"),
         (lambda: LOSS.in_batch(A, B, labels=LABELS), "labels must be None, because InfoNCELoss"),
         (lambda: LOSS.sampled(A, B, A, labels=LABELS), "labels must be None, because InfoNCELoss"),
@@ -149,6 +147,7 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
             "OracleContrastiveLoss needs extra_groups",
         ),
         (lambda: OracleContrastiveLoss().from_logits(A[:, 0], B), "needs valid"),
+        (lambda: SUPERVISED(A, B, groups=torch.eye(4).long()), "needs one group per row and cand"),
     ],
 )
 def test_a_bad_call_is_refused(call: Callable[[], object], message: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from cases import each
+from cases import rows as drawn
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm
 
@@ -23,10 +24,7 @@ LOSSES = {
     "bayesian, in blocks": partial(bayescl.BayesianContrastiveLoss, engine="blocked", chunk_size=5),
 }
 DIM, INFO_NCE = 12, bayescl.InfoNCELoss()
-
-
-def rows(count: int, seed: int) -> Tensor:
-    return torch.randn(count, DIM, generator=torch.Generator().manual_seed(seed))
+rows = partial(drawn, dim=DIM)
 
 
 def encoder(*middle: nn.Module, seed: int = 0) -> nn.Sequential:
@@ -274,6 +272,8 @@ def test_what_makes_no_step_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             cached_backward(loss, encoders, *views)
+    with pytest.raises(TypeError, match=r"got a whole batch as view 0: split it"):
+        cached_backward(loss, encoder(), rows(4, 0), rows(4, 1))
     with pytest.raises(ValueError, match=r"loss must return a scalar, got shape \[4\]"):
         cached_backward(bayescl.InfoNCELoss(reduction="none"), encoder(), single, [rows(2, 1)])
     with pytest.raises(TypeError, match="encoder must return a tensor, got tuple"):

@@ -76,15 +76,6 @@ def test_what_a_loss_was_set_to_shows_and_is_saved_without_code(tmp_path) -> Non
     assert "temperature=0.3" in repr(bayescl.HardContrastiveLoss(temperature=0.3))
 
 
-def test_rows_too_small_to_have_a_direction_have_a_finite_gradient() -> None:
-    view_1, view_2 = views(4, 0)
-    view_1[2] = 1e-41
-    view_1.requires_grad_()
-    bayescl.BayesianContrastiveLoss()(view_1, view_2).backward()
-    assert view_1.grad is not None
-    assert view_1.grad.isfinite().all()
-
-
 def test_torch_func_grad_agrees_with_autograd() -> None:
     view_1, view_2 = views(150, 9)  # large enough for another engine, were it not for torch.func
     loss = bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.7)
@@ -94,23 +85,19 @@ def test_torch_func_grad_agrees_with_autograd() -> None:
     torch.testing.assert_close(functional, view_1.grad)
 
 
-@each("name", ["hard", "bayesian"])
-@each("call", ["forward", "in_batch"])
+@names
+def test_gradients_through_embeddings_are_right_to_second_order(name: str) -> None:
+    loss = MAKERS[name](temperature=0.5, engine="reference")
+    inputs = [view.requires_grad_() for view in views(3, 10, dim=3, dtype=torch.float64)]
+    assert torch.autograd.gradcheck(loss, inputs)
+    assert torch.autograd.gradgradcheck(loss, inputs)
+
+
+@each(("name", "call"), [("hard", "forward"), ("bayesian", "in_batch")])
 def test_a_loss_is_traced_whole(name: str, call: str) -> None:
     torch._dynamo.reset()
-    loss, rows = MAKERS[name](), views(12, 10)
-    traced = torch.compile(getattr(loss, call), fullgraph=True, backend="eager")
-    torch.testing.assert_close(traced(*rows), getattr(loss, call)(*rows))
-
-
-@pytest.mark.slow
-def test_torch_compile_gives_the_same_value_and_gradient() -> None:
-    view_1, view_2 = views(12, 10)
-    loss = bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.7)
-    compiled = torch.compile(loss, fullgraph=True)
-    first, second = view_1.clone().requires_grad_(), view_1.clone().requires_grad_()
-    value, expected = compiled(first, view_2), loss(second, view_2)
-    value.backward()
-    expected.backward()
-    torch.testing.assert_close(value, expected)
-    torch.testing.assert_close(first.grad, second.grad)
+    loss, rows = MAKERS[name](), [view.requires_grad_() for view in views(12, 10)]
+    traced = torch.compile(getattr(loss, call), fullgraph=True, backend="aot_eager")
+    values = traced(*rows), getattr(loss, call)(*rows)
+    torch.testing.assert_close(*values)
+    torch.testing.assert_close(*(torch.autograd.grad(value, rows) for value in values))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 
 import pytest
 import torch
-from cases import each
+from cases import each, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -14,15 +15,13 @@ from torch import Tensor
 import bayescl
 from bayescl import CandidateQueue
 
+drawn = partial(rows, dim=3)
+
 
 def numbered(start: int, count: int) -> Tensor:
     """Rows that say when they came: [start, 1], [start + 1, 1], ..."""
     numbers = torch.arange(start, start + count, dtype=torch.float32)
     return torch.stack([numbers, torch.ones(count)], dim=1)
-
-
-def drawn(count: int, seed: int, dim: int = 3) -> Tensor:
-    return torch.randn(count, dim, generator=torch.Generator().manual_seed(seed))
 
 
 @settings(max_examples=60, deadline=None)
@@ -123,7 +122,7 @@ def test_rows_take_the_precision_of_the_queue() -> None:
     [
         (lambda: CandidateQueue(0, 3), "size must be a whole number of at least 1, got 0"),
         (lambda: CandidateQueue(4, 2.5), "dim must be a whole number of at least 1, got 2.5"),
-        (lambda: CandidateQueue(4, 3).enqueue(drawn(2, 0, 5)), r"embeddings .*\[rows, 3\], got"),
+        (lambda: CandidateQueue(4, 3).enqueue(rows(2, 0, 5)), r"embeddings .*\[rows, 3\], got"),
         (lambda: CandidateQueue(4, 3).enqueue(torch.ones(2, 3).long()), "embeddings must hold fl"),
         (lambda: CandidateQueue(4, 3).enqueue(drawn(2, 0), torch.arange(2)), "groups must be None"),
         (lambda: CandidateQueue(4, 3, groups=True).enqueue(drawn(2, 0)), "groups must be given"),

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
+from cases import rows
 
 import bayescl
-
-
-def rows(count: int, seed: int, dim: int = 6) -> Tensor:
-    return torch.randn(count, dim, generator=torch.Generator().manual_seed(seed))
 
 
 def test_temperature_and_bias_start_as_open_clips_and_learn() -> None:
@@ -53,14 +49,6 @@ def test_a_bias_per_call_is_the_one_used_and_receives_its_gradient() -> None:
     half = first.bfloat16()  # to which the bias must not be rounded
     exact = other.from_logits(half[:, 0].float(), half.float(), bias=-2.7)
     assert torch.equal(other.from_logits(half[:, 0], half, bias=-2.7), exact)
-
-
-def test_one_direction_of_pairs_says_all() -> None:
-    first, second = rows(9, 0), rows(9, 1)
-    loss = bayescl.SigmoidContrastiveLoss(bias=-2.0, temperature=0.2)
-    torch.testing.assert_close(
-        loss.in_batch(first, second, both_directions=True), loss.in_batch(first, second)
-    )
 
 
 def test_all_that_was_learnt_travels_in_state_dict() -> None:

@@ -15,12 +15,6 @@ def test_a_temperature_that_looks_like_a_scale_is_pointed_out() -> None:
         bayescl.InfoNCELoss(temperature=20.0)
 
 
-def test_a_whole_batch_is_no_list_of_chunks() -> None:
-    view = torch.randn(4, 8)
-    with pytest.raises(TypeError, match=r"got a whole batch as view 0: split it"):
-        bayescl.cached_backward(bayescl.InfoNCELoss(), torch.nn.Linear(8, 4), view, view)
-
-
 def test_a_loss_that_trains_in_eval_mode_says_so_once() -> None:
     loss = bayescl.LatentClassContrastiveLoss().eval()
     views = torch.randn(2, 4, 8).requires_grad_()
@@ -52,8 +46,3 @@ def test_domains_with_few_candidates_are_pointed_out_once() -> None:
     with pytest.warns(UserWarning, match="fewer than 16 candidates of their own domain"):
         few(*views, domains=torch.arange(40) % 5)
     few(*views, domains=torch.arange(40) % 5)
-
-
-def test_a_memory_of_one_size_serves_every_number_of_classes() -> None:
-    sizes = {bayescl.LatentClassContrastiveLoss(num_classes=k).memory.size for k in (5, 40, 160)}
-    assert sizes == {bayescl.LatentClassContrastiveLoss().memory.size}

@@ -28,10 +28,11 @@ def checkerboard(
     for user, row in enumerate(liked):
         hidden[user, generator.choice(np.flatnonzero(row), held_out, replace=False)] = True
 
-    def part(mask: np.ndarray, name: str) -> Interactions:
-        users, items = mask.nonzero()
-        return Interactions.from_pairs(
-            users, items, user_ids=len(mask), item_ids=mask.shape[1], name=name
-        )
+    parts = interactions(liked & ~hidden, "train"), interactions(hidden, "test")
+    return RankingParts(*parts, "test")
 
-    return RankingParts(part(liked & ~hidden, "train"), part(hidden, "test"), "test")
+
+def interactions(mask: np.ndarray, name: str = "") -> Interactions:
+    """Users with the items where a matrix is not zero."""
+    users, items = mask.shape
+    return Interactions.from_pairs(*mask.nonzero(), user_ids=users, item_ids=items, name=name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import re
 
 import numpy as np
 import polars as pl
@@ -138,25 +137,6 @@ def test_the_author_split_of_ml_100k_is_chosen_by_name(write, monkeypatch, tmp_p
         load_interactions("ml-100k")
     with pytest.raises(ValueError, match="split 'author' exists only for ml-100k, got gowalla"):
         load_interactions("gowalla", split="author")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"data": "movielens"}, "no data set is called 'movielens'; known are ml-100k, ml-1m, y"),
-        ({"split": "half"}, "split\n  Input should be 'per-user', 'random', 'last', "),
-        ({"split": "given"}, "mine.csv comes without a test part: split cannot be 'given'"),
-        ({"evaluate_on": "train"}, "evaluate_on must be one of test, validation, got 'train'"),
-        ({"user_column": "who"}, "has no column 'who' for the users; it has user, item, rating"),
-        ({"separator": "ab"}, "separator must be one character or 'tab', got 'ab'"),
-        ({"test_data": "nowhere.csv"}, "there is no file nowhere.csv"),
-        ({"k_core": 9}, "no interactions are left in the 9-core"),
-        ({"split_seed": -1}, "split_seed\n  Input should be greater than or equal to 0"),
-    ],
-)
-def test_options_that_cannot_be_are_refused(table, options, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        load_interactions(**{"data": table, **options})
 
 
 def parts_in(folder, suffix: str) -> str:

@@ -41,14 +41,6 @@ def test_each_encoder_gets_the_settings_that_it_takes_and_no_others() -> None:
         assert (encoder.num_users, encoder.num_items) == (TRAIN.num_users, TRAIN.num_items)
         assert (encoder.dim, encoder.score) == (4, "inner")
         assert float(encoder.user_table.detach().std()) == pytest.approx(0.5, rel=0.3)
-    for build in (
-        lambda: build_encoder("gcn", TRAIN, SETTINGS),
-        lambda: RankingSettings(encoder="gcn"),
-    ):
-        with pytest.raises(
-            ValueError, match=rf"encoder must be one of {', '.join(ENCODERS)}, got 'gcn'"
-        ):
-            build()
 
 
 def test_a_row_in_the_table_is_all_that_a_new_encoder_needs(monkeypatch, tmp_path) -> None:

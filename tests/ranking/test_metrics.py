@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from ranking.checkerboard import interactions
 from reference.ranking import figures, ranked_list
 from torchmetrics.functional.retrieval import (
     retrieval_hit_rate,
@@ -13,16 +14,11 @@ from torchmetrics.functional.retrieval import (
 )
 
 from bayescl_lab.ranking.full_ranking import TopItems, full_ranking
-from bayescl_lab.ranking.interactions import Interactions, RankingParts
+from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.ranking.metrics import METRICS, evaluate_ranking, ranking_metrics
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 
 USERS, ITEMS = 30, 40
-
-
-def interactions(mask: np.ndarray) -> Interactions:
-    users, items = mask.nonzero()
-    return Interactions.from_pairs(users, items, user_ids=len(mask), item_ids=mask.shape[1])
 
 
 @pytest.fixture(params=range(4))

@@ -114,7 +114,6 @@ def parts(batches: tuple[int, ...], extras: tuple[int, ...]) -> list[Part]:
 
 LAYOUTS: dict[str, Callable[[bayescl.ContrastiveLoss, SimpleNamespace], Tensor]] = {
     "two views": lambda loss, x: loss(x.first, x.second),
-    "two views, groups": lambda loss, x: loss(x.first, x.second, groups=x.groups),
     "two views, keys": lambda loss, x: loss(x.first, x.second, groups=x.keys),
     "both directions, keys": lambda loss, x: loss.in_batch(
         x.first, x.second, groups=x.keys, both_directions=True
@@ -123,9 +122,6 @@ LAYOUTS: dict[str, Callable[[bayescl.ContrastiveLoss, SimpleNamespace], Tensor]]
     "in batch": lambda loss, x: loss.in_batch(x.first, x.second),
     "in batch, extra, mask": lambda loss, x: loss.in_batch(
         x.first, x.second, extra=x.extra, valid=x.pairs_mask
-    ),
-    "in batch, extra, groups": lambda loss, x: loss.in_batch(
-        x.first, x.second, extra=x.extra, groups=x.groups, extra_groups=x.extra_groups
     ),
     "both directions, groups, log_q": lambda loss, x: loss.in_batch(
         x.first,
@@ -164,9 +160,6 @@ LAYOUTS: dict[str, Callable[[bayescl.ContrastiveLoss, SimpleNamespace], Tensor]]
         groups=x.groups,
         candidate_groups=x.extra_groups,
         margin=bayescl.Margin(relative=0.8),
-    ),
-    "sampled for all": lambda loss, x: loss.sampled(
-        x.first, x.second, x.extra, groups=x.groups, candidate_groups=x.extra_groups
     ),
     # The first rank's anchors may be left without any candidate, as one process's may be.
     "sampled, the same on every rank": lambda loss, x: loss.sampled(

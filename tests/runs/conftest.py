@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,16 +29,6 @@ def trained(tmp_path_factory) -> Callable[[Any], Path]:
         return done[key]
 
     return find
-
-
-@pytest.fixture
-def copied(trained, tmp_path) -> Callable[[Any], Path]:
-    """Makes a copy of the finished run of some settings for a test alone."""
-
-    def copy(settings: Any) -> Path:
-        return Path(shutil.copytree(trained(settings), tmp_path / "copied"))
-
-    return copy
 
 
 @pytest.fixture

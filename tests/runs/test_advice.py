@@ -88,8 +88,7 @@ FIRST, FEW, TWICE = "the exact partner stays first", "too few to matter", "occur
 
 SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...], str]] = {
     # situation: embeddings, loss, what each call takes, words of the reason
-    "two views, clear classes": (lambda: views(CLEAR), LATENT, (), "trust is 1.00"),
-    "classes found, and nobody to say whether they are wanted": (
+    "two views, clear classes": (
         lambda: views(CLEAR),
         *(LATENT, (), "Trust cannot know whether you want these classes: a batch, device"),
     ),

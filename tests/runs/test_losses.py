@@ -18,7 +18,6 @@ from bayescl_lab.compare.comparison import compare
 from bayescl_lab.compare.images import ImageComparison
 from bayescl_lab.report.figures import comparison_figure
 from bayescl_lab.report.images import accuracy_table
-from bayescl_lab.runs import losses
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.inspection import inspect_images
 from bayescl_lab.runs.images.run import train_images
@@ -27,7 +26,6 @@ from bayescl_lab.runs.losses import (
     LOSSES,
     LossRow,
     LossSettings,
-    losses_of,
     ranking_loss,
 )
 from bayescl_lab.runs.ranking.run import train_ranking
@@ -64,19 +62,6 @@ def toy(monkeypatch) -> str:
     row = LossRow("power", "#000000", images=PowerLoss, ranking=PowerLoss)
     monkeypatch.setitem(LOSSES, "power", row)
     return "power"
-
-
-def test_a_hyperparameter_of_a_new_row_is_an_option_with_type_and_help(toy):
-    assert toy in losses_of("images")
-    assert toy in losses_of("ranking")
-    assert losses.takers(LOSSES)["power"] == ("power",)
-    assert LOSSES[toy].hyperparameters["power"] is int
-    assert LOSSES[toy].help("power") == "exponent of the weights of a Tensor"
-    assert LossSettings(toy).resolved() == {"temperature": 0.5, "power": 3}
-    of_ranking = ranking_loss(toy, {"power": 2}).resolved(score="cosine")
-    assert of_ranking == {"temperature": 0.15, "power": 2}
-    with pytest.raises(ValueError, match="does not take alpha; it takes temperature, power"):
-        LossSettings(toy, {"alpha": 0.9})
 
 
 def test_a_new_row_is_trained_compared_plotted_and_inspected_on_images(toy, settings, tmp_path):

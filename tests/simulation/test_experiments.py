@@ -9,7 +9,6 @@ import pytest
 
 from bayescl_lab.paper.simulation.experiments import (
     EXPERIMENTS,
-    SUMMARIES,
     Experiment,
     chosen,
     read_table,
@@ -57,14 +56,6 @@ def test_settings_reach_the_experiment() -> None:
     for experiment in chosen(["means", "pair-order"]):
         other = experiment.run(replace(SMALL, tau_plus=0.3), 0)
         assert not experiment.run(SMALL, 0).equals(other)
-
-
-def test_names_are_unique_and_an_unknown_one_is_refused_with_the_known() -> None:
-    names = [experiment.name for experiment in EXPERIMENTS]
-    assert names == list(SUMMARIES)
-    assert len(chosen(["mse", "mse"])) == 1
-    with pytest.raises(ValueError, match="unknown experiment 'mess'; known are densities"):
-        chosen(["mse", "mess"])
 
 
 def test_every_experiment_has_its_committed_files_and_its_place_on_the_page() -> None:

@@ -62,12 +62,6 @@ def test_scores_follow_the_closed_form(alpha: float) -> None:
         assert stats.kstest(kind(alpha).cdf(level).numpy(), "uniform").pvalue > 0.001
 
 
-def test_alpha_outside_its_interval_is_refused() -> None:
-    labels = torch.ones(1, 2, dtype=torch.bool)
-    with pytest.raises(ValueError, match=r"alpha must lie in \[0.5, 1\], got 0.4"):
-        levels_of(labels, alpha=0.4, generator=generator(0))
-
-
 def everything(settings: Settings, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     chunks = list(observe(settings, generator(seed)))
     logits = torch.cat([chunk.unlabeled for chunk in chunks])
