@@ -9,6 +9,7 @@ import torch
 from cases import each
 from torch import Tensor
 
+import bayescl
 from bayescl.engine import sums
 from bayescl.engine.sums import add_log_weights
 from bayescl.functional.bayesian import Bayesian
