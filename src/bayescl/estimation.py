@@ -40,11 +40,9 @@ from bayescl.functional.mixture import check_tau_plus
 
 __all__ = [
     "MeasuredAlpha",
-    "anchor_aucs",
     "label_free_alpha",
     "measured_alpha",
     "tau_plus_of_labels",
-    "win_rates",
 ]
 
 _CHUNK = 2**22
@@ -96,31 +94,9 @@ def anchor_aucs(
     *,
     valid: Bool[Tensor, "anchors candidates"] | None = None,
 ) -> Float[Tensor, " anchors"]:
-    """ROC-AUC of every row of scores: how often its own class outscores other classes.
-
-    A tie counts as half.
-
-    Args:
-        scores: anything that increases with similarity. Not differentiated.
-        same_class: True where the candidate is of the anchor's class.
-        valid: True where the candidate counts.
-
-    Returns:
-        Values in [0, 1] in float64; NaN for an anchor that lacks candidates of either kind.
-
-    Raises:
-        ValueError: if shapes do not match.
-
-    Example:
-        >>> scores = torch.tensor([[0.9, 0.1, 0.5], [0.1, 0.9, 0.5]])
-        >>> anchor_aucs(scores, torch.tensor([[True, False, False]] * 2))
-        tensor([1., 0.], dtype=torch.float64)
-    """
-    check_floating("scores", scores)
-    check_mask("same_class", same_class, scores.shape)
+    """ROC-AUC of every row in float64; a tie counts as half, and NaN is a row of one kind."""
     positive, negative = same_class, ~same_class
     if valid is not None:
-        check_mask("valid", valid, scores.shape)
         positive, negative = positive & valid, negative & valid
     positives, negatives = positive.sum(dim=1).double(), negative.sum(dim=1).double()
     cdf = empirical_cdf(scores, valid=valid).double()
@@ -182,40 +158,6 @@ def measured_alpha(
     return MeasuredAlpha(auc)
 
 
-def win_rates(
-    positive: Float[Tensor, " anchors"],
-    unlabeled: Float[Tensor, "anchors candidates"],
-    *,
-    valid: Bool[Tensor, "anchors candidates"] | None = None,
-) -> Float[Tensor, " anchors"]:
-    """How often each anchor's positive outscores its candidates; a tie counts as half.
-
-    Args:
-        positive: score of each anchor's positive. Not differentiated.
-        unlabeled: scores of each anchor's candidates. Not differentiated.
-        valid: True where a candidate counts.
-
-    Returns:
-        Values in [0, 1] in float64; NaN for an anchor without candidates.
-
-    Raises:
-        ValueError: if shapes do not match.
-
-    Example:
-        >>> win_rates(torch.tensor([1.0]), torch.tensor([[0.0, 1.0, 2.0, 0.5]]))
-        tensor([0.6250], dtype=torch.float64)
-    """
-    for name, scores in (("positive", positive), ("unlabeled", unlabeled)):
-        check_floating(name, scores)
-    check_shape("positive", positive, ("anchors",))
-    check_shape("unlabeled", unlabeled, (len(positive), "candidates"))
-    wins = (positive[:, None] > unlabeled).double() + (positive[:, None] == unlabeled) / 2
-    if valid is None:
-        return wins.mean(dim=1)
-    check_mask("valid", valid, unlabeled.shape)
-    return torch.where(valid, wins, 0.0).sum(dim=1) / valid.sum(dim=1)
-
-
 def label_free_alpha(
     positive: Float[Tensor, " anchors"],
     unlabeled: Float[Tensor, "anchors candidates"],
@@ -229,9 +171,10 @@ def label_free_alpha(
     by how much.
 
     Args:
-        positive: score of each anchor's positive, as in :func:`win_rates`.
-        unlabeled: scores of each anchor's candidates.
-        tau_plus: prior probability that a candidate is of the anchor's class, in [0, 1).
+        positive: score of each anchor's positive. Not differentiated.
+        unlabeled: scores of each anchor's candidates. Not differentiated. A tie counts as half.
+        tau_plus: prior probability that a candidate is of the anchor's class, in [0, 1). At 0 the
+            estimate is how often a positive outscores a candidate, the mean over anchors.
         valid: True where a candidate counts.
 
     Returns:
@@ -247,11 +190,18 @@ def label_free_alpha(
         0.7778
     """
     check_tau_plus(tau_plus)
-    rates = win_rates(positive, unlabeled, valid=valid)
-    rates = rates[~rates.isnan()]
-    if len(rates) == 0:
+    for name, scores in (("positive", positive), ("unlabeled", unlabeled)):
+        check_floating(name, scores)
+    check_shape("positive", positive, ("anchors",))
+    check_shape("unlabeled", unlabeled, (len(positive), "candidates"))
+    wins = (positive[:, None] > unlabeled).double() + (positive[:, None] == unlabeled) / 2
+    if valid is not None:
+        check_mask("valid", valid, unlabeled.shape)
+        wins = wins.masked_fill(~valid, torch.nan)
+    rate = float(wins.nanmean(dim=1).nanmean())
+    if rate != rate:
         raise ValueError("valid must leave at least one anchor a candidate, got none")
-    auc = (float(rates.mean()) - tau_plus / 2) / (1 - tau_plus)
+    auc = (rate - tau_plus / 2) / (1 - tau_plus)
     return MeasuredAlpha(min(1.0, max(0.0, auc)))
 
 

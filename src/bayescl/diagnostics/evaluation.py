@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.checks import check_count, check_interval, check_mask, check_shape
 from bayescl.estimation import anchor_aucs
+
+_GROUPS = 20
 
 
 class Detection(NamedTuple):
-    """How well false negatives were found."""
+    """How well false negatives were found, over all candidates of all anchors."""
 
     roc_auc: float
     """How often a false negative's suspicion exceeds a true negative's; 1/2 by chance."""
@@ -25,52 +26,28 @@ class Detection(NamedTuple):
     """Share of false negatives among the candidates."""
 
 
-@torch.no_grad()
-def false_negative_detection(
-    suspicion: Float[Tensor, "*shape"], false_negative: Bool[Tensor, "*shape"]
+def detection(
+    suspicion: Float[Tensor, " candidates"], false_negative: Bool[Tensor, " candidates"]
 ) -> Detection | None:
-    """Judge a score by how it ranks false negatives, over all candidates of all anchors.
-
-    Args:
-        suspicion: finite values that should be high for a false negative, such as minus the weight
-            or one minus the posterior.
-        false_negative: the truth.
-
-    Returns:
-        ROC-AUC, average precision, and the share of false negatives; None without candidates of
-        both kinds.
-
-    Raises:
-        ValueError: if shapes do not match.
-
-    Example:
-        >>> false_negative_detection(
-        ...     torch.tensor([0.9, 0.1, 0.2, 0.3]), torch.tensor([True, False, False, False])
-        ... )
-        Detection(roc_auc=1.0, average_precision=1.0, share=0.25)
-    """
-    check_shape("suspicion", suspicion, false_negative.shape)
+    """Judge values that should be high for false negatives; None without both kinds."""
     share = float(false_negative.double().mean())  # NaN if there are no candidates
     if not 0 < share < 1:
         return None
-    kinds = false_negative.flatten()
-    values, order = suspicion.flatten().double().sort(descending=True)
+    values, order = suspicion.double().sort(descending=True)
+    kinds = false_negative[order]
     # One entry for each run of equal values: false negatives among all candidates up to its end.
-    ends = torch.cat([values[1:] != values[:-1], torch.tensor([True], device=values.device)])
-    found = kinds[order].cumsum(0)[ends].double()
-    precision = found / (ends.nonzero().flatten() + 1)
-    return Detection(
-        roc_auc=float(anchor_aucs(values[None], kinds[None, order])),
-        average_precision=float((found.diff(prepend=found[:1] * 0) * precision).sum() / found[-1]),
-        share=share,
-    )
+    ends = torch.unique_consecutive(values, return_counts=True)[1].cumsum(0)
+    found = kinds.cumsum(0)[ends - 1].double()
+    gained = found.diff(prepend=found[:1] * 0)
+    precision = float((gained * found / ends).sum() / found[-1])
+    return Detection(float(anchor_aucs(values[None], kinds[None])), precision, share)
 
 
 class ConfidentPairs(NamedTuple):
-    """The pairs with a posterior above a threshold."""
+    """The candidates that a loss's own posterior puts into the anchor's class."""
 
     threshold: float
-    """Posterior above which pairs are confident."""
+    """Posterior above which pairs are confident; the loss attracts above it."""
 
     share: float
     """Share of confident pairs among the candidates."""
@@ -82,66 +59,55 @@ class ConfidentPairs(NamedTuple):
     """Share of false negatives in confident pairs; None without labels or false negatives."""
 
 
-@torch.no_grad()
 def confident_pairs(
-    same_class: Float[Tensor, "*shape"],
-    false_negative: Bool[Tensor, "*shape"] | None = None,
-    *,
-    threshold: float = 0.5,
+    same_class: Float[Tensor, " candidates"],
+    false_negative: Bool[Tensor, " candidates"] | None,
+    threshold: float,
 ) -> ConfidentPairs:
-    """Compare confident pairs with the labels, over all candidates of all anchors.
-
-    Args:
-        same_class: posterior probability that a candidate is of the anchor's class.
-        false_negative: the truth, if known.
-        threshold: in [0, 1]; the loss attracts above it.
-
-    Returns:
-        Their share, precision and recall.
-
-    Raises:
-        ValueError: if shapes do not match, there are no candidates or the threshold is out of
-            range.
-
-    Example:
-        >>> confident_pairs(
-        ...     torch.tensor([0.9, 0.8, 0.1, 0.0]), torch.tensor([True, False, False, False])
-        ... )
-        ConfidentPairs(threshold=0.5, share=0.5, precision=0.5, recall=1.0)
-    """
-    check_interval("threshold", threshold, 0.0, 1.0)
-    if same_class.numel() == 0:
-        raise ValueError("same_class must not be empty, got no candidates")
+    """Compare confident pairs with the labels, over all candidates of all anchors."""
     sure = same_class > threshold
     share = float(sure.double().mean())
     if false_negative is None:
         return ConfidentPairs(threshold, share, None, None)
-    check_mask("false_negative", false_negative, same_class.shape)
     right = int((sure & false_negative).sum())
-    confident, false = int(sure.sum()), int(false_negative.sum())
-    return ConfidentPairs(
-        threshold,
-        share,
-        right / confident if confident else None,
-        right / false if false else None,
+    precision, recall = (
+        right / count if count else None for count in (int(sure.sum()), int(false_negative.sum()))
     )
+    return ConfidentPairs(threshold, share, precision, recall)
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Predicted and observed frequencies, in groups of similar predictions.
+    """A posterior of true negatives, compared with the labels in groups of similar predictions.
 
     Attributes:
+        source: source of the posterior's parameters, or "latent classes" for the loss's own
+            posterior.
+        alpha: of a posterior from ranks; None for one from latent classes.
+        tau_plus: likewise.
         predicted: mean prediction of each group, ascending.
         observed: share of true negatives in each group.
         count: candidates in each group.
         brier: mean squared difference of prediction and truth (1 for a true negative, else 0).
+
+    Reference:
+        Brier, "Verification of Forecasts Expressed in Terms of Probability", 1950.
     """
 
+    source: str
+    alpha: float | None
+    tau_plus: float | None
     predicted: Float[Tensor, " groups"]
     observed: Float[Tensor, " groups"]
     count: Int[Tensor, " groups"]
     brier: float
+
+    @property
+    def name(self) -> str:
+        """The source and its parameters, for a reader."""
+        if self.alpha is None or self.tau_plus is None:
+            return self.source
+        return f"{self.source}: alpha {self.alpha:.3f}, tau_plus {self.tau_plus:.3f}"
 
     @property
     def skill(self) -> float | None:
@@ -162,62 +128,77 @@ class Calibration:
         gap = (self.observed - self.predicted).abs()
         return float((gap * self.count).sum() / self.count.sum())
 
+    def figures(self) -> dict[str, Any]:
+        """Plain numbers for a file."""
+        plain = {name: getattr(self, name) for name in ("source", "alpha", "tau_plus")}
+        plain |= {"ece": self.ece, "skill": self.skill}
+        groups = ("predicted", "observed", "count")
+        return plain | {name: getattr(self, name).tolist() for name in groups}
 
-@torch.no_grad()
+
 def calibration(
-    predicted: Float[Tensor, "*shape"],
-    true_negative: Bool[Tensor, "*shape"],
-    *,
-    groups: int = 20,
-    equal_width: bool = False,
+    predicted: Float[Tensor, " candidates"],
+    true_negative: Bool[Tensor, " candidates"],
+    source: str,
+    alpha: float | None = None,
+    tau_plus: float | None = None,
 ) -> Calibration:
-    """Compare a posterior with the labels, in groups of equally many candidates.
+    """Compare a posterior with the labels, in at most 20 groups.
 
-    Groups have equal counts because a posterior from ranks stays in a narrow range: at
-    ``alpha = 0.9`` and ``tau_plus = 0.1`` it lies between 0.5 and 0.99, mostly above 0.9. Equal
-    predictions stay in one group. A posterior from latent classes is near 0 or 1 for most
+    A posterior from ranks stays in a narrow range: at ``alpha = 0.9`` and ``tau_plus = 0.1`` it
+    lies between 0.5 and 0.99, mostly above 0.9. So its groups are of equally many candidates, but
+    equal predictions stay in one. A posterior from latent classes is near 0 or 1 for most
     candidates; groups of equal width show the values in between.
-
-    Args:
-        predicted: probabilities of being a true negative.
-        true_negative: the truth.
-        groups: largest number of groups.
-        equal_width: whether to split [0, 1] into equal steps instead of equal counts.
-
-    Returns:
-        Means, shares and counts of the non-empty groups.
-
-    Raises:
-        ValueError: if shapes do not match or there is nothing to group.
-
-    Reference:
-        Brier, "Verification of Forecasts Expressed in Terms of Probability", 1950.
-
-    Example:
-        >>> result = calibration(torch.tensor([0.5, 0.5, 1.0]), torch.tensor([True, False, True]))
-        >>> result.observed, round(result.ece, 4)
-        (tensor([0.5000, 1.0000], dtype=torch.float64), 0.0)
     """
-    check_count("groups", groups, 1)
-    check_mask("true_negative", true_negative, predicted.shape)
-    if predicted.numel() == 0:
-        raise ValueError("predicted must not be empty, got no candidates")
-    values, order = predicted.flatten().double().sort()
-    truth = true_negative.flatten()[order].double()
-    inner = torch.arange(1, groups, device=values.device)
-    if equal_width:
-        edges = inner.double() / groups
-    else:
+    values, order = predicted.double().sort()
+    truth = true_negative[order].double()
+    inner = torch.arange(1, _GROUPS, device=values.device)
+    edges = inner.double() / _GROUPS
+    if alpha is not None:
         # A group begins where its first value does, so that no value is split between two.
-        starts = torch.unique(inner * len(values) // groups)
-        edges = torch.unique(values[starts]) if groups > 1 else values[:0]
+        edges = torch.unique(values[inner * len(values) // _GROUPS])
     group = torch.searchsorted(edges, values, right=True)
     count = group.bincount(minlength=len(edges) + 1)
-    zeros = values.new_zeros(len(count))
     kept = count > 0
     return Calibration(
-        predicted=zeros.index_add(0, group, values)[kept] / count[kept],
-        observed=zeros.index_add(0, group, truth)[kept] / count[kept],
+        source,
+        alpha,
+        tau_plus,
+        predicted=group.bincount(values, minlength=len(count))[kept] / count[kept],
+        observed=group.bincount(truth, minlength=len(count))[kept] / count[kept],
         count=count[kept],
         brier=float((values - truth).square().mean()),
     )
+
+
+class WeightHistogram(NamedTuple):
+    """Counts of weights, or of similarities, between edges."""
+
+    edges: Float[Tensor, " edges"]
+    """Bin edges, ascending; one more than bins."""
+
+    true_negatives: Int[Tensor, " bins"]
+    """Counts of true negatives, or of all candidates without labels."""
+
+    false_negatives: Int[Tensor, " bins"] | None
+    """Counts of false negatives; None without labels."""
+
+    def figures(self) -> dict[str, Any]:
+        """Plain numbers for a file."""
+        counts = self._asdict().items()
+        return {name: None if count is None else count.tolist() for name, count in counts}
+
+
+def histogram(
+    values: Float[Tensor, " candidates"],
+    false_negative: Bool[Tensor, " candidates"] | None,
+    span: tuple[float, float],
+    bins: int,
+) -> tuple[WeightHistogram, Int[Tensor, " candidates"]]:
+    """Count values in bins of equal width, and say in which each is; the outermost have no end."""
+    edges = torch.linspace(*span, bins + 1, dtype=torch.float64, device=values.device)
+    places = (torch.searchsorted(edges, values.double(), right=True) - 1).clamp(0, bins - 1)
+    if false_negative is None:
+        return WeightHistogram(edges, places.bincount(minlength=bins), None), places
+    kinds = (places[kind].bincount(minlength=bins) for kind in (~false_negative, false_negative))
+    return WeightHistogram(edges, *kinds), places

@@ -3,77 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
 
-from bayescl.axes import Tensor
-from bayescl.diagnostics.candidates import ScoredCandidates
+from bayescl.axes import Bool, Float, Tensor
+from bayescl.diagnostics.candidates import ScoredCandidates, candidate_weights, joined
 from bayescl.diagnostics.evaluation import (
     Calibration,
     ConfidentPairs,
     Detection,
+    WeightHistogram,
     calibration,
     confident_pairs,
-    false_negative_detection,
-)
-from bayescl.diagnostics.weights import (
-    WeightHistogram,
-    candidate_posterior,
-    candidate_weights,
-    effective_negatives,
-    weight_histogram,
+    detection,
+    histogram,
 )
 from bayescl.estimation import MeasuredAlpha, anchor_aucs, label_free_alpha
+from bayescl.functional import empirical_cdf, posterior, proposal_cdf
 
 
-@dataclass(frozen=True)
-class EffectiveNegatives:
-    """Effective numbers of negatives, averaged over anchors.
+class EffectiveNegatives(NamedTuple):
+    r"""Effective numbers of negatives, averaged over anchors.
 
-    Attributes:
-        candidates: candidates that count.
-        weighted: from the weights alone.
-        in_gradient: from the weights times the exponentiated logits, which make up the gradient.
-        in_gradient_unweighted: the same with all weights 1, as in InfoNCE.
+    .. math::
+        N_{\text{eff}} = \frac{(\sum_i w_i)^2}{\sum_i w_i^2}
+
+    is the number of equally weighted candidates whose mean would have the same variance: from 1 to
+    the number of candidates, or 0 for an anchor whose weights are all 0.
+
+    Reference:
+        Kish, "Survey Sampling", 1965, on the effective sample size.
     """
 
     candidates: float
+    """Candidates that count."""
+
     weighted: float
+    """From the weights alone."""
+
     in_gradient: float
+    """From the weights times the exponentiated logits, which make up the gradient."""
+
     in_gradient_unweighted: float
-
-
-@dataclass(frozen=True)
-class PosteriorCheck:
-    """The posterior at some parameters, compared with the labels.
-
-    Attributes:
-        source: source of the parameters, or "latent classes" for the loss's own posterior.
-        alpha: of a posterior from ranks; None for one from latent classes.
-        tau_plus: likewise.
-        calibration: the comparison.
-    """
-
-    source: str
-    alpha: float | None
-    tau_plus: float | None
-    calibration: Calibration
-
-    @property
-    def name(self) -> str:
-        """The source and its parameters, for a reader."""
-        if self.alpha is None or self.tau_plus is None:
-            return self.source
-        return f"{self.source}: alpha {self.alpha:.3f}, tau_plus {self.tau_plus:.3f}"
-
-    def figures(self) -> dict[str, Any]:
-        """Plain numbers for a file."""
-        result, groups = self.calibration, ("predicted", "observed", "count")
-        plain = {name: getattr(self, name) for name in ("source", "alpha", "tau_plus")}
-        plain |= {name: getattr(result, name) for name in ("ece", "skill")}
-        return plain | {name: getattr(result, name).tolist() for name in groups}
+    """The same with all weights 1, as in InfoNCE."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +59,11 @@ class Diagnosis:
         assumed_alpha: the loss's alpha; None if it has none.
         assumed_tau_plus: the loss's tau_plus; None if it has none.
         effective: effective numbers of negatives.
+        histogram: weights of both kinds (of all candidates without labels).
         label_free: label-free alpha at the assumed tau_plus (or the measured one); None if neither
             is known.
+        confident: candidates that the posterior of latent classes puts into the anchor's class;
+            None if the loss has no such posterior or does not trust it.
         measured: alpha from the labels. None without labels, like the following.
         measured_tau_plus: share of false negatives among the candidates.
         by_weight: how well small weights find false negatives.
@@ -95,10 +72,8 @@ class Diagnosis:
         mean_weight_true: mean weight of true negatives.
         false_share: share of the repulsion, the sum of ``w e^s`` over an anchor's candidates, that
             falls on false negatives; the mean over anchors.
-        posteriors: the posterior's calibration at assumed and at measured parameters.
-        confident: candidates that the posterior of latent classes puts into the anchor's class;
-            None if the loss has no such posterior or does not trust it.
-        histogram: weights of both kinds (of all candidates without labels).
+        posteriors: calibration of the posterior of latent classes, and of that from ranks at
+            assumed and at measured parameters.
     """
 
     anchors: int
@@ -106,7 +81,8 @@ class Diagnosis:
     assumed_tau_plus: float | None
     effective: EffectiveNegatives
     histogram: WeightHistogram
-    label_free: MeasuredAlpha | None = None
+    label_free: MeasuredAlpha | None
+    confident: ConfidentPairs | None
     measured: MeasuredAlpha | None = None
     measured_tau_plus: float | None = None
     by_weight: Detection | None = None
@@ -114,8 +90,7 @@ class Diagnosis:
     mean_weight_false: float | None = None
     mean_weight_true: float | None = None
     false_share: float | None = None
-    posteriors: tuple[PosteriorCheck, ...] = ()
-    confident: ConfidentPairs | None = None
+    posteriors: tuple[Calibration, ...] = ()
 
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
@@ -128,7 +103,7 @@ class Diagnosis:
             "assumed": {"alpha": self.assumed_alpha, "tau_plus": self.assumed_tau_plus},
             "measured": measured,
             "label_free": _readings(self.label_free),
-            "effective_negatives": asdict(self.effective),
+            "effective_negatives": self.effective._asdict(),
             "by_weight": self.by_weight and self.by_weight._asdict(),
             "by_logit": self.by_logit and self.by_logit._asdict(),
             "mean_weight": None if self.mean_weight_true is None else weights,
@@ -158,7 +133,7 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
 
     Raises:
         TypeError: if the objective's weights are not known.
-        ValueError: if there are no batches, or labels are missing for the oracle.
+        ValueError: if there are no batches or candidates, or labels are missing for the oracle.
 
     Example:
         >>> import bayescl
@@ -170,103 +145,87 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
         >>> diagnosis.by_weight.roc_auc, round(diagnosis.measured_tau_plus, 3)
         (1.0, 0.273)
     """
-    if not batches:
-        raise ValueError("batches must not be empty, got none")
-    objective = batches[0].objective
+    if not any(bool(scored.valid.any()) for scored in batches):
+        raise ValueError("batches must not be empty, got no candidates")
+    scored = joined(batches)
+    objective, valid = scored.objective, scored.valid
     alpha, tau_plus = (getattr(objective, name, None) for name in ("alpha", "tau_plus"))
-    weights = [candidate_weights(scored) for scored in batches]
-    all_weights = counted(batches, weights)
-    same_class = counted(batches, [scored.same_class for scored in batches])
-    truth = counted(batches, [scored.false_negative for scored in batches])
+    every_weight = candidate_weights(scored)
+    weights = every_weight[valid]
+    truth = None if scored.false_negative is None else scored.false_negative[valid]
     share = None if truth is None else float(truth.double().mean())
-    confident = None
-    if same_class is not None:
-        threshold = getattr(objective, "threshold", 0.5)
-        confident = confident_pairs(same_class, truth, threshold=threshold)
+    same_class = confident = free = None
+    if scored.same_class is not None:
+        same_class = scored.same_class[valid]
+        confident = confident_pairs(same_class, truth, getattr(objective, "threshold", 0.5))
+    prior = share if tau_plus is None else tau_plus
+    if prior is not None and prior < 1:  # else there are no true negatives
+        free = label_free_alpha(scored.positive, scored.unlabeled, valid=valid, tau_plus=prior)
     unjudged = Diagnosis(
-        anchors=sum(len(scored.positive) for scored in batches),
+        anchors=len(valid),
         assumed_alpha=alpha,
         assumed_tau_plus=tau_plus,
-        effective=_effective(batches, weights),
-        histogram=weight_histogram(all_weights, truth),
-        label_free=_label_free(batches, share if tau_plus is None else tau_plus),
+        effective=_effective(scored, every_weight),
+        histogram=histogram(weights, truth, (0.0, float(weights.max()) or 1.0), 40)[0],
+        label_free=free,
         confident=confident,
     )
     if truth is None or share is None:
         return unjudged
-    aucs = torch.cat([anchor_aucs(s.unlabeled, s.truth, valid=s.valid) for s in batches])
-    aucs = aucs[~aucs.isnan()]  # of anchors with candidates of both kinds
-    measured = MeasuredAlpha(float(aucs.mean())) if len(aucs) else None
+    auc = float(anchor_aucs(scored.unlabeled, scored.truth, valid=valid).nanmean())
+    measured = MeasuredAlpha(auc) if auc == auc else None  # NaN if no anchor has both kinds
     posteriors = []
     if same_class is not None:
-        check = calibration(1 - same_class, ~truth, equal_width=True)
-        posteriors.append(PosteriorCheck("latent classes", None, None, check))
-    parameters = []
-    if alpha is not None and tau_plus is not None:
-        parameters.append(("assumed", alpha, tau_plus))
+        posteriors.append(calibration(1 - same_class, ~truth, "latent classes"))
+    parameters = [("assumed", alpha, tau_plus)]
     if measured is not None:
         parameters.append(("measured, model reading", measured.model, share))
         parameters.append(("measured, authors' reading", measured.authors, share))
-    for source, at_alpha, at_prior in parameters:
-        values = [candidate_posterior(s, alpha=at_alpha, tau_plus=at_prior) for s in batches]
-        check = calibration(counted(batches, values), ~truth)
-        posteriors.append(PosteriorCheck(source, at_alpha, at_prior, check))
-    false, true = (all_weights[kind].double() for kind in (truth, ~truth))
+    upper = getattr(objective, "ranks", None) == "upper"
+    cdf = empirical_cdf(scored.unlabeled, valid=valid, ranks="upper" if upper else "mid")[valid]
+    for source, at, of in parameters:
+        if at is not None and of is not None:
+            proposal = proposal_cdf(cdf, alpha=at, tau_plus=of)
+            predicted = posterior(proposal, alpha=at, tau_plus=of)
+            posteriors.append(calibration(predicted, ~truth, source, at, of))
+    false, true = (weights[kind].double() for kind in (truth, ~truth))
     return replace(
         unjudged,
         measured=measured,
         measured_tau_plus=share,
-        by_weight=false_negative_detection(-all_weights, truth),
-        by_logit=false_negative_detection(counted(batches, [s.unlabeled for s in batches]), truth),
+        by_weight=detection(-weights, truth),
+        by_logit=detection(scored.unlabeled[valid], truth),
         mean_weight_false=float(false.mean()) if len(false) else None,
         mean_weight_true=float(true.mean()) if len(true) else None,
-        false_share=_false_share(batches, weights),
+        false_share=_false_share(scored, every_weight),
         posteriors=tuple(posteriors),
     )
 
 
-def counted(batches: Sequence[ScoredCandidates], values: Sequence[Tensor | None]) -> Any:
-    """Values of the candidates that count, of all batches in one row; None if one is None."""
-    kept = [v[s.valid] for s, v in zip(batches, values, strict=True) if v is not None]
-    return torch.cat(kept) if len(kept) == len(batches) else None
-
-
-def _false_share(batches: Sequence[ScoredCandidates], weights: Sequence[Tensor]) -> float:
-    """Share of false negatives in the sum of weighted exponentials."""
-    shares = []
-    for scored, weight in zip(batches, weights, strict=True):
-        logits = scored.unlabeled.masked_fill(~scored.valid, -torch.inf)
-        repulsion = weight * logits.softmax(dim=1)
-        shares.append(repulsion.where(scored.truth, 0).sum(dim=1) / repulsion.sum(dim=1))
-    return float(torch.cat(shares).nan_to_num(0.0).double().mean())
+def _false_share(scored: ScoredCandidates, weights: Float[Tensor, "anchors candidates"]) -> float:
+    """Share of false negatives in the sum of weighted exponentials; 0 where nothing repels."""
+    repulsion = weights * scored.unlabeled.masked_fill(~scored.valid, -torch.inf).softmax(dim=1)
+    shares = repulsion.where(scored.truth, 0).sum(dim=1) / repulsion.sum(dim=1)
+    return float(shares.nan_to_num(0.0).double().mean())
 
 
 def _effective(
-    batches: Sequence[ScoredCandidates], weights: Sequence[Tensor]
+    scored: ScoredCandidates, weights: Float[Tensor, "anchors candidates"]
 ) -> EffectiveNegatives:
-    """Means over the anchors of all batches."""
-    rows = []
-    for scored, weight in zip(batches, weights, strict=True):
-        logits, valid = scored.unlabeled, scored.valid
-        numbers = (
-            valid.sum(dim=1).to(weight.dtype),
-            effective_negatives(weight, valid=valid),
-            effective_negatives(weight, logits, valid=valid),
-            effective_negatives(valid.to(weight), logits, valid=valid),
-        )
-        rows.append(torch.stack(numbers))
-    return EffectiveNegatives(*torch.cat(rows, dim=1).double().mean(dim=1).tolist())
+    """Means over all anchors."""
+    logits, valid = scored.unlabeled, scored.valid
+    numbers = (
+        valid.sum(dim=1),
+        effective_negatives(weights.log(), valid & (weights > 0)),
+        effective_negatives(logits + weights.log(), valid & (weights > 0)),
+        effective_negatives(logits, valid),
+    )
+    return EffectiveNegatives(*(float(number.double().mean()) for number in numbers))
 
 
-def _label_free(
-    batches: Sequence[ScoredCandidates], tau_plus: float | None
-) -> MeasuredAlpha | None:
-    """Alpha without labels; the mean over batches. Without true negatives there is none."""
-    if tau_plus is None or tau_plus >= 1:
-        return None
-    full = [scored for scored in batches if bool(scored.valid.any())]
-    aucs = [
-        label_free_alpha(s.positive, s.unlabeled, valid=s.valid, tau_plus=tau_plus).auc
-        for s in full
-    ]
-    return MeasuredAlpha(sum(aucs) / len(aucs)) if aucs else None
+def effective_negatives(
+    log_weights: Float[Tensor, "anchors candidates"], counted: Bool[Tensor, "anchors candidates"]
+) -> Float[Tensor, " anchors"]:
+    """Effective number of each anchor's candidates, from logarithms of any scale."""
+    shares = log_weights.masked_fill(~counted, -torch.inf).softmax(dim=1)
+    return torch.where(counted.any(dim=1), 1 / shares.square().sum(dim=1), 0.0)
