@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -80,48 +81,20 @@ def gather(rows: Float[Tensor, " rows *shape"]) -> Float[Tensor, " all_rows *sha
     with shared_refusals():
         if rows.ndim == 0:
             raise ValueError("rows must have at least one axis, got a scalar")
-    notes = exchange({"call": "gather", **describe(rows)})
-    agreed("the call", [note["call"] for note in notes])
-    return gather_rows(rows, agreed_sizes(notes))
+    notes = exchange({"rows": len(rows)}, [("the call", "gather"), *kind_of(rows)])
+    return gather_rows(rows, [note["rows"] for note in notes])
 
 
-def describe(rows: Tensor) -> dict[str, Any]:
-    """Note what :func:`agreed_sizes` compares between processes."""
-    return {
-        "rows": rows.shape[0],
-        "shape": list(rows.shape[1:]),
-        "dtype": str(rows.dtype).removeprefix("torch."),
-        "device": rows.device.type,
-        "gradient": rows.requires_grad and torch.is_grad_enabled(),
-    }
-
-
-def agreed_sizes(notes: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return how many rows each process holds, or raise on every process if rows do not match.
-
-    Args:
-        notes: by rank, what :func:`describe` says.
-    """
-    sizes = [int(note["rows"]) for note in notes]
-    if min(sizes) == 0:
-        raise ValueError(f"every process must hold at least one row, got {by_rank(sizes)}")
-    for key, name in (
-        ("shape", "the shape of a row"),
-        ("dtype", "dtype"),
-        ("device", "the kind of device"),
+def kind_of(rows: Tensor) -> list[tuple[str, Any]]:
+    """What must be the same of rows on all processes that gather them, as :func:`exchange` asks."""
+    return [
+        ("the shape of a row", list(rows.shape[1:])),
+        ("dtype", str(rows.dtype).removeprefix("torch.")),
+        ("the kind of device", rows.device.type),
         # Gradients are added up by all processes together: one that does not take part would leave
         # the others waiting.
-        ("gradient", "requires_grad"),
-    ):
-        agreed(name, [note[key] for note in notes])
-    return sizes
-
-
-def agreed(name: str, values: Sequence[Any]) -> Any:
-    """Return the value that all processes hold, or raise ``ValueError`` naming who holds what."""
-    if any(value != values[0] for value in values):
-        raise ValueError(f"{name} must be the same on every process, got {by_rank(values)}")
-    return values[0]
+        ("requires_grad", rows.requires_grad and torch.is_grad_enabled()),
+    ]
 
 
 def by_rank(values: Sequence[Any]) -> str:
@@ -139,18 +112,26 @@ def _holders(held: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, str]]:
         yield value, ", ".join(ranks[:_RANKS_NAMED]) + (", ..." if ranks[_RANKS_NAMED:] else "")
 
 
-def exchange(note: Mapping[str, Any]) -> list[dict[str, Any]]:
+def exchange(note: Mapping[str, Any], same: Sequence[tuple[str, Any]] = ()) -> list[dict[str, Any]]:
     """Send this process's note to all processes and return everybody's, by rank.
 
     Args:
-        note: a few numbers and words, at most four kilobytes as JSON.
+        note: a few numbers and words, at most four kilobytes as JSON with the values below.
+        same: names and values that must be the same on every process. The name of each is the same
+            where the values before it are.
 
     Raises:
-        ValueError: on every process, if a process refused its input; see :func:`shared_refusals`.
+        ValueError: on every process, if values differ, naming who holds what, or if a process
+            refused its input; see :func:`shared_refusals`.
     """
-    notes = _exchange(note)
+    notes = _exchange({**note, "same": [value for _, value in same]})
     if refusal := _refusal(notes):
         raise ValueError(refusal)
+    for (name, _), values in zip(
+        same, zip_longest(*(note["same"] for note in notes)), strict=False
+    ):
+        if any(value != values[0] for value in values):
+            raise ValueError(f"{name} must be the same on every process, got {by_rank(values)}")
     return notes
 
 
@@ -198,7 +179,9 @@ def _exchange(note: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def gather_rows(rows: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Gather rows whose number on each process is known and whose shapes were checked."""
+    """Gather rows whose number on each process is known and whose kind was compared."""
+    if min(sizes) == 0:
+        raise ValueError(f"every process must hold at least one row, got {by_rank(sizes)}")
     if rows.requires_grad:
         gathered: Tensor = _Gather.apply(rows, sizes, False)
         return gathered
