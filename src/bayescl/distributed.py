@@ -13,7 +13,7 @@ working.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any
@@ -97,19 +97,15 @@ def kind_of(rows: Tensor) -> list[tuple[str, Any]]:
     ]
 
 
-def by_rank(values: Sequence[Any]) -> str:
-    """Say who holds what, as in ``8 on rank 0, 2; 6 on rank 1``."""
-    holders = _holders(enumerate(values))
-    return "; ".join(f"{value} on rank {ranks}" for value, ranks in holders)
-
-
-def _holders(held: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, str]]:
-    """Each value and the ranks that hold it; if many, the first few."""
+def by_rank(held: Mapping[int, Any]) -> str:
+    """Say who holds what, as in ``8 on rank 0, 2; 6 on rank 1``; of many ranks the first few."""
     holders: dict[str, list[str]] = {}
-    for holder, value in held:
+    for holder, value in held.items():
         holders.setdefault(str(value), []).append(str(holder))
-    for value, ranks in holders.items():
-        yield value, ", ".join(ranks[:_RANKS_NAMED]) + (", ..." if ranks[_RANKS_NAMED:] else "")
+    return "; ".join(
+        f"{value} on rank {', '.join(ranks[:_RANKS_NAMED])}{', ...' * (len(ranks) > _RANKS_NAMED)}"
+        for value, ranks in holders.items()
+    )
 
 
 def exchange(note: Mapping[str, Any], same: Sequence[tuple[str, Any]] = ()) -> list[dict[str, Any]]:
@@ -127,11 +123,11 @@ def exchange(note: Mapping[str, Any], same: Sequence[tuple[str, Any]] = ()) -> l
     notes = _exchange({**note, "same": [value for _, value in same]})
     if refusal := _refusal(notes):
         raise ValueError(refusal)
-    for (name, _), values in zip(
-        same, zip_longest(*(note["same"] for note in notes)), strict=False
-    ):
+    every = zip_longest(*(note["same"] for note in notes))
+    for (name, _), values in zip(same, every, strict=False):
         if any(value != values[0] for value in values):
-            raise ValueError(f"{name} must be the same on every process, got {by_rank(values)}")
+            who = by_rank(dict(enumerate(values)))
+            raise ValueError(f"{name} must be the same on every process, got {who}")
     return notes
 
 
@@ -160,8 +156,7 @@ def shared_refusals(active: bool = True) -> Iterator[None]:
 
 def _refusal(notes: Sequence[Mapping[str, Any]]) -> str:
     """What processes refused, or an empty string."""
-    holders = _holders((i, note["refusal"]) for i, note in enumerate(notes) if "refusal" in note)
-    return "; ".join(f"rank {ranks}: {refusal}" for refusal, ranks in holders)
+    return by_rank({rank: note["refusal"] for rank, note in enumerate(notes) if "refusal" in note})
 
 
 def _exchange(note: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -181,7 +176,8 @@ def _exchange(note: Mapping[str, Any]) -> list[dict[str, Any]]:
 def gather_rows(rows: Tensor, sizes: Sequence[int]) -> Tensor:
     """Gather rows whose number on each process is known and whose kind was compared."""
     if min(sizes) == 0:
-        raise ValueError(f"every process must hold at least one row, got {by_rank(sizes)}")
+        who = by_rank(dict(enumerate(sizes)))
+        raise ValueError(f"every process must hold at least one row, got {who}")
     if rows.requires_grad:
         gathered: Tensor = _Gather.apply(rows, sizes, False)
         return gathered

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -35,7 +35,7 @@ class Gathering:
 
     def synchronized_errors(self) -> AbstractContextManager[None]:
         """Make every process raise if one raises while it checks its own input."""
-        return distributed.shared_refusals() if self.active else nullcontext()
+        return distributed.shared_refusals(self.active)
 
     def raise_peer_errors(self) -> None:
         """Raise if another process has refused its input."""
