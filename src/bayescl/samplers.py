@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch.utils.data import Sampler
@@ -21,8 +20,8 @@ class DomainBatchSampler(Sampler[list[int]]):
 
     Each epoch, the items of every domain are shuffled and cut into pieces of
     ``batch_size / num_domains``; the pieces are shuffled and put together. So every item comes once
-    an epoch, and most batches hold about ``num_domains`` domains. The order depends only on the
-    seed and the epoch.
+    an epoch, unless it is of a last batch that is not full, and most batches hold about
+    ``num_domains`` domains. The order depends only on the seed and the epoch.
 
     Across processes, each takes every ``num_processes``-th batch, and all take equally many.
 
@@ -31,7 +30,6 @@ class DomainBatchSampler(Sampler[list[int]]):
         batch_size: items in a batch.
         num_domains: pieces that a batch is made of, at most ``batch_size``.
         seed: of the order, from 0.
-        drop_last: whether a last batch that is not full is left out.
         rank: number of this process.
         num_processes: how many share the epoch.
 
@@ -57,7 +55,6 @@ class DomainBatchSampler(Sampler[list[int]]):
         num_domains: int = 4,
         *,
         seed: int = 0,
-        drop_last: bool = True,
         rank: int = 0,
         num_processes: int = 1,
     ) -> None:
@@ -73,9 +70,7 @@ class DomainBatchSampler(Sampler[list[int]]):
         self.rank = check_count("rank", rank, 0)
         if rank >= num_processes:
             raise ValueError(f"rank must be below num_processes, got {rank} of {num_processes}")
-        self.drop_last = drop_last
         self.epoch = 0
-        self.drawn = 0
         if len(self) == 0:
             raise ValueError(
                 f"batch_size must leave every process a batch, got {batch_size} for "
@@ -84,11 +79,10 @@ class DomainBatchSampler(Sampler[list[int]]):
 
     def __len__(self) -> int:
         """Number of this process's batches in an epoch."""
-        items, size = len(self.domains), self.batch_size
-        return (items // size if self.drop_last else -(-items // size)) // self.num_processes
+        return len(self.domains) // self.batch_size // self.num_processes
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Return this process's batches of the epoch, after those that were drawn already."""
+        """Return this process's batches of the epoch."""
         generator = torch.Generator().manual_seed(self.seed * _EPOCH + self.epoch)
         order = torch.randperm(len(self.domains), generator=generator)
         order = order[self.domains[order].argsort(stable=True)]  # shuffled within each domain
@@ -97,20 +91,9 @@ class DomainBatchSampler(Sampler[list[int]]):
         pieces = [piece for rows in order.split(counts.tolist()) for piece in rows.split(size)]
         shuffled = torch.randperm(len(pieces), generator=generator).tolist()
         batches = torch.cat([pieces[place] for place in shuffled]).split(self.batch_size)
-        for batch in batches[self.rank :: self.num_processes][self.drawn : len(self)]:
-            self.drawn += 1
-            yield batch.tolist()
-        self.drawn = 0
+        own = batches[self.rank :: self.num_processes][: len(self)]
+        return iter([batch.tolist() for batch in own])
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw the order of another epoch, from its start."""
-        self.epoch, self.drawn = check_count("epoch", epoch, 0), 0
-
-    def state_dict(self) -> dict[str, int]:
-        """Return the epoch and the number of batches drawn in it, to continue in its midst."""
-        return {"epoch": self.epoch, "drawn": self.drawn}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was called, if batches are not drawn ahead."""
-        self.set_epoch(state["epoch"])
-        self.drawn = check_count("drawn", state["drawn"], 0)
+        """Draw the order of another epoch."""
+        self.epoch = check_count("epoch", epoch, 0)
