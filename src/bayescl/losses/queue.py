@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from bayescl import distributed
-from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.axes import Float, Int, Tensor
 from bayescl.batch import check_keys, write_latest
 from bayescl.checks import check_count, check_floating, check_shape
 from bayescl.losses.parameters import state_numbers
@@ -54,7 +54,7 @@ class CandidateQueue(nn.Module):
     """
 
     embeddings: Tensor
-    """All places, ``[size, dim]``; :attr:`valid` is True for the filled ones."""
+    """All places, ``[size, dim]``; the first :attr:`filled` hold rows."""
 
     _groups: Tensor | None
 
@@ -82,14 +82,6 @@ class CandidateQueue(nn.Module):
         """The groups of :attr:`candidates`; None if there are none yet or the queue stores none."""
         kept = self._groups
         return None if kept is None or not self._came else kept[: self._came].clone()
-
-    @property
-    def valid(self) -> Bool[Tensor, " size"]:
-        """True where a place is filled, for calls that need one shape from the first step on.
-
-        ``loss.sampled(..., queue.embeddings, valid=queue.valid.expand(len(anchors), -1))``
-        """
-        return torch.arange(self.size, device=self.embeddings.device) < self._came
 
     @torch.no_grad()
     def enqueue(
