@@ -259,7 +259,7 @@ BAD = [
     ("good.npy --second-view wide.npy", "second_view must have shape [240, 8], got [240, 5]"),
     ("good.npy --second-view holes.npy", "second_view must be finite"),
     ("good.npy --labels short.npy", "labels must have shape [240], got [100]"),
-    ("good.npy --labels minus.npy", "labels must be at least 0, or -1 where unknown, got -2"),
+    ("good.npy --labels minus.npy", "labels must be at least -1, which means unknown, got -2"),
     ("good.npy --labels halves.npy", "halves.npy: labels must be whole numbers or words"),
     ("good.npy --labels same.npy", "labels must name at least two classes"),
     ("good.npy --tau-plus 1", "tau_plus must lie in (0, 1), got 1"),

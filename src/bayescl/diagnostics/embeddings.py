@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import torch
 
 from bayescl.axes import Float, Int, Tensor
+from bayescl.batch import check_labels
 from bayescl.checks import check_choice, check_count, check_interval, check_shape
 from bayescl.diagnostics.candidates import (
     ScoredCandidates,
@@ -43,11 +44,9 @@ EmbeddingLayout = Literal["two_views", "in_batch"]
 _NEAREST = 10
 """Number of most similar candidates of each anchor in ``nearest_false``."""
 
-_MOST_COMPARED = 4096
-"""Largest number of items among which nearest neighbours are sought."""
-
-_MOST_FITTED = 4096
-"""Largest number of items that latent classes are fitted to, to keep fits within seconds."""
+_MOST = 4096
+"""Largest number of items that are compared with each other, or that latent classes are fitted to;
+more would take more than seconds."""
 
 _NEVER = 2**62
 """Calls between two fits, so large that there is only one."""
@@ -234,7 +233,7 @@ def diagnose_embeddings(
     most = max(2, min(items, num_known // share, len(first) // share))
     size = min(batch_size, most)
     batches = order[: most // size * size].split(size)
-    fitted = order[size * len(batches) :][:_MOST_FITTED]
+    fitted = order[size * len(batches) :][:_MOST]
 
     def scored(loss: ContrastiveLoss, rows: Int[Tensor, " batch"]) -> ScoredCandidates:
         """A batch as a loss sees it."""
@@ -324,12 +323,7 @@ def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "ite
 def _codes(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[Tensor, " items"]:
     """Labels, groups or domains as integers, one per item."""
     tensor = torch.as_tensor(codes).detach().cpu()
-    check_shape(name, tensor, (items,))
-    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
-        raise ValueError(f"{name} must be whole numbers, got {tensor.dtype}")
-    lowest = int(tensor.min())
-    if lowest < -1:
-        raise ValueError(f"{name} must be at least 0, or -1 where unknown, got {lowest}")
+    check_labels(name, tensor, (items,), tensor.device)
     return tensor.long()
 
 
@@ -338,7 +332,7 @@ def _of_domains(
 ) -> tuple[float, float]:
     """Share of the nearest neighbours of items that are of their domain, and that by chance."""
     known = domains >= 0
-    rows, domains = rows[known][:_MOST_COMPARED], domains[known][:_MOST_COMPARED]
+    rows, domains = rows[known][:_MOST], domains[known][:_MOST]
     if len(domains.unique()) < 2 or len(rows) <= _NEAREST:
         raise ValueError(
             f"domains must be known for more than {_NEAREST} items, and of two kinds at least"
@@ -359,7 +353,7 @@ def _latent_classes(
     loss = LatentClassContrastiveLoss(
         tau_plus=tau_plus,
         temperature=temperature,
-        memory_size=_MOST_FITTED if tau_plus is None else min(memory_for(tau_plus), _MOST_FITTED),
+        memory_size=_MOST if tau_plus is None else min(memory_for(tau_plus), _MOST),
         refit_every=_NEVER,
     )
     # The first call is remembered and fitted, the second one says how far its views agree.
