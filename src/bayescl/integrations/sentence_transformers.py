@@ -434,13 +434,11 @@ class LossStateCallback(TrainerCallback):  # type: ignore[misc]
             module.load_state_dict(states[name])
 
     def _stateful(self) -> Iterator[tuple[str, nn.Module]]:
-        """The losses of this package, by their path in the wrappers around them."""
+        """The losses of this package and their memories, by their path in what wraps them."""
         for first, loss in self._losses.items():
             for name, module in loss.named_modules(prefix=first):
-                if isinstance(module, ContrastiveRankingLoss):
-                    yield name, module.loss
-                    if module.memories is not None:
-                        yield f"{name}.memories", module.memories
+                if isinstance(module, ContrastiveLoss | MemoryByDimension):
+                    yield name, module
 
 
 def _state_file(args: Any, state: Any) -> Path:
