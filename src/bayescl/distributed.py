@@ -178,10 +178,14 @@ def gather_rows(rows: Tensor, sizes: Sequence[int]) -> Tensor:
     if min(sizes) == 0:
         who = by_rank(dict(enumerate(sizes)))
         raise ValueError(f"every process must hold at least one row, got {who}")
-    if rows.requires_grad:
-        gathered: Tensor = _Gather.apply(rows, sizes, False)
-        return gathered
-    return _all_rows(rows, sizes)
+    largest = max(sizes)
+    if len(rows) < largest:
+        rows = torch.cat([rows, rows.new_zeros(largest - len(rows), *rows.shape[1:])])
+    everyone: Tensor = _Gather.apply(rows, len(sizes), False)
+    if min(sizes) == largest:
+        return everyone
+    blocks = everyone.split(largest)
+    return torch.cat([block[:size] for block, size in zip(blocks, sizes, strict=True)])
 
 
 def copy_from_first(tensors: Sequence[Tensor]) -> None:
@@ -194,39 +198,17 @@ def copy_from_first(tensors: Sequence[Tensor]) -> None:
 
 
 class _Gather(torch.autograd.Function):
-    """All processes' rows; and the adjoint, the sum of all processes' gradients of its own rows."""
+    """All processes' rows, equally many; and the adjoint, the sum of their gradients of its own."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, sizes: Sequence[int], back: bool) -> Tensor:
-        ctx.others = sizes, not back
-        return (_own_sum if back else _all_rows)(rows, sizes)
+    def forward(ctx: Any, rows: Tensor, processes: int, back: bool) -> Tensor:
+        ctx.others = processes, not back
+        count = len(rows) // processes if back else len(rows) * processes
+        result = rows.new_empty(count, *rows.shape[1:])
+        collective = dist.reduce_scatter_tensor if back else dist.all_gather_into_tensor
+        collective(result, rows.contiguous())
+        return result
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         return _Gather.apply(gradient, *ctx.others), None, None
-
-
-def _all_rows(rows: Tensor, sizes: Sequence[int]) -> Tensor:
-    largest, shape = max(sizes), rows.shape[1:]
-    padded = rows.detach().contiguous()
-    if rows.shape[0] < largest:
-        padded = torch.cat([padded, padded.new_zeros(largest - rows.shape[0], *shape)])
-    everyone = padded.new_empty(len(sizes) * largest, *shape)
-    dist.all_gather_into_tensor(everyone, padded)
-    if min(sizes) == largest:
-        return everyone
-    blocks = torch.split(everyone, largest)
-    return torch.cat([block[:size] for block, size in zip(blocks, sizes, strict=True)])
-
-
-def _own_sum(gradient: Tensor, sizes: Sequence[int]) -> Tensor:
-    largest, shape = max(sizes), gradient.shape[1:]
-    padded = gradient.detach().contiguous()
-    if min(sizes) < largest:
-        padded = gradient.new_zeros(len(sizes) * largest, *shape)
-        blocks = torch.split(padded, largest)
-        for block, rows in zip(blocks, torch.split(gradient.detach(), list(sizes)), strict=True):
-            block[: len(rows)] = rows
-    own = padded.new_empty(largest, *shape)
-    dist.reduce_scatter_tensor(own, padded)
-    return own[: sizes[rank()]]
