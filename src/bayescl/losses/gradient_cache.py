@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import nn
+from torch.func import functional_call
 from torch.nn.parallel import DistributedDataParallel
 
 from bayescl.axes import Float, Tensor
@@ -29,8 +30,8 @@ def cached_backward(
     The first pass encodes without a graph, the loss gives the gradient of every embedding, and the
     second pass encodes each chunk again and backpropagates its gradient into the parameters.
 
-    The second pass uses the random numbers of the first, so dropout masks agree. Buffers are
-    restored between the passes: running statistics of BatchNorm move once per step. Randomness
+    The second pass uses the random numbers of the first, so dropout masks agree. The first pass
+    moves copies of buffers: running statistics of BatchNorm move once per step. Randomness
     outside PyTorch's generators and state outside buffers are not repeated. BatchNorm in training
     mode normalises each chunk by itself, so its step equals that of
     ``torch.cat([encoder(chunk) for chunk in chunks])``, not that of the unsplit batch.
@@ -88,12 +89,18 @@ def cached_backward(
 
     states: list[list[Tensor]] = []  # of the generators on the CPU and on GPUs
     embeddings: list[list[Tensor]] = [[] for _ in views]
-    with _buffers_put_back(encoders), torch.no_grad():
+    copies = {
+        each: {name: buffer.clone() for name, buffer in each.named_buffers()} for each in encoders
+    }
+    with torch.no_grad():
         for view, chunk in steps:
             states.append(
                 [torch.get_rng_state(), *(torch.cuda.get_rng_state(gpu) for gpu in devices)]
             )
-            embeddings[view].append(_encode(encoders[view], chunk))
+            embeddings[view].append(_encode(encoders[view], chunk, copies[encoders[view]]))
+    for each in encoders:
+        if isinstance(each, DistributedDataParallel):  # it has only brought the copies in line
+            each.require_forward_param_sync = True
     # Older versions of PyTorch keep autocast's casts of parameters from here, without gradient.
     torch.clear_autocast_cache()
 
@@ -127,45 +134,14 @@ def cached_backward(
     return value.detach()
 
 
-def _encode(encoder: nn.Module, chunk: Any) -> Tensor:
-    """Call an encoder on one chunk."""
-    if isinstance(chunk, Mapping):
-        embedding = encoder(**chunk)
-    elif isinstance(chunk, (tuple, list)):
-        embedding = encoder(*chunk)
+def _encode(encoder: nn.Module, chunk: Any, buffers: dict[str, Tensor] | None = None) -> Tensor:
+    """Call an encoder on one chunk, with these buffers instead of its own."""
+    named = chunk if isinstance(chunk, Mapping) else {}
+    placed = () if named else chunk if isinstance(chunk, (tuple, list)) else (chunk,)
+    if buffers:
+        embedding = functional_call(encoder, buffers, tuple(placed), dict(named))
     else:
-        embedding = encoder(chunk)
+        embedding = encoder(*placed, **named)
     if not isinstance(embedding, Tensor):
         raise TypeError(f"encoder must return a tensor, got {type(embedding).__name__}")
     return embedding
-
-
-@contextmanager
-def _buffers_put_back(encoders: Sequence[nn.Module]) -> Iterator[None]:
-    """Restore the encoders' buffers at the end."""
-    saved: dict[nn.Module, list[tuple[nn.Module, str, Tensor, Tensor]]] = {}
-
-    def save(root: nn.Module, _: Any) -> None:
-        if root not in saved:
-            saved[root] = [
-                (module, name, buffer, buffer.clone())
-                for module in root.modules()
-                for name, buffer in module.named_buffers(recurse=False)
-            ]
-
-    # Just before an encoder first runs: by then DistributedDataParallel has brought buffers in
-    # line with rank 0, which it does not repeat in the second pass.
-    roots = [
-        encoder.module if isinstance(encoder, DistributedDataParallel) else encoder
-        for encoder in encoders
-    ]
-    hooks = [root.register_forward_pre_hook(save) for root in roots]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-        with torch.no_grad():
-            for module, name, buffer, value in itertools.chain(*reversed(saved.values())):
-                buffer.copy_(value)
-                setattr(module, name, buffer)  # a module may also have replaced the tensor
