@@ -1,9 +1,6 @@
 r"""The parameters of the Bayesian loss, estimated: ``alpha`` and ``tau_plus``.
 
-**With labels.** The paper equates ``alpha`` with the encoder's AUC, and its authors set it that
-way. In the paper's own generative model they differ, since ``alpha`` mixes the order statistics of
-one pair and the AUC compares two draws: :math:`\mathrm{AUC} = \tfrac12 + \tfrac{2\alpha - 1}{3}`.
-So an AUC has two readings; see :class:`MeasuredAlpha`.
+**With labels** one measures an AUC, which has two readings; see :class:`MeasuredAlpha`.
 
 **Without labels** one can count how often a positive pair's score :math:`V` exceeds an unlabeled
 candidate's, which is a true negative with probability :math:`\tau^-`, else a false negative. If
@@ -52,6 +49,10 @@ _CHUNK = 2**22
 @dataclass(frozen=True)
 class MeasuredAlpha:
     r"""An AUC, and ``alpha`` by both readings.
+
+    The paper equates ``alpha`` with the encoder's AUC, and its authors set it that way. In the
+    paper's own generative model they differ, since ``alpha`` mixes the order statistics of one pair
+    and the AUC compares two draws: :math:`\mathrm{AUC} = \tfrac12 + \tfrac{2\alpha - 1}{3}`.
 
     Attributes:
         auc: probability that a positive outscores a true negative, in [0, 1].

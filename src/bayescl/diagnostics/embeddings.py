@@ -19,7 +19,7 @@ from bayescl.diagnostics.candidates import (
     joined,
     score_candidates,
 )
-from bayescl.diagnostics.evaluation import WeightHistogram, histogram
+from bayescl.diagnostics.evaluation import WeightHistogram, histogram, plain
 from bayescl.diagnostics.summary import Diagnosis, diagnose
 from bayescl.estimation import tau_plus_of_labels
 from bayescl.functional.similarity import unit_vectors
@@ -116,11 +116,6 @@ class EmbeddingDiagnosis:
         """False negatives of an anchor in one batch: ``tau_plus`` times its candidates."""
         return self.tau_plus * self.candidates
 
-    @property
-    def labelled(self) -> bool:
-        """Whether there were labels."""
-        return self.tau_plus_from == "labels"
-
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
         weights = {
@@ -129,7 +124,7 @@ class EmbeddingDiagnosis:
         }
         return vars(self) | {
             "false_negatives": self.false_negatives,
-            "similarity": self.similarity.figures(),
+            "similarity": plain(self.similarity._asdict()),
             "losses": {title: loss.figures() for title, loss in self.losses.items()},
             "weight_by_similarity": weights,
             "finding": None if self.finding is None else self.finding.reason.name.lower(),

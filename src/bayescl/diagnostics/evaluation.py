@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -88,7 +89,12 @@ class Calibration:
         predicted: mean prediction of each group, ascending.
         observed: share of true negatives in each group.
         count: candidates in each group.
-        brier: mean squared difference of prediction and truth (1 for a true negative, else 0).
+        ece: expected calibration error, the mean distance between observed and predicted.
+        skill: share of the truth's variance that the predictions explain (Brier skill score). 1 is
+            perfect. 0 is the score of predicting the share of true negatives for every candidate;
+            a negative score is worse than that. Read it beside ``ece``, which is also 0 for such a
+            constant, although the constant tells no candidate from another. None if all candidates
+            are of one kind.
 
     Reference:
         Brier, "Verification of Forecasts Expressed in Terms of Probability", 1950.
@@ -100,7 +106,8 @@ class Calibration:
     predicted: Float[Tensor, " groups"]
     observed: Float[Tensor, " groups"]
     count: Int[Tensor, " groups"]
-    brier: float
+    ece: float
+    skill: float | None
 
     @property
     def name(self) -> str:
@@ -108,32 +115,6 @@ class Calibration:
         if self.alpha is None or self.tau_plus is None:
             return self.source
         return f"{self.source}: alpha {self.alpha:.3f}, tau_plus {self.tau_plus:.3f}"
-
-    @property
-    def skill(self) -> float | None:
-        """Share of the truth's variance that the predictions explain (Brier skill score).
-
-        1 is perfect. 0 is the score of predicting the share of true negatives for every candidate;
-        a negative score is worse than that. Read it beside ``ece``, which is also 0 for such a
-        constant, although the constant tells no candidate from another. None if all candidates are
-        of one kind.
-        """
-        share = float((self.observed * self.count).sum() / self.count.sum())
-        variance = share * (1 - share)
-        return 1 - self.brier / variance if variance > 0 else None
-
-    @property
-    def ece(self) -> float:
-        """Expected calibration error: the mean distance between observed and predicted."""
-        gap = (self.observed - self.predicted).abs()
-        return float((gap * self.count).sum() / self.count.sum())
-
-    def figures(self) -> dict[str, Any]:
-        """Plain numbers for a file."""
-        plain = {name: getattr(self, name) for name in ("source", "alpha", "tau_plus")}
-        plain |= {"ece": self.ece, "skill": self.skill}
-        groups = ("predicted", "observed", "count")
-        return plain | {name: getattr(self, name).tolist() for name in groups}
 
 
 def calibration(
@@ -157,18 +138,13 @@ def calibration(
     if alpha is not None:
         # A group begins where its first value does, so that no value is split between two.
         edges = torch.unique(values[inner * len(values) // _GROUPS])
-    group = torch.searchsorted(edges, values, right=True)
-    count = group.bincount(minlength=len(edges) + 1)
-    kept = count > 0
-    return Calibration(
-        source,
-        alpha,
-        tau_plus,
-        predicted=group.bincount(values, minlength=len(count))[kept] / count[kept],
-        observed=group.bincount(truth, minlength=len(count))[kept] / count[kept],
-        count=count[kept],
-        brier=float((values - truth).square().mean()),
-    )
+    group = torch.searchsorted(edges, values, right=True).unique_consecutive(return_inverse=True)[1]
+    count = group.bincount()
+    means = group.bincount(values) / count, group.bincount(truth) / count
+    ece = float(((means[1] - means[0]).abs() * count).sum() / count.sum())
+    variance = float(truth.var(correction=0))
+    skill = 1 - float((values - truth).square().mean()) / variance if variance > 0 else None
+    return Calibration(source, alpha, tau_plus, *means, count, ece, skill)
 
 
 class WeightHistogram(NamedTuple):
@@ -182,11 +158,6 @@ class WeightHistogram(NamedTuple):
 
     false_negatives: Int[Tensor, " bins"] | None
     """Counts of false negatives; None without labels."""
-
-    def figures(self) -> dict[str, Any]:
-        """Plain numbers for a file."""
-        counts = self._asdict().items()
-        return {name: None if count is None else count.tolist() for name, count in counts}
 
 
 def histogram(
@@ -202,3 +173,11 @@ def histogram(
         return WeightHistogram(edges, places.bincount(minlength=bins), None), places
     kinds = (places[kind].bincount(minlength=bins) for kind in (~false_negative, false_negative))
     return WeightHistogram(edges, *kinds), places
+
+
+def plain(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures for a file, with lists for tensors."""
+    return {
+        name: figure.tolist() if isinstance(figure, Tensor) else figure
+        for name, figure in figures.items()
+    }

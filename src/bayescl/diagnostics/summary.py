@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from bayescl.axes import Bool, Float, Tensor
+from bayescl.axes import Float, Tensor
 from bayescl.diagnostics.candidates import ScoredCandidates, candidate_weights, joined
 from bayescl.diagnostics.evaluation import (
     Calibration,
@@ -19,6 +19,7 @@ from bayescl.diagnostics.evaluation import (
     confident_pairs,
     detection,
     histogram,
+    plain,
 )
 from bayescl.estimation import MeasuredAlpha, anchor_aucs, label_free_alpha
 from bayescl.functional import empirical_cdf, posterior, proposal_cdf
@@ -109,8 +110,8 @@ class Diagnosis:
             "mean_weight": None if self.mean_weight_true is None else weights,
             "false_share": self.false_share,
             "confident_pairs": self.confident and self.confident._asdict(),
-            "posteriors": [check.figures() for check in self.posteriors],
-            "histogram": self.histogram.figures(),
+            "posteriors": [plain(vars(check)) for check in self.posteriors],
+            "histogram": plain(self.histogram._asdict()),
         }
 
 
@@ -151,7 +152,8 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
     objective, valid = scored.objective, scored.valid
     alpha, tau_plus = (getattr(objective, name, None) for name in ("alpha", "tau_plus"))
     every_weight = candidate_weights(scored)
-    weights = every_weight[valid]
+    log_weights, weights = every_weight.log(), every_weight[valid]
+    repulsion = _shares(scored.unlabeled + log_weights)
     truth = None if scored.false_negative is None else scored.false_negative[valid]
     share = None if truth is None else float(truth.double().mean())
     same_class = confident = free = None
@@ -165,7 +167,14 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
         anchors=len(valid),
         assumed_alpha=alpha,
         assumed_tau_plus=tau_plus,
-        effective=_effective(scored, every_weight),
+        effective=EffectiveNegatives(
+            candidates=float(valid.sum(dim=1).double().mean()),
+            weighted=_effective_number(_shares(log_weights)),
+            in_gradient=_effective_number(repulsion),
+            in_gradient_unweighted=_effective_number(
+                _shares(scored.unlabeled.masked_fill(~valid, -torch.inf))
+            ),
+        ),
         histogram=histogram(weights, truth, (0.0, float(weights.max()) or 1.0), 40)[0],
         label_free=free,
         confident=confident,
@@ -197,35 +206,17 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
         by_logit=detection(scored.unlabeled[valid], truth),
         mean_weight_false=float(false.mean()) if len(false) else None,
         mean_weight_true=float(true.mean()) if len(true) else None,
-        false_share=_false_share(scored, every_weight),
+        false_share=float(repulsion.where(scored.truth, 0).sum(dim=1).double().mean()),
         posteriors=tuple(posteriors),
     )
 
 
-def _false_share(scored: ScoredCandidates, weights: Float[Tensor, "anchors candidates"]) -> float:
-    """Share of false negatives in the sum of weighted exponentials; 0 where nothing repels."""
-    repulsion = weights * scored.unlabeled.masked_fill(~scored.valid, -torch.inf).softmax(dim=1)
-    shares = repulsion.where(scored.truth, 0).sum(dim=1) / repulsion.sum(dim=1)
-    return float(shares.nan_to_num(0.0).double().mean())
+def _shares(log_terms: Float[Tensor, "anchors candidates"]) -> Float[Tensor, "anchors candidates"]:
+    """Each candidate's share of its anchor's sum; 0 where nothing is added."""
+    return torch.where(log_terms > -torch.inf, log_terms.softmax(dim=1), 0.0)
 
 
-def _effective(
-    scored: ScoredCandidates, weights: Float[Tensor, "anchors candidates"]
-) -> EffectiveNegatives:
-    """Means over all anchors."""
-    logits, valid = scored.unlabeled, scored.valid
-    numbers = (
-        valid.sum(dim=1),
-        effective_negatives(weights.log(), valid & (weights > 0)),
-        effective_negatives(logits + weights.log(), valid & (weights > 0)),
-        effective_negatives(logits, valid),
-    )
-    return EffectiveNegatives(*(float(number.double().mean()) for number in numbers))
-
-
-def effective_negatives(
-    log_weights: Float[Tensor, "anchors candidates"], counted: Bool[Tensor, "anchors candidates"]
-) -> Float[Tensor, " anchors"]:
-    """Effective number of each anchor's candidates, from logarithms of any scale."""
-    shares = log_weights.masked_fill(~counted, -torch.inf).softmax(dim=1)
-    return torch.where(counted.any(dim=1), 1 / shares.square().sum(dim=1), 0.0)
+def _effective_number(shares: Float[Tensor, "anchors candidates"]) -> float:
+    """Mean number of equal shares that are as uneven."""
+    squares = shares.square().sum(dim=1)
+    return float(torch.where(squares == 0, 0.0, 1 / squares).double().mean())
