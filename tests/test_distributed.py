@@ -121,7 +121,7 @@ REFUSALS = {  # rank 1 is the one that differs
     "rows elsewhere": "the kind of device must be the same on every process, got cpu on rank 0",
     "no memory": "out of memory",
     "a NaN": "view_1 must be finite, got 12 NaN or infinite entries",
-    "a mask of its own columns": "] on rank 1 (its anchors, the candidates of all processes",
+    "a mask of its own columns": "shared columns on rank 1 (the candidates of all processes",
     "a mask for both directions": "valid must be None if both_directions and gather are set",
     "another layout": "the layout must be the same on every process, got in_batch on rank 0",
     "one direction": "the number of directions must be the same on every process, got 1 on rank 0",

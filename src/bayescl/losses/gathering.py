@@ -85,7 +85,13 @@ class Gathering:
         for place, batch in enumerate(batches):
             parts = [note["parts"][place] for note in notes]
             sizes = [list(of_block) for of_block in zip(*(p["rows"] for p in parts), strict=True)]
-            _check_masks(batch, parts, sizes)
+            total = sum(map(sum, sizes))
+            for rank, part in enumerate(parts):
+                if part["columns"] not in (None, total):
+                    raise ValueError(
+                        f"valid must have {total} shared columns on rank {rank} (the candidates "
+                        f"of all processes in their order), got {part['columns']}"
+                    )
             if labelled and batch.anchors.labels is None:  # another process knows some
                 batch = _with_unknown_labels(batch)
             starts = [sum(of_block[: distributed.rank()]) for of_block in sizes]
@@ -134,26 +140,12 @@ def _kind(batch: Batch) -> list[tuple[str, Any]]:
 
 def _note(batch: Batch) -> dict[str, Any]:
     """What other processes must know of this process's part."""
+    own = sum(block.embeddings.shape[1] for block in batch.columns if block.are_own)
     return {
-        "rows": [block.embeddings.shape[:-1].numel() for block in batch.columns],
-        "anchors": batch.num_anchors,
-        "valid": None if batch.valid is None else list(batch.valid.shape),
+        "rows": [0 if block.are_own else len(block.embeddings) for block in batch.columns],
+        "columns": None if batch.valid is None else batch.valid.shape[1] - own,
         "labels": batch.anchors.labels is not None,
     }
-
-
-def _check_masks(batch: Batch, parts: Sequence[dict[str, Any]], sizes: list[list[int]]) -> None:
-    """Refuse a mask, on any process, that is not of the candidates of all processes."""
-    blocks = list(zip(batch.columns, sizes, strict=True))
-    shared = sum(sum(of_block) for block, of_block in blocks if not block.are_own)
-    for rank, part in enumerate(parts):
-        own = sum(of_block[rank] // part["anchors"] for block, of_block in blocks if block.are_own)
-        wanted = [part["anchors"], shared + own]
-        if part["valid"] not in (None, wanted):
-            raise ValueError(
-                f"valid must have shape {wanted} on rank {rank} (its anchors, the candidates of "
-                f"all processes in their order), got {part['valid']}"
-            )
 
 
 def _with_unknown_labels(batch: Batch) -> Batch:
