@@ -342,19 +342,10 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         self.loss.zero_grad()
         # What is known is passed as labels, which reach calculate_loss under wrappers, too.
         value: Tensor = CachedLossMixin.forward_cached(self, columns, known)
-        gradients = [parameter.grad for parameter in trained]
-        for parameter, gradient in zip(trained, earlier, strict=True):
-            parameter.grad = gradient
-
-        def add_scaled(factor: Tensor) -> None:
-            """Add the loss's own gradients, scaled for accumulation and loss scaling."""
-            for parameter, gradient in zip(trained, gradients, strict=True):
-                if gradient is not None:
-                    before = 0 if parameter.grad is None else parameter.grad
-                    parameter.grad = before + gradient * factor
-
-        if value.requires_grad and trained:
-            value.register_hook(add_scaled)
+        for parameter, before in zip(trained, earlier, strict=True):
+            gradient, parameter.grad = parameter.grad, before
+            if gradient is not None:  # becomes that of a term of 0, scaled as the model's are
+                value = value + ((parameter - parameter.detach()) * gradient).sum()
         return value
 
     def calculate_loss(
