@@ -19,7 +19,6 @@ from bayescl.axes import Bool, Float, Int, PerAnchor, PositiveLogits, Tensor, Un
 from bayescl.batch import Batch, Layout
 from bayescl.checks import check_choice, check_mask
 from bayescl.functional.excluded import Excluded
-from bayescl.functional.log_space import log_count, masked_logsumexp
 from bayescl.functional.objective import LogSumObjective, Objective, as_data
 from bayescl.functional.sigmoid import Sigmoid
 from bayescl.losses import ContrastiveLoss
@@ -247,9 +246,8 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
     weights = objective.weights(logits, valid=valid)
     tilt = objective.powers[0] - 1
     if tilt != 0:
-        powers = tilt * logits
-        log_mean = masked_logsumexp(powers, valid) - log_count(powers, valid)
-        weights = weights * (powers - log_mean[:, None]).exp()
+        shares = (tilt * logits).masked_fill(~valid, -torch.inf).softmax(dim=1)
+        weights = weights * shares * valid.sum(dim=1, keepdim=True)
     return torch.where(scored.true_negative if scored.sees_labels else valid, weights, 0.0)
 
 

@@ -260,13 +260,11 @@ def diagnose_embeddings(
     truth = None if classes is None else plain.truth[plain.valid]
     similarity, bins = histogram(cosines, truth, (-1.0, 1.0), _BINS)
     found = None
-    if trust is not None:  # nothing is expected if nothing is trusted
+    if trust is not None:
+        found = 0.0  # nothing is expected if nothing is trusted
         posterior = seen["latent classes"].same_class
-        found = (
-            0.0
-            if posterior is None
-            else float(posterior[plain.valid].double().sum()) / len(posterior)
-        )
+        if posterior is not None:
+            found = float(posterior.double().where(plain.valid, 0.0).sum(dim=1).mean())
     views = 1 if second_view is None else 2
     nearest = by_chance = None
     if nuisance is not None:
