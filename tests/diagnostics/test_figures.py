@@ -11,7 +11,7 @@ from torchmetrics.functional.classification import binary_calibration_error
 
 import bayescl
 from bayescl.diagnostics import Calibration, candidate_weights, diagnose, score_candidates
-from bayescl.diagnostics.evaluation import calibration, detection, histogram
+from bayescl.diagnostics.summary import calibration, detection, histogram
 
 
 def judged(scored, alpha: float, tau_plus: float) -> Calibration:

@@ -14,7 +14,7 @@ from bayescl.diagnostics import (
     reliability_figure,
     score_candidates,
 )
-from bayescl.diagnostics.evaluation import calibration, confident_pairs
+from bayescl.diagnostics.summary import calibration, confident_pairs
 from bayescl.figures import png
 
 

@@ -2,8 +2,7 @@
 
 ==================  =========================================================================
 ``candidates``      a batch as a loss sees it: weights, and which candidates are false negatives
-``evaluation``      whether labels confirm weights and posterior: detection and calibration
-``summary``         all figures of some batches
+``summary``         all figures of some batches: weights, detection and calibration
 ``embeddings``      all of these for given embeddings, loss by loss
 ``plots``           reliability diagram, weight histogram, weights by similarity
 ==================  =========================================================================
@@ -16,14 +15,16 @@ from bayescl.diagnostics.candidates import (
     score_candidates,
 )
 from bayescl.diagnostics.embeddings import EmbeddingDiagnosis, diagnose_embeddings
-from bayescl.diagnostics.evaluation import (
+from bayescl.diagnostics.plots import reliability_figure, similarity_figure, weights_figure
+from bayescl.diagnostics.summary import (
     Calibration,
     ConfidentPairs,
     Detection,
+    Diagnosis,
+    EffectiveNegatives,
     WeightHistogram,
+    diagnose,
 )
-from bayescl.diagnostics.plots import reliability_figure, similarity_figure, weights_figure
-from bayescl.diagnostics.summary import Diagnosis, EffectiveNegatives, diagnose
 
 __all__ = [
     "Calibration",

@@ -19,8 +19,7 @@ from bayescl.diagnostics.candidates import (
     joined,
     score_candidates,
 )
-from bayescl.diagnostics.evaluation import WeightHistogram, histogram, plain
-from bayescl.diagnostics.summary import Diagnosis, diagnose
+from bayescl.diagnostics.summary import Diagnosis, WeightHistogram, diagnose, histogram, plain
 from bayescl.estimation import tau_plus_of_labels
 from bayescl.functional.similarity import unit_vectors
 from bayescl.latent_classes.explain import Finding

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayescl.axes import Int, Tensor
 from bayescl.diagnostics.embeddings import EmbeddingDiagnosis
-from bayescl.diagnostics.evaluation import WeightHistogram
-from bayescl.diagnostics.summary import Diagnosis
+from bayescl.diagnostics.summary import Diagnosis, WeightHistogram
 from bayescl.figures import (
     FALSE_COLOUR,
     LEVELS,
