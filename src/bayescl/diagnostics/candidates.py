@@ -19,7 +19,8 @@ from bayescl.axes import Bool, Float, Int, PerAnchor, PositiveLogits, Tensor, Un
 from bayescl.batch import Batch, Layout
 from bayescl.checks import check_choice, check_mask
 from bayescl.functional.excluded import Excluded
-from bayescl.functional.objective import LogSumObjective, Objective, as_data
+from bayescl.functional.log_space import log_count, masked_logsumexp
+from bayescl.functional.objective import LogSumObjective, Objective
 from bayescl.functional.sigmoid import Sigmoid
 from bayescl.losses import ContrastiveLoss
 
@@ -56,10 +57,8 @@ class ScoredCandidates:
     @property
     def tells_apart(self) -> bool:
         """Whether the loss may give two candidates of one anchor different weights."""
-        if self.sees_labels or self.same_class is not None:
-            return True
-        objective = as_data(self.objective)
-        return objective is not None and objective.tells_apart
+        by_itself: bool = getattr(self.objective, "tells_apart", False)
+        return self.sees_labels or self.same_class is not None or by_itself
 
     @property
     def truth(self) -> Bool[Tensor, "anchors candidates"]:
@@ -246,8 +245,9 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
     weights = objective.weights(logits, valid=valid)
     tilt = objective.powers[0] - 1
     if tilt != 0:
-        shares = (tilt * logits).masked_fill(~valid, -torch.inf).softmax(dim=1)
-        weights = weights * shares * valid.sum(dim=1, keepdim=True)
+        powers = tilt * logits
+        log_mean = masked_logsumexp(powers, valid) - log_count(powers, valid)
+        weights = weights * (powers - log_mean[:, None]).exp()
     return torch.where(scored.true_negative if scored.sees_labels else valid, weights, 0.0)
 
 

@@ -93,7 +93,7 @@ class Gathering:
                         f"of all processes in their order), got {part['columns']}"
                     )
             if labelled and batch.anchors.labels is None:  # another process knows some
-                batch = _with_unknown_labels(batch)
+                batch = batch.map_rows(_with_unknown_labels)
             starts = [sum(of_block[: distributed.rank()]) for of_block in sizes]
 
             def fetch(part: Tensor, block: int, sizes: list[list[int]] = sizes) -> Tensor:
@@ -148,11 +148,6 @@ def _note(batch: Batch) -> dict[str, Any]:
     }
 
 
-def _with_unknown_labels(batch: Batch) -> Batch:
-    """The batch with labels, none of which is known."""
-
-    def unknown(rows: Rows) -> Rows:
-        shape, device = rows.embeddings.shape[:-1], rows.embeddings.device
-        return replace(rows, labels=torch.full(shape, UNKNOWN, device=device))
-
-    return batch.map_rows(unknown)
+def _with_unknown_labels(rows: Rows) -> Rows:
+    shape, device = rows.embeddings.shape[:-1], rows.embeddings.device
+    return replace(rows, labels=torch.full(shape, UNKNOWN, device=device))
