@@ -143,5 +143,5 @@ def test_a_refused_batch_leaves_the_queue_as_it_was() -> None:
     queue.enqueue(drawn(2, 0), torch.arange(2))
     with pytest.raises(ValueError, match="groups"):
         queue.enqueue(drawn(2, 1), torch.arange(5))
-    assert "size=4, dim=3, groups=True, gather=False, filled=2" in repr(queue)
+    assert "size=4, dim=3, groups=True, filled=2" in repr(queue)
     assert torch.equal(queue.candidates, drawn(2, 0))
