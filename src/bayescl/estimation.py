@@ -110,14 +110,11 @@ def anchor_aucs(
 
 @torch.no_grad()
 def measured_alpha(
-    embeddings: Float[Tensor, "items dim"],
-    labels: Int[Tensor, " items"],
-    *,
-    normalize: bool = True,
+    embeddings: Float[Tensor, "items dim"], labels: Int[Tensor, " items"]
 ) -> MeasuredAlpha:
     """Measure ``alpha`` on a small labelled part of the data.
 
-    The macro-averaged ROC-AUC of similarities: each anchor is a query of one class against the
+    The macro-averaged ROC-AUC of cosines: each anchor is a query of one class against the
     rest. It equals ``sklearn.metrics.roc_auc_score`` with ``average="macro"`` on the transposed
     matrices, as in the training script of Liu et al., ICML 2024. Never use the test set, whose
     labels would then influence training.
@@ -125,7 +122,6 @@ def measured_alpha(
     Args:
         embeddings: one row per labelled item. Not differentiated.
         labels: their classes.
-        normalize: whether to compare by cosine rather than by inner product.
 
     Returns:
         The AUC, and ``alpha`` by both readings. Anchors without candidates of both kinds are left
@@ -145,7 +141,7 @@ def measured_alpha(
     check_shape("embeddings", embeddings, ("items", "dim"))
     check_shape("labels", labels, embeddings.shape[:1])
     rows = torch.arange(len(embeddings), device=embeddings.device)
-    everyone = unit_vectors(embeddings) if normalize else embeddings
+    everyone = unit_vectors(embeddings)
     aucs = []
     for own in rows.split(max(1, _CHUNK // max(1, len(embeddings)))):
         scores = everyone[own] @ everyone.T

@@ -6,7 +6,7 @@ and temperature are those of training.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, get_args
@@ -23,9 +23,6 @@ from bayescl.functional.log_space import log_count, masked_logsumexp
 from bayescl.functional.objective import LogSumObjective, Objective
 from bayescl.functional.sigmoid import Sigmoid
 from bayescl.losses import ContrastiveLoss
-
-_CALLS: Mapping[Layout, str] = {"two_views": "forward", "logits": "from_logits"}
-"""Methods of a loss whose names are not those of their layouts."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +180,8 @@ def _recorded(
 ) -> ScoredCandidates:
     """What the objective receives in this call of the loss."""
     recorder = _Recorder()
-    getattr(_Twin(loss, recorder), _CALLS.get(layout, layout))(*embeddings, **options)
+    calls = {"two_views": "forward", "logits": "from_logits"}
+    getattr(_Twin(loss, recorder), calls.get(layout, layout))(*embeddings, **options)
     if len(recorder.calls) != 1:
         raise ValueError("both_directions must be False here: score one direction at a time")
     (call,) = recorder.calls

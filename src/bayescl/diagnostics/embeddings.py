@@ -47,9 +47,6 @@ _MOST = 4096
 """Largest number of items that are compared with each other, or that latent classes are fitted to;
 more would take more than seconds."""
 
-_NEVER = 2**62
-"""Calls between two fits, so large that there is only one."""
-
 _BINS = 50
 
 
@@ -346,7 +343,7 @@ def _latent_classes(
         tau_plus=tau_plus,
         temperature=temperature,
         memory_size=_MOST if tau_plus is None else min(memory_for(tau_plus), _MOST),
-        refit_every=_NEVER,
+        refit_every=2**62,  # so there is only one fit
     )
     # The first call is remembered and fitted, the second one says how far its views agree.
     with warnings.catch_warnings():

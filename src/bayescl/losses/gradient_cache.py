@@ -14,12 +14,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bayescl.axes import Float, Tensor
 
-Loss = Callable[..., Tensor]
-"""Called with one tensor of embeddings per view, and further arguments; returns a scalar."""
-
 
 def cached_backward(
-    loss: Loss,
+    loss: Callable[..., Tensor],
     encoder: nn.Module | Sequence[nn.Module],
     *views: Sequence[Any],
     backward: Callable[[Tensor], Any] = torch.Tensor.backward,
@@ -94,9 +91,7 @@ def cached_backward(
     }
     with torch.no_grad():
         for view, chunk in steps:
-            states.append(
-                [torch.get_rng_state(), *(torch.cuda.get_rng_state(gpu) for gpu in devices)]
-            )
+            states.append([torch.get_rng_state(), *map(torch.cuda.get_rng_state, devices)])
             embeddings[view].append(_encode(encoders[view], chunk, copies[encoders[view]]))
     for each in encoders:
         if isinstance(each, DistributedDataParallel):  # it has only brought the copies in line
