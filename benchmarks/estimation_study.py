@@ -17,14 +17,14 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import torch
 from harness import options, write_json
 
-from bayescl.diagnostics import calibration, candidate_posterior, diagnose, score_candidates
-from bayescl.estimation import MeasuredAlpha, anchor_aucs, label_free_alpha, win_rates
+from bayescl.diagnostics import Diagnosis, diagnose, score_candidates
+from bayescl.estimation import label_free_alpha
 from bayescl.figures import NEUTRAL, legend_under, panels
 from bayescl.losses import BayesianContrastiveLoss
 from bayescl_lab._files import save_figure, write_atomically
@@ -89,15 +89,18 @@ def _process_draw(alpha: float, tau_plus: float, index: int, anchors: int) -> di
     positive = torch.cat([chunk.positives[:, 0] for chunk in chunks])
     unlabeled = torch.cat([chunk.unlabeled for chunk in chunks])
     truth = torch.cat([~chunk.true_negative for chunk in chunks])
-    labelled = MeasuredAlpha(float(anchor_aucs(unlabeled, truth).nanmean()))
-    free = label_free_alpha(positive, unlabeled, tau_plus=tau_plus)
-    scored = score_candidates(
-        BayesianContrastiveLoss(), positive, unlabeled, layout="logits", false_negative=truth
-    )
-    by_model, by_auc = (
-        calibration(candidate_posterior(scored, alpha=value, tau_plus=tau_plus), ~truth)
-        for value in (alpha, labelled.authors)
-    )
+
+    def diagnosed(alpha: float) -> Diagnosis:
+        """What a loss that assumes an alpha finds."""
+        loss = BayesianContrastiveLoss(alpha=alpha, tau_plus=tau_plus)
+        known: Any = {"layout": "logits", "false_negative": truth}
+        return diagnose([score_candidates(loss, positive, unlabeled, **known)])
+
+    found = diagnosed(alpha)
+    labelled, free = found.measured, found.label_free
+    if labelled is None or free is None:
+        raise ValueError("the study needs candidates of both kinds")
+    by_model, by_auc = found.posteriors[0], diagnosed(labelled.authors).posteriors[0]
     return {
         "auc": labelled.auc,
         "alpha_model": labelled.model,
@@ -148,9 +151,10 @@ def measurements(run: ImageRun) -> dict[str, float]:
     for scored in batches:
         sides, valid = (scored.positive, scored.unlabeled), scored.valid
         free.append(label_free_alpha(*sides, tau_plus=tau_plus, valid=valid).auc)
-        over_true.append(win_rates(*sides, valid=scored.true_negative).nanmean().item())
-        over_false.append(win_rates(*sides, valid=scored.truth).nanmean().item())
-    posteriors = {check.source: check.calibration for check in found.posteriors}
+        # At a prior of 0 it is how often a positive outscores candidates, without a correction.
+        over_true.append(label_free_alpha(*sides, tau_plus=0, valid=scored.true_negative).auc)
+        over_false.append(label_free_alpha(*sides, tau_plus=0, valid=scored.truth).auc)
+    posteriors = {check.source: check for check in found.posteriors}
     by_model = posteriors["measured, model reading"]
     by_auc = posteriors["measured, authors' reading"]
     return {

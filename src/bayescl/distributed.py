@@ -13,8 +13,9 @@ working.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -80,77 +81,53 @@ def gather(rows: Float[Tensor, " rows *shape"]) -> Float[Tensor, " all_rows *sha
     with shared_refusals():
         if rows.ndim == 0:
             raise ValueError("rows must have at least one axis, got a scalar")
-    notes = exchange({"call": "gather", **describe(rows)})
-    agreed("the call", [note["call"] for note in notes])
-    return gather_rows(rows, agreed_sizes(notes))
+    notes = exchange({"rows": len(rows)}, [("the call", "gather"), *kind_of(rows)])
+    return gather_rows(rows, [note["rows"] for note in notes])
 
 
-def describe(rows: Tensor) -> dict[str, Any]:
-    """Note what :func:`agreed_sizes` compares between processes."""
-    return {
-        "rows": rows.shape[0],
-        "shape": list(rows.shape[1:]),
-        "dtype": str(rows.dtype).removeprefix("torch."),
-        "device": rows.device.type,
-        "gradient": rows.requires_grad and torch.is_grad_enabled(),
-    }
-
-
-def agreed_sizes(notes: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return how many rows each process holds, or raise on every process if rows do not match.
-
-    Args:
-        notes: by rank, what :func:`describe` says.
-    """
-    sizes = [int(note["rows"]) for note in notes]
-    if min(sizes) == 0:
-        raise ValueError(f"every process must hold at least one row, got {by_rank(sizes)}")
-    for key, name in (
-        ("shape", "the shape of a row"),
-        ("dtype", "dtype"),
-        ("device", "the kind of device"),
+def kind_of(rows: Tensor) -> list[tuple[str, Any]]:
+    """What must be the same of rows on all processes that gather them, as :func:`exchange` asks."""
+    return [
+        ("the shape of a row", list(rows.shape[1:])),
+        ("dtype", str(rows.dtype).removeprefix("torch.")),
+        ("the kind of device", rows.device.type),
         # Gradients are added up by all processes together: one that does not take part would leave
         # the others waiting.
-        ("gradient", "requires_grad"),
-    ):
-        agreed(name, [note[key] for note in notes])
-    return sizes
+        ("requires_grad", rows.requires_grad and torch.is_grad_enabled()),
+    ]
 
 
-def agreed(name: str, values: Sequence[Any]) -> Any:
-    """Return the value that all processes hold, or raise ``ValueError`` naming who holds what."""
-    if any(value != values[0] for value in values):
-        raise ValueError(f"{name} must be the same on every process, got {by_rank(values)}")
-    return values[0]
-
-
-def by_rank(values: Sequence[Any]) -> str:
-    """Say who holds what, as in ``8 on rank 0, 2; 6 on rank 1``."""
-    holders = _holders(enumerate(values))
-    return "; ".join(f"{value} on rank {ranks}" for value, ranks in holders)
-
-
-def _holders(held: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, str]]:
-    """Each value and the ranks that hold it; if many, the first few."""
+def by_rank(held: Mapping[int, Any]) -> str:
+    """Say who holds what, as in ``8 on rank 0, 2; 6 on rank 1``; of many ranks the first few."""
     holders: dict[str, list[str]] = {}
-    for holder, value in held:
+    for holder, value in held.items():
         holders.setdefault(str(value), []).append(str(holder))
-    for value, ranks in holders.items():
-        yield value, ", ".join(ranks[:_RANKS_NAMED]) + (", ..." if ranks[_RANKS_NAMED:] else "")
+    return "; ".join(
+        f"{value} on rank {', '.join(ranks[:_RANKS_NAMED])}{', ...' * (len(ranks) > _RANKS_NAMED)}"
+        for value, ranks in holders.items()
+    )
 
 
-def exchange(note: Mapping[str, Any]) -> list[dict[str, Any]]:
+def exchange(note: Mapping[str, Any], same: Sequence[tuple[str, Any]] = ()) -> list[dict[str, Any]]:
     """Send this process's note to all processes and return everybody's, by rank.
 
     Args:
-        note: a few numbers and words, at most four kilobytes as JSON.
+        note: a few numbers and words, at most four kilobytes as JSON with the values below.
+        same: names and values that must be the same on every process. The name of each is the same
+            where the values before it are.
 
     Raises:
-        ValueError: on every process, if a process refused its input; see :func:`shared_refusals`.
+        ValueError: on every process, if values differ, naming who holds what, or if a process
+            refused its input; see :func:`shared_refusals`.
     """
-    notes = _exchange(note)
+    notes = _exchange({**note, "same": [value for _, value in same]})
     if refusal := _refusal(notes):
         raise ValueError(refusal)
+    every = zip_longest(*(note["same"] for note in notes))
+    for (name, _), values in zip(same, every, strict=False):
+        if any(value != values[0] for value in values):
+            who = by_rank(dict(enumerate(values)))
+            raise ValueError(f"{name} must be the same on every process, got {who}")
     return notes
 
 
@@ -179,8 +156,7 @@ def shared_refusals(active: bool = True) -> Iterator[None]:
 
 def _refusal(notes: Sequence[Mapping[str, Any]]) -> str:
     """What processes refused, or an empty string."""
-    holders = _holders((i, note["refusal"]) for i, note in enumerate(notes) if "refusal" in note)
-    return "; ".join(f"rank {ranks}: {refusal}" for refusal, ranks in holders)
+    return by_rank({rank: note["refusal"] for rank, note in enumerate(notes) if "refusal" in note})
 
 
 def _exchange(note: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -198,11 +174,18 @@ def _exchange(note: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def gather_rows(rows: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Gather rows whose number on each process is known and whose shapes were checked."""
-    if rows.requires_grad:
-        gathered: Tensor = _Gather.apply(rows, sizes, False)
-        return gathered
-    return _all_rows(rows, sizes)
+    """Gather rows whose number on each process is known and whose kind was compared."""
+    if min(sizes) == 0:
+        who = by_rank(dict(enumerate(sizes)))
+        raise ValueError(f"every process must hold at least one row, got {who}")
+    largest = max(sizes)
+    if len(rows) < largest:
+        rows = torch.cat([rows, rows.new_zeros(largest - len(rows), *rows.shape[1:])])
+    everyone: Tensor = _Gather.apply(rows, len(sizes), False)
+    if min(sizes) == largest:
+        return everyone
+    blocks = everyone.split(largest)
+    return torch.cat([block[:size] for block, size in zip(blocks, sizes, strict=True)])
 
 
 def copy_from_first(tensors: Sequence[Tensor]) -> None:
@@ -215,39 +198,17 @@ def copy_from_first(tensors: Sequence[Tensor]) -> None:
 
 
 class _Gather(torch.autograd.Function):
-    """All processes' rows; and the adjoint, the sum of all processes' gradients of its own rows."""
+    """All processes' rows, equally many; and the adjoint, the sum of their gradients of its own."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, sizes: Sequence[int], back: bool) -> Tensor:
-        ctx.others = sizes, not back
-        return (_own_sum if back else _all_rows)(rows, sizes)
+    def forward(ctx: Any, rows: Tensor, processes: int, back: bool) -> Tensor:
+        ctx.others = processes, not back
+        count = len(rows) // processes if back else len(rows) * processes
+        result = rows.new_empty(count, *rows.shape[1:])
+        collective = dist.reduce_scatter_tensor if back else dist.all_gather_into_tensor
+        collective(result, rows.contiguous())
+        return result
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         return _Gather.apply(gradient, *ctx.others), None, None
-
-
-def _all_rows(rows: Tensor, sizes: Sequence[int]) -> Tensor:
-    largest, shape = max(sizes), rows.shape[1:]
-    padded = rows.detach().contiguous()
-    if rows.shape[0] < largest:
-        padded = torch.cat([padded, padded.new_zeros(largest - rows.shape[0], *shape)])
-    everyone = padded.new_empty(len(sizes) * largest, *shape)
-    dist.all_gather_into_tensor(everyone, padded)
-    if min(sizes) == largest:
-        return everyone
-    blocks = torch.split(everyone, largest)
-    return torch.cat([block[:size] for block, size in zip(blocks, sizes, strict=True)])
-
-
-def _own_sum(gradient: Tensor, sizes: Sequence[int]) -> Tensor:
-    largest, shape = max(sizes), gradient.shape[1:]
-    padded = gradient.detach().contiguous()
-    if min(sizes) < largest:
-        padded = gradient.new_zeros(len(sizes) * largest, *shape)
-        blocks = torch.split(padded, largest)
-        for block, rows in zip(blocks, torch.split(gradient.detach(), list(sizes)), strict=True):
-            block[: len(rows)] = rows
-    own = padded.new_empty(largest, *shape)
-    dist.reduce_scatter_tensor(own, padded)
-    return own[: sizes[rank()]]

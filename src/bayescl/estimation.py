@@ -1,9 +1,6 @@
 r"""The parameters of the Bayesian loss, estimated: ``alpha`` and ``tau_plus``.
 
-**With labels.** The paper equates ``alpha`` with the encoder's AUC, and its authors set it that
-way. In the paper's own generative model they differ, since ``alpha`` mixes the order statistics of
-one pair and the AUC compares two draws: :math:`\mathrm{AUC} = \tfrac12 + \tfrac{2\alpha - 1}{3}`.
-So an AUC has two readings; see :class:`MeasuredAlpha`.
+**With labels** one measures an AUC, which has two readings; see :class:`MeasuredAlpha`.
 
 **Without labels** one can count how often a positive pair's score :math:`V` exceeds an unlabeled
 candidate's, which is a true negative with probability :math:`\tau^-`, else a false negative. If
@@ -40,11 +37,9 @@ from bayescl.functional.mixture import check_tau_plus
 
 __all__ = [
     "MeasuredAlpha",
-    "anchor_aucs",
     "label_free_alpha",
     "measured_alpha",
     "tau_plus_of_labels",
-    "win_rates",
 ]
 
 _CHUNK = 2**22
@@ -54,6 +49,10 @@ _CHUNK = 2**22
 @dataclass(frozen=True)
 class MeasuredAlpha:
     r"""An AUC, and ``alpha`` by both readings.
+
+    The paper equates ``alpha`` with the encoder's AUC, and its authors set it that way. In the
+    paper's own generative model they differ, since ``alpha`` mixes the order statistics of one pair
+    and the AUC compares two draws: :math:`\mathrm{AUC} = \tfrac12 + \tfrac{2\alpha - 1}{3}`.
 
     Attributes:
         auc: probability that a positive outscores a true negative, in [0, 1].
@@ -96,31 +95,9 @@ def anchor_aucs(
     *,
     valid: Bool[Tensor, "anchors candidates"] | None = None,
 ) -> Float[Tensor, " anchors"]:
-    """ROC-AUC of every row of scores: how often its own class outscores other classes.
-
-    A tie counts as half.
-
-    Args:
-        scores: anything that increases with similarity. Not differentiated.
-        same_class: True where the candidate is of the anchor's class.
-        valid: True where the candidate counts.
-
-    Returns:
-        Values in [0, 1] in float64; NaN for an anchor that lacks candidates of either kind.
-
-    Raises:
-        ValueError: if shapes do not match.
-
-    Example:
-        >>> scores = torch.tensor([[0.9, 0.1, 0.5], [0.1, 0.9, 0.5]])
-        >>> anchor_aucs(scores, torch.tensor([[True, False, False]] * 2))
-        tensor([1., 0.], dtype=torch.float64)
-    """
-    check_floating("scores", scores)
-    check_mask("same_class", same_class, scores.shape)
+    """ROC-AUC of every row in float64; a tie counts as half, and NaN is a row of one kind."""
     positive, negative = same_class, ~same_class
     if valid is not None:
-        check_mask("valid", valid, scores.shape)
         positive, negative = positive & valid, negative & valid
     positives, negatives = positive.sum(dim=1).double(), negative.sum(dim=1).double()
     cdf = empirical_cdf(scores, valid=valid).double()
@@ -133,14 +110,11 @@ def anchor_aucs(
 
 @torch.no_grad()
 def measured_alpha(
-    embeddings: Float[Tensor, "items dim"],
-    labels: Int[Tensor, " items"],
-    *,
-    normalize: bool = True,
+    embeddings: Float[Tensor, "items dim"], labels: Int[Tensor, " items"]
 ) -> MeasuredAlpha:
     """Measure ``alpha`` on a small labelled part of the data.
 
-    The macro-averaged ROC-AUC of similarities: each anchor is a query of one class against the
+    The macro-averaged ROC-AUC of cosines: each anchor is a query of one class against the
     rest. It equals ``sklearn.metrics.roc_auc_score`` with ``average="macro"`` on the transposed
     matrices, as in the training script of Liu et al., ICML 2024. Never use the test set, whose
     labels would then influence training.
@@ -148,7 +122,6 @@ def measured_alpha(
     Args:
         embeddings: one row per labelled item. Not differentiated.
         labels: their classes.
-        normalize: whether to compare by cosine rather than by inner product.
 
     Returns:
         The AUC, and ``alpha`` by both readings. Anchors without candidates of both kinds are left
@@ -168,7 +141,7 @@ def measured_alpha(
     check_shape("embeddings", embeddings, ("items", "dim"))
     check_shape("labels", labels, embeddings.shape[:1])
     rows = torch.arange(len(embeddings), device=embeddings.device)
-    everyone = unit_vectors(embeddings) if normalize else embeddings
+    everyone = unit_vectors(embeddings)
     aucs = []
     for own in rows.split(max(1, _CHUNK // max(1, len(embeddings)))):
         scores = everyone[own] @ everyone.T
@@ -180,40 +153,6 @@ def measured_alpha(
             "labels must give at least one anchor candidates of its own class and of another class"
         )
     return MeasuredAlpha(auc)
-
-
-def win_rates(
-    positive: Float[Tensor, " anchors"],
-    unlabeled: Float[Tensor, "anchors candidates"],
-    *,
-    valid: Bool[Tensor, "anchors candidates"] | None = None,
-) -> Float[Tensor, " anchors"]:
-    """How often each anchor's positive outscores its candidates; a tie counts as half.
-
-    Args:
-        positive: score of each anchor's positive. Not differentiated.
-        unlabeled: scores of each anchor's candidates. Not differentiated.
-        valid: True where a candidate counts.
-
-    Returns:
-        Values in [0, 1] in float64; NaN for an anchor without candidates.
-
-    Raises:
-        ValueError: if shapes do not match.
-
-    Example:
-        >>> win_rates(torch.tensor([1.0]), torch.tensor([[0.0, 1.0, 2.0, 0.5]]))
-        tensor([0.6250], dtype=torch.float64)
-    """
-    for name, scores in (("positive", positive), ("unlabeled", unlabeled)):
-        check_floating(name, scores)
-    check_shape("positive", positive, ("anchors",))
-    check_shape("unlabeled", unlabeled, (len(positive), "candidates"))
-    wins = (positive[:, None] > unlabeled).double() + (positive[:, None] == unlabeled) / 2
-    if valid is None:
-        return wins.mean(dim=1)
-    check_mask("valid", valid, unlabeled.shape)
-    return torch.where(valid, wins, 0.0).sum(dim=1) / valid.sum(dim=1)
 
 
 def label_free_alpha(
@@ -229,9 +168,10 @@ def label_free_alpha(
     by how much.
 
     Args:
-        positive: score of each anchor's positive, as in :func:`win_rates`.
-        unlabeled: scores of each anchor's candidates.
-        tau_plus: prior probability that a candidate is of the anchor's class, in [0, 1).
+        positive: score of each anchor's positive. Not differentiated.
+        unlabeled: scores of each anchor's candidates. Not differentiated. A tie counts as half.
+        tau_plus: prior probability that a candidate is of the anchor's class, in [0, 1). At 0 the
+            estimate is how often a positive outscores a candidate, the mean over anchors.
         valid: True where a candidate counts.
 
     Returns:
@@ -247,11 +187,18 @@ def label_free_alpha(
         0.7778
     """
     check_tau_plus(tau_plus)
-    rates = win_rates(positive, unlabeled, valid=valid)
-    rates = rates[~rates.isnan()]
-    if len(rates) == 0:
+    for name, scores in (("positive", positive), ("unlabeled", unlabeled)):
+        check_floating(name, scores)
+    check_shape("positive", positive, ("anchors",))
+    check_shape("unlabeled", unlabeled, (len(positive), "candidates"))
+    wins = (positive[:, None] > unlabeled).double() + (positive[:, None] == unlabeled) / 2
+    if valid is not None:
+        check_mask("valid", valid, unlabeled.shape)
+        wins = wins.masked_fill(~valid, torch.nan)
+    rate = float(wins.nanmean(dim=1).nanmean())
+    if rate != rate:
         raise ValueError("valid must leave at least one anchor a candidate, got none")
-    auc = (float(rates.mean()) - tau_plus / 2) / (1 - tau_plus)
+    auc = (rate - tau_plus / 2) / (1 - tau_plus)
     return MeasuredAlpha(min(1.0, max(0.0, auc)))
 
 

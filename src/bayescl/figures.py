@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from bayescl.checks import missing
 
@@ -38,24 +38,14 @@ def _style() -> AbstractContextManager[None]:
     return rc_context(_STYLE)
 
 
-def blank_figure(
-    width: float, height: float, *, layout: Literal["constrained"] | None = "constrained"
-) -> Figure:
-    """An empty figure, in inches, that belongs to no window; without a layout, place its axes."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as EmptyFigure
-
-    figure = EmptyFigure(figsize=(width, height), layout=layout)
-    FigureCanvasAgg(figure)
-    return figure
-
-
 def panels(
     rows: int, columns: int, *, width: float, height: float, title: str = ""
 ) -> tuple[Figure, list[Axes]]:
     """A figure, in inches, with a grid of axes in the common style, and these axes by row."""
     with _style():
-        figure = blank_figure(width, height)
+        from matplotlib.figure import Figure as Unmanaged  # it belongs to no window
+
+        figure = Unmanaged(figsize=(width, height), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False)
         if title:
             figure.suptitle(title, fontsize=12)

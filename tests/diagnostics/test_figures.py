@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from sklearn.metrics import average_precision_score, roc_auc_score
 from torchmetrics.functional.classification import binary_calibration_error
 
 import bayescl
-from bayescl.diagnostics import (
-    Calibration,
-    calibration,
-    candidate_posterior,
-    candidate_weights,
-    effective_negatives,
-    false_negative_detection,
-    score_candidates,
-    weight_histogram,
-)
+from bayescl.diagnostics import Calibration, candidate_weights, diagnose, score_candidates
+from bayescl.diagnostics.summary import calibration, detection, histogram
 
 
 def judged(scored, alpha: float, tau_plus: float) -> Calibration:
-    posterior = candidate_posterior(scored, alpha=alpha, tau_plus=tau_plus)
-    return calibration(posterior, scored.true_negative)
+    assumed = bayescl.BayesianContrastiveLoss(alpha=alpha, tau_plus=tau_plus).objective(1.0)
+    return diagnose([replace(scored, objective=assumed)]).posteriors[0]
 
 
 def test_the_posterior_is_calibrated_at_the_processs_own_parameters_only(processed) -> None:
@@ -43,30 +37,30 @@ def test_the_posterior_is_calibrated_at_the_processs_own_parameters_only(process
 
 def test_weights_of_pure_debiasing_are_the_posterior_over_tau_minus(processed) -> None:
     scored = processed(0.9, 0.2)
-    posterior = candidate_posterior(scored, alpha=0.9, tau_plus=0.2)
+    cdf = bayescl.functional.empirical_cdf(scored.unlabeled)
+    proposal = bayescl.functional.proposal_cdf(cdf, alpha=0.9, tau_plus=0.2)
+    posterior = bayescl.functional.posterior(proposal, alpha=0.9, tau_plus=0.2)
     torch.testing.assert_close(candidate_weights(scored), posterior / 0.8)
 
 
 def test_calibration_agrees_with_torchmetrics_where_groups_are_alike() -> None:
     generator = torch.Generator().manual_seed(0)
-    # Predictions at the middle of ten equal steps: equal counts and equal widths group them alike.
-    predicted = torch.arange(10).repeat(50) / 10 + 0.05
-    truth = torch.rand(500, generator=generator) < predicted**2
-    expected = binary_calibration_error(predicted, truth.int(), n_bins=10)
-    found = calibration(predicted, truth, groups=10)
-    assert found.count.tolist() == [50] * 10
-    assert found.ece == pytest.approx(float(expected), abs=1e-6)
+    # Predictions at the middle of 20 equal steps: equal counts and equal widths group them alike.
+    predicted = torch.arange(20).repeat(50) / 20 + 0.025
+    truth = torch.rand(1000, generator=generator) < predicted**2
+    expected = binary_calibration_error(predicted, truth.int(), n_bins=20)
+    for alpha in (None, 0.9):
+        found = calibration(predicted, truth, "middles", alpha)
+        assert found.count.tolist() == [50] * 20
+        assert found.ece == pytest.approx(float(expected), abs=1e-6)
 
 
 def test_calibration_keeps_equal_predictions_together_and_loses_nothing() -> None:
     predicted = torch.tensor([0.5] * 90 + [0.9] * 10)
     truth = torch.cat([torch.arange(90) % 2 == 0, torch.ones(10, dtype=torch.bool)])
-    found = calibration(predicted, truth)
+    found = calibration(predicted, truth, "ranks", 0.9)
     assert found.count.tolist() == [90, 10]
     assert found.ece == pytest.approx(0.1 * 0.1, abs=1e-6)
-    one = calibration(predicted, truth, groups=1)
-    assert one.count.tolist() == [100]
-    assert float(one.observed) == pytest.approx(0.55)
 
 
 def test_detection_agrees_with_scikit_learn_at_any_scale() -> None:
@@ -76,12 +70,12 @@ def test_detection_agrees_with_scikit_learn_at_any_scale() -> None:
     for values in (suspicion - 50, (suspicion * 2e4).round() - 50):  # the latter with ties
         wanted = [score(truth, values) for score in (roc_auc_score, average_precision_score)]
         wanted.append(float(truth.float().mean()))
-        assert false_negative_detection(values, truth) == pytest.approx(tuple(wanted), abs=1e-6)
+        assert detection(values, truth) == pytest.approx(tuple(wanted), abs=1e-6)
     truth = torch.tensor([True, False, False, False])
-    result = false_negative_detection(torch.ones(4), truth)
+    result = detection(torch.ones(4), truth)
     assert (result.roc_auc, result.average_precision) == (0.5, 0.25)
     for one_kind in (truth & False, truth | True, truth[:0]):
-        assert false_negative_detection(torch.ones(len(one_kind)), one_kind) is None
+        assert detection(torch.ones(len(one_kind)), one_kind) is None
 
 
 def test_effective_negatives_follow_the_definition(views) -> None:
@@ -91,21 +85,23 @@ def test_effective_negatives_follow_the_definition(views) -> None:
     plain = weights.sum(1) ** 2 / weights.square().sum(1)
     terms = weights * scored.unlabeled.double().exp() * scored.valid
     softmax = terms.sum(1) ** 2 / terms.square().sum(1)
-    torch.testing.assert_close(effective_negatives(weights, valid=scored.valid), plain)
-    in_gradient = effective_negatives(weights, scored.unlabeled.double(), valid=scored.valid)
-    torch.testing.assert_close(in_gradient, softmax)
+    found = diagnose([scored]).effective
+    assert found.weighted == pytest.approx(float(plain.mean()))
+    assert found.in_gradient == pytest.approx(float(softmax.mean()))
     logits = torch.tensor([[1000.0, 1000.0, -1000.0], [0.0, 0.0, 0.0]])  # no overflow
-    weights = torch.tensor([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
-    assert effective_negatives(weights, logits).tolist() == [2.0, 0.0]
+    valid = torch.tensor([[True] * 3, [False] * 3])
+    scored = score_candidates(loss, logits[:, 0], logits, layout="logits", valid=valid)
+    assert diagnose([scored]).effective.in_gradient == 1  # the mean of 2 and 0
 
 
 def test_a_histogram_counts_every_weight_once() -> None:
     weights = torch.rand(1000, generator=torch.Generator().manual_seed(2)) * 3
     truth = weights < 0.6
-    found = weight_histogram(weights, truth, bins=17)
+    found, places = histogram(weights, truth, (0.0, 3.0), 17)
+    assert torch.equal(places.bincount(), found.true_negatives + found.false_negatives)
     assert int(found.true_negatives.sum()) == int((~truth).sum())
     assert int(found.false_negatives.sum()) == int(truth.sum())
     expected = torch.histogram(weights[~truth].double(), found.edges).hist.long()
     assert torch.equal(found.true_negatives, expected)
-    flat = weight_histogram(torch.zeros(5), bins=3)
-    assert flat.true_negatives.tolist() == [5, 0, 0]
+    flat, _ = histogram(torch.tensor([-1.0, 0.0, 2.0]), None, (0.0, 1.0), 3)
+    assert flat.true_negatives.tolist() == [2, 0, 1]

@@ -9,13 +9,12 @@ from cases import each
 
 import bayescl
 from bayescl.diagnostics import (
-    calibration,
     candidate_weights,
-    confident_pairs,
     diagnose,
     reliability_figure,
     score_candidates,
 )
+from bayescl.diagnostics.summary import calibration, confident_pairs
 from bayescl.figures import png
 
 
@@ -63,16 +62,12 @@ def test_a_diagnosis_holds_latent_classes_against_the_labels(informed_loss, view
     view_1, view_2, labels = views
     scored = score_candidates(informed_loss, view_1, view_2, labels=labels)
     found = diagnose([scored])
-    assert found.confident == confident_pairs(
-        scored.same_class[scored.valid], scored.truth[scored.valid]
-    )
+    same_class, truth = scored.same_class[scored.valid], scored.truth[scored.valid]
+    assert found.confident == confident_pairs(same_class, truth, 0.5)
     own = found.posteriors[0]
     assert (own.source, own.alpha, own.tau_plus) == ("latent classes", None, None)
     assert own.name == "latent classes"
-    wanted = calibration(
-        1 - scored.same_class[scored.valid], ~scored.truth[scored.valid], equal_width=True
-    )
-    assert own.calibration.ece == wanted.ece
+    assert own.ece == calibration(1 - same_class, ~truth, "by hand").ece
     assert found.mean_weight_false < 0.8
     assert json.loads(json.dumps(found.figures(), allow_nan=False)) == found.figures()
     assert png(reliability_figure(found)).startswith(b"\x89PNG")
@@ -95,16 +90,14 @@ def test_confident_pairs_agree_with_scikit_learn() -> None:
     generator = torch.Generator().manual_seed(0)
     truth = torch.rand(300, generator=generator) < 0.3
     posterior = (0.5 * torch.rand(300, generator=generator) + 0.4 * truth).clamp(max=1)
-    found = confident_pairs(posterior, truth, threshold=0.4)
+    found = confident_pairs(posterior, truth, 0.4)
     assert found.precision == pytest.approx(precision_score(truth, posterior > 0.4))
     assert found.recall == pytest.approx(recall_score(truth, posterior > 0.4))
-    with pytest.raises(ValueError, match="same_class must not be empty"):
-        confident_pairs(posterior[:0])
 
 
 def test_groups_of_equal_width_keep_what_lies_between_apart() -> None:
-    predicted = torch.tensor([0.0] * 95 + [0.3, 0.6, 0.61, 0.92, 1.0])
-    groups = calibration(predicted, predicted > 0.5, groups=10, equal_width=True)
+    predicted = torch.tensor([0.0] * 95 + [0.32, 0.6, 0.61, 0.96, 1.0])
+    groups = calibration(predicted, predicted > 0.5, "latent classes")
     assert groups.count.tolist() == [95, 1, 2, 2]
-    assert groups.predicted.tolist() == pytest.approx([0, 0.3, 0.605, 0.96])
+    assert groups.predicted.tolist() == pytest.approx([0, 0.32, 0.605, 0.98])
     assert groups.observed.tolist() == [0, 0, 1, 1]

@@ -24,9 +24,9 @@ def test_on_the_process_what_is_measured_is_what_was_drawn(processed) -> None:
     assert found.measured.model == pytest.approx(0.9, abs=0.015)
     assert found.label_free.model == pytest.approx(0.9, abs=0.025)
     assumed, model, authors = found.posteriors
-    assert assumed.calibration.ece < 0.008
-    assert model.calibration.ece < 0.008
-    assert authors.calibration.ece > 2 * assumed.calibration.ece
+    assert assumed.ece < 0.008
+    assert model.ece < 0.008
+    assert authors.ece > 2 * assumed.ece
     # Over all candidates the mean weight is 1; true negatives get more and false ones less.
     assert found.mean_weight_false < 0.95 < 1 < found.mean_weight_true
     mean = 0.9 * found.mean_weight_true + 0.1 * found.mean_weight_false

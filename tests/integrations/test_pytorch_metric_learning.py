@@ -149,6 +149,19 @@ def test_latent_classes_of_two_views_are_those_of_our_own_loss(labels) -> None:
     assert wrapped.loss.loss.memory.classes is not None
 
 
+def test_what_is_known_of_two_views_goes_through_reducers_and_regularizers() -> None:
+    groups = torch.arange(8) // 2
+    options = {"embedding_regularizer": OPTIONS["regularizer"]["embedding_regularizer"]}
+    for reducer in REDUCERS[:2]:
+        loss = ours.NTXentLoss(0.3, reducer=reducer, **options)
+        views = rows(8, 0), rows(8, 1)
+        value = ours.SelfSupervisedLoss(loss)(*views, groups=groups)
+        direct = bayescl.InfoNCELoss(temperature=0.3)(*views, groups=groups)
+        norm = torch.cat(views).norm(dim=1).mean()
+        torch.testing.assert_close(value, direct + norm)
+        assert loss.known == {}
+
+
 def test_labels_of_two_views_need_a_loss_that_uses_them() -> None:
     for loss, symmetric, message in (
         (latent(), False, "labels need symmetric"),

@@ -408,7 +408,7 @@ def test_the_state_holds_the_loss_and_not_the_model_and_must_be_there(tmp_path: 
     at = SimpleNamespace(output_dir=tmp_path), state, None
     ours.LossStateCallback(losses(0.8)).on_save(*at)
     stored = torch.load(folder / ours.STATE_FILE, weights_only=True)
-    assert sorted(stored) == ["first", "second"]
+    assert sorted(stored) == ["first.loss", "second.loss"]
     assert not [name for state in stored.values() for name in state if "embedding" in name]
     other = losses(0.6)
     ours.LossStateCallback(other).on_train_begin(*at)

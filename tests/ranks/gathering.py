@@ -78,15 +78,15 @@ def reductions(rank: int, world_size: int) -> Findings:
 
 
 def queues(rank: int, world_size: int) -> Findings:
-    """Queues that gather hold the same everywhere; queues that do not are gathered by a loss."""
+    """Queues of gathered rows hold the same everywhere; others are gathered by a loss."""
     own, count = own_slice(rank, world_size), sum(BATCHES[world_size])
-    shared = CandidateQueue(count + 2, DIM, groups=True, gather=True).double()
+    shared = CandidateQueue(count + 2, DIM, groups=True).double()
     alone = CandidateQueue(count + 2, DIM, groups=True).double()
     local = CandidateQueue(3, DIM).double()
     steps = [drawn(count, DIM, seed=step) for step in range(3)]
     for step, rows in enumerate(steps):
         labels = torch.arange(count) + 10 * step
-        shared.enqueue(rows[own], labels[own])
+        shared.enqueue(*map(distributed.gather, (rows[own], labels[own])))
         alone.enqueue(rows, labels)
         local.enqueue(rows[own])
     slices = [own_slice(other, world_size) for other in range(world_size)]

@@ -77,9 +77,6 @@ CASES: dict[str, Callable[[bool, int], object]] = {
     "another shape to gather": lambda odd, _: distributed.gather(rows(2, 4 if odd else 3)),
     "rows elsewhere": lambda odd, _: distributed.gather(rows(2).to("meta" if odd else "cpu")),
     "no memory": lambda odd, _: runs_out_of_memory(odd),
-    "a queue of another width": lambda odd, _: bayescl.CandidateQueue(4, 3, gather=True).enqueue(
-        rows(2, 4 if odd else 3)
-    ),
     "extra on one process": lambda odd, _: LOSS.in_batch(
         rows(4), rows(4), extra=rows(2) if odd else None
     ),

@@ -1,4 +1,4 @@
-"""A batch as a loss sees it: logits, which candidates count, and which are false negatives.
+"""A batch as a loss sees it: which candidates count, their weights, which are false negatives.
 
 The loss's own layout is called with an objective that records its input, so masks, normalisation
 and temperature are those of training.
@@ -6,22 +6,23 @@ and temperature are those of training.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from bayescl.axes import Bool, Float, Int, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.batch import Batch, Layout
 from bayescl.checks import check_choice, check_mask
-from bayescl.functional.objective import LogSumObjective, Objective, as_data
+from bayescl.functional.excluded import Excluded
+from bayescl.functional.log_space import log_count, masked_logsumexp
+from bayescl.functional.objective import LogSumObjective, Objective
+from bayescl.functional.sigmoid import Sigmoid
 from bayescl.losses import ContrastiveLoss
-
-_CALLS: Mapping[Layout, str] = {"two_views": "forward", "logits": "from_logits"}
-"""Methods of a loss whose names are not those of their layouts."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,7 @@ class ScoredCandidates:
         sees_labels: whether the loss leaves false negatives out, as the oracle does.
         same_class: the loss's current posterior that a candidate is of the anchor's class; None if
             it has none.
-        is_labeled: True where labels given to the loss settle that posterior.
-        trust: how far the posterior is trusted otherwise, in [0, 1].
+        trust: how far the posterior is trusted, in [0, 1].
     """
 
     positive: Float[Tensor, " anchors"]
@@ -49,16 +49,13 @@ class ScoredCandidates:
     false_negative: Bool[Tensor, "anchors candidates"] | None = None
     sees_labels: bool = False
     same_class: Float[Tensor, "anchors candidates"] | None = None
-    is_labeled: Bool[Tensor, "anchors candidates"] | None = None
     trust: float | Float[Tensor, ""] = 1.0
 
     @property
     def tells_apart(self) -> bool:
         """Whether the loss may give two candidates of one anchor different weights."""
-        if self.sees_labels or self.same_class is not None:
-            return True
-        objective = as_data(self.objective)
-        return objective is not None and objective.tells_apart
+        by_itself: bool = getattr(self.objective, "tells_apart", False)
+        return self.sees_labels or self.same_class is not None or by_itself
 
     @property
     def truth(self) -> Bool[Tensor, "anchors candidates"]:
@@ -133,6 +130,21 @@ def score_candidates(
     return replace(scored, false_negative=scored.valid & false_negative)
 
 
+def joined(batches: Sequence[ScoredCandidates]) -> ScoredCandidates:
+    """Batches of one loss as one; those of fewer candidates get some that do not count."""
+    widest = max(scored.valid.shape[1] for scored in batches)
+
+    def rows(name: str) -> Any:
+        parts = [getattr(scored, name) for scored in batches]
+        if any(part is None for part in parts):
+            return None
+        return torch.cat([F.pad(part, (0, widest - part.shape[1])) for part in parts])
+
+    whole = {name: rows(name) for name in ("unlabeled", "valid", "false_negative", "same_class")}
+    positive = torch.cat([scored.positive for scored in batches])
+    return replace(batches[0], positive=positive, **whole)
+
+
 class _Recorder(LogSumObjective):
     """An objective that keeps its arguments; every loss is 0."""
 
@@ -168,14 +180,73 @@ def _recorded(
 ) -> ScoredCandidates:
     """What the objective receives in this call of the loss."""
     recorder = _Recorder()
-    getattr(_Twin(loss, recorder), _CALLS.get(layout, layout))(*embeddings, **options)
+    calls = {"two_views": "forward", "logits": "from_logits"}
+    getattr(_Twin(loss, recorder), calls.get(layout, layout))(*embeddings, **options)
     if len(recorder.calls) != 1:
         raise ValueError("both_directions must be False here: score one direction at a time")
     (call,) = recorder.calls
+    call.pop("is_labeled", None)  # labels only mark false negatives here
     if call["valid"] is None:
         call["valid"] = torch.ones_like(call["unlabeled"], dtype=torch.bool)
     objective = loss.objective(loss.temperature)
     return ScoredCandidates(**call, objective=objective, sees_labels=loss.needs_groups)
+
+
+@torch.no_grad()
+def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candidates"]:
+    r"""Weight of every candidate in its anchor's sum.
+
+    =========== ===========================================================================
+    InfoNCE     1
+    debiased    1: it corrects only the sum
+    hard        :math:`e^{c s_i}` over its mean, with :math:`c` the concentration
+    Bayesian    the importance weight, from the candidate's rank
+    latent      :math:`1 - P_i` over its mean, with :math:`P_i` the posterior of the same class;
+                1 while nothing is trusted
+    oracle      1 for true negatives and 0 for false ones
+    =========== ===========================================================================
+
+    Args:
+        scored: a batch; for the oracle, with labels.
+
+    Returns:
+        Non-negative weights, 0 where a candidate does not count. Their mean over an anchor's
+        candidates is 1, near 1 for the Bayesian loss, and the share of true negatives for the
+        oracle.
+
+    Raises:
+        TypeError: if the objective is a plain function, whose weights are unknown.
+        ValueError: if the oracle's batch has no labels.
+
+    Example:
+        >>> import bayescl
+        >>> logits = torch.tensor([[0.3, 2.0, -1.0]])
+        >>> loss = bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.5, tau_plus=0.1)
+        >>> candidate_weights(score_candidates(loss, torch.zeros(1), logits, layout="logits"))
+        tensor([[1.0394, 0.9148, 1.0838]])
+    """
+    objective, logits, valid = scored.objective, scored.unlabeled, scored.valid
+    excluded = Excluded.without(valid)
+    if isinstance(objective, Sigmoid):
+        return valid.to(logits)
+    if not isinstance(objective, LogSumObjective):
+        raise TypeError(f"the weights of {type(objective).__name__} are not known")
+    if scored.same_class is not None and objective.reads_same_class:
+        same_class = scored.same_class.clone()
+        pairs = objective.pair_weights(same_class, excluded, trust=scored.trust)
+        if pairs.others is None and pairs.repel is not None:
+            return pairs.repel.matrix * pairs.repel.factor[:, None]
+        # All candidates repel; what sets them apart is the posterior.
+        negative = torch.where(valid, 1 - scored.same_class, 0.0)
+        mean = negative.sum(1, keepdim=True) / valid.sum(1, keepdim=True)
+        return torch.where(negative > 0, negative / mean, 0.0)
+    weights = objective.weights(logits, valid=valid)
+    tilt = objective.powers[0] - 1
+    if tilt != 0:
+        powers = tilt * logits
+        log_mean = masked_logsumexp(powers, valid) - log_count(powers, valid)
+        weights = weights * (powers - log_mean[:, None]).exp()
+    return torch.where(scored.true_negative if scored.sees_labels else valid, weights, 0.0)
 
 
 @contextmanager

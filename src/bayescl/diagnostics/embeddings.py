@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 
 from bayescl.axes import Float, Int, Tensor
+from bayescl.batch import check_labels
 from bayescl.checks import check_choice, check_count, check_interval, check_shape
-from bayescl.diagnostics.candidates import ScoredCandidates, score_candidates
-from bayescl.diagnostics.summary import Diagnosis, counted, diagnose
-from bayescl.diagnostics.weights import WeightHistogram, candidate_weights, weight_histogram
+from bayescl.diagnostics.candidates import (
+    ScoredCandidates,
+    candidate_weights,
+    joined,
+    score_candidates,
+)
+from bayescl.diagnostics.summary import Diagnosis, WeightHistogram, diagnose, histogram, plain
 from bayescl.estimation import tau_plus_of_labels
 from bayescl.functional.similarity import unit_vectors
 from bayescl.latent_classes.explain import Finding
@@ -38,14 +43,9 @@ EmbeddingLayout = Literal["two_views", "in_batch"]
 _NEAREST = 10
 """Number of most similar candidates of each anchor in ``nearest_false``."""
 
-_MOST_COMPARED = 4096
-"""Largest number of items among which nearest neighbours are sought."""
-
-_MOST_FITTED = 4096
-"""Largest number of items that latent classes are fitted to, to keep fits within seconds."""
-
-_NEVER = 2**62
-"""Calls between two fits, so large that there is only one."""
+_MOST = 4096
+"""Largest number of items that are compared with each other, or that latent classes are fitted to;
+more would take more than seconds."""
 
 _BINS = 50
 
@@ -112,11 +112,6 @@ class EmbeddingDiagnosis:
         """False negatives of an anchor in one batch: ``tau_plus`` times its candidates."""
         return self.tau_plus * self.candidates
 
-    @property
-    def labelled(self) -> bool:
-        """Whether there were labels."""
-        return self.tau_plus_from == "labels"
-
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
         weights = {
@@ -125,7 +120,7 @@ class EmbeddingDiagnosis:
         }
         return vars(self) | {
             "false_negatives": self.false_negatives,
-            "similarity": self.similarity.figures(),
+            "similarity": plain(self.similarity._asdict()),
             "losses": {title: loss.figures() for title, loss in self.losses.items()},
             "weight_by_similarity": weights,
             "finding": None if self.finding is None else self.finding.reason.name.lower(),
@@ -229,21 +224,13 @@ def diagnose_embeddings(
     most = max(2, min(items, num_known // share, len(first) // share))
     size = min(batch_size, most)
     batches = order[: most // size * size].split(size)
-    fitted = order[size * len(batches) :][:_MOST_FITTED]
+    fitted = order[size * len(batches) :][:_MOST]
 
-    def scored(loss: ContrastiveLoss) -> list[ScoredCandidates]:
-        """Every batch as a loss sees it."""
-        return [
-            score_candidates(
-                loss,
-                first[rows],
-                second[rows],
-                layout=layout,
-                labels=None if classes is None else classes[rows],
-                groups=None if ids is None else ids[rows],
-            )
-            for rows in batches
-        ]
+    def scored(loss: ContrastiveLoss, rows: Int[Tensor, " batch"]) -> ScoredCandidates:
+        """A batch as a loss sees it."""
+        known = (None if codes is None else codes[rows] for codes in (classes, ids))
+        codes = dict(zip(("labels", "groups"), known, strict=True))
+        return score_candidates(loss, first[rows], second[rows], layout=layout, **codes)
 
     losses: dict[str, ContrastiveLoss] = {
         "InfoNCE": InfoNCELoss(temperature=scale),
@@ -261,11 +248,19 @@ def diagnose_embeddings(
     if classes is not None:
         losses["oracle"] = OracleContrastiveLoss(temperature=scale)
 
-    seen = {title: scored(loss) for title, loss in losses.items()}
+    seen = {
+        title: joined([scored(loss, rows) for rows in batches]) for title, loss in losses.items()
+    }
     plain = seen["InfoNCE"]
-    cosines = counted(plain, [batch.unlabeled * scale for batch in plain]).clamp(-1, 1)
-    truth = counted(plain, [batch.false_negative for batch in plain])
-    bins = ((cosines.double() + 1) / 2 * _BINS).long().clamp(0, _BINS - 1)
+    cosines = (plain.unlabeled[plain.valid] * scale).clamp(-1, 1)
+    truth = None if classes is None else plain.truth[plain.valid]
+    similarity, bins = histogram(cosines, truth, (-1.0, 1.0), _BINS)
+    found = None
+    if trust is not None:
+        found = 0.0  # nothing is expected if nothing is trusted
+        posterior = seen["latent classes"].same_class
+        if posterior is not None:
+            found = float(posterior.double().where(plain.valid, 0.0).sum(dim=1).mean())
     views = 1 if second_view is None else 2
     nearest = by_chance = None
     if nuisance is not None:
@@ -277,13 +272,13 @@ def diagnose_embeddings(
         layout=layout,
         batch_size=size,
         batches=len(batches),
-        candidates=int(plain[0].valid[0].sum()),
+        candidates=int(plain.valid[0].sum()),
         temperature=scale,
         temperature_from="default" if temperature is None else "given",
         tau_plus=assumed if measured is None else measured,
         tau_plus_from="labels" if measured is not None else "given" if given else "default",
         labelled_items=0 if classes is None else num_known,
-        similarity=weight_histogram(cosines, truth, bins=_BINS, span=(-1.0, 1.0)),
+        similarity=similarity,
         nearest_false=None if classes is None else _nearest_false(plain),
         losses={title: _diagnosed(of_loss, views) for title, of_loss in seen.items()},
         weight_by_similarity={title: _by_bin(of_loss, bins) for title, of_loss in seen.items()},
@@ -291,7 +286,7 @@ def diagnose_embeddings(
         domain_by_chance=by_chance,
         fitted=0 if trust is None else len(fitted),
         trust=trust,
-        found=None if trust is None else _expected(seen["latent classes"]),
+        found=found,
         finding=finding,
     )
 
@@ -317,12 +312,7 @@ def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "ite
 def _codes(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[Tensor, " items"]:
     """Labels, groups or domains as integers, one per item."""
     tensor = torch.as_tensor(codes).detach().cpu()
-    check_shape(name, tensor, (items,))
-    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
-        raise ValueError(f"{name} must be whole numbers, got {tensor.dtype}")
-    lowest = int(tensor.min())
-    if lowest < -1:
-        raise ValueError(f"{name} must be at least 0, or -1 where unknown, got {lowest}")
+    check_labels(name, tensor, (items,), tensor.device)
     return tensor.long()
 
 
@@ -331,7 +321,7 @@ def _of_domains(
 ) -> tuple[float, float]:
     """Share of the nearest neighbours of items that are of their domain, and that by chance."""
     known = domains >= 0
-    rows, domains = rows[known][:_MOST_COMPARED], domains[known][:_MOST_COMPARED]
+    rows, domains = rows[known][:_MOST], domains[known][:_MOST]
     if len(domains.unique()) < 2 or len(rows) <= _NEAREST:
         raise ValueError(
             f"domains must be known for more than {_NEAREST} items, and of two kinds at least"
@@ -352,8 +342,8 @@ def _latent_classes(
     loss = LatentClassContrastiveLoss(
         tau_plus=tau_plus,
         temperature=temperature,
-        memory_size=_MOST_FITTED if tau_plus is None else min(memory_for(tau_plus), _MOST_FITTED),
-        refit_every=_NEVER,
+        memory_size=_MOST if tau_plus is None else min(memory_for(tau_plus), _MOST),
+        refit_every=2**62,  # so there is only one fit
     )
     # The first call is remembered and fitted, the second one says how far its views agree.
     with warnings.catch_warnings():
@@ -366,33 +356,21 @@ def _latent_classes(
     return loss.eval()
 
 
-def _diagnosed(batches: Sequence[ScoredCandidates], views: int) -> Diagnosis:
+def _diagnosed(scored: ScoredCandidates, views: int) -> Diagnosis:
     """What one loss would do; a single view is its own positive, which says nothing of alpha."""
-    diagnosis = diagnose(batches)
+    diagnosis = diagnose([scored])
     return replace(diagnosis, label_free=None) if views == 1 else diagnosis
 
 
-def _by_bin(
-    batches: Sequence[ScoredCandidates], bins: Int[Tensor, " candidates"]
-) -> Float[Tensor, " bins"]:
+def _by_bin(scored: ScoredCandidates, bins: Int[Tensor, " candidates"]) -> Float[Tensor, " bins"]:
     """Mean weight of the candidates in each bin."""
-    weights = counted(batches, [candidate_weights(scored) for scored in batches])
+    weights = candidate_weights(scored)[scored.valid]
     return bins.bincount(weights.double(), minlength=_BINS) / bins.bincount(minlength=_BINS)
 
 
-def _nearest_false(batches: Sequence[ScoredCandidates]) -> float:
+def _nearest_false(scored: ScoredCandidates) -> float:
     """Share of false negatives among the most similar candidates."""
-    shares = []
-    for scored in batches:
-        logits = scored.unlabeled.masked_fill(~scored.valid, -torch.inf)
-        count = min(_NEAREST, int(scored.valid.sum(dim=1).min()))
-        nearest = logits.topk(count, dim=1).indices
-        shares.append(scored.truth.gather(1, nearest).double().mean())
-    return float(torch.stack(shares).mean())
-
-
-def _expected(batches: Sequence[ScoredCandidates]) -> float:
-    """False negatives of an anchor by the posterior of latent classes; 0 if nothing is trusted."""
-    posterior = counted(batches, [scored.same_class for scored in batches])
-    anchors = sum(len(scored.positive) for scored in batches)
-    return 0.0 if posterior is None else float(posterior.double().sum()) / anchors
+    logits = scored.unlabeled.masked_fill(~scored.valid, -torch.inf)
+    count = min(_NEAREST, int(scored.valid.sum(dim=1).min()))
+    nearest = logits.topk(count, dim=1).indices
+    return float(scored.truth.gather(1, nearest).double().mean())

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayescl.axes import Int, Tensor
 from bayescl.diagnostics.embeddings import EmbeddingDiagnosis
-from bayescl.diagnostics.summary import Diagnosis
-from bayescl.diagnostics.weights import WeightHistogram
+from bayescl.diagnostics.summary import Diagnosis, WeightHistogram
 from bayescl.figures import (
     FALSE_COLOUR,
     LEVELS,
@@ -42,9 +41,9 @@ def reliability_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
     figure, (axis,) = panels(1, 1, width=6.0, height=5.6)
     lowest = 1.0
     for check, (colour, marker) in zip(diagnosis.posteriors, _CHECKS, strict=False):
-        points = check.calibration.predicted, check.calibration.observed
+        points = check.predicted, check.observed
         lowest = min(lowest, *(float(values.min()) for values in points))
-        label = f"{check.name}, ECE {check.calibration.ece:.4f}"
+        label = f"{check.name}, ECE {check.ece:.4f}"
         axis.plot(*points, color=colour, marker=marker, ms=4.5, lw=1.4, label=label)
     start = max(0.0, lowest - 0.05)
     axis.plot([start, 1], [start, 1], color=NEUTRAL, lw=0.9, ls=":", label="calibrated")
@@ -72,7 +71,7 @@ def weights_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
     return figure
 
 
-def similarity_figure(diagnosis: EmbeddingDiagnosis, *, title: str = "") -> Figure:
+def similarity_figure(diagnosis: EmbeddingDiagnosis) -> Figure:
     """Plot the similarity of candidates, and the weight that each loss gives them.
 
     With labels, the upper panel has one curve for true and one for false negatives. The lower panel
@@ -81,9 +80,8 @@ def similarity_figure(diagnosis: EmbeddingDiagnosis, *, title: str = "") -> Figu
 
     Args:
         diagnosis: result of :func:`~bayescl.diagnostics.diagnose_embeddings`.
-        title: title of the figure.
     """
-    figure, (upper, lower) = panels(2, 1, width=6.6, height=7.4, title=title)
+    figure, (upper, lower) = panels(2, 1, width=6.6, height=7.4)
     edges = diagnosis.similarity.edges
     inhabited = _draw_kinds(upper, diagnosis.similarity).nonzero().flatten()
     upper.set_ylabel("share of its kind")

@@ -1,65 +1,107 @@
-"""All figures of some batches in one result."""
+"""All figures of some batches in one result: weights, and whether labels confirm them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
 
-from bayescl.axes import Tensor
-from bayescl.diagnostics.candidates import ScoredCandidates
-from bayescl.diagnostics.evaluation import (
-    Calibration,
-    ConfidentPairs,
-    Detection,
-    calibration,
-    confident_pairs,
-    false_negative_detection,
-)
-from bayescl.diagnostics.weights import (
-    WeightHistogram,
-    candidate_posterior,
-    candidate_weights,
-    effective_negatives,
-    weight_histogram,
-)
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.diagnostics.candidates import ScoredCandidates, candidate_weights, joined
 from bayescl.estimation import MeasuredAlpha, anchor_aucs, label_free_alpha
+from bayescl.functional import empirical_cdf, posterior, proposal_cdf
+
+_GROUPS = 20
 
 
-@dataclass(frozen=True)
-class EffectiveNegatives:
-    """Effective numbers of negatives, averaged over anchors.
+class EffectiveNegatives(NamedTuple):
+    r"""Effective numbers of negatives, averaged over anchors.
 
-    Attributes:
-        candidates: candidates that count.
-        weighted: from the weights alone.
-        in_gradient: from the weights times the exponentiated logits, which make up the gradient.
-        in_gradient_unweighted: the same with all weights 1, as in InfoNCE.
+    .. math::
+        N_{\text{eff}} = \frac{(\sum_i w_i)^2}{\sum_i w_i^2}
+
+    is the number of equally weighted candidates whose mean would have the same variance: from 1 to
+    the number of candidates, or 0 for an anchor whose weights are all 0.
+
+    Reference:
+        Kish, "Survey Sampling", 1965, on the effective sample size.
     """
 
     candidates: float
+    """Candidates that count."""
+
     weighted: float
+    """From the weights alone."""
+
     in_gradient: float
+    """From the weights times the exponentiated logits, which make up the gradient."""
+
     in_gradient_unweighted: float
+    """The same with all weights 1, as in InfoNCE."""
+
+
+class Detection(NamedTuple):
+    """How well false negatives were found, over all candidates of all anchors."""
+
+    roc_auc: float
+    """How often a false negative's suspicion exceeds a true negative's; 1/2 by chance."""
+
+    average_precision: float
+    """Average precision of ranking false negatives by suspicion; ``share`` by chance."""
+
+    share: float
+    """Share of false negatives among the candidates."""
+
+
+class ConfidentPairs(NamedTuple):
+    """The candidates that a loss's own posterior puts into the anchor's class."""
+
+    threshold: float
+    """Posterior above which pairs are confident; the loss attracts above it."""
+
+    share: float
+    """Share of confident pairs among the candidates."""
+
+    precision: float | None
+    """Share of confident pairs that are of one class; None without labels or confident pairs."""
+
+    recall: float | None
+    """Share of false negatives in confident pairs; None without labels or false negatives."""
 
 
 @dataclass(frozen=True)
-class PosteriorCheck:
-    """The posterior at some parameters, compared with the labels.
+class Calibration:
+    """A posterior of true negatives, compared with the labels in groups of similar predictions.
 
     Attributes:
-        source: source of the parameters, or "latent classes" for the loss's own posterior.
+        source: source of the posterior's parameters, or "latent classes" for the loss's own
+            posterior.
         alpha: of a posterior from ranks; None for one from latent classes.
         tau_plus: likewise.
-        calibration: the comparison.
+        predicted: mean prediction of each group, ascending.
+        observed: share of true negatives in each group.
+        count: candidates in each group.
+        ece: expected calibration error, the mean distance between observed and predicted.
+        skill: share of the truth's variance that the predictions explain (Brier skill score). 1 is
+            perfect. 0 is the score of predicting the share of true negatives for every candidate;
+            a negative score is worse than that. Read it beside ``ece``, which is also 0 for such a
+            constant, although the constant tells no candidate from another. None if all candidates
+            are of one kind.
+
+    Reference:
+        Brier, "Verification of Forecasts Expressed in Terms of Probability", 1950.
     """
 
     source: str
     alpha: float | None
     tau_plus: float | None
-    calibration: Calibration
+    predicted: Float[Tensor, " groups"]
+    observed: Float[Tensor, " groups"]
+    count: Int[Tensor, " groups"]
+    ece: float
+    skill: float | None
 
     @property
     def name(self) -> str:
@@ -68,12 +110,18 @@ class PosteriorCheck:
             return self.source
         return f"{self.source}: alpha {self.alpha:.3f}, tau_plus {self.tau_plus:.3f}"
 
-    def figures(self) -> dict[str, Any]:
-        """Plain numbers for a file."""
-        result, groups = self.calibration, ("predicted", "observed", "count")
-        plain = {name: getattr(self, name) for name in ("source", "alpha", "tau_plus")}
-        plain |= {name: getattr(result, name) for name in ("ece", "skill")}
-        return plain | {name: getattr(result, name).tolist() for name in groups}
+
+class WeightHistogram(NamedTuple):
+    """Counts of weights, or of similarities, between edges."""
+
+    edges: Float[Tensor, " edges"]
+    """Bin edges, ascending; one more than bins."""
+
+    true_negatives: Int[Tensor, " bins"]
+    """Counts of true negatives, or of all candidates without labels."""
+
+    false_negatives: Int[Tensor, " bins"] | None
+    """Counts of false negatives; None without labels."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +133,11 @@ class Diagnosis:
         assumed_alpha: the loss's alpha; None if it has none.
         assumed_tau_plus: the loss's tau_plus; None if it has none.
         effective: effective numbers of negatives.
+        histogram: weights of both kinds (of all candidates without labels).
         label_free: label-free alpha at the assumed tau_plus (or the measured one); None if neither
             is known.
+        confident: candidates that the posterior of latent classes puts into the anchor's class;
+            None if the loss has no such posterior or does not trust it.
         measured: alpha from the labels. None without labels, like the following.
         measured_tau_plus: share of false negatives among the candidates.
         by_weight: how well small weights find false negatives.
@@ -95,10 +146,8 @@ class Diagnosis:
         mean_weight_true: mean weight of true negatives.
         false_share: share of the repulsion, the sum of ``w e^s`` over an anchor's candidates, that
             falls on false negatives; the mean over anchors.
-        posteriors: the posterior's calibration at assumed and at measured parameters.
-        confident: candidates that the posterior of latent classes puts into the anchor's class;
-            None if the loss has no such posterior or does not trust it.
-        histogram: weights of both kinds (of all candidates without labels).
+        posteriors: calibration of the posterior of latent classes, and of that from ranks at
+            assumed and at measured parameters.
     """
 
     anchors: int
@@ -106,7 +155,8 @@ class Diagnosis:
     assumed_tau_plus: float | None
     effective: EffectiveNegatives
     histogram: WeightHistogram
-    label_free: MeasuredAlpha | None = None
+    label_free: MeasuredAlpha | None
+    confident: ConfidentPairs | None
     measured: MeasuredAlpha | None = None
     measured_tau_plus: float | None = None
     by_weight: Detection | None = None
@@ -114,8 +164,7 @@ class Diagnosis:
     mean_weight_false: float | None = None
     mean_weight_true: float | None = None
     false_share: float | None = None
-    posteriors: tuple[PosteriorCheck, ...] = ()
-    confident: ConfidentPairs | None = None
+    posteriors: tuple[Calibration, ...] = ()
 
     def figures(self) -> dict[str, Any]:
         """Plain numbers for a file."""
@@ -128,14 +177,14 @@ class Diagnosis:
             "assumed": {"alpha": self.assumed_alpha, "tau_plus": self.assumed_tau_plus},
             "measured": measured,
             "label_free": _readings(self.label_free),
-            "effective_negatives": asdict(self.effective),
+            "effective_negatives": self.effective._asdict(),
             "by_weight": self.by_weight and self.by_weight._asdict(),
             "by_logit": self.by_logit and self.by_logit._asdict(),
             "mean_weight": None if self.mean_weight_true is None else weights,
             "false_share": self.false_share,
             "confident_pairs": self.confident and self.confident._asdict(),
-            "posteriors": [check.figures() for check in self.posteriors],
-            "histogram": self.histogram.figures(),
+            "posteriors": [plain(vars(check)) for check in self.posteriors],
+            "histogram": plain(self.histogram._asdict()),
         }
 
 
@@ -158,7 +207,7 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
 
     Raises:
         TypeError: if the objective's weights are not known.
-        ValueError: if there are no batches, or labels are missing for the oracle.
+        ValueError: if there are no batches or candidates, or labels are missing for the oracle.
 
     Example:
         >>> import bayescl
@@ -170,103 +219,164 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
         >>> diagnosis.by_weight.roc_auc, round(diagnosis.measured_tau_plus, 3)
         (1.0, 0.273)
     """
-    if not batches:
-        raise ValueError("batches must not be empty, got none")
-    objective = batches[0].objective
+    if not any(bool(scored.valid.any()) for scored in batches):
+        raise ValueError("batches must not be empty, got no candidates")
+    scored = joined(batches)
+    objective, valid = scored.objective, scored.valid
     alpha, tau_plus = (getattr(objective, name, None) for name in ("alpha", "tau_plus"))
-    weights = [candidate_weights(scored) for scored in batches]
-    all_weights = counted(batches, weights)
-    same_class = counted(batches, [scored.same_class for scored in batches])
-    truth = counted(batches, [scored.false_negative for scored in batches])
+    every_weight = candidate_weights(scored)
+    log_weights, weights = every_weight.log(), every_weight[valid]
+    repulsion = _shares(scored.unlabeled + log_weights)
+    truth = None if scored.false_negative is None else scored.false_negative[valid]
     share = None if truth is None else float(truth.double().mean())
-    confident = None
-    if same_class is not None:
-        threshold = getattr(objective, "threshold", 0.5)
-        confident = confident_pairs(same_class, truth, threshold=threshold)
+    same_class = confident = free = None
+    if scored.same_class is not None:
+        same_class = scored.same_class[valid]
+        confident = confident_pairs(same_class, truth, getattr(objective, "threshold", 0.5))
+    prior = share if tau_plus is None else tau_plus
+    if prior is not None and prior < 1:  # else there are no true negatives
+        free = label_free_alpha(scored.positive, scored.unlabeled, valid=valid, tau_plus=prior)
     unjudged = Diagnosis(
-        anchors=sum(len(scored.positive) for scored in batches),
+        anchors=len(valid),
         assumed_alpha=alpha,
         assumed_tau_plus=tau_plus,
-        effective=_effective(batches, weights),
-        histogram=weight_histogram(all_weights, truth),
-        label_free=_label_free(batches, share if tau_plus is None else tau_plus),
+        effective=EffectiveNegatives(
+            candidates=float(valid.sum(dim=1).double().mean()),
+            weighted=_effective_number(_shares(log_weights)),
+            in_gradient=_effective_number(repulsion),
+            in_gradient_unweighted=_effective_number(
+                _shares(scored.unlabeled.masked_fill(~valid, -torch.inf))
+            ),
+        ),
+        histogram=histogram(weights, truth, (0.0, float(weights.max()) or 1.0), 40)[0],
+        label_free=free,
         confident=confident,
     )
     if truth is None or share is None:
         return unjudged
-    aucs = torch.cat([anchor_aucs(s.unlabeled, s.truth, valid=s.valid) for s in batches])
-    aucs = aucs[~aucs.isnan()]  # of anchors with candidates of both kinds
-    measured = MeasuredAlpha(float(aucs.mean())) if len(aucs) else None
+    auc = float(anchor_aucs(scored.unlabeled, scored.truth, valid=valid).nanmean())
+    measured = MeasuredAlpha(auc) if auc == auc else None  # NaN if no anchor has both kinds
     posteriors = []
     if same_class is not None:
-        check = calibration(1 - same_class, ~truth, equal_width=True)
-        posteriors.append(PosteriorCheck("latent classes", None, None, check))
-    parameters = []
-    if alpha is not None and tau_plus is not None:
-        parameters.append(("assumed", alpha, tau_plus))
+        posteriors.append(calibration(1 - same_class, ~truth, "latent classes"))
+    parameters = [("assumed", alpha, tau_plus)]
     if measured is not None:
         parameters.append(("measured, model reading", measured.model, share))
         parameters.append(("measured, authors' reading", measured.authors, share))
-    for source, at_alpha, at_prior in parameters:
-        values = [candidate_posterior(s, alpha=at_alpha, tau_plus=at_prior) for s in batches]
-        check = calibration(counted(batches, values), ~truth)
-        posteriors.append(PosteriorCheck(source, at_alpha, at_prior, check))
-    false, true = (all_weights[kind].double() for kind in (truth, ~truth))
+    upper = getattr(objective, "ranks", None) == "upper"
+    cdf = empirical_cdf(scored.unlabeled, valid=valid, ranks="upper" if upper else "mid")[valid]
+    for source, at, of in parameters:
+        if at is not None and of is not None:
+            proposal = proposal_cdf(cdf, alpha=at, tau_plus=of)
+            predicted = posterior(proposal, alpha=at, tau_plus=of)
+            posteriors.append(calibration(predicted, ~truth, source, at, of))
+    false, true = (weights[kind].double() for kind in (truth, ~truth))
     return replace(
         unjudged,
         measured=measured,
         measured_tau_plus=share,
-        by_weight=false_negative_detection(-all_weights, truth),
-        by_logit=false_negative_detection(counted(batches, [s.unlabeled for s in batches]), truth),
+        by_weight=detection(-weights, truth),
+        by_logit=detection(scored.unlabeled[valid], truth),
         mean_weight_false=float(false.mean()) if len(false) else None,
         mean_weight_true=float(true.mean()) if len(true) else None,
-        false_share=_false_share(batches, weights),
+        false_share=float(repulsion.where(scored.truth, 0).sum(dim=1).double().mean()),
         posteriors=tuple(posteriors),
     )
 
 
-def counted(batches: Sequence[ScoredCandidates], values: Sequence[Tensor | None]) -> Any:
-    """Values of the candidates that count, of all batches in one row; None if one is None."""
-    kept = [v[s.valid] for s, v in zip(batches, values, strict=True) if v is not None]
-    return torch.cat(kept) if len(kept) == len(batches) else None
+def _shares(log_terms: Float[Tensor, "anchors candidates"]) -> Float[Tensor, "anchors candidates"]:
+    """Each candidate's share of its anchor's sum; 0 where nothing is added."""
+    return torch.where(log_terms > -torch.inf, log_terms.softmax(dim=1), 0.0)
 
 
-def _false_share(batches: Sequence[ScoredCandidates], weights: Sequence[Tensor]) -> float:
-    """Share of false negatives in the sum of weighted exponentials."""
-    shares = []
-    for scored, weight in zip(batches, weights, strict=True):
-        logits = scored.unlabeled.masked_fill(~scored.valid, -torch.inf)
-        repulsion = weight * logits.softmax(dim=1)
-        shares.append(repulsion.where(scored.truth, 0).sum(dim=1) / repulsion.sum(dim=1))
-    return float(torch.cat(shares).nan_to_num(0.0).double().mean())
+def _effective_number(shares: Float[Tensor, "anchors candidates"]) -> float:
+    """Mean number of equal shares that are as uneven."""
+    squares = shares.square().sum(dim=1)
+    return float(torch.where(squares == 0, 0.0, 1 / squares).double().mean())
 
 
-def _effective(
-    batches: Sequence[ScoredCandidates], weights: Sequence[Tensor]
-) -> EffectiveNegatives:
-    """Means over the anchors of all batches."""
-    rows = []
-    for scored, weight in zip(batches, weights, strict=True):
-        logits, valid = scored.unlabeled, scored.valid
-        numbers = (
-            valid.sum(dim=1).to(weight.dtype),
-            effective_negatives(weight, valid=valid),
-            effective_negatives(weight, logits, valid=valid),
-            effective_negatives(valid.to(weight), logits, valid=valid),
-        )
-        rows.append(torch.stack(numbers))
-    return EffectiveNegatives(*torch.cat(rows, dim=1).double().mean(dim=1).tolist())
-
-
-def _label_free(
-    batches: Sequence[ScoredCandidates], tau_plus: float | None
-) -> MeasuredAlpha | None:
-    """Alpha without labels; the mean over batches. Without true negatives there is none."""
-    if tau_plus is None or tau_plus >= 1:
+def detection(
+    suspicion: Float[Tensor, " candidates"], false_negative: Bool[Tensor, " candidates"]
+) -> Detection | None:
+    """Judge values that should be high for false negatives; None without both kinds."""
+    share = float(false_negative.double().mean())  # NaN if there are no candidates
+    if not 0 < share < 1:
         return None
-    full = [scored for scored in batches if bool(scored.valid.any())]
-    aucs = [
-        label_free_alpha(s.positive, s.unlabeled, valid=s.valid, tau_plus=tau_plus).auc
-        for s in full
-    ]
-    return MeasuredAlpha(sum(aucs) / len(aucs)) if aucs else None
+    values, order = suspicion.double().sort(descending=True)
+    kinds = false_negative[order]
+    # One entry for each run of equal values: false negatives among all candidates up to its end.
+    ends = torch.unique_consecutive(values, return_counts=True)[1].cumsum(0)
+    found = kinds.cumsum(0)[ends - 1].double()
+    gained = found.diff(prepend=found[:1] * 0)
+    precision = float((gained * found / ends).sum() / found[-1])
+    return Detection(float(anchor_aucs(values[None], kinds[None])), precision, share)
+
+
+def confident_pairs(
+    same_class: Float[Tensor, " candidates"],
+    false_negative: Bool[Tensor, " candidates"] | None,
+    threshold: float,
+) -> ConfidentPairs:
+    """Compare confident pairs with the labels, over all candidates of all anchors."""
+    sure = same_class > threshold
+    share = float(sure.double().mean())
+    if false_negative is None:
+        return ConfidentPairs(threshold, share, None, None)
+    right = int((sure & false_negative).sum())
+    precision, recall = (
+        right / count if count else None for count in (int(sure.sum()), int(false_negative.sum()))
+    )
+    return ConfidentPairs(threshold, share, precision, recall)
+
+
+def calibration(
+    predicted: Float[Tensor, " candidates"],
+    true_negative: Bool[Tensor, " candidates"],
+    source: str,
+    alpha: float | None = None,
+    tau_plus: float | None = None,
+) -> Calibration:
+    """Compare a posterior with the labels, in at most 20 groups.
+
+    A posterior from ranks stays in a narrow range: at ``alpha = 0.9`` and ``tau_plus = 0.1`` it
+    lies between 0.5 and 0.99, mostly above 0.9. So its groups are of equally many candidates, but
+    equal predictions stay in one. A posterior from latent classes is near 0 or 1 for most
+    candidates; groups of equal width show the values in between.
+    """
+    values, order = predicted.double().sort()
+    truth = true_negative[order].double()
+    inner = torch.arange(1, _GROUPS, device=values.device)
+    edges = inner.double() / _GROUPS
+    if alpha is not None:
+        # A group begins where its first value does, so that no value is split between two.
+        edges = torch.unique(values[inner * len(values) // _GROUPS])
+    group = torch.searchsorted(edges, values, right=True).unique_consecutive(return_inverse=True)[1]
+    count = group.bincount()
+    means = group.bincount(values) / count, group.bincount(truth) / count
+    ece = float(((means[1] - means[0]).abs() * count).sum() / count.sum())
+    variance = float(truth.var(correction=0))
+    skill = 1 - float((values - truth).square().mean()) / variance if variance > 0 else None
+    return Calibration(source, alpha, tau_plus, *means, count, ece, skill)
+
+
+def histogram(
+    values: Float[Tensor, " candidates"],
+    false_negative: Bool[Tensor, " candidates"] | None,
+    span: tuple[float, float],
+    bins: int,
+) -> tuple[WeightHistogram, Int[Tensor, " candidates"]]:
+    """Count values in bins of equal width, and say in which each is; the outermost have no end."""
+    edges = torch.linspace(*span, bins + 1, dtype=torch.float64, device=values.device)
+    places = (torch.searchsorted(edges, values.double(), right=True) - 1).clamp(0, bins - 1)
+    if false_negative is None:
+        return WeightHistogram(edges, places.bincount(minlength=bins), None), places
+    kinds = (places[kind].bincount(minlength=bins) for kind in (~false_negative, false_negative))
+    return WeightHistogram(edges, *kinds), places
+
+
+def plain(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures for a file, with lists for tensors."""
+    return {
+        name: figure.tolist() if isinstance(figure, Tensor) else figure
+        for name, figure in figures.items()
+    }

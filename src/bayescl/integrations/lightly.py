@@ -103,6 +103,9 @@ class NTXentLoss(nn.Module):
         if out0.requires_grad:
             if labels is None and self.loss.uses_labels:
                 labels = torch.full((len(out1),), -1, device=out1.device)
-            bank.gather = gather
-            bank.enqueue(unit_vectors(out1.detach().float()), labels)
+            rows = unit_vectors(out1.detach().float())
+            if gather:
+                rows = distributed.gather(rows)
+                labels = None if labels is None else distributed.gather(labels)
+            bank.enqueue(rows, labels)
         return value

@@ -66,7 +66,8 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         base = {name: options.pop(name) for name in _OF_THEIR_BASE & options.keys()}
         super().__init__(mat_based_loss=False, **base)
         self.loss = loss(temperature=temperature, reduction="none", normalize=False, **options)
-        if isinstance(self.loss, LatentClassContrastiveLoss) and not self._on_inner_products:
+        self.known: dict[str, Any] = {}  # of the items of two views, during a call of the wrapper
+        if isinstance(self.loss, LatentClassContrastiveLoss) and not self.on_inner_products:
             raise ValueError(
                 "distance must be CosineSimilarity() or DotProductSimilarity(), without power and "
                 f"statistics, for latent classes, got {self.distance}"
@@ -83,7 +84,7 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         return CosineSimilarity()
 
     @property
-    def _on_inner_products(self) -> bool:
+    def on_inner_products(self) -> bool:
         """Whether our losses can compute the distance without a matrix of all pairs."""
         distance = self.distance
         known = type(distance) in (CosineSimilarity, DotProductSimilarity)
@@ -100,10 +101,6 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         self.loss.reduction = "mean" if mean else "none"
         return self.loss
 
-    def of_two_views(self) -> Any:
-        """Return our loss if it alone is the value of two views, else None."""
-        return self._ours(mean=True) if self._on_inner_products and self._is_mean else None
-
     def compute_loss(
         self,
         embeddings: Float[Tensor, "rows dim"],
@@ -113,13 +110,13 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         ref_labels: Tensor | None,
     ) -> Any:
         """Return the loss of every positive pair for the reducer, or its mean if that suffices."""
-        if not self._on_inner_products or (labels is None and indices_tuple is None):
+        if not self.on_inner_products or (labels is None and indices_tuple is None):
             return super().compute_loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)
         ours = self._ours(mean=self._is_mean)
         alone = indices_tuple is None and ref_labels is labels and ref_emb is embeddings
         views = _two_views(labels) if alone else None
         if views is not None:
-            losses = ours(*(embeddings[rows] for rows in views))
+            losses = ours(*(embeddings[rows] for rows in views), **self.known)
             rows = torch.cat(views)
             return self._for_reducer(losses, rows, rows.roll(len(rows) // 2))
         anchors, positives, *other = convert_to_pairs(indices_tuple, labels, ref_labels)
@@ -225,16 +222,18 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
         Raises:
             ValueError: if labels are given to a loss that cannot use some.
         """
-        value: Tensor
-        ours = self.symmetric and isinstance(self.loss, NTXentLoss) and len(embeddings) > 1
-        direct = self.loss.of_two_views() if ours else None
-        if direct is not None:
-            value = direct(embeddings, ref_emb, labels=labels, **known)
-            return value
-        if (known or labels is not None) and not (self.symmetric and len(embeddings) == 1):
+        known |= {} if labels is None else {"labels": labels}
+        ours = isinstance(self.loss, NTXentLoss) and self.loss.on_inner_products
+        if known and not (ours and self.symmetric):
             raise ValueError(
                 "labels need symmetric=True and an NTXentLoss of bayescl on latent classes with "
-                "the default distance and reducer"
+                "the default distance"
             )
-        value = super().forward(embeddings, ref_emb)
+        if ours:
+            self.loss.known = known
+        try:
+            value: Tensor = super().forward(embeddings, ref_emb)
+        finally:
+            if ours:
+                self.loss.known = {}
         return value

@@ -342,19 +342,10 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         self.loss.zero_grad()
         # What is known is passed as labels, which reach calculate_loss under wrappers, too.
         value: Tensor = CachedLossMixin.forward_cached(self, columns, known)
-        gradients = [parameter.grad for parameter in trained]
-        for parameter, gradient in zip(trained, earlier, strict=True):
-            parameter.grad = gradient
-
-        def add_scaled(factor: Tensor) -> None:
-            """Add the loss's own gradients, scaled for accumulation and loss scaling."""
-            for parameter, gradient in zip(trained, gradients, strict=True):
-                if gradient is not None:
-                    before = 0 if parameter.grad is None else parameter.grad
-                    parameter.grad = before + gradient * factor
-
-        if value.requires_grad and trained:
-            value.register_hook(add_scaled)
+        for parameter, before in zip(trained, earlier, strict=True):
+            gradient, parameter.grad = parameter.grad, before
+            if gradient is not None:  # becomes that of a term of 0, scaled as the model's are
+                value = value + ((parameter - parameter.detach()) * gradient).sum()
         return value
 
     def calculate_loss(
@@ -434,13 +425,11 @@ class LossStateCallback(TrainerCallback):  # type: ignore[misc]
             module.load_state_dict(states[name])
 
     def _stateful(self) -> Iterator[tuple[str, nn.Module]]:
-        """The losses of this package, by their path in the wrappers around them."""
+        """The losses of this package and their memories, by their path in what wraps them."""
         for first, loss in self._losses.items():
             for name, module in loss.named_modules(prefix=first):
-                if isinstance(module, ContrastiveRankingLoss):
-                    yield name, module.loss
-                    if module.memories is not None:
-                        yield f"{name}.memories", module.memories
+                if isinstance(module, ContrastiveLoss | MemoryByDimension):
+                    yield name, module
 
 
 def _state_file(args: Any, state: Any) -> Path:

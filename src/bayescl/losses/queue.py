@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from bayescl import distributed
-from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.axes import Float, Int, Tensor
 from bayescl.batch import check_keys, write_latest
 from bayescl.checks import check_count, check_floating, check_shape
 from bayescl.losses.parameters import state_numbers
@@ -20,17 +19,17 @@ class CandidateQueue(nn.Module):
     A queue starts empty and returns only filled places. All it holds is part of ``state_dict``, so
     training resumes exactly where it stopped. Nothing here waits for a GPU.
 
-    Across processes, let either the loss or the queue gather, but not both: every stored row would
-    count once per process. With ``gather=True`` on the loss, each process stores its own rows and
-    the loss sees the queues of all processes. With ``gather=True`` here, every process stores the
-    rows of all processes. ``DistributedDataParallel`` overwrites buffers with those of rank 0: keep
-    a queue that differs between processes outside the wrapped module.
+    Across processes, gather either in the loss or before the queue, but not both: every stored row
+    would count once per process. With ``gather=True`` on the loss, each process stores its own rows
+    and the loss sees the queues of all processes. With :func:`bayescl.distributed.gather` of what
+    is enqueued, every process stores the rows of all. ``DistributedDataParallel`` overwrites
+    buffers with those of rank 0: keep a queue that differs between processes outside the wrapped
+    module.
 
     Args:
         size: number of places.
         dim: coordinates of an embedding.
         groups: whether an integer is stored with every row.
-        gather: whether the rows of all processes of the default process group are enqueued.
 
     Raises:
         ValueError: if ``size`` or ``dim`` is not a positive whole number.
@@ -54,15 +53,14 @@ class CandidateQueue(nn.Module):
     """
 
     embeddings: Tensor
-    """All places, ``[size, dim]``; :attr:`valid` is True for the filled ones."""
+    """All places, ``[size, dim]``; the first :attr:`filled` hold rows."""
 
     _groups: Tensor | None
 
-    def __init__(self, size: int, dim: int, *, groups: bool = False, gather: bool = False) -> None:
+    def __init__(self, size: int, dim: int, *, groups: bool = False) -> None:
         super().__init__()
         self.size = check_count("size", size, 1)
         self.dim = check_count("dim", dim, 1)
-        self.gather = gather
         self._came = 0
         self.register_buffer("embeddings", torch.zeros(size, dim))
         self.register_buffer("_groups", torch.zeros(size, dtype=torch.int64) if groups else None)
@@ -83,14 +81,6 @@ class CandidateQueue(nn.Module):
         kept = self._groups
         return None if kept is None or not self._came else kept[: self._came].clone()
 
-    @property
-    def valid(self) -> Bool[Tensor, " size"]:
-        """True where a place is filled, for calls that need one shape from the first step on.
-
-        ``loss.sampled(..., queue.embeddings, valid=queue.valid.expand(len(anchors), -1))``
-        """
-        return torch.arange(self.size, device=self.embeddings.device) < self._came
-
     @torch.no_grad()
     def enqueue(
         self, embeddings: Float[Tensor, "rows dim"], groups: Int[Tensor, " rows"] | None = None
@@ -102,25 +92,17 @@ class CandidateQueue(nn.Module):
             groups: one integer per row, if the queue stores groups.
 
         Raises:
-            ValueError: if what is given does not fit; with ``gather``, on all processes if on any.
-            RuntimeError: with ``gather``, if there is no process group.
+            ValueError: if what is given does not fit.
         """
         kept = self._groups
-        gather = self.gather and distributed.world_size() > 1
-        with distributed.shared_refusals(gather):
-            check_floating("embeddings", embeddings)
-            check_shape("embeddings", embeddings, ("rows", self.dim))
-            if groups is not None:
-                check_keys("groups", groups, embeddings.shape[:1], keys=0)
-            if (groups is None) != (kept is None):
-                expected = "None" if kept is None else "given: this queue stores them"
-                raise ValueError(f"groups must be {expected}")
-        embeddings = embeddings.detach()
-        if gather:
-            embeddings = distributed.gather(embeddings)
-            if groups is not None:
-                groups = distributed.gather(groups)
-        write_latest(self.embeddings, embeddings, self._came)
+        check_floating("embeddings", embeddings)
+        check_shape("embeddings", embeddings, ("rows", self.dim))
+        if groups is not None:
+            check_keys("groups", groups, embeddings.shape[:1], keys=0)
+        if (groups is None) != (kept is None):
+            expected = "None" if kept is None else "given: this queue stores them"
+            raise ValueError(f"groups must be {expected}")
+        write_latest(self.embeddings, embeddings.detach(), self._came)
         if kept is not None and groups is not None:
             write_latest(kept, groups, self._came)
         self._came += embeddings.shape[0]
@@ -137,7 +119,4 @@ class CandidateQueue(nn.Module):
     def extra_repr(self) -> str:
         """Show the sizes and what is stored."""
         with_groups = self._groups is not None
-        return (
-            f"size={self.size}, dim={self.dim}, groups={with_groups}, gather={self.gather}, "
-            f"filled={self.filled}"
-        )
+        return f"size={self.size}, dim={self.dim}, groups={with_groups}, filled={self.filled}"

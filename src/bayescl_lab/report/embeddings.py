@@ -96,7 +96,7 @@ def losses_table(diagnosis: EmbeddingDiagnosis) -> Table:
         "Effective negatives: the number of equally weighted candidates with as even a gradient. "
         "The debiased loss weights candidates as InfoNCE does and corrects their sum."
     )
-    if diagnosis.labelled:
+    if diagnosis.labelled_items:
         note = (
             "ROC-AUC: how well low weights find false negatives; 0.5 is chance. Repulsion on "
             f"false: share of the gradient that pushes false negatives away. {note}"

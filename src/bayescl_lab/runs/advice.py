@@ -207,7 +207,7 @@ def _choice(diagnosis: EmbeddingDiagnosis) -> Advice:
         return replace(advice, reason=Reason.FEW_FALSE_NEGATIVES)
     if diagnosis.labelled_items == diagnosis.items and not advice.are_pairs:
         return replace(advice, reason=Reason.ALL_LABELS)
-    if diagnosis.labelled:
+    if diagnosis.labelled_items:
         return replace(advice, reason=Reason.SOME_LABELS)
     if diagnosis.views == 1:
         return replace(advice, reason=Reason.ONE_VIEW)

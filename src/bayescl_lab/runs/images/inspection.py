@@ -25,7 +25,7 @@ from bayescl.diagnostics import (
     score_candidates,
     weights_figure,
 )
-from bayescl.figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR, blank_figure
+from bayescl.figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR
 from bayescl.losses import BayesianContrastiveLoss
 from bayescl_lab._files import save_figure
 from bayescl_lab._randomness import Purpose, derived_seed
@@ -213,12 +213,13 @@ def candidates_figure(
     The rows are those of :func:`extreme_rows`. All are drawn on one pair of axes, since a layout of
     many takes seconds.
     """
+    from matplotlib.figure import Figure
     from matplotlib.patches import Patch, Rectangle
 
     shown = len(rows[0]["down"])
     columns, pitch = 3 + 2 * shown, 1.2  # a cell is as wide as 1 and as high as the pitch
     width, height = 0.95 * columns, 0.95 * pitch * len(rows) + 1.1  # inches
-    figure = blank_figure(width, height, layout=None)
+    figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0, 0.6 / height, 1, 1 - 1.25 / height))
     axes.set_axis_off()
     drawing: Any = {"cmap": "gray", "vmin": 0, "vmax": 255, "aspect": "auto"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from bayescl.axes import Float, Tensor
-from bayescl.diagnostics import confident_pairs, in_eval_mode, score_candidates
+from bayescl.diagnostics import diagnose, in_eval_mode, score_candidates
 from bayescl.losses import LatentClassContrastiveLoss
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.simclr import SimCLR
@@ -32,11 +32,9 @@ def pair_metrics(model: SimCLR, images: ImageStore, *, seed: int, epoch: int) ->
     generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.ESTIMATES, epoch, 9))
     drawn = images.subset(torch.randperm(len(images), generator=generator)[:PAIR_IMAGES])
     views = embedded_views(model, drawn, derived_seed(seed, Purpose.ESTIMATES, epoch, 10), epoch)
-    scored = score_candidates(loss, *views, labels=drawn.labels)
-    if scored.same_class is None:
+    pairs = diagnose([score_candidates(loss, *views, labels=drawn.labels)]).confident
+    if pairs is None:
         return {"pair_recall": 0.0}
-    same_class, truth = scored.same_class[scored.valid], scored.truth[scored.valid]
-    pairs = confident_pairs(same_class, truth, threshold=loss.threshold)
     metrics = {"pair_precision": pairs.precision, "pair_recall": pairs.recall}
     return {name: value for name, value in metrics.items() if value is not None}
 
