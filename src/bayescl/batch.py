@@ -521,7 +521,9 @@ def rows_of(embeddings: Float[Tensor, "*own rows dim"], **known: Tensor | None) 
         embeddings: one a row.
         **known: fields of :class:`Rows`, which messages call by these names.
     """
-    named = {name: (name, part) for name, part in known.items() if part is not None}
+    named: dict[str, tuple[str, Tensor | None]] = {
+        name: (name, part) for name, part in known.items() if part is not None
+    }
     return _checked_rows(embeddings, named) if named else Rows(embeddings)
 
 
