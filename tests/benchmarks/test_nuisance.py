@@ -28,10 +28,10 @@ def test_domains_are_the_nuisance_and_few_labels_of_each_class_audit():
     loss, call = nuisance.contender("info_nce_domains", data, 0.25, seed=1)
     assert isinstance(loss, bayescl.InfoNCELoss)
     torch.testing.assert_close(call(rows)["domains"], data.nuisance)
-    _, call = nuisance.contender("latent_audit", data, 0.25, seed=1)
-    audit = call(rows)["audit"]
-    assert audit[audit >= 0].bincount().tolist() == [nuisance.AUDITED] * 10
-    assert (audit == data.labels)[audit >= 0].all()
+    for method, count in nuisance.AUDITED.items():
+        audit = nuisance.contender(method, data, 0.25, seed=1)[1](rows)["audit"]
+        assert audit[audit >= 0].bincount().tolist() == [count] * 10
+        assert (audit == data.labels)[audit >= 0].all()
     assert nuisance.contender("latent", data, 0.25, seed=1)[1] is None
 
 
