@@ -2,12 +2,8 @@
 
     python benchmarks/recommender_libraries.py --threads 1
 
-Needs ``implicit`` and ``cornac``, which ``make bench`` installs. Three parts, each of them in turn:
+Needs ``implicit`` and ``cornac``, which ``make bench`` installs. Two parts, each of them in turn:
 
-- matrix factorization: an epoch of 810,128 pairs of Gowalla's size, 64 dimensions. ``implicit``
-  takes one stochastic step of BPR for each pair, with one drawn item and without an optimizer's
-  state; the library takes batches of 256 users with InfoNCE over a draw of 4,096 items, and Adam.
-  So the pairs are equal in number, and the work is not.
 - EASE on 8,000 items: fitted by both from the same sparse matrix, in float64.
 - the full ranking: the best 20 unseen items of every user from the same two tables of 64
   dimensions, by inner product. The lists are compared, too.
@@ -28,48 +24,18 @@ from recsys import GOWALLA, random_interactions, seconds
 from scipy.sparse import csr_matrix
 from threadpoolctl import threadpool_limits
 
-from bayescl.losses import InfoNCELoss
-from bayescl_lab.ranking.batches import UserBatches
-from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.ease import EASE
-from bayescl_lab.ranking.encoder import MatrixFactorization
 from bayescl_lab.ranking.full_ranking import full_ranking
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 
-DIM, BATCH, DRAWN, LEARNING_RATE = 64, 256, 4096, 0.01
+DIM = 64
 EASE_SIZE = (20_000, 8_000, 500_000)
 REGULARIZATION = 300.0
 K = 20
 OURS = "bayescl"
 
 Methods = Mapping[str, Callable[[], object]]
-
-
-def matrix_factorization(train: Interactions, threads: int) -> Methods:
-    """An epoch by both."""
-    torch.manual_seed(0)
-    module = RankingModule(
-        encoder=MatrixFactorization(train, DIM),
-        loss=InfoNCELoss(temperature=0.12),
-        candidates=DrawnCandidates(train.num_items, DRAWN),
-        learning_rate=LEARNING_RATE,
-        seed=0,
-    )
-    optimizer = module.configure_optimizers()
-
-    def ours() -> None:
-        for step, batch in enumerate(UserBatches(train, BATCH, 0)):
-            optimizer.zero_grad()
-            module.step_loss(batch, 0, step).backward()
-            optimizer.step()
-
-    model = BayesianPersonalizedRanking(
-        factors=DIM, iterations=1, num_threads=threads, random_state=0
-    )
-    theirs = csr_matrix(train.matrix, dtype=np.float32)
-    return {"implicit": lambda: model.fit(theirs, show_progress=False), OURS: ours}
 
 
 def ease() -> Methods:
@@ -111,8 +77,6 @@ def main() -> None:
     chosen = options(__doc__, threads=torch.get_num_threads(), rounds=3)
     gowalla, rows = random_interactions(*GOWALLA), []
     with threadpool_limits(chosen.threads):
-        methods = matrix_factorization(gowalla, chosen.threads)
-        rows += measured("an epoch of 810,128 pairs", methods, chosen.rounds)
         rows += measured("EASE, 8,000 items", ease(), chosen.rounds)
         methods = ranking(gowalla, chosen.threads)
         rows += measured("full ranking, 29,858 x 40,981", methods, chosen.rounds)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import image_loader
-import numpy as np
 import pytest
 import torch
 from lightgcn_epoch import our_step, published_step
@@ -32,13 +29,3 @@ def test_a_program_of_lightgcn_trains_for_a_few_steps(step_of):
     step = step_of(random_interactions(users=30, items=40, pairs=200))
     for _ in range(3):
         step()
-
-
-@pytest.mark.skipif(not (find_spec("implicit") and find_spec("cornac")), reason="needs implicit")
-def test_other_recommenders_train_an_epoch_beside_ours():
-    from recommender_libraries import matrix_factorization, measured
-
-    methods = matrix_factorization(random_interactions(users=30, items=40, pairs=200), threads=1)
-    rows = measured("an epoch", methods, rounds=1)
-    assert [row["library"] for row in rows] == ["implicit", "bayescl"]
-    assert all(np.isfinite(row["median_s"]) for row in rows)
