@@ -7,7 +7,7 @@
 One thread. A seed is trained as ``bayescl train ranking`` trains, and judged on the test part after
 some epochs, with and without propagation; seconds are those of training alone. ``--choose`` trains
 on large data with a seed of its own and judges on the validation part: InfoNCE chooses settings for
-both losses, and each loss its propagation and exponent. Finished runs stay in journals, so the
+all losses, and each loss its propagation and exponent. Finished runs stay in journals, so the
 script continues where it stopped.
 """
 
@@ -43,7 +43,8 @@ from bayescl_lab.ranking.scorers import Popularity, Scorer
 from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.provenance import git_commit
 
-LOSSES: dict[str, dict[str, float]] = {"info_nce": {}, "bayesian": {"alpha": 0.9, "beta": 0.7}}
+BAYESIAN = {"alpha": 0.9, "beta": 0.7}
+LOSSES = {"info_nce": {}, "debiased": {}, "hard": {}, "bayesian": BAYESIAN}
 SPARSE = {"dim": 64, "temperature": 0.12, "batch_size": 256, "epochs": 20, "every": 20, "lr": 0.01}
 SETTINGS: dict[str, dict[str, Any]] = {
     "ml-100k": SPARSE
@@ -64,6 +65,8 @@ TITLES = {
     "ials": "iALS",
     "ease": "EASE",
     "info_nce": "InfoNCE",
+    "debiased": "debiased",
+    "hard": "hard",
     "bayesian": "Bayesian",
 }
 DRAWN, MEASURES = 4096, ("recall@20", "ndcg@20")
