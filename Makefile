@@ -48,7 +48,6 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/loss_memory.py
 	$(BIN)/python benchmarks/image_epoch.py
 	$(BIN)/python benchmarks/image_loader.py
-	$(BIN)/python benchmarks/recsys_speed.py
 	$(BIN)/python benchmarks/lightgcn_epoch.py
 	$(BIN)/python benchmarks/recommender_libraries.py
 	$(BIN)/python benchmarks/recsys_scale.py

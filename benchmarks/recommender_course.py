@@ -1,14 +1,15 @@
 """Quality of recommenders against CPU seconds: ours by users, and models that need no gradients.
 
+    BAYESCL_DATA=data python benchmarks/recommender_course.py ml-100k --choose
     BAYESCL_DATA=data python benchmarks/recommender_course.py ml-100k --seeds 0 1 2 3 4
     BAYESCL_DATA=data python benchmarks/recommender_course.py gowalla --choose
     BAYESCL_DATA=data python benchmarks/recommender_course.py gowalla --seeds 0 1
 
 One thread. A seed is trained as ``bayescl train ranking`` trains, and judged on the test part after
 some epochs, with and without propagation; seconds are those of training alone. ``--choose`` trains
-on large data with a seed of its own and judges on the validation part: InfoNCE chooses settings for
-all losses, and each loss its propagation and exponent. Finished runs stay in journals, so the
-script continues where it stopped.
+with a seed of its own and judges on the validation part: InfoNCE chooses settings for all losses,
+and each loss its propagation and exponent; two losses that we do not offer, on MovieLens-100k only,
+choose their own settings. Finished runs stay in journals, so the script continues where it stopped.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from operator import itemgetter
 from typing import Any
@@ -26,7 +28,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from harness import RESULTS, Journal, keep_freed_memory, write_json
+from torch import Tensor
 
+from bayescl.functional.log_space import masked_logsumexp
+from bayescl.functional.objective import LogSumObjective
+from bayescl.losses import ContrastiveLoss
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.compare.summary import mean_and_spread, paired_difference
 from bayescl_lab.ranking.batches import UserBatches
@@ -45,6 +51,38 @@ from bayescl_lab.runs.provenance import git_commit
 
 BAYESIAN = {"alpha": 0.9, "beta": 0.7}
 LOSSES = {"info_nce": {}, "debiased": {}, "hard": {}, "bayesian": BAYESIAN}
+
+
+@dataclass(frozen=True)
+class BilateralSoftmax(LogSumObjective):
+    """BSL of Wu et al., ICDE 2024, with one positive at a time: no positive in the sum."""
+
+    power: float
+
+    def from_log_sums(self, positive: Tensor, log_sums: tuple[Tensor, ...]) -> Tensor:
+        """Weigh the sum's logarithm, which makes gradients of all positives alike."""
+        return self.power * log_sums[0] - positive
+
+
+@dataclass(frozen=True)
+class PairwiseSoftmax:
+    """PSL of Yang et al., NeurIPS 2024, with tanh, of cosines over 2."""
+
+    robustness: float
+
+    def __call__(
+        self, positive: Tensor, unlabeled: Tensor, *, valid: Tensor | None = None
+    ) -> Tensor:
+        """Return one loss per pair."""
+        surrogates = (1 + torch.tanh(unlabeled - positive[:, None])).log()
+        return masked_logsumexp(surrogates / self.robustness, valid)
+
+
+RIVALS: dict[str, Any] = {"bsl": BilateralSoftmax, "psl": PairwiseSoftmax}
+RIVAL_SETTINGS: dict[str, list[dict[str, float]]] = {
+    "bsl": [{"temperature": t, "power": p} for t in (0.1, 0.15, 0.2) for p in (0.5, 1.0)],
+    "psl": [{"temperature": 2.0, "robustness": r} for r in (0.05, 0.075, 0.1, 0.15, 0.2)],
+}
 SPARSE = {"dim": 64, "temperature": 0.12, "batch_size": 256, "epochs": 20, "every": 20, "lr": 0.01}
 SETTINGS: dict[str, dict[str, Any]] = {
     "ml-100k": SPARSE
@@ -53,11 +91,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "yelp2018": SPARSE,
 }
 TRIED: dict[str, list[dict[str, Any]]] = {
+    "ml-100k": [{}],
     "gowalla": [{}, {"lr": 0.02}],
     "yelp2018": [{"lr": 0.02}, {"lr": 0.02, "temperature": 0.15}],  # the rate of Gowalla
 }
 RANKINGS = [(0, 0.0), (0, 0.25), (1, 0.0), (1, 0.25), (1, 0.5)]  # propagate, item_norm_exponent
 SHOWN = [(0, 0.0), (1, 0.25), (1, 0.5)]  # on test, besides the chosen one
+SMALL = "ml-100k"  # dense, so that propagation harms
 CHOICE, CHOOSING_SEED = RESULTS / "recommender-choice.json", 1000
 TITLES = {
     "popularity": "popularity",
@@ -68,6 +108,8 @@ TITLES = {
     "debiased": "debiased",
     "hard": "hard",
     "bayesian": "Bayesian",
+    "bsl": "BSL",
+    "psl": "PSL",
 }
 DRAWN, MEASURES = 4096, ("recall@20", "ndcg@20")
 EASE_PENALTY = {"ml-100k": 300.0}
@@ -89,11 +131,10 @@ def course(
     train = parts.train
     with seeded(derived_seed(seed, Purpose.WEIGHTS)):
         encoder = MatrixFactorization(train, of["dim"])
-    values = {"temperature": of["temperature"], **LOSSES[loss]}
     batches = UserBatches(train, of["batch_size"], seed)
     module = RankingModule(
         encoder=encoder,
-        loss=ranking_loss(loss, values).build(density=train.density),
+        loss=built(loss, of, train.density),
         candidates=DrawnCandidates(train.num_items, DRAWN),
         learning_rate=of["lr"],
         total_steps=of["epochs"] * len(batches),
@@ -113,6 +154,17 @@ def course(
     return rows
 
 
+def built(loss: str, of: Mapping[str, Any], density: float) -> ContrastiveLoss:
+    """A loss at the settings of a run."""
+    if loss in RIVALS:
+        name = next(name for name in RIVAL_SETTINGS[loss][0] if name != "temperature")
+        return ContrastiveLoss(RIVALS[loss](of[name]), temperature=of["temperature"])
+    made: ContrastiveLoss = ranking_loss(
+        loss, {"temperature": of["temperature"], **LOSSES[loss]}
+    ).build(density=density)
+    return made
+
+
 def judged(scorer: Scorer, parts: RankingParts) -> dict[str, float]:
     """The two figures of the page's table."""
     metrics = evaluate_ranking(scorer, parts)["metrics"]
@@ -129,7 +181,7 @@ def fitted(parts: RankingParts, make: Callable[[Interactions], Scorer]) -> list[
 
 def choose(data: str) -> None:
     """Try settings on the validation part, and write those with the highest NDCG@20."""
-    parts = load_interactions(data, evaluate_on="validation")
+    parts = loaded(data, evaluate_on="validation")
     done = Journal(RESULTS / "recommender-choice.jsonl", key=itemgetter(0))
 
     def scored(loss: str, values: dict[str, Any]) -> tuple[float, tuple[int, float]]:
@@ -137,15 +189,22 @@ def choose(data: str) -> None:
         of = SETTINGS[data] | values
         key = [data, loss, {**of}]
         if key not in done:
-            rows = course(parts, of, loss, CHOOSING_SEED, RANKINGS)
+            end = {**of, "every": of["epochs"]}
+            rankings = RANKINGS[: 1 if data == SMALL else None]
+            rows = course(parts, end, loss, CHOOSING_SEED, rankings)
             done.add([key, rows, git_commit()])
         best = max(done[key][1], key=itemgetter("ndcg@20"))
         return best["ndcg@20"], (best["propagate"], best["item_norm_exponent"])
 
     values = max(TRIED[data], key=lambda values: scored("info_nce", values)[0])
+    own = {
+        loss: max(RIVAL_SETTINGS[loss], key=lambda one: scored(loss, values | one)[0])
+        for loss in rivals_on(data)
+    }
     chosen = {
         "settings": SETTINGS[data] | values,
-        "rankings": {loss: scored(loss, values)[1] for loss in LOSSES},
+        "rivals": own,
+        "rankings": {loss: scored(loss, values | own.get(loss, {}))[1] for loss in [*LOSSES, *own]},
     }
     tried = [
         {"data": key[0], "method": key[1], "title": TITLES[key[1]], **key[2], **row}
@@ -158,6 +217,16 @@ def choose(data: str) -> None:
     write_json(CHOICE, {"seed": CHOOSING_SEED, **merged, "tried": tried})
 
 
+def loaded(data: str, **part: Any) -> RankingParts:
+    """Data in the split that papers use."""
+    return load_interactions(data, split="author" if data == SMALL else None, **part)
+
+
+def rivals_on(data: str) -> list[str]:
+    """Losses that we do not offer: PSL needs a row of scores for each pair, so on small data."""
+    return [*RIVALS] if data == SMALL else []
+
+
 def popularity(data: str) -> dict[str, float]:
     """The mean popularity of the items of each part's pairs over that of the training pairs'.
 
@@ -165,7 +234,7 @@ def popularity(data: str) -> dict[str, float]:
     """
     ratios = {}
     for part in ("validation", "test"):
-        parts = load_interactions(data, evaluate_on=part)
+        parts = loaded(data, evaluate_on=part)
         users_of = np.bincount(parts.train.matrix.indices, minlength=parts.train.num_items)
         pairs, trained = (users_of[of.matrix.indices] for of in (parts.evaluation, parts.train))
         ratios[part] = float(pairs.mean() / trained.mean())
@@ -185,15 +254,14 @@ def main() -> None:
     if chosen.choose:
         choose(chosen.data)
         return
-    choices = json.loads(CHOICE.read_text())["chosen"] if CHOICE.is_file() else {}
-    of, rankings = SETTINGS[chosen.data], {loss: [(0, 0.0)] for loss in LOSSES}
-    if chosen.data in TRIED:
-        of = choices[chosen.data]["settings"]
-        rankings = {
-            loss: list(dict.fromkeys([tuple(own), *SHOWN]))
-            for loss, own in choices[chosen.data]["rankings"].items()
-        }
-    parts = load_interactions(chosen.data, split="author" if chosen.data == "ml-100k" else None)
+    choices = json.loads(CHOICE.read_text())["chosen"]
+    of, own = choices[chosen.data]["settings"], choices[chosen.data].get("rivals", {})
+    shown = SHOWN[: 1 if chosen.data == SMALL else None]
+    rankings = {
+        loss: list(dict.fromkeys([tuple(one), *shown]))
+        for loss, one in choices[chosen.data]["rankings"].items()
+    }
+    parts = loaded(chosen.data)
     plain: dict[str, Callable[[Interactions], Scorer]] = {
         "popularity": Popularity,
         "graph filter": GraphFilter,
@@ -202,12 +270,13 @@ def main() -> None:
     if chosen.data in EASE_PENALTY:
         plain["ease"] = lambda train: EASE(train, EASE_PENALTY[chosen.data])
     done = Journal(RESULTS / "recommender-course.jsonl", key=itemgetter(0))
-    for seed, method in product(chosen.seeds, chosen.methods or [*plain, *LOSSES]):
+    methods = chosen.methods or [*plain, *LOSSES, *rivals_on(chosen.data)]
+    for seed, method in product(chosen.seeds, methods):
         key = [chosen.data, method, 0 if method in plain else seed]
         if key not in done and method in plain:
             done.add([key, fitted(parts, plain[method]), git_commit()])
         elif key not in done:
-            rows = course(parts, of, method, seed, rankings[method])
+            rows = course(parts, of | own.get(method, {}), method, seed, rankings[method])
             done.add([key, rows, git_commit()])
     rows = summary(list(done.lines.values()), choices)
     last = {(row["data"], row["method"]): row["epoch"] for row in rows}

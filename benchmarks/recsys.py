@@ -1,8 +1,6 @@
-"""What the benchmarks of recommenders share: random interactions and the fit of a model."""
+"""What the benchmarks of recommenders share: random interactions, and columns of times."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from harness import Measurement
@@ -10,8 +8,7 @@ from numpy.typing import NDArray
 
 from bayescl_lab.ranking.interactions import Interactions
 
-MOVIELENS = (943, 1_682, 80_000)  # users, items and pairs in training
-GOWALLA = (29_858, 40_981, 810_128)
+GOWALLA = (29_858, 40_981, 810_128)  # users, items and pairs in training
 
 
 def random_pairs(users: int, items: int, pairs: int) -> NDArray[np.int64]:
@@ -29,19 +26,6 @@ def random_interactions(users: int, items: int, pairs: int) -> Interactions:
     """The same as interactions."""
     drawn = random_pairs(users, items, pairs)
     return Interactions.from_pairs(*drawn, user_ids=users, item_ids=items)
-
-
-def fit(module: Any, batches: object, epochs: int, *callbacks: Any) -> None:
-    """Train on the CPU and write nothing."""
-    from lightning.pytorch import Trainer  # takes memory that other benchmarks would measure
-
-    from bayescl_lab.runs.loop import quiet_lightning
-
-    quiet = ("enable_checkpointing", "enable_progress_bar", "enable_model_summary", "logger")
-    silent: Any = dict.fromkeys(quiet, False)
-    with quiet_lightning():
-        trainer = Trainer(accelerator="cpu", max_epochs=epochs, callbacks=list(callbacks), **silent)
-        trainer.fit(module, batches)
 
 
 def seconds(times: Measurement, **ratio: float) -> dict[str, float]:

@@ -132,20 +132,15 @@ def exchange(note: Mapping[str, Any], same: Sequence[tuple[str, Any]] = ()) -> l
 
 
 @contextmanager
-def shared_refusals(active: bool = True) -> Iterator[None]:
+def shared_refusals() -> Iterator[None]:
     """Make every process raise if one refuses its input, instead of waiting for it forever.
 
     Code inside checks this process's input and sends nothing. If it raises, the other processes
     raise a ``ValueError`` with the same message in :func:`exchange`.
-
-    Args:
-        active: whether to do anything at all.
     """
     try:
         yield
     except Exception as error:
-        if not active:
-            raise
         text = str(error).encode("ascii", "replace").decode()[:_REFUSAL_CHARACTERS]
         notes = _exchange({"refusal": text or type(error).__name__})
         for kind in (TypeError, ValueError):

@@ -21,7 +21,6 @@ from bayescl.functional.objective import LogSumObjective, as_data
 from bayescl.functional.pairs import (
     PairLogSums,
     PairWeights,
-    of_pairs,
     pair_losses,
     pair_slopes,
     per_anchor,
@@ -46,8 +45,9 @@ class Block(NamedTuple):
 
     def of_pairs(self, values: Float[Tensor, "#rows"]) -> Float[Tensor, "#pairs"]:
         """Each pair's value, given one of each anchor, or one for all."""
-        one_for_all = len(values) == 1 and len(self.logits) != 1
-        return values if one_for_all else of_pairs(values, self.anchor_of)
+        if self.anchor_of is None or (len(values) == 1 and len(self.logits) != 1):
+            return values
+        return values[self.anchor_of]
 
     def per_anchor(self, values: Float[Tensor, " pairs"]) -> Float[Tensor, " rows"]:
         """The sum over each anchor's pairs."""
@@ -109,7 +109,7 @@ def _finite_row_losses(block: Block) -> Result:
 def _losses_from_sums(objective: LogSumObjective, block: Block, sums: list[Sums]) -> Result:
     """Losses and gradients, which overwrite exponentials, from the sums of all powers but 0."""
     positive, powers = block.positive, objective.sum_powers
-    logs = [of_pairs(part.log, block.anchor_of) for part in sums]
+    logs = [block.of_pairs(part.log) for part in sums]
     if len(powers) < len(objective.powers):
         count = block.of_pairs(block.batch.log_counts(block.rows, positive.dtype))
         logs.insert(objective.powers.index(0), count)
@@ -120,7 +120,8 @@ def _losses_from_sums(objective: LogSumObjective, block: Block, sums: list[Sums]
     if block.upstream is not None:
         of_positive = of_positive * block.upstream
         of_logs = tuple([of_log * block.upstream for of_log in of_logs])
-    of_logs = tuple([block.per_anchor(of_log) for of_log in of_logs])
+    if block.anchor_of is not None:
+        of_logs = tuple([block.per_anchor(of_log) for of_log in of_logs])
     of_logits = sums[0].exponentials
     if objective.is_softmax:
         factor = sums[0].per_unit(of_logs[0])  # dL/ds_i = slope p e^(p s_i) / S

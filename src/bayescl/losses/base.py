@@ -637,7 +637,9 @@ class ContrastiveLoss(nn.Module):
         if gathering.active or batch.weight is not None:
             for part in batches:
                 weight += float(len(part.positives) if part.weight is None else part.weight.sum())
-        batches, share = gathering.gather_candidates(batches, weight, temperature)
+        share = 1.0
+        if gathering.active:
+            batches, share = gathering.gather_candidates(batches, weight, temperature)
         if margin is not None:
             with without_autocast(batch.anchors.embeddings.device):
                 batches[0] = within_margin(batches[0], margin, guide)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -35,7 +35,7 @@ class Gathering:
 
     def synchronized_errors(self) -> AbstractContextManager[None]:
         """Make every process raise if one raises while it checks its own input."""
-        return distributed.shared_refusals(self.active)
+        return distributed.shared_refusals() if self.active else nullcontext()
 
     def raise_peer_errors(self) -> None:
         """Raise if another process has refused its input."""
@@ -65,8 +65,6 @@ class Gathering:
         The columns of a block are ordered by rank. An anchor's own candidates stay as they are, and
         so do those that are the same everywhere.
         """
-        if not self.active:
-            return list(batches), 1.0
         shared = [not block.are_own for block in batches[0].columns]
         if not self.candidates or not any(shared):
             call = f"{self.call} with {'the same' if any(shared) else 'own'} candidates"
