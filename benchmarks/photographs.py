@@ -29,8 +29,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 PLACE = ROOT / "results/cifar10-jpeg"
 SHARED = (
-    "--encoder small_resnet:build --channels-last --augmentation simclr --strength 1 --epochs 15 "
-    "--batch-size 512 --device cpu"
+    "--channels-last --augmentation simclr --strength 1 --epochs 15 --batch-size 512 --device cpu"
 )
 LABELLED = "latent classes, 20 labels"  # a third of them audits, as by default
 RUNS = [
@@ -52,8 +51,9 @@ def train(name: str, seed: int, chosen: dict[str, Any]) -> dict[str, Any]:
     """Train what is missing of one run, and return its result."""
     folder = ROOT / "runs/photographs" / f"{name.replace(' ', '-')}-seed{seed}"
     command = [str(Path(sys.executable).with_name("bayescl")), "train", "images"]
+    command += ["--out", str(folder), "--encoder", "small_resnet:build"]
     if (folder / "config.yaml").is_file():
-        command += ["--resume", "--out", str(folder)]
+        command += ["--resume"]
     else:
         loss = "latent" if name == LABELLED else name
         values = {
@@ -61,7 +61,7 @@ def train(name: str, seed: int, chosen: dict[str, Any]) -> dict[str, Any]:
             "attracting_oracle": chosen["oracle"],
         }.get(loss, chosen.get(loss, {}))
         options = {"data": "data/cifar10-jpeg", "loss": loss, "seed": seed, **values}
-        options |= {"out": folder, **({"labels_per_class": 20} if name == LABELLED else {})}
+        options |= {"labels_per_class": 20} if name == LABELLED else {}
         for option, value in options.items():
             command += [f"--{option.replace('_', '-')}", str(value)]
         command += SHARED.split()

@@ -109,19 +109,25 @@ def table(file: Path, place: str, *words: str) -> str:
 
 
 def probes(file: Path, *losses: str) -> str:
-    """Accuracies of a comparison on images; of some losses, with the seconds of an epoch."""
-    result = read_json(file)
+    """Accuracies of a comparison on images; of some losses, with the seconds of an epoch.
+
+    A loss ``TITLE=FILE:NAME`` is that of another comparison in the same folder.
+    """
     if not losses:
-        return accuracy_table(result).markdown()
+        return accuracy_table(read_json(file)).markdown()
     records = []
-    for name in losses:
+    for word in losses:
+        title, _, place = word.rpartition("=")
+        other, _, name = place.rpartition(":")
+        result = read_json(file.with_name(other) if other else file)
         entry = result["summary"]["losses"][name]
         accuracies = {
             measure_title(probe): mean_text(figures, scale=100)
             for probe, figures in entry["probes"].items()
         }
         seconds = f"{entry['seconds_per_epoch']['mean']:.2f}"
-        records.append({"loss": loss_title(name), **accuracies, "seconds per epoch": seconds})
+        title = title or loss_title(name)
+        records.append({"loss": title, **accuracies, "seconds per epoch": seconds})
     return Table(records).markdown()
 
 
