@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bayescl_lab.runs.images.settings import ImageSettings
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers that share the cores get one thread each: more would spin while others work."""
+    if config.getoption("numprocesses", None):
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture
@@ -29,7 +37,15 @@ def shapes(tmp_path) -> str:
 
 
 @pytest.fixture
-def settings(shapes) -> ImageSettings:
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few-label probes of runs fit five draws, not a hundred, which take longer than training."""
+    from bayescl_lab.runs.images import run
+
+    monkeypatch.setattr(run, "run_probes", partial(run.run_probes, draws=5))
+
+
+@pytest.fixture
+def settings(shapes, few_draws) -> ImageSettings:
     """Four epochs of three steps with a tiny encoder."""
     from bayescl_lab.runs.images.settings import ImageSettings
     from bayescl_lab.runs.losses import LossSettings

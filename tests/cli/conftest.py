@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
 
 @pytest.fixture
 def bayescl(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path, few_draws
 ) -> Callable[..., Outcome]:
     """Run a command line in an empty folder of its own."""
     monkeypatch.chdir(tmp_path)

@@ -22,12 +22,6 @@ def run(trained, bars) -> str:
     return trained("bayesian", line)
 
 
-@pytest.fixture(autouse=True)
-def _no_probes(monkeypatch) -> None:
-    """Probes come after training and take longer than it."""
-    monkeypatch.setattr("bayescl_lab.runs.images.run.run_probes", lambda *_, **__: {})
-
-
 def drawn(run: str) -> list[str]:
     return sorted(path.name for path in Path(run).glob("inspection-*.png"))
 

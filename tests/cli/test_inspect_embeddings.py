@@ -34,6 +34,12 @@ def arrays() -> dict[str, np.ndarray]:
     }
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures are made but not drawn, which takes longer than all else."""
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda *_, **__: None)
+
+
 def figures(name: str = "all-inspection.json") -> dict:
     return json.loads(Path(name).read_text())
 
@@ -56,6 +62,7 @@ def test_a_file_gives_tables_a_page_and_figures_and_needs_no_run(bayescl) -> Non
     assert "\nall-inspection-2.html\n" in bayescl(f"inspect all.npz {QUICK}").out
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_command_says_what_the_function_says(bayescl) -> None:
     given = arrays()
     np.savez("all.npz", **given)
@@ -95,6 +102,7 @@ def test_it_ends_with_advice(bayescl, names, options, advice) -> None:
     assert advice.strip() in html.unescape(Path("mine-inspection.html").read_text())
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_codes_are_named_in_the_file_and_what_is_not_used_is_said_with_what_it_could_be(
     bayescl,
 ) -> None:
@@ -114,6 +122,7 @@ def test_codes_are_named_in_the_file_and_what_is_not_used_is_said_with_what_it_c
     assert "LatentClassContrastiveLoss(temperature=0.1)" in outcome.out
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_unknown_labels_are_words_of_no_letters_missing_or_minus_one(bayescl) -> None:
     labels = np.where(np.arange(240) < 120, np.arange(240) % 4, -1)
     words = [f"class {label}" if label >= 0 else "" for label in labels]
@@ -127,6 +136,7 @@ def test_unknown_labels_are_words_of_no_letters_missing_or_minus_one(bayescl) ->
         assert figures("page.json")["labelled_items"] == 120
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_every_format_gives_the_same_figures(bayescl) -> None:
     given = arrays()
     np.savez(
@@ -157,6 +167,7 @@ def test_every_format_gives_the_same_figures(bayescl) -> None:
     assert all(other == first for other in others)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_half_precision_and_other_byte_orders_are_read(bayescl) -> None:
     coarse = torch.from_numpy(arrays()["embeddings"]).bfloat16()
     torch_file({"embeddings": coarse}, "b.safetensors")

@@ -11,11 +11,7 @@ from bayescl_lab.compare.summary import summarise
 from bayescl_lab.report.figures import comparison_figure
 from bayescl_lab.report.tables import data_title, paired_differences
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.losses import (
-    LossSettings,
-    choose_hyperparameters,
-    losses_of,
-)
+from bayescl_lab.runs.losses import LossSettings, choose_hyperparameters, losses_of
 
 PROBES = ("few_label_1", "few_label_5", "knn", "linear")
 
@@ -81,7 +77,8 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
     assert comparison_figure(resumed).axes
 
 
-def test_worker_processes_change_no_figure(settings, tmp_path):
+def test_worker_processes_change_no_figure(settings, monkeypatch, tmp_path):
+    monkeypatch.undo()  # workers fit all draws
     comparison = ImageComparison((LossSettings("hard"),), 2, replace(settings, epochs=1))
     alone = compare(comparison, tmp_path / "alone")
     heard = set()

@@ -429,12 +429,8 @@ def through_a_file(state: dict[str, object]) -> dict[str, object]:
 
 
 def test_a_resumed_run_goes_on_exactly() -> None:
-    for steps, parent, known in (
-        (0, False, 0.5),
-        (1, True, None),
-        (4, True, 0.5),
-        (7, False, None),
-    ):
+    started = ((0, False, 0.5), (1, True, None), (4, True, 0.5), (7, False, None))
+    for steps, parent, known in started:
         one = make()
         train(one, steps, known=known)
         state = through_a_file((Parent(one) if parent else one).state_dict())

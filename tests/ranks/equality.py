@@ -178,11 +178,7 @@ LAYOUTS: dict[str, Callable[[bayescl.ContrastiveLoss, SimpleNamespace], Tensor]]
         x.logits[:, 0], x.logits[:, 1:], valid=x.logits_mask
     ),
 }
-NEEDS_NO_GROUPS = (
-    "two views",
-    "in batch",
-    "in batch, extra, mask",
-)
+NEEDS_NO_GROUPS = ("two views", "in batch", "in batch, extra, mask")
 """Layouts that say too little for the oracles."""
 
 

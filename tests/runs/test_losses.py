@@ -22,12 +22,7 @@ from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.inspection import inspect_images
 from bayescl_lab.runs.images.run import train_images
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.losses import (
-    LOSSES,
-    LossRow,
-    LossSettings,
-    ranking_loss,
-)
+from bayescl_lab.runs.losses import LOSSES, LossRow, LossSettings, ranking_loss
 from bayescl_lab.runs.ranking.run import train_ranking
 
 

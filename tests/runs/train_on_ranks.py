@@ -23,10 +23,7 @@ from bayescl_lab.runs.loop import fit_in_folder
 from bayescl_lab.runs.settings import process_rank
 
 BATCH, EPOCHS, IMAGES = 16, 2, 50
-CASES = {
-    "bayesian": BayesianContrastiveLoss,
-    "oracle": OracleContrastiveLoss,
-}
+CASES = {"bayesian": BayesianContrastiveLoss, "oracle": OracleContrastiveLoss}
 
 
 class Shifted(nn.Module):

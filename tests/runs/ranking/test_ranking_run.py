@@ -13,12 +13,7 @@ from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import losses_of, ranking_loss
 from bayescl_lab.runs.ranking.evaluation import evaluate_run
-from bayescl_lab.runs.ranking.run import (
-    RankingRun,
-    best_epoch,
-    stopping_epoch,
-    train_ranking,
-)
+from bayescl_lab.runs.ranking.run import RankingRun, best_epoch, stopping_epoch, train_ranking
 from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.ranking.settings import RankingSettings
 

@@ -75,10 +75,8 @@ def test_the_command_line_starts_a_process_for_each_device(tmp_path):
     assert yaml.safe_load((run / "config.yaml").read_text())["devices"] == 2
     with (run / "metrics.csv").open() as file:
         assert [row["epoch"] for row in csv.DictReader(file)] == ["1", "2"]
-    assert json.loads((run / "result.json").read_text())["baselines"].keys() == {
-        "popularity",
-        "ease",
-    }
+    baselines = json.loads((run / "result.json").read_text())["baselines"]
+    assert baselines.keys() == {"popularity", "ease"}
 
 
 def test_a_rank_that_fails_ends_all(tmp_path):
