@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bayescl.axes import Float
 from bayescl.batch import Batch, Rows
-from bayescl.checks import is_eager_cpu
+from bayescl.checks import check_count, is_eager_cpu
 from bayescl.engine.reference import ObjectiveAt
 from bayescl.engine.row_gradients import Block, RowGradients, row_losses
 from bayescl.functional.similarity import candidate_logits
@@ -132,7 +132,10 @@ class _Run:
         chunk_size: int | None,
     ) -> None:
         self.batch, self.temperature, self.objective_at = batch, temperature, objective_at
-        self.chunk_size = default_chunk_size(batch) if chunk_size is None else chunk_size
+        if chunk_size is None:
+            self.chunk_size = default_chunk_size(batch)
+        else:
+            self.chunk_size = check_count("chunk_size", chunk_size, 1)
 
     def losses(
         self, wanted: tuple[bool, ...] = (), upstream: Tensor | None = None
