@@ -78,7 +78,10 @@ class PairwiseSoftmax:
         return masked_logsumexp(surrogates / self.robustness, valid)
 
 
-RIVALS: dict[str, Any] = {"bsl": BilateralSoftmax, "psl": PairwiseSoftmax}
+RIVALS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "bsl": lambda of: BilateralSoftmax(of["power"]),
+    "psl": lambda of: PairwiseSoftmax(of["robustness"]),
+}
 RIVAL_SETTINGS: dict[str, list[dict[str, float]]] = {
     "bsl": [{"temperature": t, "power": p} for t in (0.1, 0.15, 0.2) for p in (0.5, 1.0)],
     "psl": [{"temperature": 2.0, "robustness": r} for r in (0.05, 0.075, 0.1, 0.15, 0.2)],
@@ -157,8 +160,7 @@ def course(
 def built(loss: str, of: Mapping[str, Any], density: float) -> ContrastiveLoss:
     """A loss at the settings of a run."""
     if loss in RIVALS:
-        name = next(name for name in RIVAL_SETTINGS[loss][0] if name != "temperature")
-        return ContrastiveLoss(RIVALS[loss](of[name]), temperature=of["temperature"])
+        return ContrastiveLoss(RIVALS[loss](of), temperature=of["temperature"])
     made: ContrastiveLoss = ranking_loss(
         loss, {"temperature": of["temperature"], **LOSSES[loss]}
     ).build(density=density)
