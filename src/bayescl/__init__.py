@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayescl import distributed as distributed
     from bayescl import functional as functional
+    from bayescl.batch import Rows as Rows
     from bayescl.losses import *  # noqa: F403
     from bayescl.samplers import DomainBatchSampler as DomainBatchSampler
 
 __version__ = "0.1.0"
+_ELSEWHERE = {"DomainBatchSampler": "samplers", "Rows": "batch"}
 _ROOMS = ("batch", "distributed", "engine", "functional", "losses", "samplers")
 
 
@@ -22,14 +24,14 @@ def __getattr__(name: str) -> Any:
     """Load a room, or a public name of the losses, on first use."""
     if name in _ROOMS:
         return import_module(f"{__name__}.{name}")
-    if name == "DomainBatchSampler":
-        return import_module(f"{__name__}.samplers").DomainBatchSampler
+    if name in _ELSEWHERE:
+        return getattr(import_module(f"{__name__}.{_ELSEWHERE[name]}"), name)
     if name == "__all__" or not name.startswith("_"):
         losses = import_module(f"{__name__}.losses")
         if name == "__all__":
             return [
                 *losses.__all__,
-                "DomainBatchSampler",
+                *_ELSEWHERE,
                 "__version__",
                 "distributed",
                 "functional",

@@ -91,8 +91,8 @@ def check_shape(name: str, tensor: Tensor, expected: Sequence[int | str | None])
         raise ValueError(f"{name} must have shape [{wanted}], got {list(shape)}")
 
 
-def check_tensor(name: str, tensor: Tensor, device: torch.device | None = None) -> None:
-    """Refuse anything but a dense tensor, on ``device`` if one is given."""
+def check_tensor(name: str, tensor: Tensor, device: torch.device | None = None) -> Tensor:
+    """Return ``tensor`` if it is a dense tensor, on ``device`` if one is given; else raise."""
     import torch
 
     if not isinstance(tensor, torch.Tensor):
@@ -102,6 +102,7 @@ def check_tensor(name: str, tensor: Tensor, device: torch.device | None = None) 
         raise ValueError(f"{name} must be a dense tensor, got {layout}")
     if device is not None and tensor.device != device:
         raise ValueError(f"{name} must be on {device}, like the embeddings, got {tensor.device}")
+    return tensor
 
 
 def check_floating(name: str, tensor: Tensor, device: torch.device | None = None) -> None:
@@ -126,6 +127,49 @@ def check_mask(
     if mask.dtype != torch.bool:
         raise ValueError(f"{name} must be boolean (True = may count), got {mask.dtype}")
     check_shape(name, mask, expected)
+
+
+def check_keys(
+    name: str,
+    values: Tensor,
+    shape: Sequence[int],
+    device: torch.device | None = None,
+    *,
+    keys: int | None = None,
+) -> None:
+    """Refuse anything but one integer per row, or ``keys`` integers per row (default: any)."""
+    check_tensor(name, values, device)
+    if values.is_floating_point() or values.is_complex():
+        raise ValueError(f"{name} must hold integers, got {values.dtype}")
+    wanted = tuple(shape)
+    if values.ndim == len(wanted) + 1 and values.shape[-1] > 0 and keys != 0:
+        wanted = (*wanted, values.shape[-1] if keys is None else keys)
+    elif keys is not None and keys > 1:
+        wanted = (*wanted, keys)
+    check_shape(name, values, wanted)
+
+
+def check_labels(
+    name: str, labels: Tensor, shape: Sequence[int], device: torch.device | None = None
+) -> None:
+    """Refuse labels that are not integers of at least -1, or have another shape."""
+    check_keys(name, labels, shape, device, keys=0)
+    if is_eager_cpu(labels) and labels.numel() and int(labels.min()) < -1:
+        raise ValueError(f"{name} must be at least -1, which means unknown, got {labels.min():d}")
+
+
+def check_places(
+    name: str, places: Tensor, shape: Sequence[int], count: int, kind: str, device: torch.device
+) -> None:
+    """Refuse integers that are not row numbers from 0 to ``count - 1``."""
+    check_keys(name, places, shape, device, keys=0)
+    if is_eager_cpu(places) and len(places):
+        low, high = (int(end) for end in places.aminmax())
+        if low < 0 or high >= count:
+            raise ValueError(
+                f"{name} must hold places of {kind}, 0 to {count - 1}, "
+                f"got {low if low < 0 else high}"
+            )
 
 
 def check_finite(name: str, tensor: Tensor) -> None:

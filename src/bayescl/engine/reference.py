@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -19,8 +18,10 @@ from bayescl.axes import (
 )
 from bayescl.batch import Batch
 from bayescl.checks import is_eager_cpu
-from bayescl.functional.objective import LogSumObjective, Objective
+from bayescl.engine.targets import target_rows
+from bayescl.functional.objective import Objective
 from bayescl.functional.similarity import candidate_logits, pair_logits
+from bayescl.functional.target import target_term
 
 ObjectiveAt = Callable[[float | Tensor], Objective]
 """Returns the objective at a given temperature, on which the debiased objectives' floor depends."""
@@ -39,18 +40,20 @@ def reference_losses(
         temperature: softmax scale, positive.
         objective_at: gives the objective at that temperature.
     """
-    anchors = batch.anchors.embeddings
+    anchors, everyone = batch.anchors.embeddings, slice(0, batch.num_anchors)
     tiles = [candidate_logits(anchors, block.embeddings, temperature) for block in batch.columns]
     unlabeled = tiles[0] if len(tiles) == 1 else torch.cat(tiles, dim=1)
     positive = pair_logits(batch.pair_anchors.embeddings, batch.positives.embeddings, temperature)
-    known: dict[str, Any] = {"valid": batch.mask()}
-    known["same_class"], known["is_labeled"] = batch.posterior()
-    if batch.anchor_of is not None:  # every pair as if it were alone
-        index = batch.anchor_of
-        unlabeled = unlabeled[index]
-        known = {name: None if part is None else part[index] for name, part in known.items()}
-    known["trust"] = batch.trust_of_unsettled
-    losses = losses_of_logits(objective_at(temperature), positive, unlabeled, **known)
+    valid = batch.mask()
+    target = target_rows(batch, everyone, batch.excluded(everyone), unlabeled.dtype)
+    if batch.anchor_of is not None:  # each pair gets its anchor's row
+        unlabeled = unlabeled[batch.anchor_of]
+        valid, target = (
+            None if part is None else part[batch.anchor_of] for part in (valid, target)
+        )
+    losses = losses_of_logits(
+        objective_at(temperature), positive, unlabeled, valid=valid, target=target
+    )
     return losses if batch.weight is None else losses * batch.weight
 
 
@@ -60,8 +63,7 @@ def losses_of_logits(
     unlabeled: UnlabeledLogits,
     *,
     valid: CandidateMask | None,
-    same_class: Float[Tensor, "anchors candidates"] | None = None,
-    **known: Any,
+    target: Float[Tensor, "anchors candidates"] | None = None,
 ) -> PerAnchor:
     """Compute one loss per anchor from logits; NaN if a logit that counts is not finite.
 
@@ -70,18 +72,16 @@ def losses_of_logits(
         positive: logit of each anchor's positive.
         unlabeled: logits of each anchor's candidates.
         valid: True where a candidate counts; None if all do.
-        same_class: posterior that candidates are of the anchor's class; passed, as ``known`` is,
-            only to objectives that use it.
-        **known: see :meth:`~bayescl.functional.LogSumObjective.pair_weights`.
+        target: target probabilities of the candidates, 0 where ``valid`` is False.
 
     Raises:
         ValueError: if the objective returns anything but one value per anchor.
     """
-    if isinstance(objective, LogSumObjective) and objective.reads_same_class:
-        losses = objective(positive, unlabeled, valid=valid, same_class=same_class, **known)
-    else:
-        losses = objective(positive, unlabeled, valid=valid)
+    losses = objective(positive, unlabeled, valid=valid)
     checked_losses(losses, positive)
+    if target is not None:
+        counted = unlabeled if valid is None else torch.where(valid, unlabeled, 0.0)
+        losses = losses + target_term(positive, counted, target)
     bad = rows_not_finite(positive, unlabeled, lambda: valid)
     return losses if bad is None else losses * torch.where(bad, torch.nan, 1.0)
 

@@ -1,7 +1,7 @@
 """Losses of a few anchors and their gradients with respect to the logits, in one go.
 
-Each kind of objective has its gradient here: plain functions (through autograd), sums of powers,
-pairs with a posterior, and the sigmoid.
+Each kind of objective has its gradient here: plain functions (through autograd) and sums of powers.
+The linear term of a soft target is added to either.
 """
 
 from __future__ import annotations
@@ -12,20 +12,13 @@ from typing import NamedTuple
 import torch
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.batch import Batch
+from bayescl.batch import Batch, Excluded
 from bayescl.checks import is_eager_cpu
 from bayescl.engine.reference import ObjectiveAt, checked_losses, rows_not_finite
-from bayescl.engine.sums import Sums, exponentiate, sums_of
-from bayescl.functional.log_space import softplus
+from bayescl.engine.sums import Sums, sums_of
+from bayescl.engine.targets import target_rows
 from bayescl.functional.objective import LogSumObjective, as_data
-from bayescl.functional.pairs import (
-    PairLogSums,
-    PairWeights,
-    pair_losses,
-    pair_slopes,
-    per_anchor,
-)
-from bayescl.functional.sigmoid import Sigmoid
+from bayescl.functional.target import target_term
 
 
 class Block(NamedTuple):
@@ -51,7 +44,9 @@ class Block(NamedTuple):
 
     def per_anchor(self, values: Float[Tensor, " pairs"]) -> Float[Tensor, " rows"]:
         """The sum over each anchor's pairs."""
-        return per_anchor(values, self.anchor_of, len(self.logits))
+        if self.anchor_of is None:
+            return values
+        return values.new_zeros(len(self.logits)).index_add_(0, self.anchor_of, values)
 
 
 class RowGradients(NamedTuple):
@@ -91,19 +86,43 @@ def row_losses(block: Block) -> Result:
 
 def _finite_row_losses(block: Block) -> Result:
     """:func:`row_losses` of rows whose logits are finite."""
-    batch, rows = block.batch, block.rows
+    excluded = block.batch.excluded(block.rows)
+    target = target_rows(block.batch, block.rows, excluded, block.logits.dtype)
+    if target is None:
+        return _objective_losses(block, excluded)
+    if block.bounds is None:
+        excluded.fill_(block.logits, 0.0)  # what is excluded may not be finite, and 0 * inf is NaN
+    # Before the objective, which overwrites the logits.
+    drawn = target_term(block.positive, block.logits, target, block.anchor_of)
+    losses, gradients = _objective_losses(block, excluded)
+    if gradients is not None:
+        gradients = _with_target(gradients, target, block)
+    return losses + drawn, gradients
+
+
+def _with_target(gradients: RowGradients, target: Tensor, block: Block) -> RowGradients:
+    """Add the gradient of the target term: -y_j for candidates, sum_j y_j for the positive."""
+    total = block.of_pairs(target.sum(dim=1))
+    if block.upstream is not None:
+        total = total * block.upstream
+    if block.upstream is not None or block.anchor_of is not None:
+        share = torch.ones_like(block.positive) if block.upstream is None else block.upstream
+        target = target * block.per_anchor(share)[:, None]
+    of_logits, factor = gradients.unlabeled, gradients.factor
+    if factor is not None:
+        of_logits *= factor[:, None]
+    of_logits -= target
+    return gradients._replace(unlabeled=of_logits, factor=None, positive=gradients.positive + total)
+
+
+def _objective_losses(block: Block, excluded: Excluded) -> Result:
+    """Losses and gradients of the objective alone."""
     data = block.objective_at(block.temperature)
-    if isinstance(data, Sigmoid):
-        return _sigmoid_row_losses(block)
     if not isinstance(data, LogSumObjective):
         return _losses_of_function(block)
-    if data.reads_same_class and batch.knows_pairs:
-        same_class, is_labeled = batch.posterior(rows)
-        assert same_class is not None
-        excluded, trust = batch.excluded(rows), batch.trust_of_unsettled
-        weights = data.pair_weights(same_class, excluded, is_labeled, trust)
-        return _pair_row_losses(weights, block)
-    return _losses_from_sums(data, block, sums_of(data, block.logits, batch, rows, block.bounds))
+    return _losses_from_sums(
+        data, block, sums_of(data, block.batch, block.rows, block.logits, excluded, block.bounds)
+    )
 
 
 def _losses_from_sums(objective: LogSumObjective, block: Block, sums: list[Sums]) -> Result:
@@ -181,49 +200,3 @@ def _losses_of_function(block: Block) -> Result:
         losses, leaves, weights, materialize_grads=True
     )
     return losses.detach(), RowGradients(of_logits, None, of_positive, *direct)
-
-
-def _pair_row_losses(weights: PairWeights, block: Block) -> Result:
-    """Losses and gradients where a posterior weighs, attracts and ranks candidates."""
-    logits, excluded = block.logits, block.batch.excluded(block.rows)
-    excluded.fill_(logits, 0.0)  # it weighs nothing, whatever it holds
-    counted = logits.clone()
-    excluded.fill_(counted, -torch.inf)
-    plain, *sharpened = exponentiate(counted, weights.powers, block.bounds)
-    sharp = sharpened[0] if sharpened else plain
-    repelled = plain if weights.repel is None else plain.weighted(logits, 1.0, weights.repel)
-    others = weights.others and sharp.weighted(logits, weights.sharpness, weights.others)
-    log_sums = PairLogSums(
-        repelled.log, others and others.log, sharp.log if weights.is_sharpened else None
-    )
-    losses = pair_losses(block.positive, logits, log_sums, weights, block.anchor_of)
-    if not block.differentiate:
-        return losses, None
-    slopes = pair_slopes(block.positive, logits, log_sums, weights, block.anchor_of, block.upstream)
-    # A logarithm of a sum has the gradient p e^(p s_i) / S; the sharp sums may be the plain ones.
-    of_repelled, of_others, of_sharp = slopes.log_sums
-    total = repelled.exponentials * repelled.per_unit(of_repelled)[:, None]
-    if others is not None and of_others is not None:
-        of_others = weights.sharpness * of_others
-        total.addcmul_(others.exponentials, others.per_unit(of_others)[:, None])
-    if of_sharp is not None:
-        total.addcmul_(sharp.exponentials, sharp.per_unit(weights.sharpness * of_sharp)[:, None])
-    if slopes.logits is not None:
-        total += slopes.logits
-    return losses, RowGradients(total, None, slopes.positive)
-
-
-def _sigmoid_row_losses(block: Block) -> Result:
-    """Losses and gradients where every pair counts by itself: dL/ds_j = sigmoid(s_j)."""
-    positive, logits = block.positive, block.logits
-    block.batch.excluded(block.rows).fill_(logits, -torch.inf)
-    losses = softplus(-positive) + block.of_pairs(softplus(logits).sum(dim=1))
-    if not block.differentiate:
-        return losses, None
-    of_positive, factor = -torch.sigmoid(-positive), None
-    if block.upstream is not None:
-        of_positive = of_positive * block.upstream
-    if block.upstream is not None or block.anchor_of is not None:
-        share = torch.ones_like(positive) if block.upstream is None else block.upstream
-        factor = block.per_anchor(share)
-    return losses, RowGradients(logits.sigmoid_(), factor, of_positive)

@@ -15,14 +15,11 @@ from numpy.typing import NDArray
 from torch.nn import functional as F
 
 from bayescl.axes import Float, Tensor
-from bayescl.batch import Batch
+from bayescl.batch import Batch, Excluded
 from bayescl.checks import is_eager_cpu
-from bayescl.functional.excluded import Excluded
 from bayescl.functional.objective import LogSumObjective
-from bayescl.functional.pairs import Scaled
 
 _NOTHING = 1e-30  # a sum below it is 0, and so is its gradient; divided by it, nothing overflows
-_FAR_FROM_NOTHING = 1e-24  # a sum of this size does not change by what float32 rounds to 0
 _LARGEST_EXPONENT = 40.0  # up to it exponentials need no scaling: float32 ends far from their sums
 LOG2_E = math.log2(math.e)  # powers of 2 are up to four times as fast on the CPU as those of e
 
@@ -34,18 +31,6 @@ class Sums(NamedTuple):
     total: Float[Tensor, " rows"]
     log: Float[Tensor, " rows"]  # of the sum before the division; -inf without candidates
 
-    def weighted(
-        self, logits: Float[Tensor, "rows candidates"], power: float, weights: Scaled
-    ) -> Sums:
-        """Sums with weights, in new memory, given the logits whose exponentials these are."""
-        terms = self.exponentials * weights.matrix
-        total = terms.sum(dim=1)
-        if is_eager_cpu(total) and total.numel() and total.min().item() > _FAR_FROM_NOTHING:
-            log = total.log() + (self.log - self.total.log())
-        else:  # where the largest logit weighs nothing, the others' may have underflowed
-            terms, total, log = _exponentiate_weighted(logits * power, weights.matrix)
-        return Sums(terms, total, log + weights.factor.log())
-
     def per_unit(self, gradient: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
         """The factor that turns exponentials into gradients of logits, given that of ``log``."""
         return gradient / self.total.clamp(min=_NOTHING)
@@ -53,9 +38,10 @@ class Sums(NamedTuple):
 
 def sums_of(
     objective: LogSumObjective,
-    logits: Float[Tensor, "rows candidates"],
     batch: Batch,
     rows: slice,
+    logits: Float[Tensor, "rows candidates"],
+    excluded: Excluded,
     bounds: tuple[float, float] | None,
 ) -> list[Sums]:
     """Compute the sums of an objective's powers but 0; the first overwrites ``logits``.
@@ -63,7 +49,7 @@ def sums_of(
     Finite ``bounds`` of the logits, if they are known, may save looking for each row's largest.
     """
     # S_p = sum of w_i e^(p s_i) over the candidates i of a row, for each power p.
-    powers, excluded = objective.sum_powers, batch.excluded(rows)
+    powers = objective.sum_powers
     if objective.ranks is None:
         excluded.fill_(logits, -torch.inf)
         return exponentiate(logits, powers, bounds)
@@ -141,19 +127,6 @@ class _LogWeightsByRank:
 
 
 _log_weights_by_rank = lru_cache(maxsize=4)(_LogWeightsByRank)  # few objectives at a time
-
-
-def _exponentiate_weighted(logits: Tensor, weights: Tensor) -> Sums:
-    """Sum the weighted exponentials of each row, which overwrite ``logits``.
-
-    Weights are multiplied, since logarithms of 0 and their exponentials are slow.
-    """
-    # A logit of weight 0 may be the largest, and must not make the others underflow.
-    largest = torch.where(weights > 0, logits, -torch.inf).amax(dim=1)
-    largest = torch.where(largest > -torch.inf, largest, 0.0)
-    logits.sub_(largest[:, None]).clamp_max_(0).mul_(LOG2_E).exp2_().mul_(weights)
-    total = logits.sum(dim=1)
-    return Sums(logits, total, total.log() + largest)
 
 
 def exponentiate(

@@ -16,7 +16,6 @@ from typing import NamedTuple, Protocol
 import torch
 
 from bayescl.axes import (
-    Bool,
     CandidateMask,
     Float,
     PerAnchor,
@@ -24,9 +23,7 @@ from bayescl.axes import (
     Tensor,
     UnlabeledLogits,
 )
-from bayescl.functional.excluded import Excluded
 from bayescl.functional.log_space import contrast, log_count, masked_logsumexp, softplus
-from bayescl.functional.pairs import PairWeights, weighted_pair_losses
 from bayescl.functional.ranks import Ranks, map_cdf
 
 
@@ -71,8 +68,6 @@ class LogSumObjective:
         ranks: kind of rank that :meth:`weights_of_cdf` receives, as in
             :func:`~bayescl.functional.empirical_cdf`; None if all candidates weigh the same.
         powers: of the sums, at least 0; 0 stands for the unweighted number of candidates.
-        reads_same_class: whether the objective uses the posterior that pairs are of one class,
-            through :meth:`pair_weights`, if a batch has one.
 
     Example:
         >>> from dataclasses import dataclass
@@ -89,7 +84,6 @@ class LogSumObjective:
 
     ranks: Ranks | None = None
     powers: tuple[float, ...] = (1.0,)
-    reads_same_class: bool = False
 
     @cached_property
     def sum_powers(self) -> list[float]:
@@ -104,23 +98,6 @@ class LogSumObjective:
     def weights_of_cdf(self, cdf: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Return the weights at values of the CDF in (0, 1], constants for the gradient."""
         raise NotImplementedError(f"{type(self).__name__} sets ranks without weights_of_cdf")
-
-    def pair_weights(
-        self,
-        same_class: Float[Tensor, "anchors candidates"],
-        excluded: Excluded,
-        is_labeled: Bool[Tensor, "anchors candidates"] | None = None,
-        trust: float | Float[Tensor, ""] = 1.0,
-    ) -> PairWeights:
-        """Return what the posterior of pairs makes of each candidate.
-
-        Args:
-            same_class: the posterior, in [0, 1]; may be overwritten.
-            excluded: which columns are not candidates; their entries may hold any number.
-            is_labeled: True where the posterior is known to be right, from labels.
-            trust: how far the rest of it is trusted, in [0, 1].
-        """
-        raise NotImplementedError(f"{type(self).__name__} does not use a posterior of pairs")
 
     def from_log_sums(
         self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
@@ -189,20 +166,8 @@ class LogSumObjective:
         unlabeled: UnlabeledLogits,
         *,
         valid: CandidateMask | None = None,
-        same_class: Float[Tensor, "anchors candidates"] | None = None,
-        is_labeled: Bool[Tensor, "anchors candidates"] | None = None,
-        trust: float | Float[Tensor, ""] = 1.0,
     ) -> PerAnchor:
-        """Return one loss per anchor from the whole matrix of logits.
-
-        What is known of pairs, as :meth:`pair_weights` takes it, is used only if
-        :attr:`reads_same_class` is True.
-        """
-        if self.reads_same_class and same_class is not None:
-            excluded = Excluded.without(valid)
-            same_class = same_class.detach().clone()
-            weights = self.pair_weights(same_class, excluded, is_labeled, trust)
-            return weighted_pair_losses(positive, unlabeled, weights, valid)
+        """Return one loss per anchor from the whole matrix of logits."""
         log_weights = None if self.ranks is None else self.log_weights(unlabeled, valid=valid)
         counted = valid
         if log_weights is not None and self.may_drop:

@@ -9,24 +9,18 @@ from bayescl.losses.info_nce import (
     OracleContrastiveLoss,
     SupervisedContrastiveLoss,
 )
-from bayescl.losses.latent import LatentClassContrastiveLoss
 from bayescl.losses.margin import Margin
 from bayescl.losses.parameters import LearnableTemperature
-from bayescl.losses.queue import CandidateQueue
-from bayescl.losses.sigmoid import SigmoidContrastiveLoss
 
 __all__ = [
     "BayesianContrastiveLoss",
-    "CandidateQueue",
     "ContrastiveLoss",
     "DebiasedContrastiveLoss",
     "HardContrastiveLoss",
     "InfoNCELoss",
-    "LatentClassContrastiveLoss",
     "LearnableTemperature",
     "Margin",
     "OracleContrastiveLoss",
-    "SigmoidContrastiveLoss",
     "SupervisedContrastiveLoss",
     "cached_backward",
 ]

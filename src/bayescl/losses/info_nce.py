@@ -1,19 +1,13 @@
-"""InfoNCE as a module, and the oracles: InfoNCE that is told which candidates are of one class."""
+"""InfoNCE as a module, and two losses that know the classes: the oracle and SupCon."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from typing_extensions import Unpack
 
 from bayescl.axes import Tensor
-from bayescl.batch import Batch, Rows
 from bayescl.functional.info_nce import InfoNCE
-from bayescl.functional.latent import Latent, check_attraction
 from bayescl.functional.objective import Objective
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
-from bayescl.losses.gathering import Gathering
-from bayescl.losses.parameters import Hyperparameter
 
 _INFO_NCE = InfoNCE()
 
@@ -71,69 +65,39 @@ class OracleContrastiveLoss(InfoNCELoss):
     needs_groups = True
 
 
-class SupervisedContrastiveLoss(ContrastiveLoss):
-    r"""Supervised contrastive loss (SupCon): candidates of the anchor's label attract.
+class SupervisedContrastiveLoss(InfoNCELoss):
+    r"""Supervised contrastive loss (SupCon): InfoNCE whose target is shared within a class.
 
-    Call it with ``groups=labels``, one label per row. With the candidates :math:`P` of the anchor's
-    label and :math:`N` of others, it is
+    Call it with ``labels``, one class per item. The positive and the candidates :math:`P` of the
+    anchor's label have equal target probabilities:
 
     .. math::
-        \log\Big(e^{s^+} + \sum_{j \in N} e^{s_j}\,\tfrac{|N \cup P|}{|N|}\Big)
-        - \frac{s^+ + \lambda \sum_{j \in P} s_j}{1 + \lambda |P|}.
+        -\frac{1}{1 + |P|} \Big(\log p_+ + \sum_{j \in P} \log p_j\Big),
 
-    So members of a class attract and do not repel one another: the best that latent classes could
-    reach. With ``members_repel=True`` the sum runs over all candidates with weight 1: the loss of
-    the reference, which equals pytorch-metric-learning's ``SupConLoss``.
+    with the softmax :math:`p` over the positive and all candidates. Items of unknown label (-1) are
+    negatives of all others, or get a share from a ``teacher``.
 
     Args:
-        attraction: how strongly candidates of the anchor's label attract, :math:`\lambda`, in
-            [0, 1e6].
-        members_repel: whether candidates of the anchor's label also repel, as in SupCon.
-        **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`.
+        **shared: Arguments of every loss; see :class:`~bayescl.ContrastiveLoss`. The default of
+            ``positive_share`` is ``None``, for equal probabilities.
 
     Raises:
-        ValueError: if an argument is out of range, or a call has several groups per row.
+        ValueError: if an argument is out of range, or a call has no labels.
 
     Example:
         >>> loss = SupervisedContrastiveLoss(temperature=0.5)
-        >>> loss(torch.eye(3), torch.eye(3), groups=torch.tensor([0, 0, 1]))
+        >>> loss(torch.eye(3), torch.eye(3), labels=torch.tensor([0, 0, 1]))
         tensor(1.3215)
 
     Reference:
         Khosla et al., "Supervised Contrastive Learning", NeurIPS 2020, Eq. 2.
 
     See Also:
-        :class:`OracleContrastiveLoss`, which only leaves false negatives out.
+        :class:`OracleContrastiveLoss`, which leaves candidates of the anchor's class out.
     """
 
-    attraction = Hyperparameter(check_attraction, 2.0, 0.5)
-    hyperparameters = ("attraction",)
-    needs_groups = True
+    needs_labels = True
 
-    def __init__(
-        self,
-        *,
-        attraction: float = 1.0,
-        members_repel: bool = False,
-        **shared: Unpack[SharedOptions],
-    ) -> None:
+    def __init__(self, **shared: Unpack[SharedOptions]) -> None:
+        shared.setdefault("positive_share", None)
         super().__init__(**shared)
-        self.attraction = attraction
-        self.members_repel = members_repel
-
-    def objective(self, temperature: float | Tensor) -> Objective:
-        """Return the objective on logits, which does not depend on the temperature."""
-        del temperature
-        return Latent(self.attraction, aim="classes", members_repel=self.members_repel)
-
-    def with_posterior(self, batch: Batch, gathering: Gathering | None = None) -> Batch:
-        """Return the batch with its groups as labels of all rows."""
-        del gathering
-
-        def labelled(rows: Rows) -> Rows:
-            groups = rows.groups
-            if groups is None or groups.shape[-1] != 1:
-                raise ValueError(f"{type(self).__name__} needs one group per row and candidate")
-            return replace(rows, groups=None, labels=groups[..., 0])
-
-        return batch.map_rows(labelled)

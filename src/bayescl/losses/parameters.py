@@ -10,7 +10,15 @@ import torch
 from torch import nn
 
 from bayescl.axes import Float, Tensor
-from bayescl.checks import check_count, check_finite_number, check_interval, check_positive
+from bayescl.checks import (
+    check_count,
+    check_finite_number,
+    check_floating,
+    check_interval,
+    check_positive,
+    check_shape,
+    is_eager_cpu,
+)
 
 
 class Hyperparameter:
@@ -19,7 +27,7 @@ class Hyperparameter:
     ``worth_trying`` are values for a search beside the default, the most promising first.
     """
 
-    def __init__(self, check: Callable[[float], float], *worth_trying: float) -> None:
+    def __init__(self, check: Callable[[Any], Any], *worth_trying: float) -> None:
         self._check, self.worth_trying = check, worth_trying
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -33,7 +41,7 @@ class Hyperparameter:
         def __get__(self, instance: object, owner: type) -> float: ...
         def __get__(self, instance: object | None, owner: type) -> float | Hyperparameter: ...
 
-    def __set__(self, instance: object, value: float) -> None:
+    def __set__(self, instance: object, value: Any) -> None:
         instance.__dict__[self._name] = self._check(value)
 
 
@@ -60,15 +68,33 @@ def class_prior(tau_plus: float | None, num_classes: int | None, default: float 
     return default if num_classes is None else 1 / num_classes
 
 
-def check_temperature(temperature: float) -> float:
+def check_temperature(temperature: float, name: str = "temperature") -> float:
     """Refuse a temperature that is not positive or too small for float32 to divide by."""
-    number = check_positive("temperature", temperature)
+    number = check_positive(name, temperature)
     if number < torch.finfo(torch.float32).tiny:
         raise ValueError(
-            f"temperature must be at least {torch.finfo(torch.float32).tiny:.3g}, "
+            f"{name} must be at least {torch.finfo(torch.float32).tiny:.3g}, "
             f"got {temperature!r}: float32 cannot divide by it"
         )
     return number
+
+
+def check_call_temperature(
+    temperature: float | Tensor | None, default: Callable[[], float | Tensor]
+) -> float | Tensor:
+    """Return the temperature of a call, at least in float32, or refuse it."""
+    if temperature is None:
+        return default()
+    if not isinstance(temperature, Tensor):
+        return check_temperature(temperature)
+    check_floating("temperature", temperature)
+    check_shape("temperature", temperature, ())
+    if is_eager_cpu(temperature) and temperature.item() <= 0:  # NaN makes the loss NaN
+        raise ValueError(
+            f"temperature must be positive, got {temperature.item():g}; if it is 1 / scale, the "
+            "scale is too large: limit it, for example to 100"
+        )
+    return temperature.to(torch.promote_types(temperature.dtype, torch.float32))
 
 
 class LearnableTemperature(nn.Module):

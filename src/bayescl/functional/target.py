@@ -1,0 +1,135 @@
+r"""Target probabilities of an anchor's candidates, and the linear term that they add to a loss.
+
+InfoNCE is the cross-entropy between a one-hot target (all probability on the positive) and the
+softmax of the logits. A soft target gives candidate :math:`j` the probability :math:`y_j` and the
+positive the rest, :math:`1 - \sum_j y_j`. For InfoNCE, the cross-entropy with that target is
+
+.. math::
+    -\Big(1 - \sum_j y_j\Big) \log p_+ - \sum_j y_j \log p_j
+    = -\log p_+ + \sum_j y_j\,(s^+ - s_j).
+
+The last term is linear in the logits and does not depend on the objective, so it can be added to
+any of them.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from bayescl.axes import (
+    CandidateMask,
+    Float,
+    Int,
+    PerAnchor,
+    PositiveLogits,
+    Tensor,
+    UnlabeledLogits,
+)
+from bayescl.checks import check_interval, check_positive
+
+
+def check_positive_share(share: float | None) -> float | None:
+    """Refuse a share of the positive outside (0, 1], unless it is ``None``."""
+    if share is None:
+        return None
+    return check_interval("positive_share", share, 0.0, 1.0, open_low=True)
+
+
+def target_probabilities(
+    similarity: Float[Tensor, "anchors candidates"],
+    *,
+    temperature: float,
+    positive_share: float | None = 0.5,
+    valid: CandidateMask | None = None,
+) -> Float[Tensor, "anchors candidates"]:
+    r"""Compute the target probabilities of candidates from a teacher's similarities.
+
+    .. math::
+        y_j = (1 - \lambda)\,\frac{e^{c_j / t}}{\sum_k e^{c_k / t}}
+
+    over the valid candidates, with :math:`\lambda` the ``positive_share``. If it is ``None``, the
+    positive takes part in the softmax, as a candidate of similarity 1.
+
+    Args:
+        similarity: Teacher's similarity of the anchor to each candidate, usually a cosine. ``-inf``
+            gives a candidate no probability. Not differentiated.
+        temperature: Temperature of the softmax, positive. Use the loss's own temperature.
+        positive_share: Probability that the positive keeps, in (0, 1], or ``None``. Default: 0.5.
+        valid: True where a candidate counts. Default: all count.
+
+    Returns:
+        Probabilities in [0, 1]. Each row sums to ``1 - positive_share``, or to 0 if no candidate of
+        the row has a finite similarity.
+
+    Raises:
+        ValueError: if ``temperature`` or ``positive_share`` is out of range.
+
+    Example:
+        >>> similarity = torch.tensor([[0.9, 0.1, -torch.inf]])
+        >>> target_probabilities(similarity, temperature=0.5)
+        tensor([[0.4160, 0.0840, 0.0000]])
+
+    Reference:
+        Denize et al., "Similarity Contrastive Estimation for Self-Supervised Soft Contrastive
+        Learning", WACV 2023, for the form of the target.
+    """
+    check_positive("temperature", temperature)
+    check_positive_share(positive_share)
+    logits = similarity.detach() / temperature
+    if valid is not None:
+        logits = logits.masked_fill(~valid, -torch.inf)
+    return shared_probability(logits, positive_share, 1 / temperature)
+
+
+def shared_probability(
+    logits: Float[Tensor, "anchors candidates"],
+    positive_share: float | None,
+    positive_logit: float | Tensor = 0.0,
+) -> Float[Tensor, "anchors candidates"]:
+    """Distribute the probability that the positive does not keep by a softmax over candidates.
+
+    Args:
+        logits: -inf for a candidate without a share.
+        positive_share: what the positive keeps; ``None`` if it takes part in the softmax.
+        positive_logit: logit of the positive in that softmax.
+    """
+    if positive_share is None:
+        positive = torch.as_tensor(positive_logit, dtype=logits.dtype, device=logits.device)
+        joint = torch.cat([logits, positive.expand(len(logits), 1)], dim=1)
+        return joint.softmax(dim=1)[:, :-1]
+    none_left = logits.amax(dim=1, keepdim=True) == -torch.inf
+    return torch.where(none_left, 0.0, logits.softmax(dim=1) * (1 - positive_share))
+
+
+def target_term(
+    positive: PositiveLogits,
+    unlabeled: UnlabeledLogits,
+    target: Float[Tensor, "anchors candidates"],
+    anchor_of: Int[Tensor, " pairs"] | None = None,
+) -> PerAnchor:
+    r"""Compute :math:`\sum_j y_j (s^+ - s_j)`, which a soft target adds to a loss on logits.
+
+    Args:
+        positive: Logit of each anchor's positive. Differentiated.
+        unlabeled: Logits of each anchor's candidates. Differentiated.
+        target: Target probabilities :math:`y_j`, 0 for what is not a candidate; see
+            :func:`target_probabilities`. Not differentiated.
+        anchor_of: Row of ``unlabeled`` that each positive belongs to. Default: one positive per
+            row.
+
+    Returns:
+        One value per positive. It is negative if candidates with a share score above the positive.
+
+    Example:
+        >>> from bayescl.functional import info_nce_loss
+        >>> positive, unlabeled = torch.tensor([2.0]), torch.tensor([[0.0, 1.0]])
+        >>> target = torch.tensor([[0.1, 0.4]])
+        >>> info_nce_loss(positive, unlabeled) + target_term(positive, unlabeled, target)
+        tensor([1.0076])
+    """
+    target = target.detach()
+    total: Tensor = target.sum(dim=1)
+    drawn: Tensor = torch.linalg.vecdot(target, unlabeled)
+    if anchor_of is not None:
+        total, drawn = total[anchor_of], drawn[anchor_of]
+    return positive * total - drawn

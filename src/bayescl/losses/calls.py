@@ -1,0 +1,536 @@
+"""The four ways to call a loss: two views, pairs in a batch, drawn candidates, and logits.
+
+Each call checks its arguments, builds a :class:`~bayescl.batch.Batch` and evaluates it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from bayescl import distributed
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.batch import UNKNOWN, Batch, Rows
+from bayescl.checks import (
+    check_finite,
+    check_floating,
+    check_mask,
+    check_places,
+    check_shape,
+    check_tensor,
+    is_eager_cpu,
+)
+from bayescl.engine import losses_of_logits
+from bayescl.functional.objective import Objective
+from bayescl.functional.similarity import unit_vectors
+from bayescl.losses.margin import Margin
+from bayescl.losses.parameters import check_call_temperature
+from bayescl.losses.steps import mean_factor, reversed_pairs, without_autocast
+
+
+class Calls(nn.Module):
+    """The calls that all losses share; :class:`~bayescl.ContrastiveLoss` evaluates them."""
+
+    normalize: bool
+    gather: bool
+    check_finite: bool
+
+    needs_groups = False
+    """Whether the loss is undefined without ``groups``."""
+
+    needs_labels = False
+    """Whether the loss is undefined without ``labels``."""
+
+    @abstractmethod
+    def evaluate(
+        self,
+        *batches: Batch,
+        temperature: float | Tensor | None = None,
+        margin: Margin | None = None,
+    ) -> Tensor:
+        """Compute the loss of a batch."""
+
+    @abstractmethod
+    def objective(self, temperature: float | Tensor) -> Objective:
+        """Return the objective on logits."""
+
+    @abstractmethod
+    def current_temperature(self) -> float | Tensor:
+        """Return the temperature of the next call."""
+
+    @abstractmethod
+    def reduced(self, losses: Tensor, factor: float = 1.0) -> Tensor:
+        """Reduce the losses of all pairs."""
+
+    def forward(
+        self,
+        view_1: Float[Tensor, "batch dim"],
+        view_2: Float[Tensor, "batch dim"],
+        *,
+        teacher: Float[Tensor, "batch teacher_dim"] | None = None,
+        groups: Int[Tensor, " batch *keys"] | None = None,
+        domains: Int[Tensor, " batch *keys"] | None = None,
+        labels: Int[Tensor, " batch"] | None = None,
+        valid: Bool[Tensor, "two_batch two_batch"] | None = None,
+        margin: Margin | None = None,
+        temperature: float | Float[Tensor, ""] | None = None,
+    ) -> Float[Tensor, "*anchors"]:
+        """Compute the loss of two views of a batch, as SimCLR does.
+
+        Each of the ``2 batch`` rows is an anchor. Its other view is the positive, and the other
+        ``2 batch - 2`` rows are the candidates.
+
+        Args:
+            view_1: Embeddings of the first view of each item.
+            view_2: Embeddings of the second view of each item, in the same order.
+            teacher: Embeddings that tell which items are alike: usually those of the unaugmented
+                items by the same network, computed without gradient. Any other model works too. A
+                part ``1 - positive_share`` of the target probability goes to the candidates, by a
+                softmax of the teacher's cosines. Not differentiated. Default: no soft target.
+            groups: Integer per item, or several, ``[batch, keys]``. Items that share a key are
+                never negatives of each other. -1 belongs to no group.
+            domains: Integer per item for a known nuisance, such as its batch, speaker, device or
+                day; or several, ``[batch, keys]``. Only items of the anchor's domain (equal in all
+                keys) are its candidates, so the loss gives no reason to separate domains. -1 is
+                unknown and agrees with every domain.
+            labels: Class of each item, -1 if unknown. A candidate with the anchor's label gets a
+                share of the target as if it were identical to the anchor; one with another known
+                label gets none.
+            valid: True where a row of ``torch.cat([view_1, view_2])`` may be scored against
+                another. With ``gather``, columns are both views of rank 0, then of rank 1, and so
+                on.
+            margin: Leaves out candidates that score like the positive; see
+                :class:`~bayescl.Margin`.
+            temperature: Temperature of this call. A one-element tensor receives a gradient.
+                Default: the loss's own.
+
+        Returns:
+            A scalar, or with ``reduction="none"`` one value per anchor: first those of ``view_1``,
+            then those of ``view_2``.
+
+        Raises:
+            ValueError: if shapes do not match or no row has a candidate. With ``gather``, all
+                processes raise if one does.
+            RuntimeError: with ``gather``, if there is no process group.
+
+        Reference:
+            For ``domains``: Tsai et al., "Conditional Contrastive Learning for Improving Fairness
+            in Self-Supervised Learning", 2021.
+        """
+        with self._shared_errors():
+            temperature = check_call_temperature(temperature, self.current_temperature)
+            self._require(groups=groups, labels=labels)
+            first, second = self._checked(view_1=view_1, view_2=view_2)
+            check_shape("view_2", second.embeddings, first.embeddings.shape)
+            batch, device = len(first), first.embeddings.device
+            if batch < 2 and not self._gathers:
+                raise ValueError(
+                    "view_1 must hold at least 2 rows, got 1: a single item has no candidates"
+                )
+            self._check_valid(valid, (2 * batch, 2 * batch), device)
+            items = replace(first, groups=groups, domains=domains, labels=labels, teacher=teacher)
+            known = items.checked("").metadata
+            twice = {name: torch.cat([part, part]) for name, part in known.items()}
+            rows = self._scaled(torch.cat([first.embeddings, second.embeddings]))
+            both, positives = Rows(rows, **twice), Rows(rows.roll(batch, 0), **twice)
+            own = torch.arange(2 * batch, device=device)
+            made = Batch("two_views", both, positives, (both,), own=own, valid=valid)
+            made = replace(made, positive=own.roll(batch))
+        return self.evaluate(made, temperature=temperature, margin=margin)
+
+    def in_batch(
+        self,
+        anchors: Float[Tensor, "batch dim"] | Rows,
+        positives: Float[Tensor, "pairs dim"] | Rows,
+        *,
+        anchor_of: Int[Tensor, " pairs"] | None = None,
+        positive_weight: Float[Tensor, " pairs"] | None = None,
+        extra: Float[Tensor, "*own extra dim"] | Rows | None = None,
+        teacher: Float[Tensor, "pairs teacher_dim"] | None = None,
+        groups: Int[Tensor, " pairs *keys"] | None = None,
+        domains: Int[Tensor, " pairs *keys"] | None = None,
+        labels: Int[Tensor, " pairs"] | None = None,
+        log_q: Float[Tensor, " pairs"] | None = None,
+        valid: Bool[Tensor, "batch columns"] | None = None,
+        margin: Margin | None = None,
+        both_directions: bool = False,
+        temperature: float | Float[Tensor, ""] | None = None,
+    ) -> Float[Tensor, "*pairs"]:
+        """Compute the loss of pairs whose candidates are the other pairs' positives.
+
+        This is the layout of retrieval, CLIP and two-tower recommenders.
+
+        Metadata (``teacher``, ``groups``, ``domains``, ``labels``) has one value per pair and
+        applies to both sides. Pass :class:`~bayescl.Rows` for a side with metadata of its own.
+
+        Args:
+            anchors: Embeddings of users, queries or images.
+            positives: Embeddings of each anchor's item, document or caption, in the same order.
+            anchor_of: Row of ``anchors`` that each positive belongs to, if anchors have several.
+                An anchor's positives are never its negatives. The metadata of an anchor's first
+                positive applies to the anchor. Default: pair ``i`` belongs to anchor ``i``.
+            positive_weight: Non-negative weight per pair. The mean becomes a weighted mean.
+                Default: 1.
+            extra: Further candidates, such as mined hard negatives: ``[extra, dim]`` for all
+                anchors, or ``[batch, extra, dim]`` if each anchor has its own. Metadata that is
+                not given is unknown.
+            teacher: Embeddings of the pairs as in :meth:`forward`, for example
+                ``positives.detach()``.
+            groups: As in :meth:`forward`, for example the number of each document.
+            domains: As in :meth:`forward`.
+            labels: As in :meth:`forward`.
+            log_q: Log probability with which each positive is sampled. It is subtracted from the
+                positive's logits, also where it is a candidate. Needed if items occur in unequally
+                many pairs: pass the log of each item's share of the pairs. Not differentiated. For
+                ``extra``, and for anchors in the second direction, pass ``Rows(..., log_q=...)``.
+            valid: True where an anchor (row) may be scored against a candidate (column). Columns
+                are ``positives``, then ``extra``. With ``gather``, columns are the positives of all
+                processes by rank, then the shared ``extra`` of all, and ``both_directions`` must be
+                False. The entry of an anchor and its own positive is ignored.
+            margin: Leaves out candidates that score like the positive. ``extra`` is exempt by
+                default. See :class:`~bayescl.Margin`.
+            both_directions: Whether every positive is also an anchor that is scored against all
+                anchors, as in CLIP. ``extra`` does not take part in the second direction.
+            temperature: As in :meth:`forward`.
+
+        Returns:
+            A scalar, or with ``reduction="none"`` one value per pair. With both directions, the
+            values of the anchors come before those of the positives.
+
+        Raises:
+            ValueError: as :meth:`forward`.
+            RuntimeError: as :meth:`forward`.
+
+        Reference:
+            For ``log_q``: Yi et al., "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item
+            Recommendations", RecSys 2019.
+        """
+        with self._shared_errors():
+            temperature = check_call_temperature(temperature, self.current_temperature)
+            left, right, *more = map(
+                self._scaled_rows, self._checked(anchors=anchors, positives=positives, extra=extra)
+            )
+            known = {"groups": groups, "domains": domains, "labels": labels, "teacher": teacher}
+            right = replace(
+                right,
+                log_q=right.log_q if log_q is None else log_q,
+                **{name: part for name, part in known.items() if part is not None},
+            ).checked("positives" if isinstance(positives, Rows) else "")
+            self._require(groups=right.groups, labels=right.labels)
+            anchor_of = _checked_pairs(left, right, anchor_of)
+            batch, pairs = len(left), len(right)
+            if batch < 2 and (extra is None or both_directions) and not self._gathers:
+                raise ValueError(
+                    "anchors must hold at least 2 rows, got 1: a single pair has no candidates"
+                )
+            of_pairs = right if anchor_of is None else _first_of_each(right, anchor_of, batch)
+            left = replace(of_pairs, embeddings=left.embeddings, log_q=None, **left.metadata)
+            left = left.checked("anchors", like=right)
+            columns = (right, *(self._others("extra", rows, right) for rows in more))
+            width = sum(map(len, columns))
+            self._check_valid(valid, (batch, width), left.embeddings.device)
+            place = torch.arange(pairs, device=left.embeddings.device)
+            made = Batch("in_batch", left, right, columns, anchor_of, positive=place, valid=valid)
+            batches = [_weighted(made, positive_weight)]
+            if both_directions:
+                if self._gathers and valid is not None:
+                    raise ValueError(
+                        "valid must be None if both_directions and gather are set: this process's "
+                        "mask does not say which anchors of other processes its positives may be "
+                        "scored against; mark pairs with groups instead"
+                    )
+                turned = None if valid is None else valid[:, :pairs].T
+                batches.append(reversed_pairs(batches[0], turned))
+        return self.evaluate(*batches, temperature=temperature, margin=margin)
+
+    def sampled(
+        self,
+        anchors: Float[Tensor, "batch dim"] | Rows,
+        positives: Float[Tensor, "pairs dim"] | Int[Tensor, " pairs"] | Rows,
+        candidates: Float[Tensor, "*own candidates dim"] | Rows,
+        *,
+        anchor_of: Int[Tensor, " pairs"] | None = None,
+        positive_weight: Float[Tensor, " pairs"] | None = None,
+        teacher: Float[Tensor, "batch teacher_dim"] | None = None,
+        groups: Int[Tensor, " batch *keys"] | None = None,
+        domains: Int[Tensor, " batch *keys"] | None = None,
+        labels: Int[Tensor, " batch"] | None = None,
+        valid: Bool[Tensor, "batch candidates"] | None = None,
+        margin: Margin | None = None,
+        gather_candidates: bool = True,
+        temperature: float | Float[Tensor, ""] | None = None,
+    ) -> Float[Tensor, "*pairs"]:
+        """Compute the loss of pairs with drawn candidates.
+
+        Args:
+            anchors: Embeddings of users or queries.
+            positives: Embeddings of each anchor's item, in the same order. With ``anchor_of``, also
+                the items' places among shared ``candidates`` of this process, which are then not
+                the anchor's candidates; nothing of size pairs times ``dim`` is computed. To correct
+                for sampling, pass ``Rows(items, log_q=...)`` here and as ``candidates``.
+            candidates: ``[candidates, dim]`` if all anchors share them, or
+                ``[batch, candidates, dim]`` if each anchor has its own. With ``gather``, shared
+                candidates come from all processes, which should then draw different ones; an
+                anchor's own are not gathered. Pass ``Rows`` to give candidates ``groups``,
+                ``domains``, ``labels``, ``log_q`` or a ``teacher``.
+            anchor_of: Row of ``anchors`` that each positive belongs to, if anchors have several.
+                Logits, ranks and sums are computed once for all positives of an anchor. Mark in
+                ``valid`` or ``groups`` which candidates are positives.
+            positive_weight: As in :meth:`in_batch`.
+            teacher: Embedding per anchor, as in :meth:`forward`. Only candidates with a teacher
+                get a share.
+            groups: Integer per anchor, or several, ``[batch, keys]``. Needs ``candidates.groups``.
+                A candidate that shares a key with the anchor does not count.
+            domains: Integer per anchor, as in :meth:`forward`.
+            labels: Class of each anchor, as in :meth:`forward`.
+            valid: True where a candidate counts for an anchor. With ``gather``, columns are the
+                candidates of rank 0, then of rank 1, and so on.
+            margin: As in :meth:`forward`.
+            gather_candidates: With ``gather``, whether shared candidates come from all processes.
+                Pass False if every process has drawn the same ones. Default: True.
+            temperature: As in :meth:`forward`.
+
+        Returns:
+            As :meth:`in_batch`.
+
+        Raises:
+            ValueError: as :meth:`forward`.
+            RuntimeError: as :meth:`forward`.
+        """
+        with self._shared_errors():
+            temperature = check_call_temperature(temperature, self.current_temperature)
+            self._require(groups=groups, labels=labels)
+            gathers = self._gathers and gather_candidates
+            place, log_q = None, positives.log_q if isinstance(positives, Rows) else None
+            if (
+                isinstance(positives, Rows)
+                or check_tensor("positives", positives).is_floating_point()
+            ):
+                left, right, drawn = map(
+                    self._scaled_rows,
+                    self._checked(anchors=anchors, positives=positives, candidates=candidates),
+                )
+            else:
+                left, drawn = map(
+                    self._scaled_rows, self._checked(anchors=anchors, candidates=candidates)
+                )
+                _check_positive_places(positives, drawn, anchor_of, gathers)
+                place = positives.long()
+                right = Rows(F.embedding(place, drawn.embeddings))
+            if (log_q is None) != (drawn.log_q is None):
+                raise ValueError("log_q must be given for both positives and candidates")
+            anchor_of = _checked_pairs(left, right, anchor_of)
+            known = {"groups": groups, "domains": domains, "labels": labels, "teacher": teacher}
+            given = {name: part for name, part in known.items() if part is not None}
+            left = replace(left, **given).checked("anchors" if isinstance(anchors, Rows) else "")
+            of_pairs = left if anchor_of is None else left[anchor_of]
+            right = replace(of_pairs, embeddings=right.embeddings, log_q=log_q)
+            right = right.checked("positives")
+            if (left.groups is None) != (drawn.groups is None):
+                raise ValueError("groups and candidates.groups must be given together")
+            columns = (self._others("candidates", drawn, left),)
+            width = len(drawn) if gathers is False or drawn.are_own else None
+            self._check_valid(valid, (len(left), width), left.embeddings.device)
+            made = Batch(
+                "sampled", left, right, columns, anchor_of, positive=place, valid=valid,
+                is_replicated=not gather_candidates,
+            )  # fmt: skip
+            made = _weighted(made, positive_weight)
+        return self.evaluate(made, temperature=temperature, margin=margin)
+
+    def from_logits(
+        self,
+        positive: Float[Tensor, " anchors"],
+        unlabeled: Float[Tensor, "anchors candidates"],
+        *,
+        target: Float[Tensor, "anchors candidates"] | None = None,
+        valid: Bool[Tensor, "anchors candidates"] | None = None,
+        temperature: float | Float[Tensor, ""] | None = None,
+    ) -> Float[Tensor, "*anchors"]:
+        """Compute the loss from your own logits, already divided by the temperature.
+
+        With ``gather``, processes exchange only their numbers of anchors, for the mean over all.
+
+        Args:
+            positive: Logit of each anchor's positive.
+            unlabeled: Logits of each anchor's candidates. A logit of -inf does not count.
+            target: Target probabilities of the candidates, non-negative; see
+                :func:`~bayescl.functional.target_probabilities`. Default: no soft target.
+            valid: True where a candidate counts. Default: all count.
+            temperature: What the logits were divided by. Only the debiased and the hard loss use
+                it, for their floor. Default: the loss's own.
+
+        Returns:
+            A scalar, or with ``reduction="none"`` one value per anchor.
+
+        Raises:
+            ValueError: as :meth:`forward`.
+            RuntimeError: as :meth:`forward`.
+        """
+        with self._shared_errors():
+            temperature = check_call_temperature(temperature, self.current_temperature)
+            check_floating("positive", positive)
+            check_floating("unlabeled", unlabeled, positive.device)
+            check_shape("positive", positive, ("anchors",))
+            check_shape("unlabeled", unlabeled, (positive.shape[0], "candidates"))
+            if unlabeled.numel() == 0:
+                raise ValueError(f"unlabeled must not be empty, got shape {list(unlabeled.shape)}")
+            if valid is not None:
+                check_mask("valid", valid, unlabeled.shape, positive.device)
+                _check_any(valid)
+            elif self.needs_groups:
+                raise ValueError(
+                    f"{type(self).__name__} needs valid: True where a candidate is a true negative"
+                )
+            dtype = torch.promote_types(positive.dtype, unlabeled.dtype)
+            dtype = torch.promote_types(dtype, torch.float32)
+            positive, unlabeled = positive.to(dtype), unlabeled.to(dtype)
+            counted = unlabeled.detach() != -torch.inf
+            if valid is not None:
+                counted = counted & valid
+            if self.check_finite:
+                check_finite("positive", positive)
+                check_finite("unlabeled", unlabeled.masked_fill(~counted, 0))
+            if target is not None:
+                check_floating("target", target, positive.device)
+                check_shape("target", target, unlabeled.shape)
+                target = target.detach().to(dtype).masked_fill(~counted, 0.0)
+        factor = mean_factor("logits", len(positive)) if self._gathers else 1.0
+        # -inf under a mask would still turn products with zero gradients into NaN.
+        unlabeled = unlabeled.masked_fill(~counted, 0)
+        objective = self.objective(temperature)
+        losses = losses_of_logits(objective, positive, unlabeled, valid=counted, target=target)
+        return self.reduced(losses, factor)
+
+    # ------------------------------------------------------------------ checks
+
+    @property
+    def _gathers(self) -> bool:
+        """Whether there are other processes to gather from."""
+        return self.gather and distributed.world_size() > 1
+
+    def _shared_errors(self) -> AbstractContextManager[None]:
+        """Make every process raise if one process raises while it checks its input."""
+        return distributed.shared_refusals() if self._gathers else nullcontext()
+
+    def _require(self, **given: Tensor | None) -> None:
+        """Refuse a call without the metadata that the loss needs."""
+        needed = {"groups": self.needs_groups, "labels": self.needs_labels}
+        for name, part in given.items():
+            if part is None and needed[name.rpartition(".")[2]]:
+                raise ValueError(f"{type(self).__name__} needs {name}: an integer label per row")
+
+    def _checked(self, **given: Tensor | Rows | None) -> list[Rows]:
+        """Check embeddings and bring them to one precision, at least float32."""
+        device: torch.device | None = None
+        dtype, found = torch.float32, []
+        for name, part in given.items():
+            if part is None:
+                continue
+            rows = part if isinstance(part, Rows) else Rows(part)
+            embeddings = rows.embeddings
+            check_floating(name, embeddings, device)
+            device = embeddings.device
+            if embeddings.ndim not in ((2, 3) if name in ("candidates", "extra") else (2,)):
+                raise ValueError(
+                    f"{name} must have shape [rows, dim], got {list(embeddings.shape)}"
+                )
+            if embeddings.numel() == 0:
+                raise ValueError(f"{name} must not be empty, got shape {list(embeddings.shape)}")
+            if self.check_finite:
+                check_finite(name, embeddings)
+            dtype = torch.promote_types(dtype, embeddings.dtype)
+            found.append(rows)
+        return [replace(rows, embeddings=rows.embeddings.to(dtype)) for rows in found]
+
+    def _scaled(self, embeddings: Tensor) -> Tensor:
+        """Scale embeddings to length 1 if ``normalize`` is set."""
+        if not self.normalize:
+            return embeddings
+        with without_autocast(embeddings.device):
+            return unit_vectors(embeddings)
+
+    def _scaled_rows(self, rows: Rows) -> Rows:
+        return replace(rows, embeddings=self._scaled(rows.embeddings))
+
+    def _others(self, name: str, rows: Rows, anchors: Rows) -> Rows:
+        """Check candidates that are nobody's positives against the anchors' metadata."""
+        dim, own = anchors.embeddings.shape[1], rows.are_own
+        check_shape(name, rows.embeddings, (*((len(anchors),) if own else ()), name, dim))
+        for field in rows.metadata:
+            if field != "log_q" and getattr(anchors, field) is None:
+                raise ValueError(f"{name}.{field} needs {field}")
+        self._require(**{f"{name}.groups": rows.groups})
+        return rows.checked(name, like=anchors)
+
+    def _check_valid(
+        self, valid: Tensor | None, shape: tuple[int, int | None], device: torch.device
+    ) -> None:
+        """Refuse a mask of the wrong shape. The columns of other processes are unknown here."""
+        if valid is None:
+            return
+        is_whole = not self._gathers and shape[1] is not None
+        columns = shape[1] if is_whole else "candidates of all processes"
+        check_mask("valid", valid, (shape[0], columns), device)
+        if is_whole:
+            _check_any(valid)
+
+
+def _check_any(valid: Tensor) -> None:
+    """Refuse a mask that leaves nothing."""
+    if is_eager_cpu(valid) and not bool(valid.any()):
+        raise ValueError("valid must leave at least one row a candidate, got False everywhere")
+
+
+def _checked_pairs(anchors: Rows, positives: Rows, anchor_of: Tensor | None) -> Tensor | None:
+    """Check that positives belong to the anchors; return ``anchor_of`` as an index."""
+    rows = anchors.embeddings
+    if anchor_of is None:
+        check_shape("positives", positives.embeddings, rows.shape)
+        return None
+    check_shape("positives", positives.embeddings, ("pairs", rows.shape[1]))
+    shape = positives.embeddings.shape[:1]
+    check_places("anchor_of", anchor_of, shape, len(anchors), "anchors", rows.device)
+    return anchor_of.long()
+
+
+def _check_positive_places(
+    places: Tensor, candidates: Rows, anchor_of: Tensor | None, gathers: bool
+) -> None:
+    """Check places of positives, which need shared candidates of this process."""
+    if anchor_of is None or candidates.are_own or candidates.log_q is not None or gathers:
+        raise ValueError(
+            "positives must be embeddings without anchor_of, with log_q, and if candidates are an "
+            "anchor's own or gathered; got places among the candidates"
+        )
+    rows = candidates.embeddings
+    check_places("positives", places, anchor_of.shape, len(candidates), "candidates", rows.device)
+
+
+def _first_of_each(pairs: Rows, anchor_of: Tensor, anchors: int) -> Rows:
+    """Return the metadata of each anchor's first pair; unknown for an anchor without pairs."""
+    count = len(anchor_of)
+    order = torch.arange(count, device=anchor_of.device)
+    first = anchor_of.new_full((anchors,), count).scatter_reduce(0, anchor_of, order, "amin")
+    has_none = first == count
+    known = pairs[first.clamp(max=count - 1)]
+    return known.map(
+        lambda part: part.masked_fill(has_none.view(-1, *[1] * (part.ndim - 1)), UNKNOWN)
+    )
+
+
+def _weighted(batch: Batch, weight: Tensor | None) -> Batch:
+    """Add a weight per pair."""
+    if weight is None:
+        return batch
+    rows = batch.positives.embeddings
+    check_floating("positive_weight", weight, rows.device)
+    check_shape("positive_weight", weight, rows.shape[:1])
+    if is_eager_cpu(weight) and not (bool((weight >= 0).all()) and bool(weight.any())):
+        raise ValueError("positive_weight must not be negative, nor 0 everywhere")
+    return replace(batch, weight=weight.detach().to(rows.dtype))

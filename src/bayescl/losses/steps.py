@@ -1,0 +1,213 @@
+"""Steps between a call and the engine. Each takes a batch and returns a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields, replace
+from itertools import chain
+from typing import Any
+
+import torch
+
+from bayescl import distributed
+from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl.batch import Batch, Rows, TargetRule
+from bayescl.checks import is_eager_cpu
+
+_TEMPERATURE = (
+    "the temperature (a learnable one belongs to the module that DistributedDataParallel wraps, or "
+    "processes drift apart)"
+)
+
+
+def with_target(
+    batch: Batch,
+    *,
+    temperature: float | Float[Tensor, ""],
+    teacher_temperature: float | None,
+    positive_share: float | None,
+) -> Batch:
+    """Add the rule for target probabilities, if the anchors have a teacher or labels."""
+    has_none = batch.anchors.teacher is None and batch.anchors.labels is None
+    if has_none or positive_share == 1:
+        return batch
+    chosen = temperature if teacher_temperature is None else teacher_temperature
+    return replace(batch, target=TargetRule(chosen, positive_share))
+
+
+def reversed_pairs(batch: Batch, valid: Bool[Tensor, "pairs anchors"] | None) -> Batch:
+    """Return the second direction: each positive is an anchor, scored against all anchors."""
+    anchors, pairs = batch.anchors, batch.positives
+    return replace(
+        batch,
+        anchors=pairs,
+        positives=batch.pair_anchors,
+        columns=(anchors,),
+        anchor_of=None,
+        positive=batch.positive if batch.anchor_of is None else batch.anchor_of,
+        valid=valid,
+    )
+
+
+def gathered(batches: Sequence[Batch], temperature: float | Tensor) -> tuple[list[Batch], float]:
+    """Replace shared columns by the columns of all processes, ordered by rank.
+
+    An anchor's own columns stay as they are, and so do replicated ones.
+
+    Returns:
+        The batches, and the factor by which each process multiplies its mean, so that the average
+        over processes is the mean over all pairs.
+
+    Raises:
+        ValueError: on all processes, if their calls do not fit together.
+    """
+    weight = float(sum(map(total_weight, batches)))
+    first = batches[0]
+    shared = [not block.are_own for block in first.columns]
+    if first.is_replicated or not any(shared):
+        call = f"{first.layout} with {'the same' if any(shared) else 'own'} candidates"
+        return list(batches), mean_factor(call, weight)
+    scale = torch.as_tensor(temperature).detach().item()
+    same = [
+        ("the layout", first.layout),
+        (_TEMPERATURE, f"{scale:.4g}"),
+        ("the number of directions", len(batches)),
+        *chain.from_iterable(map(_kind, batches)),
+    ]
+    # Everything that processes may disagree about is compared before the first rows are sent.
+    notes = distributed.exchange({"weight": weight, "parts": list(map(_note, batches))}, same)
+    whole = []
+    for place, batch in enumerate(batches):
+        parts = [note["parts"][place] for note in notes]
+        sizes = [list(block) for block in zip(*(part["rows"] for part in parts), strict=True)]
+        total = sum(map(sum, sizes))
+        for rank, part in enumerate(parts):
+            if part["columns"] not in (None, total):
+                raise ValueError(
+                    f"valid must have {total} shared columns on rank {rank} (the candidates "
+                    f"of all processes in their order), got {part['columns']}"
+                )
+        whole.append(_with_columns_of_all(batch, sizes))
+    return whole, _factor(notes)
+
+
+def mean_factor(call: str, weight: float) -> float:
+    """Return the factor of :func:`gathered` if only the weight of the pairs is exchanged."""
+    return _factor(distributed.exchange({"weight": weight}, [("the layout", call)]))
+
+
+def total_weight(batch: Batch) -> float | Tensor:
+    """Return the total weight of a batch's pairs."""
+    return len(batch.positives) if batch.weight is None else batch.weight.sum()
+
+
+def _factor(notes: Sequence[dict[str, Any]]) -> float:
+    weights = [float(note["weight"]) for note in notes]
+    return len(weights) * weights[distributed.rank()] / sum(weights)
+
+
+def _kind(batch: Batch) -> list[tuple[str, Any]]:
+    """Return what must agree on all processes."""
+    widths = {name: list(part.shape[1:]) for name, part in batch.anchors.metadata.items()}
+    kinds = (distributed.kind_of(block.embeddings.flatten(0, -2)) for block in batch.columns)
+    return [
+        ("whether extra is given", len(batch.columns) > 1),
+        ("which candidates are an anchor's own", [block.are_own for block in batch.columns]),
+        *(
+            (f"the shape of {field.name} per row", widths.get(field.name))
+            for field in fields(Rows)
+            if field.name not in ("embeddings", "log_q")
+        ),
+        ("whether log_q is given", batch.positives.log_q is not None),
+        *(
+            (f"whether block {place} has {field.name}", getattr(block, field.name) is not None)
+            for place, block in enumerate(batch.columns)
+            for field in fields(Rows)
+        ),
+        *chain.from_iterable(kinds),
+    ]
+
+
+def _note(batch: Batch) -> dict[str, Any]:
+    """Return what the other processes need to know of this process's part."""
+    own = sum(block.embeddings.shape[1] for block in batch.columns if block.are_own)
+    return {
+        "rows": [0 if block.are_own else len(block.embeddings) for block in batch.columns],
+        "columns": None if batch.valid is None else batch.valid.shape[1] - own,
+    }
+
+
+def _with_columns_of_all(batch: Batch, sizes: list[list[int]]) -> Batch:
+    """Gather the shared columns, given the number of rows of each process in each block."""
+
+    def gather(block: Rows, counts: list[int]) -> Rows:
+        if block.are_own:
+            return block
+        return block.map(lambda part: distributed.gather_rows(part, counts))
+
+    def moved(index: Int[Tensor, " rows"] | None) -> Int[Tensor, " rows"] | None:
+        return None if index is None else index + sum(sizes[0][: distributed.rank()])
+
+    columns = tuple(gather(*pair) for pair in zip(batch.columns, sizes, strict=True))
+    return replace(batch, columns=columns, own=moved(batch.own), positive=moved(batch.positive))
+
+
+def with_zeroed_rows(batch: Batch) -> Batch:
+    """Replace rows that are not finite by zeros; pairs that use one get the weight NaN.
+
+    So a row that ``valid`` excludes does not turn the gradients of others into NaN. Does nothing
+    for a batch without ``valid``.
+    """
+    if batch.valid is None:
+        return batch
+    parts = (batch.anchors, batch.positives, *batch.columns)
+    if is_eager_cpu(batch.anchors.embeddings) and all(
+        bool(rows.embeddings.detach().sum().isfinite()) for rows in parts
+    ):
+        return batch
+
+    def is_bad(rows: Rows) -> Bool[Tensor, "*own rows"]:
+        return ~rows.embeddings.detach().isfinite().all(dim=-1)
+
+    columns = [is_bad(block).expand(batch.num_anchors, -1) for block in batch.columns]
+    excluded = batch.excluded(slice(0, batch.num_anchors)).mask
+    assert excluded is not None  # because ``valid`` is given
+    bad_anchors = is_bad(batch.anchors) | (torch.cat(columns, dim=1) & ~excluded).any(dim=1)
+    if batch.anchor_of is not None:
+        bad_anchors = bad_anchors[batch.anchor_of]
+    bad = bad_anchors | is_bad(batch.positives)
+    weight = torch.where(bad, torch.nan, 1.0 if batch.weight is None else batch.weight)
+    zeroed = batch.map_rows(
+        lambda rows: replace(
+            rows, embeddings=rows.embeddings.masked_fill(is_bad(rows)[..., None], 0.0)
+        )
+    )
+    return replace(zeroed, weight=weight.to(batch.anchors.embeddings.dtype))
+
+
+def corrected(batch: Batch, temperature: float | Tensor) -> Batch:
+    """Subtract each row's ``log_q`` from its logits, if the positives have it."""
+    log_q = batch.positives.log_q
+    if log_q is None:
+        return batch
+    # (a . c + t * -log_q) / t = s - log_q, in every engine, and with the right gradient for t.
+    embeddings = batch.anchors.embeddings
+    scale = torch.as_tensor(temperature, device=embeddings.device)
+    zero = embeddings.new_zeros(())
+    return replace(
+        batch,
+        anchors=batch.anchors.with_coordinate(scale),
+        positives=batch.positives.with_coordinate(-log_q),
+        columns=tuple(
+            block.with_coordinate(zero if block.log_q is None else -block.log_q)
+            for block in batch.columns
+        ),
+    )
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """Return a context that turns autocast off; it costs nothing where autocast is off already."""
+    if not torch.is_autocast_enabled(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
