@@ -7,27 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from cases import each, rows
+from cases import rows
 from torch import Tensor
 
 import bayescl
 
-engines = each("engine", ["reference", "blocked"])
-KEYS = torch.tensor([[0, 9], [1, 9], [0, 8], [2, 7], [3, 7], [4, 6]])
-
-
-@engines
-def test_one_key_in_a_column_is_one_group(engine: str) -> None:
-    first, second, groups = rows(6, 0), rows(6, 1), KEYS[:, :1]
-    loss = bayescl.SupervisedContrastiveLoss(engine=engine, chunk_size=4)
-    expected = loss(first, second, groups=groups[:, 0])
-    torch.testing.assert_close(loss(first, second, groups=groups), expected)
-    own = rows(12, 3).view(6, 2, 6)
-    keys = torch.tensor([[0], [3]]).repeat(6, 1, 1)
-    torch.testing.assert_close(
-        loss.sampled(first, second, own, groups=groups, candidate_groups=keys),
-        loss.sampled(first, second, own, groups=groups[:, 0], candidate_groups=keys[..., 0]),
-    )
+engines = pytest.mark.parametrize("engine", ["reference", "blocked"])
 
 
 @engines
@@ -46,7 +31,7 @@ def test_a_function_without_valid_works_where_all_candidates_count(engine: str) 
 
 
 @engines
-@each("shape", [lambda p: p.mean(), lambda p: p[:, None], lambda p: p[:1]])
+@pytest.mark.parametrize("shape", [lambda p: p.mean(), lambda p: p[:, None], lambda p: p[:1]])
 def test_an_objective_must_return_one_value_per_anchor(
     engine: str, shape: Callable[[Tensor], Tensor]
 ) -> None:
@@ -78,11 +63,8 @@ def test_a_learnable_temperature_is_what_the_loss_says_and_can_be_set() -> None:
         loss.temperature = 2.0
 
 
-@each("state", [None, {}, {"temperature": 0.5}, "text"])
+@pytest.mark.parametrize("state", [None, {}, {"temperature": 0.5}, "text"])
 def test_a_damaged_state_is_refused_by_name(state: Any) -> None:
     loss = bayescl.BayesianContrastiveLoss()
     with pytest.raises(ValueError, match="the state of BayesianContrastiveLoss must hold the num"):
         loss.load_state_dict({"_extra_state": state})
-    queue = bayescl.CandidateQueue(4, 2)
-    with pytest.raises(ValueError, match="the state of CandidateQueue must hold the numbers came"):
-        queue.set_extra_state(state)

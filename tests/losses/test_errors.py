@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from cases import each
 
 import bayescl
 from bayescl import (
@@ -18,18 +17,20 @@ from bayescl import (
     LearnableTemperature,
     Margin,
     OracleContrastiveLoss,
+    Rows,
 )
 
-LOSS, LATENT = InfoNCELoss(), bayescl.LatentClassContrastiveLoss
+LOSS = InfoNCELoss()
 CHECKED = BayesianContrastiveLoss(check_finite=True)
 A, B = torch.randn(4, 3), torch.randn(4, 3)
 NAN = torch.full((4, 3), float("nan"))
 LABELS, NOTHING = torch.tensor([0, 1, 2, 3]), torch.zeros(4, 4, dtype=torch.bool)
-WIDE, SUPERVISED = Margin(absolute=0.1), bayescl.SupervisedContrastiveLoss()
+JUDGED = Margin(absolute=0.1, by_teacher=True)
+SUPERVISED = bayescl.SupervisedContrastiveLoss()
 NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
 
 
-@each(
+@pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: BayesianContrastiveLoss(alpha=0.3), r"alpha must lie in \[0.5, 1\], got 0.3"),
@@ -49,15 +50,9 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
         (lambda: InfoNCELoss(temperature=float("inf")), "temperature must be finite"),
         (lambda: InfoNCELoss(reduction="median"), "reduction must be one of mean, sum, none"),
         (lambda: InfoNCELoss(engine="warp"), "engine must be one of"),
-        (lambda: bayescl.SigmoidContrastiveLoss(bias=float("nan")), "bias must be finite, got nan"),
-        (lambda: LATENT(tau_plus=1.0), r"tau_plus must lie in \(0, 1\), got 1.0"),
-        (lambda: LATENT(attraction=1e300), r"attraction must lie in \[0, 1e\+06\], got"),
-        (lambda: LATENT(threshold=1.5), r"threshold must lie in \[0, 1\]"),
-        (lambda: LATENT(memory_size=1), "memory_size must be"),
-        (lambda: LATENT(memory_size=10**13), "memory_size must be at most"),
-        (lambda: LATENT(refit_every=0), "refit_every must be"),
-        (lambda: LATENT(num_classes=1), "num_classes must be"),
-        (lambda: LATENT(aim="labels"), "aim must be"),
+        (lambda: InfoNCELoss(positive_share=0.0), r"positive_share must lie in \(0, 1\], got 0.0"),
+        (lambda: InfoNCELoss(positive_share=1.5), "positive_share must lie"),
+        (lambda: InfoNCELoss(teacher_temperature=0), "teacher_temperature must be positive, got 0"),
         (lambda: LearnableTemperature(2.0), r"initial must lie in \(0.01, 1\), got 2.0"),
         (lambda: LearnableTemperature(0.1, 0.5, 0.2), "minimum must be below maximum"),
     ],
@@ -70,7 +65,7 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
 
 
 # Shapes, types, layouts and devices of every other argument: ``fuzz.damaged``.
-@each(
+@pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: LOSS(A, B[:3]), r"view_2 must have shape \[4, 3\], got \[3, 3\]"),
@@ -95,8 +90,8 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
             "valid must leave at least one",
         ),
         (
-            lambda: LOSS.sampled(A, B, A, groups=torch.eye(4).long(), candidate_groups=LABELS),
-            r"candidate_groups must have shape \[4, 4\], got \[4\]",
+            lambda: LOSS.sampled(A, B, Rows(A, groups=LABELS), groups=torch.eye(4).long()),
+            r"candidates.groups must have shape \[4, 4\], got \[4\]",
         ),
         (lambda: LOSS(A, B, temperature=0.0), "temperature must be positive"),
         (lambda: LOSS(A, B, temperature=torch.tensor(-1.0)), "temperature must be positive"),
@@ -110,44 +105,54 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
         ),
         (lambda: LOSS.in_batch(A, B[:3]), "positives must have shape"),
         (lambda: LOSS.in_batch(A, B, log_q=A[:3, 0]), r"log_q must have shape \[4\], got \[3\]"),
-        (lambda: LOSS.in_batch(A, B, anchor_log_q=A[:, 0]), "anchor_log_q needs both_directions"),
-        (lambda: LOSS.sampled(A, B, A, log_q=A[:, 0]), "must be given together"),
-        (lambda: LOSS.from_logits(A[:, 0], B, positive_log_q=A[:, 0]), "must be given together"),
+        (
+            lambda: LOSS.sampled(A, B, Rows(A, log_q=A[:, 0])),
+            "log_q must be given for both positives and candidates",
+        ),
         (lambda: LOSS.in_batch(A, B, anchor_of=LABELS + 1), "places of anchors, 0 to 3, got 4"),
         (lambda: LOSS.in_batch(A, B, positive_weight=-A[:, 0].abs()), "must not be negative, nor"),
         (lambda: LOSS.in_batch(A, B, extra=A[:3, None]), r"extra must have shape \[4, extra, 3\]"),
-        (lambda: LOSS.in_batch(A, B, extra=A, extra_domains=LABELS), "extra_domains needs domains"),
-        (lambda: LOSS(A, B, guide=(A, B)), "guide needs margin"),
+        (
+            lambda: LOSS.in_batch(A, B, extra=Rows(A, domains=LABELS)),
+            "extra.domains needs domains",
+        ),
+        (
+            lambda: LOSS.in_batch(A, B, teacher=A, extra=Rows(A, teacher=A[:3])),
+            r"extra.teacher must have shape \[4, dim\], got \[3, 3\]",
+        ),
+        (lambda: LOSS(A, B, teacher=A[:3]), r"teacher must have shape \[4, dim\], got \[3, 3\]"),
+        (lambda: LOSS(A, B, teacher=LABELS), "teacher must hold floating-point numbers"),
+        (lambda: LOSS.from_logits(A[:, 0], A @ B.T, target=A), r"target must have shape \[4, 4\]"),
         (lambda: LOSS(A, B, domains=LABELS / 2), "domains must hold integers"),
         (lambda: LOSS.in_batch(A, B, valid=NOTHING), "valid must leave at least one row a cand"),
         (lambda: LOSS.sampled(A, B, A, valid=NOTHING), "valid must leave at least one row a cand"),
         (lambda: LOSS.in_batch(A, B, extra=A[:0]), "extra must not be empty"),
         (lambda: LOSS.sampled(A, B, torch.randn(4, 0, 3)), "candidates must not be empty"),
         (lambda: LOSS.from_logits(A[:, 0], B[:, :0]), "unlabeled must not be empty"),
-        (
-            lambda: LOSS.sampled(A, B, A, margin=WIDE, guide=(A, B)),
-            "guide must hold 3 tensors of embeddings, got 2",
-        ),
-        (lambda: LOSS.in_batch(A, B, margin=WIDE, guide=(A, B[:2])), r"guide must have shape"),
+        (lambda: LOSS(A, B, margin=JUDGED), r"Margin\(by_teacher=True\) needs teacher"),
         (lambda: Margin(), "Margin needs either absolute or relative"),
         (lambda: Margin(relative=0.0), "relative must be positive"),
-        (lambda: LOSS.in_batch(A, B, extra_groups=LABELS), "extra_groups needs extra"),
         (lambda: LOSS.in_batch(A, B, valid=torch.ones(4, 5, dtype=torch.bool)), r"valid .*4, 4"),
         (lambda: LOSS.sampled(A, B, torch.randn(3, 2, 3)), r"candidates .*\[4, candidates, 3\]"),
-        (lambda: LOSS.sampled(A, B, A, groups=LABELS), "groups and candidate_groups must be"),
+        (lambda: LOSS.sampled(A, B, A, groups=LABELS), "groups and candidates.groups must be"),
         (lambda: LOSS.from_logits(A, B), r"positive must have shape \[anchors\]"),
-        (lambda: LOSS(A, B, labels=LABELS), "labels must be None, because InfoNCELoss cannot use"),
-        (lambda: LOSS.in_batch(A, B, labels=LABELS), "labels must be None, because InfoNCELoss"),
-        (lambda: LOSS.sampled(A, B, A, labels=LABELS), "labels must be None, because InfoNCELoss"),
-        (lambda: LOSS.sampled(A, B, A, candidate_labels=LABELS), "candidate_labels needs labels"),
+        (lambda: LOSS(A, B, labels=LABELS - 2), "labels must be at least -1, which means unknown"),
+        (
+            lambda: LOSS.sampled(A, B, Rows(A, labels=LABELS)),
+            "candidates.labels needs labels",
+        ),
         (lambda: OracleContrastiveLoss()(A, B), "OracleContrastiveLoss needs groups"),
         (lambda: OracleContrastiveLoss().sampled(A, B, A), "OracleContrastiveLoss needs groups"),
         (
             lambda: OracleContrastiveLoss().in_batch(A, B, extra=A, groups=LABELS),
-            "OracleContrastiveLoss needs extra_groups",
+            "OracleContrastiveLoss needs extra.groups",
         ),
         (lambda: OracleContrastiveLoss().from_logits(A[:, 0], B), "needs valid"),
-        (lambda: SUPERVISED(A, B, groups=torch.eye(4).long()), "needs one group per row and cand"),
+        (lambda: SUPERVISED(A, B), "SupervisedContrastiveLoss needs labels: an integer label per"),
+        (
+            lambda: SUPERVISED.in_batch(A, B, groups=LABELS),
+            "SupervisedContrastiveLoss needs labels",
+        ),
     ],
 )
 def test_a_bad_call_is_refused(call: Callable[[], object], message: str) -> None:
@@ -155,7 +160,7 @@ def test_a_bad_call_is_refused(call: Callable[[], object], message: str) -> None
         call()
 
 
-@each(
+@pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: LOSS([[1.0]], B), "view_1 must be a tensor, got list"),
@@ -163,7 +168,6 @@ def test_a_bad_call_is_refused(call: Callable[[], object], message: str) -> None
         (lambda: LOSS(A, B, valid=[True]), "valid must be a tensor, got list"),
         (lambda: ContrastiveLoss()(A, B), "ContrastiveLoss needs an objective"),
         (lambda: LOSS(A, B, margin=0.95), "margin must be a Margin, got float"),
-        (lambda: LOSS(A, B, margin=WIDE, guide=3), "guide must be a tuple of tensors, got int"),
         (lambda: InfoNCELoss(tau=0.1), "no argument 'tau': it is called temperature here"),
         (lambda: HardContrastiveLoss(beta=1.0), "'beta': it is called concentration here"),
         (lambda: BayesianContrastiveLoss(bins=64), "has no argument 'bins'$"),
@@ -174,7 +178,7 @@ def test_what_is_no_tensor_is_refused(call: Callable[[], object], message: str) 
         call()
 
 
-@each(("name", "value"), [("alpha", 0.2), ("beta", 2.0), ("temperature", -1.0)])
+@pytest.mark.parametrize(("name", "value"), [("alpha", 0.2), ("beta", 2.0), ("temperature", -1.0)])
 def test_setting_a_bad_value_later_is_refused_and_changes_nothing(name: str, value: float) -> None:
     loss = bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.5, temperature=0.5)
     before = getattr(loss, name)
@@ -199,11 +203,11 @@ def test_a_check_of_finiteness_names_the_cause() -> None:
         loss.from_logits(torch.zeros(1), torch.tensor([[float("nan"), -float("inf")]]))
     assert loss.from_logits(torch.zeros(1), torch.tensor([[0.0, -float("inf")]])).isfinite()
     never = torch.tensor([0.0, 0.0, 0.0, -float("inf")])  # an item that is never sampled
-    known = {"log_q": never, "positive_log_q": torch.zeros(4)}
-    for call in (
-        lambda: CHECKED.in_batch(A, B, log_q=never),
-        lambda: CHECKED.sampled(A, B, A, **known),
-        lambda: CHECKED.from_logits(A[:, 0], A @ B.T, **known),
+    drawn = Rows(A, log_q=never), Rows(B, log_q=torch.zeros(4))
+    for call, name in (
+        (lambda: CHECKED.in_batch(A, B, log_q=never), "log_q"),
+        (lambda: CHECKED.sampled(A, drawn[1], drawn[0]), "log_q"),
+        (lambda: CHECKED(A, B, teacher=NAN), "teacher"),
     ):
-        with pytest.raises(ValueError, match="log_q must be finite, got"):
+        with pytest.raises(ValueError, match=f"{name} must be finite, got"):
             call()

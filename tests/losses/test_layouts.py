@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from reference import objectives as reference
-from reference.calls import Pairs, pairs_of
+from reference.calls import Pairs, arguments, pairs_of
 from torch import Tensor
 
 import bayescl
@@ -45,7 +45,17 @@ SEVERAL = {"anchor_of": OF, "positive_weight": torch.rand(PAIRS, generator=GENER
 VIEWS = {"view_1": rows(8), "view_2": rows(8)}
 ROWS = {"anchors": rows(8), "positives": rows(8)}
 FEW = {"anchors": rows(ANCHORS), "positives": rows(PAIRS)}
-GUIDE = rows(8), rows(8)
+
+
+def labels(*shape: int) -> Tensor:
+    """-1 to 2, where -1 is unknown."""
+    return keys(*shape)
+
+
+def teacher(*shape: int) -> Tensor:
+    return torch.randn(*shape, 3, generator=GENERATOR, dtype=torch.float64)
+
+
 CASES: dict[str, tuple[str, dict[str, Tensor], dict[str, Any]]] = {
     "two views": ("two_views", VIEWS, {}),
     "groups and domains": (
@@ -54,10 +64,27 @@ CASES: dict[str, tuple[str, dict[str, Tensor], dict[str, Any]]] = {
         {"groups": keys(8), "domains": keys(8, 2), "valid": mask(16, 16)},
     ),
     "relative margin": ("two_views", VIEWS, {"margin": Margin(relative=0.75), "groups": keys(8)}),
-    "absolute margin, guide": (
+    "teacher": ("two_views", VIEWS, {"teacher": teacher(8)}),
+    "teacher, groups and domains": (
         "two_views",
         VIEWS,
-        {"margin": Margin(absolute=-0.1), "guide": GUIDE},
+        {"teacher": teacher(8), "groups": keys(8), "domains": keys(8), "valid": mask(16, 16)},
+    ),
+    "labels": ("two_views", VIEWS, {"labels": labels(8)}),
+    "teacher and labels": (
+        "two_views",
+        VIEWS,
+        {
+            "teacher": teacher(8),
+            "labels": labels(8),
+            "positive_share": 0.2,
+            "teacher_temperature": 0.4,
+        },
+    ),
+    "absolute margin by teacher": (
+        "two_views",
+        VIEWS,
+        {"margin": Margin(absolute=-0.1, by_teacher=True), "teacher": teacher(8)},
     ),
     "several positives": (
         "in_batch",
@@ -67,7 +94,8 @@ CASES: dict[str, tuple[str, dict[str, Tensor], dict[str, Any]]] = {
             "groups": keys(PAIRS),
             "extra_groups": keys(7),
             "valid": mask(ANCHORS, PAIRS + 7),
-            "log_q": log_q(PAIRS + 7),
+            "log_q": log_q(PAIRS),
+            "extra_log_q": log_q(7),
         },
     ),
     "several positives, both directions": (
@@ -80,19 +108,34 @@ CASES: dict[str, tuple[str, dict[str, Tensor], dict[str, Any]]] = {
             "extra_groups": keys(7),
             "extra_domains": keys(7),
             "valid": mask(ANCHORS, PAIRS + 7),
-            "log_q": log_q(PAIRS + 7),
+            "log_q": log_q(PAIRS),
+            "extra_log_q": log_q(7),
             "anchor_log_q": log_q(ANCHORS),
             "both_directions": True,
         },
     ),
-    "several positives, margin, guide": (
+    "several positives, margin by teacher": (
         "in_batch",
         {**FEW, "extra": rows(7)},
         {
             **SEVERAL,
             "both_directions": True,
-            "margin": Margin(absolute=0.1, extra=True),
-            "guide": (rows(ANCHORS), rows(PAIRS), rows(7)),
+            "margin": Margin(absolute=0.1, extra=True, by_teacher=True),
+            "anchor_teacher": teacher(ANCHORS),
+            "teacher": teacher(PAIRS),
+            "extra_teacher": teacher(7),
+        },
+    ),
+    "several positives, teacher and labels, extra without": (
+        "in_batch",
+        {**FEW, "extra": rows(7)},
+        {
+            **SEVERAL,
+            "both_directions": True,
+            "teacher": teacher(PAIRS),
+            "labels": labels(PAIRS),
+            "groups": keys(PAIRS),
+            "positive_share": 0.1,
         },
     ),
     "extra of each anchor": (
@@ -105,6 +148,10 @@ CASES: dict[str, tuple[str, dict[str, Tensor], dict[str, Any]]] = {
             "extra_domains": keys(8, 4),
             "log_q": log_q(8),
             "valid": mask(8, 12),
+            "labels": labels(8),
+            "extra_labels": labels(8, 4),
+            "teacher": teacher(8),
+            "extra_teacher": teacher(8, 4),
         },
     ),
     "extra of each anchor, several positives": (
@@ -126,6 +173,8 @@ CASES: dict[str, tuple[str, dict[str, Tensor], dict[str, Any]]] = {
             "candidate_groups": keys(9, 2),
             "domains": keys(ANCHORS, 2),
             "candidate_domains": keys(9, 2),
+            "teacher": teacher(ANCHORS),
+            "candidate_teacher": teacher(9),
             "valid": mask(ANCHORS, 9),
             "log_q": log_q(9),
             "positive_log_q": log_q(PAIRS),
@@ -140,6 +189,8 @@ CASES: dict[str, tuple[str, dict[str, Tensor], dict[str, Any]]] = {
             "valid": mask(ANCHORS, 9),
             "domains": keys(ANCHORS),
             "candidate_domains": keys(9),
+            "labels": labels(ANCHORS),
+            "candidate_labels": labels(9),
         },
     ),
     "own candidates": (
@@ -152,33 +203,22 @@ CASES: dict[str, tuple[str, dict[str, Tensor], dict[str, Any]]] = {
             "log_q": log_q(ANCHORS, 6),
             "positive_log_q": log_q(PAIRS),
             "margin": Margin(absolute=0.25),
+            "teacher": teacher(ANCHORS),
+            "candidate_teacher": teacher(ANCHORS, 6),
         },
     ),
-    "own candidates, guide": (
+    "own candidates, margin by teacher": (
         "sampled",
         {**ROWS, "candidates": rows(8, 6)},
         {
-            "margin": Margin(relative=0.7),
-            "guide": (*GUIDE, rows(8, 6)),
+            "margin": Margin(relative=0.7, by_teacher=True),
+            "teacher": teacher(8),
+            "candidate_teacher": teacher(8, 6),
             "groups": keys(8),
             "candidate_groups": keys(8, 6),
         },
     ),
 }
-
-
-def supervised(attraction: float = 1.0, members_repel: bool = False) -> tuple[Any, Any]:
-    given = {"attraction": attraction, "members_repel": members_repel}
-
-    def slow(pairs: Pairs, temperature: float | Tensor) -> Tensor:
-        every = zip(pairs.positive, pairs.unlabeled, pairs.counted, ~pairs.apart, strict=True)
-        losses = [
-            reference.latent(positive, logits[counts], same[counts].double(), **given)
-            for positive, logits, counts, same in every
-        ]
-        return pairs.weight * torch.stack(losses)
-
-    return partial(bayescl.SupervisedContrastiveLoss, **given), slow
 
 
 def weighting(name: str) -> tuple[Any, Any]:
@@ -190,58 +230,83 @@ def weighting(name: str) -> tuple[Any, Any]:
     return row.made, slow
 
 
+def own_function(positive: Tensor, unlabeled: Tensor, *, valid: Tensor | None = None) -> Tensor:
+    """An objective of a user's own, which is neither a sum nor symmetric."""
+    kept = unlabeled if valid is None else unlabeled.masked_fill(~valid, 0.0)
+    return torch.nn.functional.softplus(0.2 * kept.tanh().sum(dim=1) - positive.tanh())
+
+
+def own_row(positive: Tensor, unlabeled: Tensor) -> Tensor:
+    return torch.nn.functional.softplus(0.2 * unlabeled.tanh().sum() - positive.tanh())
+
+
 LOSSES: dict[str, tuple[Callable[..., bayescl.ContrastiveLoss], Callable[..., Tensor]]] = {
     **{name: weighting(name) for name in reference.WEIGHTINGS},
+    "own function": (
+        partial(bayescl.ContrastiveLoss, own_function),
+        lambda pairs, _: pairs.losses(own_row),
+    ),
     "oracle": (bayescl.OracleContrastiveLoss, weighting("info_nce")[1]),
-    "supervised": supervised(1.5),
-    "members repel": supervised(members_repel=True),
+    "supervised": (bayescl.SupervisedContrastiveLoss, weighting("info_nce")[1]),
 }
-PLAIN = len(reference.WEIGHTINGS)
-"""So many losses need no groups. After one that takes any, the last take one per row."""
 
 
-@pytest.mark.filterwarnings("ignore:most anchors have fewer than 16 candidates")
-@pytest.mark.parametrize("case", list(CASES))
-def test_values_and_gradients_are_those_of_the_pairs_one_by_one(case: str) -> None:
+def _is_possible(case: str, name: str) -> bool:
+    """Whether a case has the metadata that a loss needs."""
+    _, given, options = CASES[case]
+    if name == "oracle":
+        sides = {"candidates": "candidate_groups", "extra": "extra_groups"}
+        return {"groups", *(sides[side] for side in sides if side in given)} <= options.keys()
+    return name != "supervised" or "labels" in options
+
+
+@pytest.mark.filterwarnings("ignore:half of the anchors have at most")
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [(case, name) for case in CASES for name in LOSSES if _is_possible(case, name)],
+)
+def test_values_and_gradients_equal_those_of_a_loop_over_pairs(case: str, name: str) -> None:
     layout, given, options = CASES[case]
-    groups = options.get("groups")
-    leaves = {name: part.clone().requires_grad_() for name, part in given.items()}
+    make, slow = LOSSES[name]
+    share = {"supervised": None}.get(name, options.get("positive_share", 0.5))
+    options = {**options, "positive_share": share}
+    leaves = {key: part.clone().requires_grad_() for key, part in given.items()}
     temperature = torch.tensor(0.25, dtype=torch.float64, requires_grad=True)
     wanted = [*leaves.values(), temperature]
     turns = pairs_of(layout, leaves, options, temperature)
     weight = sum(turn.weight.sum() for turn in turns)
-    for number, (name, (make, slow)) in enumerate(LOSSES.items()):
-        if number >= PLAIN and (groups is None or (number > PLAIN and groups.ndim == 2)):
-            continue
-        each = torch.cat([slow(turn, temperature) for turn in turns])
-        upstream = torch.linspace(0.5, 2, len(each), dtype=torch.float64)
-        reduced = {"none": (each, upstream), "sum": (each.sum(), None)}
-        reduced["mean"] = (each.sum() / weight, None)
-        expected = {
-            reduction: [value, *torch.autograd.grad(value, wanted, above, retain_graph=True)]
-            for reduction, (value, above) in reduced.items()
-        }
-        for engine, chunk_size, reduction in (
-            ("reference", None, ("none", "sum", "mean")[number % 3]),
-            ("blocked", 1, "sum"),
-            ("blocked", 4, "none"),
-            ("blocked", None, "mean"),
-        ):
-            loss = make(engine=engine, chunk_size=chunk_size, reduction=reduction, normalize=False)
-            call = loss if layout == "two_views" else getattr(loss, layout)
-            for dtype, within in ((torch.float64, 1e-12), (torch.float32, 2e-6)):
-                own = [row.detach().to(dtype).requires_grad_() for row in wanted]
-                rows_of = dict(zip(leaves, own, strict=False))
-                value = call(**rows_of, **options, temperature=own[-1])
-                above = upstream.to(dtype) if reduction == "none" else None
-                found = [value, *torch.autograd.grad(value, own, above)]
-                for mine, other in zip(found, expected[reduction], strict=True):
-                    off = (mine - other).detach().abs().max()
-                    off = off / other.detach().abs().max().clamp(min=1)
-                    assert off < within, (name, engine, chunk_size, reduction, mine.shape, off)
+    each = torch.cat([slow(turn, temperature) for turn in turns])
+    upstream = torch.linspace(0.5, 2, len(each), dtype=torch.float64)
+    reduced = {"none": (each, upstream), "sum": (each.sum(), None)}
+    reduced["mean"] = (each.sum() / weight, None)
+    expected = {
+        reduction: [value, *torch.autograd.grad(value, wanted, above, retain_graph=True)]
+        for reduction, (value, above) in reduced.items()
+    }
+    number = list(LOSSES).index(name)
+    settings = {key: options.get(key) for key in ("positive_share", "teacher_temperature")}
+    for engine, chunk_size, reduction in (
+        ("reference", None, ("none", "sum", "mean")[number % 3]),
+        ("blocked", 1, "sum"),
+        ("blocked", 4, "none"),
+        ("blocked", None, "mean"),
+    ):
+        shared = {"engine": engine, "chunk_size": chunk_size, "reduction": reduction}
+        loss = make(**shared, **settings, normalize=False)
+        call = loss if layout == "two_views" else getattr(loss, layout)
+        for dtype, within in ((torch.float64, 1e-12), (torch.float32, 2e-6)):
+            own = [row.detach().to(dtype).requires_grad_() for row in wanted]
+            rows_of = dict(zip(leaves, own, strict=False))
+            value = call(**arguments(layout, rows_of, options), temperature=own[-1])
+            above = upstream.to(dtype) if reduction == "none" else None
+            found = [value, *torch.autograd.grad(value, own, above)]
+            for mine, other in zip(found, expected[reduction], strict=True):
+                off = (mine - other).detach().abs().max()
+                off = off / other.detach().abs().max().clamp(min=1)
+                assert off < within, (engine, chunk_size, reduction, mine.shape, off)
 
 
-def test_with_members_that_repel_it_is_the_supervised_loss_of_the_paper() -> None:
+def test_the_supervised_loss_is_that_of_the_paper() -> None:
     views = [view.clone().requires_grad_() for view in VIEWS.values()]
     labels = torch.tensor([0, 1, 0, 2, 2, 0, 1, 3])
     unit = torch.cat([view / view.norm(dim=1, keepdim=True) for view in views])
@@ -252,8 +317,8 @@ def test_with_members_that_repel_it_is_the_supervised_loss_of_the_paper() -> Non
         members = others & (classes == classes[i])
         log_share = logits[i] - logits[i][others].logsumexp(0)
         expected = expected - log_share[members].mean() / 16
-    loss = bayescl.SupervisedContrastiveLoss(members_repel=True, temperature=0.2)
-    value = loss(*views, groups=labels)
+    loss = bayescl.SupervisedContrastiveLoss(temperature=0.2)
+    value = loss(*views, labels=labels)
     torch.testing.assert_close(value, expected, rtol=1e-12, atol=0)
     for mine, theirs in zip(
         torch.autograd.grad(value, views), torch.autograd.grad(expected, views), strict=True

@@ -6,14 +6,13 @@ import math
 
 import pytest
 import torch
-from cases import each
 from reference.objectives import WEIGHTINGS
 from torch import Tensor
 
 import bayescl
 
 MAKERS = {name: row.made for name, row in WEIGHTINGS.items()}
-names = each("name", list(MAKERS))
+names = pytest.mark.parametrize("name", list(MAKERS))
 
 
 def views(batch: int, seed: int, dim: int = 5, dtype: torch.dtype = torch.float32) -> list[Tensor]:
@@ -25,7 +24,7 @@ def views(batch: int, seed: int, dim: int = 5, dtype: torch.dtype = torch.float3
 
 
 @names
-@each("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_embeddings_are_scored_in_float32(name: str, dtype: torch.dtype) -> None:
     loss = MAKERS[name](temperature=0.1)
     view_1, view_2 = views(16, 0, dim=32)
@@ -93,7 +92,7 @@ def test_gradients_through_embeddings_are_right_to_second_order(name: str) -> No
     assert torch.autograd.gradgradcheck(loss, inputs)
 
 
-@each(("name", "call"), [("hard", "forward"), ("bayesian", "in_batch")])
+@pytest.mark.parametrize(("name", "call"), [("hard", "forward"), ("bayesian", "in_batch")])
 def test_a_loss_is_traced_whole(name: str, call: str) -> None:
     torch._dynamo.reset()
     loss, rows = MAKERS[name](), [view.requires_grad_() for view in views(12, 10)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
 import torch
 
@@ -13,18 +11,6 @@ import bayescl
 def test_a_temperature_that_looks_like_a_scale_is_pointed_out() -> None:
     with pytest.warns(UserWarning, match="temperature=20 divides similarities"):
         bayescl.InfoNCELoss(temperature=20.0)
-
-
-def test_a_loss_that_trains_in_eval_mode_says_so_once() -> None:
-    loss = bayescl.LatentClassContrastiveLoss().eval()
-    views = torch.randn(2, 4, 8).requires_grad_()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for _ in range(9):
-            loss(*views)
-    with pytest.warns(UserWarning, match=r"10 calls with gradient in eval\(\) mode"):
-        loss(*views)
-    loss(*views)
 
 
 def test_a_batch_in_which_nothing_is_a_candidate_says_so_once() -> None:
@@ -43,6 +29,6 @@ def test_domains_with_few_candidates_are_pointed_out_once() -> None:
     views, domains = torch.randn(2, 40, 8), torch.arange(40) % 2
     many, few = bayescl.InfoNCELoss(check_finite=True), bayescl.InfoNCELoss(check_finite=True)
     many(*views, domains=domains)  # 38 each
-    with pytest.warns(UserWarning, match="fewer than 16 candidates of their own domain"):
+    with pytest.warns(UserWarning, match="half of the anchors have at most 14 candidates"):
         few(*views, domains=torch.arange(40) % 5)
     few(*views, domains=torch.arange(40) % 5)

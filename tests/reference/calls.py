@@ -7,10 +7,13 @@ positives. Rows come in float64, and of length 1 if the loss normalizes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+from bayescl import Rows
 
 UNKNOWN = -1
 Options = dict[str, Any]
@@ -22,9 +25,9 @@ class Pairs(NamedTuple):
     positive: Tensor
     unlabeled: Tensor
     counted: Tensor
-    """Which columns are candidates, groups aside."""
-    apart: Tensor
-    """Which share no group with the anchor."""
+    """Which columns are candidates."""
+    target: Tensor
+    """Target probabilities, 0 for what is not a candidate."""
     weight: Tensor
     edge: float
     """How near a similarity comes to the margin."""
@@ -32,10 +35,39 @@ class Pairs(NamedTuple):
     """No sum or product on the way to a logit exceeds it."""
 
     def losses(self, row: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """Weighted losses by a function of one pair's logits."""
-        kept = self.counted & self.apart
-        rows = zip(self.positive, self.unlabeled, kept, strict=True)
-        return self.weight * torch.stack([row(p, u[counts]) for p, u, counts in rows])
+        """Weighted losses by a function of one pair's logits, with the term of the target."""
+        losses = []
+        for p, u, counts, y in zip(
+            self.positive, self.unlabeled, self.counted, self.target, strict=True
+        ):
+            drawn = sum((y[j] * (p - u[j]) for j in counts.nonzero().flatten()), 0 * p)
+            losses.append(row(p, u[counts]) + drawn)
+        return self.weight * torch.stack(losses)
+
+
+def arguments(layout: str, rows: dict[str, Tensor], options: Options) -> Options:
+    """The keyword arguments of the call: metadata of one side goes into its ``Rows``."""
+    given: Options = dict(rows)
+    named = {"extra": "extra_", "candidates": "candidate_", "anchors": "anchor_"}
+    named["positives"] = "positive_"
+    for name, part in options.items():
+        side = next(
+            (one for one, prefix in named.items() if name == prefix + name.rpartition("_")[2]
+             or name == prefix + "log_q"), None,
+        )  # fmt: skip
+        if side is None or name in ("anchor_of", "positive_weight", "positive_share"):
+            if name not in ("positive_share", "teacher_temperature"):
+                given[name] = part
+            continue
+        field = name.removeprefix(named[side])
+        held = given[side] if isinstance(given[side], Rows) else Rows(given[side])
+        given[side] = replace(held, **{field: part})
+    if layout == "sampled" and "log_q" in given:
+        log_q = given.pop("log_q")
+        held = given["candidates"]
+        held = held if isinstance(held, Rows) else Rows(held)
+        given["candidates"] = replace(held, log_q=log_q)
+    return given
 
 
 def pairs_of(
@@ -63,7 +95,6 @@ def _two_views(rows: dict[str, Tensor], options: Options) -> list[Options]:
             "mine": known,
             "theirs": [known],
             "valid": options.get("valid"),
-            "judge": None if options.get("guide") is None else of(map(_unit, options["guide"])),
         }
     ]
 
@@ -77,10 +108,14 @@ def _in_batch(rows: dict[str, Tensor], options: Options) -> list[Options]:
     has_any, first = owns.any(dim=1), owns.int().argmax(dim=1)
     known = _keys(options, "")
     of_anchors = {
-        name: part[first].where(has_any[:, None], UNKNOWN) for name, part in known.items()
+        name: part[first].where(
+            has_any.view(-1, *[1] * (part.ndim - 1)), 0.0 if name == "teacher" else UNKNOWN
+        )
+        for name, part in known.items()
     }
+    of_anchors |= _keys(options, "anchor_")
     mine = {name: part[whose] for name, part in of_anchors.items()}
-    guide, valid, log_q = (options.get(name) for name in ("guide", "valid", "log_q"))
+    valid, log_q = (options.get(name) for name in ("valid", "log_q"))
 
     def of(anchors: Tensor, pairs: Tensor, extra: Tensor | None = None) -> Options:
         more = [] if extra is None else [extra[whose] if extra.ndim == 3 else extra]
@@ -92,9 +127,9 @@ def _in_batch(rows: dict[str, Tensor], options: Options) -> list[Options]:
         "mine": mine,
         "theirs": [known],
         "valid": None if valid is None else valid[whose],
-        "judge": None if guide is None else of(*map(_unit, guide)),
-        "of_positives": None if log_q is None else log_q[:count],
+        "of_positives": log_q,
         "of_columns": log_q,
+        "own_teacher": known.get("teacher"),
         "judged": count,
     }
     if extra is not None:
@@ -103,8 +138,12 @@ def _in_batch(rows: dict[str, Tensor], options: Options) -> list[Options]:
         own = extra.ndim == 3
         more = _keys(options, "extra_", lambda part: part[whose] if own else part, own)
         forward["theirs"].append(more)
-        if log_q is not None and own:
-            forward["of_columns"] = torch.cat([log_q, log_q.new_zeros(width)])
+        if log_q is not None:
+            more_q = options.get("extra_log_q", torch.zeros(extra.shape[:-1]))
+            more_q = more_q[whose] if own else more_q
+            forward["of_columns"] = torch.cat(
+                [log_q.expand(*more_q.shape[:-1], -1), more_q.to(log_q.dtype)], dim=-1
+            )
         if options.get("margin") is not None and options["margin"].extra:
             forward["judged"] = count + width
     found = [forward | {"eligible": eligible}]
@@ -118,9 +157,9 @@ def _in_batch(rows: dict[str, Tensor], options: Options) -> list[Options]:
                 "mine": known,
                 "theirs": [of_anchors],
                 "valid": None if valid is None else valid[:, :count].T,
-                "judge": None if guide is None else _turned(*map(_unit, guide[:2]), whose),
                 "of_positives": None if log_q is None else log_q[whose],
                 "of_columns": log_q,
+                "own_teacher": mine.get("teacher"),
             }
         )
     return found
@@ -160,7 +199,6 @@ def _sampled(rows: dict[str, Tensor], options: Options) -> list[Options]:
             "mine": _keys(options, "", mine),
             "theirs": [_keys(options, "candidate_", theirs, own)],
             "valid": None if options.get("valid") is None else mine(options["valid"]),
-            "judge": None if options.get("guide") is None else of(*map(_unit, options["guide"])),
             "of_positives": options.get("positive_log_q"),
             "of_columns": None if log_q is None else theirs(log_q),
         }
@@ -173,17 +211,18 @@ def _keys(
     taken: Callable[[Tensor], Tensor] = lambda part: part,
     own: bool = False,
 ) -> dict[str, Tensor]:
-    """Groups and domains, each ``[rows, keys]`` or ``[pairs, rows, keys]``."""
+    """Metadata of rows, each ``[rows, ...]`` or ``[pairs, rows, ...]``."""
     found = {}
-    for name in ("groups", "domains"):
+    for name in ("groups", "domains", "labels", "teacher"):
         part = options.get(prefix + name)
-        if part is not None:
-            found[name] = taken(part.long().reshape(*part.shape[: 1 + own], -1))
+        if part is None:
+            continue
+        if name == "teacher":
+            part = torch.nn.functional.normalize(part.double(), dim=-1, eps=0).nan_to_num(0.0)
+        elif name != "labels":
+            part = part.long().reshape(*part.shape[: 1 + own], -1)
+        found[name] = taken(part)
     return found
-
-
-def _unit(rows: Tensor) -> Tensor:
-    return torch.nn.functional.normalize(rows.double(), dim=-1, eps=0)
 
 
 def _pairs(
@@ -196,42 +235,55 @@ def _pairs(
     mine: dict[str, Tensor],
     theirs: list[dict[str, Tensor]],
     valid: Tensor | None,
-    judge: Options | None,
     options: Options,
     temperature: float | Tensor,
     of_positives: Tensor | None = None,
     of_columns: Tensor | None = None,
+    own_teacher: Tensor | None = None,
     judged: int | None = None,
 ) -> Pairs:
     """Logits and masks of pairs whose anchors are repeated; ``judged`` columns have a margin."""
-    counted, apart, start = eligible, torch.ones_like(eligible), 0
+    counted, start = eligible, 0
+    likeness = torch.full(eligible.shape, -torch.inf, dtype=torch.float64)
+    seen = torch.full(eligible.shape, -torch.inf, dtype=torch.float64)  # by the teacher
     for block, known in zip(columns, theirs, strict=True):
         part = slice(start, start + block.shape[-2])
         start = part.stop
-        for name in known.keys() & mine.keys():
+        for name in ("groups", "domains", "teacher", "labels"):
+            if name not in known or name not in mine:
+                continue
             one, other = mine[name][:, None], known[name]
             if name == "groups":
-                shares = ((one == other) & (one != UNKNOWN)).any(dim=-1)
-                apart = _within(apart, part, ~shares)
-            else:
+                fits = ~((one == other) & (one != UNKNOWN)).any(dim=-1)
+                counted = _within(counted, part, fits)
+            elif name == "domains":
                 fits = ((one == other) | (one == UNKNOWN) | (other == UNKNOWN)).all(dim=-1)
                 counted = _within(counted, part, fits)
+            elif name == "teacher":
+                likeness[:, part] = seen[:, part] = (one * other).sum(dim=-1)
+            else:
+                sure = (one != UNKNOWN) & (other != UNKNOWN)
+                likeness[:, part] = torch.where(sure & (one == other), 1.0, likeness[:, part])
+                likeness[:, part] = torch.where(
+                    sure & (one != other), -torch.inf, likeness[:, part]
+                )
     if valid is not None:
         counted = counted & valid
     edge, margin = torch.inf, options.get("margin")
     of_pairs, similarities = _products(anchors, positives, columns)
     if margin is not None:
-        seen = of_pairs, similarities
-        if judge is not None:
-            seen = _products(**judge)
-        best = torch.stack([seen[0][whose == place].max() for place in whose])
+        scores = of_pairs, similarities
+        if margin.by_teacher:
+            mates = mine["teacher"] if own_teacher is None else own_teacher
+            scores = (mine["teacher"] * mates).sum(dim=-1), seen
+        best = torch.stack([scores[0][whose == place].max() for place in whose])
         limit = (
             best + margin.absolute
             if margin.relative is None
             else torch.where(best > 0, best * margin.relative, best * (2 - margin.relative))
         )
-        last = judged or seen[1].shape[1]
-        ahead = (seen[1] - limit[:, None])[:, :last]
+        last = judged or scores[1].shape[1]
+        ahead = (scores[1] - limit[:, None])[:, :last]
         edge = float(ahead.detach().abs().nan_to_num(torch.inf).min())
         counted = _within(counted, slice(0, last), ~(ahead > 0))
     with torch.no_grad():
@@ -244,7 +296,25 @@ def _pairs(
     weight = options.get("positive_weight")
     weight = torch.ones_like(positive) if weight is None else weight.to(positive)
     bound = max(map(float, finite), default=0.0)
-    return Pairs(positive, unlabeled, counted, apart, weight, edge, bound)
+    chosen = options.get("teacher_temperature") or float(torch.as_tensor(temperature).detach())
+    target = _target(likeness, counted, chosen, options.get("positive_share", 0.5))
+    return Pairs(positive, unlabeled, counted, target, weight, edge, bound)
+
+
+def _target(likeness: Tensor, counted: Tensor, temperature: float, share: float | None) -> Tensor:
+    """Target probabilities, one row at a time."""
+    target = torch.zeros_like(likeness)
+    for row, counts, out in zip(likeness, counted, target, strict=True):
+        some = [j for j in range(len(row)) if counts[j] and row[j] > -torch.inf]
+        if not some:
+            continue
+        logits = row[some] / temperature
+        if share is None:
+            own = torch.tensor([1 / temperature], dtype=torch.float64)
+            out[some] = torch.cat([logits, own]).softmax(0)[:-1]
+        else:
+            out[some] = (1 - share) * logits.softmax(0)
+    return target
 
 
 def _within(mask: Tensor, part: slice, kept: Tensor) -> Tensor:

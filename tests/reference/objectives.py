@@ -19,7 +19,6 @@ from torch.nn.functional import softplus as _softplus
 
 import bayescl
 from bayescl import functional as F
-from bayescl.functional.latent import STRENGTH
 
 Row = Tensor | Sequence[Tensor]
 
@@ -83,11 +82,6 @@ def bayesian(positive: Tensor, unlabeled: Row, **parameters: Any) -> Tensor:
     return softplus(log_sum(unlabeled, weights) - positive)
 
 
-def sigmoid(positive: Tensor, unlabeled: Row, *, bias: float = 0.0) -> Tensor:
-    """SigLIP's sum over pairs."""
-    return softplus(-positive - bias) + softplus(tensor_of(unlabeled) + bias).sum()
-
-
 def hard(
     positive: Tensor, unlabeled: Row, *, tau_plus: float, concentration: float, minimum_logit: float
 ) -> Tensor:
@@ -106,47 +100,6 @@ def hard(
 
 
 debiased = partial(hard, concentration=0.0)
-
-
-def latent(
-    positive: Tensor,
-    unlabeled: Row,
-    same_class: Sequence[float] | Tensor,
-    *,
-    attraction: float,
-    threshold: float = 0.5,
-    aim: str = "classes",
-    sharpness: float = 1.0,
-    trust: float = 1.0,
-    is_labeled: Sequence[bool] | Tensor | None = None,
-    members_repel: bool = False,
-) -> Tensor:
-    """Where labels settle a pair, the aim "pairs" does as "classes" does."""
-    if not len(unlabeled):
-        return info_nce(positive, unlabeled)
-    logits, same = tensor_of(unlabeled), torch.as_tensor(same_class, dtype=torch.float64)
-    settled = torch.zeros(logits.shape, dtype=torch.bool)
-    if is_labeled is not None:
-        settled = torch.as_tensor(is_labeled, dtype=torch.bool)
-    if aim == "classes":
-        same, settled = torch.where(settled, same, trust * same), torch.ones_like(settled)
-    members, others = torch.where(same > threshold, same, 0.0), 1 - same
-    weights = torch.where(settled & (not members_repel), others, 1.0)
-    loss = torch.zeros_like(positive)
-    if weights.sum() > 0:
-        loss = softplus(log_sum(logits, weights / weights.mean()) - positive)
-    pulls = attraction * torch.where(settled, members, 0.0)
-    gaps = torch.where(pulls > 0, positive - logits, 0.0)
-    loss = loss + (pulls * gaps).sum() / (1 + pulls.sum())
-    strength = attraction * trust / max(1.0, sharpness)
-    if aim == "classes" or strength == 0:
-        return loss
-    ranked = torch.where(settled, 0.0, members)
-    if ranked.any() and others.any():
-        mean = log_sum(sharpness * logits, others / others.sum())
-        behind = torch.where(ranked > 0, ranked * softplus(mean - sharpness * logits), 0.0)
-        loss = loss + STRENGTH * strength * behind.sum() / max(1.0, float(ranked.sum()))
-    return loss + strength * softplus(log_sum(sharpness * logits) - sharpness * positive)
 
 
 class Weighting(NamedTuple):
@@ -187,5 +140,4 @@ WEIGHTINGS = {
         *BAYESIAN, {"alpha": 0.7, "beta": 1.0, "tau_plus": 0.01, "ranks": "upper"}
     ),
     "bayesian, perfect": Weighting(*BAYESIAN, PERFECT),
-    "sigmoid": Weighting(F.sigmoid_loss, bayescl.SigmoidContrastiveLoss, sigmoid, {"bias": -2.0}),
 }

@@ -229,9 +229,10 @@ class Calls(nn.Module):
                     "anchors must hold at least 2 rows, got 1: a single pair has no candidates"
                 )
             of_pairs = right if anchor_of is None else _first_of_each(right, anchor_of, batch)
-            left = replace(of_pairs, embeddings=left.embeddings, log_q=None, **left.metadata)
+            own = {"log_q": None, **left.metadata}
+            left = replace(of_pairs, embeddings=left.embeddings, **own)
             left = left.checked("anchors", like=right)
-            columns = (right, *(self._others("extra", rows, right) for rows in more))
+            columns = (right, *(self._others("extra", rows, left) for rows in more))
             width = sum(map(len, columns))
             self._check_valid(valid, (batch, width), left.embeddings.device)
             place = torch.arange(pairs, device=left.embeddings.device)
@@ -519,9 +520,12 @@ def _first_of_each(pairs: Rows, anchor_of: Tensor, anchors: int) -> Rows:
     first = anchor_of.new_full((anchors,), count).scatter_reduce(0, anchor_of, order, "amin")
     has_none = first == count
     known = pairs[first.clamp(max=count - 1)]
-    return known.map(
-        lambda part: part.masked_fill(has_none.view(-1, *[1] * (part.ndim - 1)), UNKNOWN)
-    )
+
+    def unknown(part: Tensor) -> Tensor:
+        value = 0.0 if part.is_floating_point() else UNKNOWN
+        return part.masked_fill(has_none.view(-1, *[1] * (part.ndim - 1)), value)
+
+    return known.map(unknown)
 
 
 def _weighted(batch: Batch, weight: Tensor | None) -> Batch:

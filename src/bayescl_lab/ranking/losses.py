@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from bayescl.losses.gathering import Gathering
 from torch import nn
 from torch.nn import functional as F
 
@@ -12,7 +13,6 @@ from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.batch import sampled as sampled_batch
 from bayescl.checks import check_positive
 from bayescl.functional.similarity import candidate_logits, pair_logits, unit_vectors
-from bayescl.losses.gathering import Gathering
 
 
 class BPRLoss(nn.Module):
