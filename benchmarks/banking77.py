@@ -44,7 +44,6 @@ GRIDS: dict[str, Grid] = {
         "alpha": (0.9, 1.0),
         "beta": (0.5,),
     },
-    "latent": {"temperature": TEN_TEMPERATURES, "tau_plus": (PRIOR,)},
     "oracle": {"temperature": TEN_TEMPERATURES},
     "attracting_oracle": {"temperature": TEN_TEMPERATURES},
 }

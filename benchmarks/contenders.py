@@ -20,8 +20,6 @@ CUBIC_LIMIT = 300
 """Largest batch for the comparison, whose memory is cubic in it: some 70 GB at 1,024."""
 SLOW_LIMIT = 128
 """Largest batch for pytorch-metric-learning's loss, which takes half a second there."""
-BY_CLASSES = 256
-"""The batch at which the latent-class loss is also told other numbers of classes."""
 
 TEMPERATURE = 0.5
 CLASSES = 10
@@ -29,7 +27,7 @@ BAYESIAN = {"alpha": 0.9, "beta": 0.9, "temperature": TEMPERATURE}
 
 
 def views_of_classes(batch: int, dim: int, seed: int) -> list[Tensor]:
-    """Two views of items of ten classes, so that the latent-class loss has classes to find."""
+    """Two views of items of ten classes."""
     generator = torch.Generator().manual_seed(seed)
     directions = torch.randn(CLASSES, dim, generator=torch.Generator().manual_seed(0))
     labels = torch.randint(0, CLASSES, (batch,), generator=generator)
@@ -42,27 +40,18 @@ def contenders(batch: int = 0) -> dict[str, Loss]:
 
     Other libraries' losses are there where they are installed (``make bench`` does so).
     """
-
-    def latent(count: int = CLASSES) -> Loss:
-        return bayescl.LatentClassContrastiveLoss(num_classes=count, temperature=TEMPERATURE)
-
     losses: dict[str, Loss] = {
         REFERENCE: cross_entropy_info_nce,
         "InfoNCE": bayescl.InfoNCELoss(temperature=TEMPERATURE),
         "debiased": bayescl.DebiasedContrastiveLoss(temperature=TEMPERATURE),
         "hard": bayescl.HardContrastiveLoss(temperature=TEMPERATURE),
         "Bayesian": bayescl.BayesianContrastiveLoss(**BAYESIAN),
-        "latent classes": latent(),
     }
     for name in (REFERENCE, "InfoNCE", "Bayesian"):
         losses[f"{name}, bf16 autocast"] = _in_bfloat16(losses[name])
-    losses["latent classes, bf16 autocast"] = _in_bfloat16(latent())
     losses["Bayesian, dense engine"] = bayescl.BayesianContrastiveLoss(
         **BAYESIAN, engine="reference"
     )
-    if batch == BY_CLASSES:
-        for count in (100, 1000, 10000):
-            losses[f"latent classes, {count:,} of them"] = latent(count)
     if find_spec("pytorch_metric_learning") and batch <= SLOW_LIMIT:
         losses["pytorch-metric-learning NTXentLoss"] = _metric_learning()
     if find_spec("lightly"):

@@ -7,9 +7,8 @@ Two parts, each resumable; every finished run is a line of ``benchmarks/results/
 
 - ``tune``: every method has as many settings, and one is chosen on a validation part with five
   labels of each class, by the mean of all scores.
-- ``compare``: the chosen settings on the test part, with no label, 1, 5, 20 or all of each class.
+- ``compare``: the chosen settings on the test part, with no label, 1, 5 or 20 of each class.
 
-Of five labels of each class and more that latent classes know, a third audits instead of training.
 ``own`` is the accuracy of a linear classifier learned from the labels that the loss knew; for
 methods without labels, from the same labels. Writes ``benchmarks/results/evidence.json``: means and
 spreads over seeds; and ``docs/_static/gains.svg`` with its dark twin.
@@ -31,7 +30,6 @@ import torch
 from evidence_methods import (
     LABELLED_BATCH,
     TITLES,
-    LibraryLoss,
     Step,
     label_spreading,
     method,
@@ -47,8 +45,6 @@ from torch import Tensor, nn
 from bayescl_lab.compare.summary import mean_and_spread
 
 LABELS = (1, 5, 20)
-ALL = 10**6
-"""Labels of each class when all are known."""
 
 LABEL_FREE = ("info_nce", "bayesian", "oracle", "attracting_oracle")
 RIVALS = ("cross_entropy", "supcon", "pseudo")
@@ -57,7 +53,6 @@ _TEMPERATURES = (0.1, 0.3, 0.5)
 GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
     "info_nce": {"temperature": (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)},
     "bayesian": {"temperature": _TEMPERATURES, "alpha": (0.8, 1.0)},
-    "latent": {"temperature": _TEMPERATURES, "attraction": (1.0, 2.0)},
     **{rival: {"temperature": _TEMPERATURES, "weight": (0.3, 1.0)} for rival in RIVALS},
     "oracle": {"temperature": (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)},
     "attracting_oracle": {"temperature": (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)},
@@ -74,7 +69,7 @@ CHOSEN_ON = {"speakers": "words"}
 PHOTOGRAPHS = "cifar10-jpeg"
 """Only a temperature is chosen there; the attracting oracle has InfoNCE's."""
 
-JUDGED = tuple(TITLES[name] for name in ("info_nce", "spreading", *RIVALS, "latent"))
+JUDGED = tuple(TITLES[name] for name in ("info_nce", "spreading", *RIVALS))
 """Methods whose labels a classifier uses, too."""
 
 
@@ -104,10 +99,7 @@ def run(case: Case) -> dict[str, Any]:
         length = encoder.eval()(data.plain(torch.arange(2))).shape[1]
     about = {"classes": CLASSES[case.data], "features": length}
     loss = method(case.method, case.values, **about)
-    audited = max(2, round(case.labels / 3)) if 5 <= case.labels < ALL else 0
-    measures = isinstance(loss, LibraryLoss) and loss.wants_labelled
-    audit = known(labels, audited if measures else 0, case.seed)
-    seconds = _train(data, encoder, head, loss, labels.where(audit < 0, -1), audit)
+    seconds = _train(data, encoder, head, loss, labels)
     encoder.eval()
     features, unseen = data.features(encoder)
     record: dict[str, Any] = {"scores": data.judged(features, unseen)}
@@ -136,7 +128,6 @@ def _train(
     head: nn.Module,
     loss: nn.Module,
     labels: Tensor,
-    audit: Tensor,
 ) -> float:
     """Train in place; the seconds in the loss."""
     parameters = [*encoder.parameters(), *head.parameters(), *loss.parameters()]
@@ -165,8 +156,6 @@ def _train(
         step = Step(
             features,
             embeddings,
-            labels[rows],
-            audit[rows],
             data.labels[rows],
             drawn,
             lambda rows=rows: encoder(data.plain(rows)),
@@ -183,14 +172,10 @@ def _train(
 
 
 def tuning(data: str) -> Iterator[Case]:
-    """The settings of every method; on photographs, temperatures of InfoNCE and latent classes."""
+    """The settings of every method; on photographs, temperatures of InfoNCE."""
     if data == PHOTOGRAPHS:
-        for name, seed, temperature in product(
-            ("info_nce", "latent"), range(SEEDS[data]), (0.05, 0.1, 0.25, 0.5)
-        ):
-            shared = {"temperature": temperature}
-            shared |= {"num_classes": CLASSES[data]} if name == "latent" else {}
-            yield Case(data, name, shared, 0, seed, "validation")
+        for seed, temperature in product(range(SEEDS[data]), (0.05, 0.1, 0.25, 0.5)):
+            yield Case(data, "info_nce", {"temperature": temperature}, 0, seed, "validation")
         return
     for name, grid in GRIDS.items():
         for values in product(*grid.values()):
@@ -204,9 +189,6 @@ def comparison(data: str, chosen: dict[str, dict[str, Any]]) -> Iterator[Case]:
     some = data in ("speakers", PHOTOGRAPHS)
     for seed in range(SEEDS[data]):
         yield Case(data, "info_nce", chosen["info_nce"], 0, seed)
-        for labels in (0, 5) if some else (0, 5, ALL, 1, 20):
-            if "latent" in chosen:
-                yield Case(data, "latent", chosen["latent"], labels, seed)
         if seed >= FEW.get(data, SEEDS[data]):
             continue
         for name in chosen:
@@ -276,7 +258,7 @@ def compared_rows(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     order = list(TITLES)
     rows = []
     for (name, labels), runs in sorted(groups.items(), key=lambda g: (order.index(g[0][0]), g[0])):
-        known = "all" if "oracle" in name or labels == ALL else str(labels)
+        known = "all" if "oracle" in name else str(labels)
         row: dict[str, Any] = {"method": TITLES[name], "labels": known, "seeds": len(runs)}
         for score in runs[0]["scores"]:
             row[score] = _text([100 * run["scores"][score] for run in runs])
@@ -328,9 +310,7 @@ def own_rows(
 
 DRAWN = {  # methods and numbers of known labels: what a reader sees, and its colour
     ("bayesian", "0"): ("Bayesian", "#8a8f98"),
-    ("latent", "0"): ("latent classes", "#3b82c4"),
     ("supcon", "5"): ("SupCon, 5 labels", "#d0663c"),
-    ("latent", "5"): ("latent classes, 5 labels", "#3f9c5b"),
 }
 
 

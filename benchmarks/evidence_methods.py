@@ -27,8 +27,6 @@ class Step:
 
     features: tuple[Tensor, Tensor]  # of both views, before the projection head
     embeddings: tuple[Tensor, Tensor]  # of both views, after it
-    labels: Tensor  # of the rows, -1 for unknown
-    audit: Tensor  # of the rows whose labels only measure, -1 for others
     classes: Tensor  # true labels, for oracles
     labelled: tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor], Tensor] | None
     """Features and embeddings of two views of labelled rows, and their labels."""
@@ -37,22 +35,18 @@ class Step:
 
 
 class LibraryLoss(nn.Module):
-    """A loss of the library; labelled rows join the batch, and a third of labels audit."""
+    """A loss of the library, without labels unless it is an oracle."""
+
+    wants_labelled = False
 
     def __init__(self, loss: bayescl.ContrastiveLoss) -> None:
         super().__init__()
         self.loss = loss
-        self.wants_labelled = loss.uses_labels
 
     def forward(self, step: Step) -> Tensor:
         """The loss of a step."""
-        if step.labelled is None:
-            groups = {"groups": step.classes} if self.loss.needs_groups else {}
-            return self.loss(*step.embeddings, **groups)
-        _, embeddings, labels = step.labelled
-        views = (torch.cat(both) for both in zip(step.embeddings, embeddings, strict=True))
-        audit = torch.cat([step.audit, torch.full_like(labels, -1)])
-        return self.loss(*views, labels=torch.cat([step.labels, labels]), audit=audit)
+        groups = {"groups": step.classes} if self.loss.needs_groups else {}
+        return self.loss(*step.embeddings, **groups)
 
 
 class WithClassifier(nn.Module):
@@ -110,7 +104,6 @@ class WithSupCon(nn.Module):
 TITLES = {
     "info_nce": "InfoNCE",
     "bayesian": "Bayesian",
-    "latent": "latent classes",
     "cross_entropy": "InfoNCE + cross-entropy",
     "supcon": "InfoNCE + SupCon",
     "pseudo": "InfoNCE + pseudo-labels",
@@ -133,11 +126,10 @@ def method(name: str, values: Mapping[str, Any], *, classes: int, features: int)
     makers: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
         "info_nce": bayescl.InfoNCELoss,
         "bayesian": bayescl.BayesianContrastiveLoss,
-        "latent": bayescl.LatentClassContrastiveLoss,
         "oracle": bayescl.OracleContrastiveLoss,
         "attracting_oracle": bayescl.SupervisedContrastiveLoss,
     }
-    prior = {"num_classes": classes} if name in ("bayesian", "latent") else {}
+    prior = {"num_classes": classes} if name == "bayesian" else {}
     return LibraryLoss(makers[name](**{**prior, **values}))
 
 

@@ -24,7 +24,6 @@ from bayescl_lab.runs.losses import LossSettings
 LOSSES = {
     "InfoNCE": LossSettings("info_nce"),
     "Bayesian": LossSettings("bayesian", {"tau_plus": 0.1, "alpha": 0.9, "beta": 0.9}),
-    "latent classes": LossSettings("latent", {"tau_plus": 0.1}),
 }
 EPOCH = 50_000  # images of CIFAR-10's training part
 

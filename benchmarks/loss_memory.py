@@ -3,7 +3,7 @@
     python benchmarks/loss_memory.py --batch 1024 4096 --dim 128
 
 The figure is the growth of the process's peak resident memory after small warm-up steps: the memory
-of the step without the embeddings, their gradients, the libraries and a loss's own state.
+of the step without the embeddings, their gradients, and the libraries.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from contenders import contenders, views_of_classes
 from harness import apart, options, publish, usage
 
-SMALL_STEPS = 20  # fill the latent-class loss's memory, and fit to it
+SMALL_STEPS = 2
 
 
 def extra_megabytes(name: str, batch: int, dim: int) -> float:

@@ -1,7 +1,7 @@
 """Is a loss safe where the strongest clusters of the data are a nuisance that nobody wants?
 
     python benchmarks/nuisance.py
-    python benchmarks/nuisance.py --data marks --methods latent --temperatures 0.25 --seeds 1
+    python benchmarks/nuisance.py --data marks --temperatures 0.25 --seeds 1
 
 Scikit-learn's digits with a mark in one of six corners, on one of six smooth backgrounds or under
 stripes of one of six slants, which both views of an image share; vectors of ten classes that were
@@ -10,27 +10,22 @@ measured in 6 or in 20 batches, each of which moves them all; plain digits; and,
 whose nuisance nobody knows.
 
 Every finished run is a line of ``benchmarks/results/nuisance.jsonl``; what is there is not run
-again. Writes ``benchmarks/results/nuisance.json``, means and spreads over seeds, and the picture
-``docs/_static/nuisance.svg`` with its dark twin.
+again. Writes ``benchmarks/results/nuisance.json``, means and spreads over seeds.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections import Counter
 from dataclasses import asdict, astuple, dataclass, fields
-from functools import cache, partial
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import torch
 from evidence_sets import DataSet, data_set
-from harness import PICTURES, RESULTS, Journal, options, save_light_and_dark, write_json
-from matplotlib.figure import Figure
-from sound import known
+from harness import RESULTS, Journal, options, write_json
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -44,15 +39,9 @@ from bayescl_lab.images.probes import ProbeData, knn_probe
 SETS = ("marks", "backgrounds", "stripes", "batches-6", "batches-20", "plain", "words", "questions")
 TITLES = {
     "info_nce": "InfoNCE",
-    "latent": "latent classes",
-    "latent_audit": "latent classes, 5 audit labels",
-    "latent_audit_2": "latent classes, 2 audit labels",
     "info_nce_domains": "InfoNCE, domains",
-    "latent_domains": "latent classes, domains",
 }
 METHODS = tuple(TITLES)
-FEWEST = "latent_audit_2"
-AUDITED = {"latent_audit": 5, "latent_audit_2": 2}  # labels of each class, which only measure
 EPOCHS = 30
 NUISANCES, SIDE = 6, 8  # of each kind, and pixels of an image
 UNNAMED = ("plain", "questions")  # sets without a nuisance that could be named
@@ -211,39 +200,6 @@ def _embedded(encoder: nn.Module, *parts: Tensor) -> tuple[Tensor, ...]:
     return tuple(torch.cat([encoder(rows) for rows in part.split(512)]) for part in parts)
 
 
-class Moments:
-    """What audits said of attracting pairs between two fits, beside the truth of those pairs."""
-
-    def __init__(self, loss: nn.Module, labels: Tensor) -> None:
-        self.memory, self.labels = getattr(loss, "memory", None), labels
-        self.measured: bayescl.latent_classes.trust.Precision | None = None
-        self.correct = self.total = 0  # of the present fit's attracting pairs
-        self.counts = {"moments": 0, "inside": 0}
-
-    @torch.no_grad()
-    def see(self, rows: Tensor, *views: Tensor) -> None:
-        """Count the attracting pairs of a step, after the loss has seen it."""
-        if self.memory is None or self.memory.precision is None:
-            return
-        if self.memory.precision is not self.measured:
-            self.close()
-            self.measured = self.memory.precision
-        first, second = map(self.memory._signatures, views)
-        factors = self.memory._factors((first + second) / 2)
-        attracts = (factors @ factors.T > self.memory.threshold).fill_diagonal_(False)
-        labels = self.labels[rows]
-        self.correct += int((attracts & (labels[:, None] == labels)).sum())
-        self.total += int(attracts.sum())
-
-    def close(self) -> None:
-        """End the term of a fit: a moment, if a pair attracted in it."""
-        if self.measured is not None and self.total:
-            _, low, high, _ = self.measured
-            self.counts["moments"] += 1
-            self.counts["inside"] += low <= self.correct / self.total <= high
-        self.correct = self.total = 0
-
-
 def train(
     data: DataSet,
     loss: nn.Module,
@@ -252,7 +208,6 @@ def train(
     head: bool,
     batch: int,
     call: Any = None,
-    moments: Moments | None = None,
 ) -> dict[str, float]:
     """Train an encoder in place and score it; ``call`` makes arguments of a step from its rows."""
     torch.manual_seed(seed)
@@ -271,46 +226,26 @@ def train(
             value.backward()
             optimizer.step()
             schedule.step()
-            if moments is not None:
-                moments.see(rows, first, second)
-    scores = data.judged(*data.features(encoder.eval()))
-    return scores | {"trust": float(getattr(loss, "trust", 0.0))}
-
-
-def contender(method: str, data: WithNuisance, temperature: float, seed: int) -> tuple[Any, Any]:
-    """A loss of :data:`METHODS`, and what its call is told of rows."""
-    classes = int(data.labels.max()) + 1
-    latent = partial(bayescl.LatentClassContrastiveLoss, num_classes=classes)
-    made = bayescl.InfoNCELoss if method.startswith("info_nce") else latent
-    loss, told = made(temperature=temperature), None
-    if method.endswith("domains"):
-        told = ("domains", data.nuisance)
-    elif method in AUDITED:
-        told = ("audit", known(data.labels, AUDITED[method], seed))
-    return loss, told and (lambda rows: {told[0]: told[1][rows]})
+    return data.judged(*data.features(encoder.eval()))
 
 
 def run(case: Case) -> dict[str, Any]:
     """Train, judge and return the record of a case."""
     data = nuisance_set(case.data, "test")
-    loss, call = contender(case.method, data, case.temperature, case.seed)
+    domains = data.nuisance if case.method.endswith("domains") else None
+    call = None if domains is None else lambda rows: {"domains": domains[rows]}
     how = {"seed": case.seed, "head": case.head, "batch": case.batch}
-    moments = Moments(loss, data.labels)
-    record = asdict(case) | {"scores": train(data, loss, call=call, moments=moments, **how)}
-    moments.close()
-    return record | moments.counts
+    loss = bayescl.InfoNCELoss(temperature=case.temperature)
+    return asdict(case) | {"scores": train(data, loss, call=call, **how)}
 
 
 def summary(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Means and spreads over seeds, and of differences from InfoNCE by seed."""
     about = ("data", "method", "temperature", "head", "batch")
     cells: dict[tuple[Any, ...], dict[int, dict[str, float]]] = {}
-    counts: dict[tuple[Any, ...], Counter[str]] = {}
     for line in lines:
         cell = tuple(line[name] for name in about)
         cells.setdefault(cell, {})[line["seed"]] = line["scores"]
-        held = {name: line.get(name, 0) for name in ("moments", "inside")}
-        counts.setdefault(cell, Counter()).update(held)
     records = []
     order = {name: place for place, name in enumerate((*SETS, *METHODS))}
     for cell in sorted(cells, key=lambda cell: [order.get(value, value) for value in cell]):
@@ -324,8 +259,6 @@ def summary(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 name: _spread([runs[seed][name] - base[seed][name] for seed in shared])
                 for name in names
             }
-        if counts[cell]["moments"]:
-            record["precision"] = dict(counts[cell])
         records.append(record)
     return records
 
@@ -334,35 +267,8 @@ def _spread(values: list[float]) -> dict[str, float]:
     return mean_and_spread(values) if len(values) > 1 else {"mean": values[0]}
 
 
-def drawn(records: list[dict[str, Any]], ink: str) -> Figure:
-    """For each data set, how well neighbours tell class and nuisance, by method."""
-    wanted = {"temperature": 0.25, "head": True, "batch": 256}
-    chosen = [each for each in records if all(each[name] == wanted[name] for name in wanted)]
-    shown = {(each["data"], each["method"]): each["scores"] for each in chosen}
-    named = [name for name in SETS if name not in UNNAMED and (name, "info_nce") in shown]
-    sets = named or ["marks"]
-    drawn_methods = [method for method in METHODS if method != FEWEST]
-    figure, axes = plt.subplots(1, len(sets), figsize=(10, 2.6), sharey=True, squeeze=False)
-    for axis, name in zip(axes[0], sets, strict=True):
-        for place, method in enumerate(drawn_methods):
-            scores = shown.get((name, method))
-            for score, colour in (("knn", "#3b82c4"), ("nuisance_knn", "#d0663c")):
-                if scores is not None:
-                    axis.plot(100 * scores[score]["mean"], place, "o", color=colour)
-        axis.set_title(name, color=ink, fontsize=10)
-        axis.set_xlim(20, 105)
-    axes[0, 0].set_yticks(range(len(drawn_methods)), map(TITLES.get, drawn_methods))
-    axes[0, 0].invert_yaxis()
-    figure.supxlabel("k-NN accuracy, %", color=ink, fontsize=10)
-    for label, colour in (("class", "#3b82c4"), ("nuisance", "#d0663c")):
-        axes[0, 0].plot([], [], "o", color=colour, label=label)
-    figure.legend(loc="lower left", ncols=2, frameon=False, fontsize=9)
-    figure.tight_layout()
-    return figure
-
-
 def main() -> None:
-    """Run what is missing, and write the summary and the pictures."""
+    """Run what is missing, and write the summary."""
     chosen = options(
         __doc__,
         data=[name for name in SETS if name not in _FILES or (_DATA / _FILES[name]).exists()],
@@ -382,12 +288,8 @@ def main() -> None:
         if not (data in UNNAMED and method.endswith("domains")) and astuple(case) not in journal:
             journal.add(run(case))
             print(journal.lines[list(journal.lines)[-1]], flush=True)
-    every = summary(list(journal.lines.values()))
-    records = [each for each in every if each["method"] != FEWEST]
-    fewest = [each for each in every if each["method"] == FEWEST]
-    body = {"epochs": EPOCHS, "records": records, "two_audit_labels": fewest}
-    write_json(RESULTS / "nuisance.json", body)
-    save_light_and_dark(PICTURES / "nuisance.svg", partial(drawn, records))
+    records = summary(list(journal.lines.values()))
+    write_json(RESULTS / "nuisance.json", {"epochs": EPOCHS, "records": records})
 
 
 if __name__ == "__main__":

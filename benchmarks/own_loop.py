@@ -39,7 +39,7 @@ CUSTOMERS, PRODUCTS, TASTES = 3000, 1500, 8
 
 
 def made_up_shop() -> pl.DataFrame:
-    """Customers with latent tastes, products of very unequal popularity; a purchase in a row."""
+    """Customers with hidden tastes, products of very unequal popularity; a purchase in a row."""
     draws = np.random.default_rng(0)
     people, goods = (draws.normal(size=(number, TASTES)) for number in (CUSTOMERS, PRODUCTS))
     taste = 2 * people @ goods.T / TASTES**0.5
@@ -83,7 +83,7 @@ def methods(data: RankingData) -> dict[str, Callable[[int], dict[str, float]]]:
     """What is measured on a data set, by name; each is called with a seed."""
     parts = load_interactions(**asdict(data))
     popular = evaluate_ranking(Popularity(parts.train), parts)["metrics"]
-    names = ("info_nce", "bayesian", "debiased", "hard", "latent", "bpr")
+    names = ("info_nce", "bayesian", "debiased", "hard", "bpr")
     density = {"tau_plus": parts.train.density}
     losses = {name: ranking_loss(name) for name in names} | {
         "bayesian_beta_0.7": ranking_loss("bayesian", {"beta": 0.7}),

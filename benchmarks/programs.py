@@ -41,7 +41,7 @@ Figures = dict[str, Any]
 DATA = Path(os.environ.get("BAYESCL_DATA", "data"))
 IMAGES = {"train": 200, "test": 100}  # of each class
 BATCH, WIDTH, SIDE, RATE = 256, 32, 32, 1e-3
-SENTENCES = ("MultipleNegativesRankingLoss", "InfoNCE, equal texts masked", "latent classes")
+SENTENCES = ("MultipleNegativesRankingLoss", "InfoNCE, equal texts masked")
 SCALE, TEXT_EPOCHS = 10.0, 4
 BPR, OURS = "Cornac's BPR", "bayescl in Cornac"
 IMPLICIT_BPR, IMPLICIT_ALS = "implicit's BPR", "implicit's ALS"
@@ -150,7 +150,6 @@ def images(chosen: argparse.Namespace) -> list[Figures]:
         programs: dict[str, tuple[Any, ...]] = {
             "lightly: SimCLRTransform, DataLoader, NTXentLoss": (train_lightly, place),
             "bayescl train images --loss info_nce": (train_ours, place, "info_nce"),
-            "bayescl train images --loss latent": (train_ours, place, "latent"),
         }
         for name, program in programs.items():
             epochs = chosen.seconds / apart(*program, 1, 0)["cpu_s"]
@@ -165,8 +164,7 @@ def train_sentences(method: str, seed: int) -> Figures:
     torch.set_num_threads(1)
     train_part, test = texts.parts(str(DATA / "banking77"), "test")
     model = texts.small_transformer(train_part, seed)
-    own = {"num_classes": texts.CLASSES} if method == "latent classes" else {}
-    loss = texts.loss_of(method, model, scale=SCALE, **own)
+    loss = texts.loss_of(method, model, scale=SCALE)
     data = texts.pairs(train_part, seed)
     how = {"batch_size": BATCH, "epochs": TEXT_EPOCHS, "learning_rate": RATE, "seed": seed}
     start = seconds()

@@ -62,7 +62,6 @@ OWN: dict[str, Grid] = {
     "debiased": {"tau_plus": (1 / CLASSES, 2 / CLASSES)},
     "hard": {"tau_plus": (1 / CLASSES,), "concentration": (0.25, 1.0)},
     "Bayesian": {"tau_plus": (1 / CLASSES,), "alpha": (0.9,), "beta": (0.5, 0.7)},
-    "latent classes": {"num_classes": (CLASSES, 2 * CLASSES)},
 }
 """What matters most to each method. A method that has nothing of its own tries learning rates; the
 others take the one that is best for the baseline, which is to its advantage."""
@@ -187,7 +186,6 @@ def loss_of(method: str, model: SentenceTransformer, **options: Any) -> torch.nn
         "debiased": bayescl.DebiasedContrastiveLoss,
         "hard": bayescl.HardContrastiveLoss,
         "Bayesian": bayescl.BayesianContrastiveLoss,
-        "latent classes": bayescl.LatentClassContrastiveLoss,
     }
     for name, sign in (("margin", 1), ("guide_margin", -1)):
         if name in options:

@@ -1,4 +1,4 @@
-"""Learn spoken digits from raw sound: without labels, and with five labels for each word.
+"""Learn spoken digits from raw sound, without labels.
 
 pip install bayescl scipy && python examples/sound.py
 
@@ -125,9 +125,7 @@ def encoder() -> nn.Sequential:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
 
-def train(
-    loss: bayescl.ContrastiveLoss, data: Recordings, labels: Tensor | None, options: object
-) -> nn.Module:
+def train(loss: bayescl.ContrastiveLoss, data: Recordings, options: object) -> nn.Module:
     """Train an encoder so that two views of a recording agree."""
     torch.manual_seed(options.seed)
     network = encoder()
@@ -139,7 +137,7 @@ def train(
     for _ in range(options.epochs):
         for rows in torch.randperm(len(data.words)).split(256)[: len(data.words) // 256]:
             views = [head(network(view(data.pictures[rows], options.pitch))) for _ in range(2)]
-            value = loss(*views) if labels is None else loss(*views, labels=labels[rows])
+            value = loss(*views)
             optimizer.zero_grad()
             value.backward()
             optimizer.step()
@@ -177,25 +175,20 @@ def scores(network: nn.Module, data: Recordings, test: Recordings) -> dict[str, 
 
 
 def main() -> None:
-    """Train with three losses and print what their encoders know."""
+    """Train with two losses and print what their encoders know."""
     parser = argparse.ArgumentParser(description="Learn spoken digits from raw sound.")
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--pitch", type=float, default=0.15, help="how far views move it")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     data, test = spoken_digits()
-    latent = bayescl.LatentClassContrastiveLoss
-    five = known(data.words, 5, options.seed)
-    for name, loss, labels in (
-        ("InfoNCE", bayescl.InfoNCELoss(temperature=0.25), None),
-        ("latent classes", latent(num_classes=10), None),
-        ("latent classes, 5 labels a word", latent(num_classes=10), five),
+    for name, loss in (
+        ("InfoNCE", bayescl.InfoNCELoss(temperature=0.25)),
+        ("Bayesian", bayescl.BayesianContrastiveLoss(num_classes=10, temperature=0.25)),
     ):
-        network = train(loss, data, labels, options)
+        network = train(loss, data, options)
         figures = [f"{what} {value:.1%}" for what, value in scores(network, data, test).items()]
         print(f"{name}: {'; '.join(figures)}", flush=True)
-        if isinstance(loss, latent):
-            print(loss.explain())
 
 
 if __name__ == "__main__":

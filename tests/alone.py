@@ -26,7 +26,6 @@ ALONE = {
 EXTRAS = {
     "bayescl.integrations.sentence_transformers": "sentence-transformers",
     "bayescl.integrations.pytorch_metric_learning": "pytorch-metric-learning",
-    "bayescl.integrations.lightning": "lightning",
 }
 """Modules that cannot be imported without an extra."""
 

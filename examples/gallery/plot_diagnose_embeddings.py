@@ -33,15 +33,13 @@ view_1, view_2 = ((centered + 0.15 * torch.randn_like(centered)) @ axes.T for _ 
 # %%
 # How many false negatives are there?
 # -----------------------------------
-# Items are scored in random batches, as in training. Latent classes are fitted to items that are
-# not scored. Labels are used only to judge.
+# Items are scored in random batches, as in training. Labels are used only to judge.
 
 diagnosis = diagnose_embeddings(view_1, view_2, labels=labels)
 
 print(f"candidates of an anchor:       {diagnosis.candidates}")
 print(f"of them false negatives:       {diagnosis.false_negatives:.1f}")
 print(f"among its ten nearest:         {diagnosis.nearest_false:.0%}")
-print(f"trust in the latent classes:   {diagnosis.trust:.2f}")
 
 # %%
 # How would each loss weight them?
@@ -67,14 +65,14 @@ figure = similarity_figure(diagnosis)
 # -------
 # The further apart the two histograms, the better a loss tells false negatives from true ones.
 
-figure = weights_figure(diagnosis.losses["latent classes"])
+figure = weights_figure(diagnosis.losses["Bayesian"])
 
 # %%
 # Calibration
 # -----------
 # Of the candidates with a posterior of 0.8, are 80 % true negatives?
 
-figure = reliability_figure(diagnosis.losses["latent classes"])
+figure = reliability_figure(diagnosis.losses["Bayesian"])
 
 # %%
 # From a file

@@ -42,7 +42,7 @@ def test_compare_writes_figures_and_picture_and_names_the_gap_closed(bayescl, ba
 
 
 def test_a_folder_of_images_is_tuned_and_compared_on_its_test_part(bayescl, photographs):
-    options = "--losses info_nce,latent --stride 2 --augmentation simclr --max_train_images 30"
+    options = "--losses info_nce,bayesian --stride 2 --augmentation simclr --max_train_images 30"
     outcome = bayescl(f"{LINE} --data photographs {options} --tune 2 --out comparison")
     assert "Accuracy in % on the test part of photographs" in outcome.out
     assert "The best of 2 settings for every loss, by " in outcome.out

@@ -7,8 +7,7 @@ import pytest
 
 from bayescl.diagnostics import diagnose, score_candidates
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.inspection import drawn_batches, inspect_images
-from bayescl_lab.runs.images.monitoring import embedded_views
+from bayescl_lab.runs.images.inspection import drawn_batches, embedded_views, inspect_images
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
 
@@ -94,44 +93,15 @@ def test_every_loss_can_be_inspected(bayescl, bars, loss) -> None:
         assert report["by_weight"]["roc_auc"] == 0.5
 
 
-@pytest.mark.parametrize("loss", ["bayesian", "latent --tau_plus 0.3"])
-def test_images_without_labels_get_the_pictures_that_need_none(bayescl, pictures, loss) -> None:
+def test_images_without_labels_get_the_pictures_that_need_none(bayescl, pictures) -> None:
     pictures("photos", (".",), count=40)
-    line = f"--batch_size 10 --width 4 --epochs 1 --device cpu --loss {loss}"
+    line = "--batch_size 10 --width 4 --epochs 1 --device cpu --loss bayesian"
     assert bayescl(f"train images --data photos {line} --out run").status == 0
     assert bayescl("inspect run --items 20 --num-classes 4 --out page.html").status == 0
     assert drawn("run") == ["inspection-candidates.png", "inspection-weights.png"]
     report = json.loads(Path("page.json").read_text())
     assert (report["tau_plus"], report["tau_plus_from"]) == (0.25, "given")
     assert report["run"]["labelled"] is False
-    columns = RunFolder.open(Path("run"), "train images").read_metrics()[0].keys()
-    assert not any(name.startswith("pair_") for name in columns)
-    assert ("trust" in columns) == loss.startswith("latent")
-
-
-@pytest.mark.parametrize("options", ["--epochs 8 --strength 0.2 --num_classes 3", "--epochs 1"])
-def test_metrics_say_what_the_latent_classes_of_a_run_are_worth(bayescl, trained, bars, options):
-    path = trained(options, f"train images {bars} --loss latent {options}")
-    before = Path(path, "checkpoints/last.ckpt").read_bytes()
-    assert bayescl("inspect run --items 60 --anchors 2 --shown 2").status == 0
-    assert Path(path, "checkpoints/last.ckpt").read_bytes() == before
-    assert drawn("run") == FILES
-    report, rows = report_of("run"), RunFolder.open(Path(path), "train images").read_metrics()
-    assert all({"trust", "pair_recall"} <= row.keys() for row in rows)
-    if len(rows) == 1:  # nothing is fitted yet
-        assert (rows[0]["trust"], rows[0]["pair_recall"]) == (0, 0)
-        assert "pair_precision" not in rows[0]
-        assert report["confident_pairs"] is None
-        assert report["mean_weight"] == {"false": 1, "true": 1}
-    else:
-        assert report["candidates"]["weighed_by"] == "its own weights"
-        assert "Trust in the latent classes" in bayescl("train images --out run --resume").out
-        assert rows[-1]["pair_precision"] > 0.9
-        assert min(rows[-1]["trust"], rows[-1]["pair_recall"]) > 0
-        assert report["posteriors"][0]["source"] == "latent classes"
-        assert report["confident_pairs"]["precision"] > 0.9
-        assert report["by_weight"]["roc_auc"] > 0.9
-        assert report["mean_weight"]["false"] < 0.8 < report["mean_weight"]["true"]
 
 
 def test_the_same_seed_gives_the_same_inspection_and_training_is_not_touched(bayescl, run) -> None:

@@ -110,8 +110,8 @@ def test_losses_have_one_temperature_unless_another_is_given_or_recorded(room, d
         return {loss.loss: loss.resolved()["temperature"] for loss in losses}
 
     assert temperatures() == dict.fromkeys(names, default)
-    own = {"info_nce": {"temperature": 0.3}, "latent": {"temperature": 0.4}}
-    expected = {**dict.fromkeys(names, 0.3), "latent": 0.4}
+    own = {"info_nce": {"temperature": 0.3}, "hard": {"temperature": 0.4}}
+    expected = {**dict.fromkeys(names, 0.3), "hard": 0.4}
     assert temperatures(hyperparameters=own) == expected
     assert temperatures(recorded=lambda loss: own.get(loss, {})) == expected
     typed = temperatures(given={"temperature": 0.7}, hyperparameters=own)

@@ -30,19 +30,6 @@ def processed() -> Callable[..., ScoredCandidates]:
 
 
 @pytest.fixture
-def informed_loss() -> bayescl.LatentClassContrastiveLoss:
-    """A latent-class loss that has seen enough items in four classes to believe what it found."""
-    generator = torch.Generator().manual_seed(1)
-    centres = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
-    loss = bayescl.LatentClassContrastiveLoss(num_classes=4, memory_size=512)
-    for _ in range(20):
-        items = centres[torch.arange(32) % 4] + 0.8 * torch.randn(32, 8, generator=generator)
-        noise = 0.3 * torch.randn(2, 32, 8, generator=generator)
-        loss(items + noise[0], items + noise[1])
-    return loss
-
-
-@pytest.fixture
 def views() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Two views of 24 items in four classes, and their labels."""
     generator = torch.Generator().manual_seed(0)

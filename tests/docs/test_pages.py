@@ -23,28 +23,22 @@ ROOMS = ("losses", "functional", "diagnostics", "estimation", "engine", "batch",
 READERS_OWN = {
     "docs/integrations/lightning.md": """
 import lightning.pytorch as pl
+import torch
 import bayescl
-from bayescl.integrations.lightning import DiagnosticsCallback
 from bayescl_lab.integrations.timm import TimmEncoder
 encoder = TimmEncoder("resnet18", image_size=32)
-""",
-    "docs/integrations/lightly.md": """
-import torch
-z0, z1 = torch.randn(2, 4, 8)
-labels = torch.tensor([0, 0, -1, -1])
 """,
     "docs/integrations/open_clip.md": """
 import torch
 from bayescl.integrations.open_clip import ClipLoss
 loss, texts = ClipLoss(), torch.tensor([[1, 2], [1, 2], [3, 4], [5, 6]])
 rows = torch.nn.functional.normalize(torch.randn(2, 4, 8), dim=-1)
-labels = torch.tensor([0, 0, -1, -1])
 model_out = {"image_features": rows[0], "text_features": rows[1], "logit_scale": torch.tensor(9.0)}
 """,
     "docs/integrations/pytorch_metric_learning.md": """
 import torch
 view_1, view_2 = torch.randn(2, 8, 4)
-labels = torch.tensor([0, 0, 1, 1, -1, -1, -1, -1])
+groups = torch.tensor([0, 0, 1, 1, -1, -1, -1, -1])
 """,
     "docs/serving.md": """
 from pathlib import Path

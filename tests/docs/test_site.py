@@ -114,7 +114,7 @@ def test_a_visitor_finds_an_example_a_name_and_what_they_search_for(tmp_path) ->
     ]
     search = {"page": "/search.html?q=InfoNCELoss", "width": 1280}
     example, name, results = browse(tmp_path, [*steps, search])
-    assert example["title"].startswith("Digits with seven losses")
+    assert example["title"].startswith("Digits with five losses")
     assert name["title"].startswith("Losses")
     assert "InfoNCELoss" in results["text"]
     assert re.search(r"found \d+ page", results["text"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
 
@@ -134,21 +132,6 @@ def test_without_negatives_or_positives_nothing_is_paid() -> None:
     assert ours.SelfSupervisedLoss(ours.NTXentLoss())(rows(1, 0), rows(1, 1)) == 0
 
 
-SOME = torch.tensor([0, 0, 0, 1, 1, -1, -1, -1])
-LATENT = {"tau_plus": 0.3, "memory_size": 20, "refit_every": 1}
-latent = partial(ours.NTXentLoss, loss=bayescl.LatentClassContrastiveLoss)
-
-
-@each("labels", [None, SOME])
-def test_latent_classes_of_two_views_are_those_of_our_own_loss(labels) -> None:
-    wrapped = ours.SelfSupervisedLoss(latent(0.3, **LATENT, aim="classes"))
-    direct = bayescl.LatentClassContrastiveLoss(temperature=0.3, **LATENT, aim="classes")
-    for seed in range(6):
-        views = rows(8, seed), rows(8, seed + 100)
-        torch.testing.assert_close(wrapped(*views, labels=labels), direct(*views, labels=labels))
-    assert wrapped.loss.loss.memory.classes is not None
-
-
 def test_what_is_known_of_two_views_goes_through_reducers_and_regularizers() -> None:
     groups = torch.arange(8) // 2
     options = {"embedding_regularizer": OPTIONS["regularizer"]["embedding_regularizer"]}
@@ -162,32 +145,10 @@ def test_what_is_known_of_two_views_goes_through_reducers_and_regularizers() -> 
         assert loss.known == {}
 
 
-def test_labels_of_two_views_need_a_loss_that_uses_them() -> None:
-    for loss, symmetric, message in (
-        (latent(), False, "labels need symmetric"),
-        (ours.NTXentLoss(), True, "labels must be None"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            ours.SelfSupervisedLoss(loss, symmetric)(rows(8, 0), rows(8, 1), labels=SOME)
-    with pytest.raises(ValueError, match="distance must be CosineSimilarity"):
-        latent(distance=distances.LpDistance())
-
-
-def test_a_row_without_a_label_is_a_candidate_and_nobodys_positive() -> None:
-    direct = bayescl.LatentClassContrastiveLoss(temperature=0.3, **LATENT)
-    embeddings = rows(8, 0)
-    anchors, positives = torch.where((SOME[:, None] == SOME) & (SOME >= 0) & ~torch.eye(8).bool())
-    same = SOME[:, None] == SOME  # as a miner sees it, to which -1 is a class
-    known = {"valid": ~same, "labels": SOME, "candidate_labels": SOME}
-    pairs = embeddings, embeddings[positives], embeddings
-    value = direct.sampled(*pairs, anchor_of=anchors, **known)
-    mined = (*torch.where(same & ~torch.eye(8).bool()), *torch.where(~same))
-    for indices in (None, mined):
-        loss = latent(0.3, **LATENT)
-        torch.testing.assert_close(loss(embeddings, SOME, indices), value)
-    assert loss(embeddings, torch.full((8,), -1)) == 0
-    memory = losses.CrossBatchMemory(loss, 6, memory_size=20)
-    assert all(memory(rows(8, seed), SOME).isfinite() for seed in range(4))
+def test_what_is_known_of_two_views_needs_rows_of_both_as_anchors() -> None:
+    loss = ours.SelfSupervisedLoss(ours.NTXentLoss(), symmetric=False)
+    with pytest.raises(ValueError, match="groups must be None without symmetric=True"):
+        loss(rows(8, 0), rows(8, 1), groups=torch.arange(8))
 
 
 def test_the_others_are_our_own_losses_too() -> None:

@@ -41,8 +41,6 @@ COLUMNS = {
 }
 SYMMETRIC = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
 BAYESIAN = "BayesianContrastiveLoss"
-LATENT = {"tau_plus": 0.3, "memory_size": 20, "refit_every": 1}
-
 
 RULES = {"both_directions", "duplicates", "margin", "guide", "label_column", "mini_batch_size"}
 
@@ -103,7 +101,7 @@ def test_info_nce_is_multiple_negatives_ranking_loss(kind: str, symmetric: bool)
         assert_same_step(mine, reference, model, columns)
 
 
-@each("name", ["HardContrastiveLoss", "BayesianContrastiveLoss", "LatentClassContrastiveLoss"])
+@each("name", ["HardContrastiveLoss", "BayesianContrastiveLoss"])
 @each("rules", [{}, {"both_directions": True, "margin": Margin(absolute=0.05, extra=True)}])
 def test_cached_equals_plain(name: str, rules: dict) -> None:
     model = model_of("bert")
@@ -112,53 +110,6 @@ def test_cached_equals_plain(name: str, rules: dict) -> None:
     plain = ours.ContrastiveRankingLoss(model, loss, **rules)
     cached = ours.CachedContrastiveRankingLoss(model, loss, mini_batch_size=2, **rules)
     assert_same_step(cached, plain, model, columns)
-
-
-def latent(
-    model: SentenceTransformer, kind: str = "", **options: object
-) -> ours.ContrastiveRankingLoss:
-    options = {**LATENT, **({"mini_batch_size": 2} if kind else {}), **options}
-    return ranking(model, "LatentClassContrastiveLoss", kind, **options)
-
-
-def test_latent_classes_are_remembered_once_a_step_cached_or_not() -> None:
-    model = model_of("bert").train()
-    states = []
-    for kind, options in (
-        ("", {}),
-        ("", {"both_directions": True, "margin": Margin(absolute=2.0)}),
-        ("Cached", {}),
-    ):
-        wrapped = latent(model, kind, **options)
-        for columns in (COLUMNS["pairs"], [FIRST_NEGATIVES, SECOND_NEGATIVES]) * 3:
-            step(wrapped, model, columns)
-        states.append(wrapped.loss.state_dict())
-    torch.testing.assert_close(states[1], states[0])
-    torch.testing.assert_close(states[2], states[0])
-    model.eval()
-    step(wrapped, model, COLUMNS["pairs"])
-    torch.testing.assert_close(wrapped.loss.state_dict(), states[2])
-
-
-@each("options", [{}, {"both_directions": True, "margin": Margin(absolute=2.0)}])
-def test_a_label_column_reaches_a_loss_that_uses_some_labels(options: dict) -> None:
-    labels = torch.tensor([0, 0, 1, -1, -1])
-    model = model_of("bert").train()
-    columns = COLUMNS["pairs"]
-    direct = bayescl.LatentClassContrastiveLoss(**LATENT, temperature=0.05, aim="classes")
-    plain, cached = (latent(model, kind, aim="classes", **options) for kind in ("", "Cached"))
-    known = {"labels": labels, "both_directions": "both_directions" in options}
-    for _ in range(3):
-        wanted = direct.in_batch(*embedded(model, columns), **known)
-        for loss in (plain, cached):
-            value = loss(tiny_models.features(model, columns), labels)
-            torch.testing.assert_close(value, wanted)
-    for memory in (direct.memory, plain.loss.memory, cached.loss.memory):
-        assert memory.labelled.labels.tolist() == 3 * [0, 0, 1]
-    scores = torch.rand(5)  # a column that other losses read
-    assert ranking(model)(tiny_models.features(model, columns), scores).isfinite()
-    with pytest.raises(ValueError, match="labels must hold integers"):
-        plain(tiny_models.features(model, columns), scores)
 
 
 def test_matryoshka_around_info_nce_is_matryoshka_around_theirs() -> None:
@@ -174,25 +125,6 @@ def test_matryoshka_around_info_nce_is_matryoshka_around_theirs() -> None:
     wrapped = [theirs.MatryoshkaLoss(model, loss, [8, 4]) for loss in (cached, plain)]
     repeated = [ANCHORS, [*POSITIVES[:4], POSITIVES[0]]]  # masked at every size
     assert_same_step(*wrapped, model, repeated)
-
-
-@each("kind", ["", "Cached"])
-def test_matryoshka_around_latent_classes_finds_them_at_every_size(kind: str) -> None:
-    model = model_of("bert").train()
-    wrapped = theirs.MatryoshkaLoss(model, latent(model, kind), [8, 4, 2], [1.0, 0.5, 2.0])
-    alone = {
-        dim: bayescl.LatentClassContrastiveLoss(**LATENT, temperature=0.05) for dim in (8, 4, 2)
-    }
-    for number in range(6):
-        columns = [FIRST_NEGATIVES, SECOND_NEGATIVES] if number % 2 else COLUMNS["pairs"]
-        value = step(wrapped, model, columns)
-        first, second = embedded(model, columns)
-        parts = {dim: loss.in_batch(first[:, :dim], second[:, :dim]) for dim, loss in alone.items()}
-        torch.testing.assert_close(value, (parts[8] + 0.5 * parts[4] + 2 * parts[2]).detach())
-    assert all(loss.memory.classes is not None for loss in alone.values()), "classes were fitted"
-    assert wrapped.loss.loss.memory.dim == 8, "the largest size comes first"
-    drawn = theirs.MatryoshkaLoss(model, latent(model, kind), [8, 4, 2], n_dims_per_step=1)
-    assert all(step(drawn, model, COLUMNS["pairs"]).isfinite() for _ in range(12))
 
 
 def assert_drops(
@@ -258,7 +190,6 @@ def test_a_guides_mask_is_that_of_gist(kind: str, strategy: str) -> None:
 def test_a_margin_and_the_label_column_reach_the_loss() -> None:
     model, columns = model_of("static"), COLUMNS["triplets"]
     domains, margin = torch.tensor([0, 0, 1, 1, 1]), Margin(relative=0.9)
-    classes = torch.tensor([0, 0, -1, -1, -1])
     known = {"domains": domains, "margin": margin, "both_directions": True}
     wrapped = ranking(model, margin=margin, both_directions=True, label_column="domains")
     queries, documents, extra = embedded(model, columns)
@@ -266,14 +197,11 @@ def test_a_margin_and_the_label_column_reach_the_loss() -> None:
         queries, documents, extra=extra, **known
     )
     torch.testing.assert_close(wrapped(tiny_models.features(model, columns), domains), wanted)
-    both = latent(model, label_column=("labels", "domains"))
-    labels = torch.stack([classes, domains], dim=1)
-    value = both(tiny_models.features(model, columns), labels)
-    direct = bayescl.LatentClassContrastiveLoss(**LATENT, temperature=0.05)
-    wanted = direct.in_batch(queries, documents, extra=extra, domains=domains, labels=classes)
-    torch.testing.assert_close(value, wanted)
+    scores = torch.rand(5)  # a column that other losses read
+    assert ranking(model)(tiny_models.features(model, columns), scores).isfinite()
+    both = ranking(model, label_column=("labels", "domains"))
     with pytest.raises(ValueError, match=r"label must have shape \[pairs, 2\]"):
-        both(tiny_models.features(model, columns), classes)
+        both(tiny_models.features(model, columns), domains)
 
 
 def test_a_last_batch_of_one_pair_costs_nothing_and_one_of_duplicates_is_finite() -> None:
@@ -368,14 +296,13 @@ def with_temperature(model: SentenceTransformer) -> ours.ContrastiveRankingLoss:
 
 
 @each("wrapped", [False, True])
-@each("memory", [False, True])
 def test_a_training_that_resumes_ends_where_one_without_a_break_does(
-    wrapped: bool, memory: bool, tmp_path_factory: pytest.TempPathFactory
+    wrapped: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     tmp_path = tmp_path_factory.mktemp("runs")
 
     def made(model: SentenceTransformer) -> tuple[torch.nn.Module, torch.nn.Module]:
-        inner = latent(model, memory_size=8) if memory else with_temperature(model)
+        inner = with_temperature(model)
         return inner, theirs.MatryoshkaLoss(model, inner, [8, 4]) if wrapped else inner
 
     straight = tiny_models.static()
@@ -387,12 +314,9 @@ def test_a_training_that_resumes_ends_where_one_without_a_break_does(
         inner, loss = made(model)
         callbacks = (ours.LossStateCallback(loss),)
         trained(model, loss, tmp_path / "broken", callbacks=callbacks, steps=steps)
-        if not memory:
-            assert inner.loss.temperature != pytest.approx(0.2, abs=1e-4), "it was trained"
+        assert inner.loss.temperature != pytest.approx(0.2, abs=1e-4), "it was trained"
     torch.testing.assert_close(model.state_dict(), straight.state_dict())
     torch.testing.assert_close(inner.loss.state_dict(), expected.loss.state_dict())
-    if memory:
-        torch.testing.assert_close(inner.memories.state_dict(), expected.memories.state_dict())
 
 
 def test_the_state_holds_the_loss_and_not_the_model_and_must_be_there(tmp_path: Path) -> None:

@@ -114,14 +114,13 @@ def test_the_ranking_table_has_a_page() -> None:
     assert len(ranking.pictures) == 1
 
 
-def test_only_runs_of_one_loss_show_their_loss_and_trust_is_shown_where_it_is(tmp_path) -> None:
-    image_run(tmp_path / "one", loss="latent").write_metrics([{"epoch": 1, "loss": 5, "trust": 0}])
-    for name in ("latent", "hard"):
+def test_only_runs_of_one_loss_show_their_loss(tmp_path) -> None:
+    image_run(tmp_path / "one", loss="hard").write_metrics([{"epoch": 1, "loss": 5}])
+    for name in ("bayesian", "hard"):
         image_run(tmp_path / "two/runs" / name, loss=name)
-    for folder, names in (("one", ["loss", "trust"]), ("two", ["NDCG@20"])):
+    for folder, names in (("one", ["loss"]), ("two", ["NDCG@20"])):
         axes = training_figure(runs_below(tmp_path / folder)).axes
         assert [axis.get_ylabel() for axis in axes] == names
-    assert "every step was InfoNCE" in " ".join(section_of(tmp_path / "one").lead)
 
 
 def test_whatever_files_hold_is_text(tmp_path) -> None:

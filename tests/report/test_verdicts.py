@@ -9,14 +9,14 @@ from cases import each
 
 from bayescl_lab.compare.summary import summarise
 from bayescl_lab.report.tables import loss_title
-from bayescl_lab.report.verdicts import comparison_verdict, training_verdict
+from bayescl_lab.report.verdicts import comparison_verdict
 
 ROOT = Path(__file__).parents[2]
 COMPARED = [*ROOT.glob("results/*/comparison.json"), *ROOT.glob("results/ranking/*.json")]
 
 
 def images(**losses: list[float]) -> dict:
-    """A comparison in which each loss takes a second a step, latent classes thirteen."""
+    """A comparison of losses by their accuracies with one label of each class, seed by seed."""
     return {
         "summary": summarise(
             [
@@ -24,7 +24,7 @@ def images(**losses: list[float]) -> dict:
                     "settings": {"loss": loss},
                     "seed": seed,
                     "probes": {"few_label_1": value, "knn": 0.5},
-                    "seconds_per_epoch": 13.0 if loss == "latent" else 1.0,
+                    "seconds_per_epoch": 1.0,
                 }
                 for loss, values in losses.items()
                 for seed, value in enumerate(values)
@@ -57,29 +57,29 @@ def test_the_verdict_on_a_committed_comparison_names_every_loss_and_what_to_do(f
 def test_what_exceeds_the_spread_helped_or_hurt_and_the_rest_is_not_told_apart() -> None:
     result = images(
         info_nce=[0.5, 0.6, 0.7],
-        latent=[0.61, 0.7, 0.81],
+        bayesian=[0.61, 0.7, 0.81],
         debiased=[0.4, 0.51, 0.6],
         hard=[0.4, 0.75, 0.68],
         oracle=[0.7, 0.8, 0.9],
     )
     first, oracle, advice = comparison_verdict(result)
     assert first == (
-        "Above InfoNCE on 1 label/class: latent classes +10.67 ± 0.58 points; below InfoNCE on "
+        "Above InfoNCE on 1 label/class: Bayesian +10.67 ± 0.58 points; below InfoNCE on "
         "1 label/class: debiased -9.67 ± 0.58 points; not told apart from InfoNCE by 3 seeds on "
         "1 label/class: hard +1.00 ± 12.77 points."
     )
     assert oracle == (
-        "Knowing the labels, which nobody has: oracle +20.00 ± 0.00 points; latent classes "
+        "Knowing the labels, which nobody has: oracle +20.00 ± 0.00 points; Bayesian "
         "reaches 53% of the oracle's gain."
     )
-    assert advice == "Next: train with --loss latent."
+    assert advice == "Next: train with --loss bayesian."
 
 
 @each(
     ("losses", "advice"),
     [
-        ({"latent": [0.7, 0.5]}, "keep InfoNCE: another temperature may"),
-        ({"latent": [0.4, 0.5]}, "keep InfoNCE: another temperature may"),
+        ({"bayesian": [0.7, 0.5]}, "keep InfoNCE: another temperature may"),
+        ({"bayesian": [0.4, 0.5]}, "keep InfoNCE: another temperature may"),
         ({"oracle": [0.7, 0.5]}, "keep InfoNCE: there is nothing here for another loss to gain"),
         ({"hard": [0.6, 0.7], "bayesian": [0.7, 0.8]}, "train with --loss bayesian."),
     ],
@@ -90,48 +90,28 @@ def test_the_next_step_follows_from_the_figures(losses: dict, advice: str) -> No
 
 
 def test_one_seed_one_loss_and_no_labels_claim_nothing() -> None:
-    first, advice = comparison_verdict(images(info_nce=[0.5], latent=[0.9]))
-    assert first.startswith("Not told apart from InfoNCE by 1 seed on 1 label/class: latent")
+    first, advice = comparison_verdict(images(info_nce=[0.5], bayesian=[0.9]))
+    assert first.startswith("Not told apart from InfoNCE by 1 seed on 1 label/class: Bayesian")
     assert "--seeds 4" in advice
-    assert "nothing to compare it with" in comparison_verdict(images(latent=[0.5]))[0]
-    without = images(info_nce=[0.5], latent=[0.5])
+    assert "nothing to compare it with" in comparison_verdict(images(bayesian=[0.5]))[0]
+    without = images(info_nce=[0.5], bayesian=[0.5])
     for entry in without["summary"]["losses"].values():
         entry["probes"] = {}
     assert "no labels" in comparison_verdict(without)[0]
 
 
 def test_a_measure_on_which_a_loss_does_otherwise_is_told() -> None:
-    result = images(info_nce=[0.5, 0.6, 0.7], hard=[0.5, 0.61, 0.69], latent=[0.6, 0.7, 0.8])
+    result = images(info_nce=[0.5, 0.6, 0.7], hard=[0.5, 0.61, 0.69], bayesian=[0.6, 0.7, 0.8])
     losses = result["summary"]["losses"]
     losses["hard"]["probes"]["knn"]["values"] = [0.6, 0.61, 0.62]
-    losses["latent"]["probes"]["knn"]["values"] = [0.4, 0.41, 0.42]
+    losses["bayesian"]["probes"]["knn"]["values"] = [0.4, 0.41, 0.42]
     _, better, worse, _ = comparison_verdict(result)
     assert better == "But above InfoNCE: hard on k-NN."
-    assert worse == "But below InfoNCE: latent classes on k-NN."
-    del losses["latent"]
+    assert worse == "But below InfoNCE: Bayesian on k-NN."
+    del losses["bayesian"]
     assert "unless those other measures" in comparison_verdict(result)[-1]
 
 
 def test_without_info_nce_the_first_loss_takes_its_place() -> None:
-    first, _ = comparison_verdict(images(bayesian=[0.5, 0.6], latent=[0.7, 0.8]))
-    assert first == "Above Bayesian on 1 label/class: latent classes +20.00 ± 0.00 points."
-
-
-def test_trust_that_stayed_0_is_said_with_its_cost() -> None:
-    result = images(info_nce=[0.5, 0.6], latent=[0.5, 0.6])
-
-    def sentences_with(*highest: float) -> list[str]:
-        runs = [("latent", [{"epoch": 1, "trust": 0}, {"epoch": 2, "trust": x}]) for x in highest]
-        return comparison_verdict(result, [*runs, ("info_nce", [{"epoch": 1}])])
-
-    sentences = sentences_with(0, 0)
-    assert sentences[1].startswith(
-        "Latent classes: trust stayed 0, so every step was InfoNCE, at 13.0 times the cost"
-    )
-    assert "in 1 of 2 runs" in sentences_with(0, 0.5)[1]
-    assert len(sentences_with(0.2, 0.5)) == 2
-    rows = [{"epoch": 1, "trust": 0.0}]
-    (sentence,) = training_verdict({"loss": "latent"}, rows)
-    assert "every step was InfoNCE" in sentence
-    (sentence,) = training_verdict({"loss": "latent", "labels_per_class": 5}, rows)
-    assert "the loss differed from InfoNCE only in pairs of labelled items, and" in sentence
+    first, _ = comparison_verdict(images(hard=[0.5, 0.6], bayesian=[0.7, 0.8]))
+    assert first == "Above hard on 1 label/class: Bayesian +20.00 ± 0.00 points."

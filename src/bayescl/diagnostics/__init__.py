@@ -18,7 +18,6 @@ from bayescl.diagnostics.embeddings import EmbeddingDiagnosis, diagnose_embeddin
 from bayescl.diagnostics.plots import reliability_figure, similarity_figure, weights_figure
 from bayescl.diagnostics.summary import (
     Calibration,
-    ConfidentPairs,
     Detection,
     Diagnosis,
     EffectiveNegatives,
@@ -28,7 +27,6 @@ from bayescl.diagnostics.summary import (
 
 __all__ = [
     "Calibration",
-    "ConfidentPairs",
     "Detection",
     "Diagnosis",
     "EffectiveNegatives",

@@ -16,12 +16,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from bayescl.axes import Bool, Float, Int, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
-from bayescl.batch import Batch, Layout
+from bayescl.batch import Layout
 from bayescl.checks import check_choice, check_mask
-from bayescl.functional.excluded import Excluded
 from bayescl.functional.log_space import log_count, masked_logsumexp
 from bayescl.functional.objective import LogSumObjective, Objective
-from bayescl.functional.sigmoid import Sigmoid
 from bayescl.losses import ContrastiveLoss
 
 
@@ -37,9 +35,6 @@ class ScoredCandidates:
         false_negative: True where a candidate counts and is of the anchor's class; None without
             labels.
         sees_labels: whether the loss leaves false negatives out, as the oracle does.
-        same_class: the loss's current posterior that a candidate is of the anchor's class; None if
-            it has none.
-        trust: how far the posterior is trusted, in [0, 1].
     """
 
     positive: Float[Tensor, " anchors"]
@@ -48,14 +43,12 @@ class ScoredCandidates:
     objective: Objective
     false_negative: Bool[Tensor, "anchors candidates"] | None = None
     sees_labels: bool = False
-    same_class: Float[Tensor, "anchors candidates"] | None = None
-    trust: float | Float[Tensor, ""] = 1.0
 
     @property
     def tells_apart(self) -> bool:
         """Whether the loss may give two candidates of one anchor different weights."""
         by_itself: bool = getattr(self.objective, "tells_apart", False)
-        return self.sees_labels or self.same_class is not None or by_itself
+        return self.sees_labels or by_itself
 
     @property
     def truth(self) -> Bool[Tensor, "anchors candidates"]:
@@ -85,8 +78,6 @@ def score_candidates(
 ) -> ScoredCandidates:
     """Score a batch as a loss would, and mark false negatives if labels are given.
 
-    The loss is not changed: a memory learns nothing here.
-
     Args:
         loss: any loss of :mod:`bayescl.losses`.
         *embeddings: the arguments of the loss: two views, pairs, pairs and candidates, or the
@@ -99,7 +90,7 @@ def score_candidates(
         **options: further arguments of the call, such as ``groups``, ``valid`` or ``extra``.
 
     Returns:
-        Logits, masks, the objective, and the loss's posterior of the pairs.
+        Logits, masks and the objective.
 
     Raises:
         ValueError: if the call refuses its arguments, labels do not suit the layout, or
@@ -140,15 +131,13 @@ def joined(batches: Sequence[ScoredCandidates]) -> ScoredCandidates:
             return None
         return torch.cat([F.pad(part, (0, widest - part.shape[1])) for part in parts])
 
-    whole = {name: rows(name) for name in ("unlabeled", "valid", "false_negative", "same_class")}
+    whole = {name: rows(name) for name in ("unlabeled", "valid", "false_negative")}
     positive = torch.cat([scored.positive for scored in batches])
     return replace(batches[0], positive=positive, **whole)
 
 
 class _Recorder(LogSumObjective):
     """An objective that keeps its arguments; every loss is 0."""
-
-    reads_same_class = True
 
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
@@ -161,18 +150,12 @@ class _Recorder(LogSumObjective):
 
 
 class _Twin(ContrastiveLoss):
-    """A loss's layouts, temperature and knowledge of pairs around a recording objective."""
+    """A loss's layouts and temperature around a recording objective."""
 
     def __init__(self, loss: ContrastiveLoss, recorder: _Recorder) -> None:
         same: Any = {"temperature": loss.temperature, "normalize": loss.normalize}
         super().__init__(recorder, **same, reduction="none", engine="reference")
-        self.original = loss
         self._has_warned_of_candidates = True  # which is for the original to say
-
-    def with_posterior(self, batch: Batch, gathering: object = None) -> Batch:
-        """Return what the original loss knows of a batch, which learns nothing."""
-        del gathering
-        return self.original.with_posterior(batch)
 
 
 def _recorded(
@@ -185,7 +168,6 @@ def _recorded(
     if len(recorder.calls) != 1:
         raise ValueError("both_directions must be False here: score one direction at a time")
     (call,) = recorder.calls
-    call.pop("is_labeled", None)  # labels only mark false negatives here
     if call["valid"] is None:
         call["valid"] = torch.ones_like(call["unlabeled"], dtype=torch.bool)
     objective = loss.objective(loss.temperature)
@@ -201,8 +183,6 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
     debiased    1: it corrects only the sum
     hard        :math:`e^{c s_i}` over its mean, with :math:`c` the concentration
     Bayesian    the importance weight, from the candidate's rank
-    latent      :math:`1 - P_i` over its mean, with :math:`P_i` the posterior of the same class;
-                1 while nothing is trusted
     oracle      1 for true negatives and 0 for false ones
     =========== ===========================================================================
 
@@ -226,20 +206,8 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
         tensor([[1.0394, 0.9148, 1.0838]])
     """
     objective, logits, valid = scored.objective, scored.unlabeled, scored.valid
-    excluded = Excluded.without(valid)
-    if isinstance(objective, Sigmoid):
-        return valid.to(logits)
     if not isinstance(objective, LogSumObjective):
         raise TypeError(f"the weights of {type(objective).__name__} are not known")
-    if scored.same_class is not None and objective.reads_same_class:
-        same_class = scored.same_class.clone()
-        pairs = objective.pair_weights(same_class, excluded, trust=scored.trust)
-        if pairs.others is None and pairs.repel is not None:
-            return pairs.repel.matrix * pairs.repel.factor[:, None]
-        # All candidates repel; what sets them apart is the posterior.
-        negative = torch.where(valid, 1 - scored.same_class, 0.0)
-        mean = negative.sum(1, keepdim=True) / valid.sum(1, keepdim=True)
-        return torch.where(negative > 0, negative / mean, 0.0)
     weights = objective.weights(logits, valid=valid)
     tilt = objective.powers[0] - 1
     if tilt != 0:

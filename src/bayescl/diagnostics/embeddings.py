@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -22,14 +21,11 @@ from bayescl.diagnostics.candidates import (
 from bayescl.diagnostics.summary import Diagnosis, WeightHistogram, diagnose, histogram, plain
 from bayescl.estimation import tau_plus_of_labels
 from bayescl.functional.similarity import unit_vectors
-from bayescl.latent_classes.explain import Finding
-from bayescl.latent_classes.fit import memory_for
 from bayescl.losses import (
     BayesianContrastiveLoss,
     ContrastiveLoss,
     HardContrastiveLoss,
     InfoNCELoss,
-    LatentClassContrastiveLoss,
     OracleContrastiveLoss,
 )
 from bayescl.losses.parameters import class_prior
@@ -44,8 +40,7 @@ _NEAREST = 10
 """Number of most similar candidates of each anchor in ``nearest_false``."""
 
 _MOST = 4096
-"""Largest number of items that are compared with each other, or that latent classes are fitted to;
-more would take more than seconds."""
+"""Largest number of items whose domains are compared; more would take more than seconds."""
 
 _BINS = 50
 
@@ -77,11 +72,6 @@ class EmbeddingDiagnosis:
         nearest_domain: share of the ten nearest neighbours that are of the item's own domain; None
             without domains.
         domain_by_chance: the same share for random neighbours.
-        fitted: number of items that latent classes were fitted to; 0 if none.
-        trust: how far the latent classes are trusted, from 0 to 1; None if none were fitted.
-        found: expected false negatives of an anchor by the latent classes: the sum of the posterior
-            over its candidates; None if none were fitted.
-        finding: what the latent-class loss found; None with one view.
     """
 
     items: int
@@ -102,10 +92,6 @@ class EmbeddingDiagnosis:
     weight_by_similarity: Mapping[str, Float[Tensor, " bins"]]
     nearest_domain: float | None
     domain_by_chance: float | None
-    fitted: int
-    trust: float | None
-    found: float | None
-    finding: Finding | None
 
     @property
     def false_negatives(self) -> float:
@@ -123,7 +109,6 @@ class EmbeddingDiagnosis:
             "similarity": plain(self.similarity._asdict()),
             "losses": {title: loss.figures() for title, loss in self.losses.items()},
             "weight_by_similarity": weights,
-            "finding": None if self.finding is None else self.finding.reason.name.lower(),
         }
 
 
@@ -145,15 +130,14 @@ def diagnose_embeddings(
 ) -> EmbeddingDiagnosis:
     """Estimate how many false negatives a batch holds, and how losses weight them.
 
-    Batches are drawn at random and scored by InfoNCE, the hard, the Bayesian and the latent-class
-    loss and, with labels, the oracle. With a second view, latent classes are fitted to items that
-    are not scored, with the labels of these. Labels of scored items only judge, and set
-    ``tau_plus``. If only some labels are known, half of those items are scored and no others.
+    Batches are drawn at random and scored by InfoNCE, the hard and the Bayesian loss and, with
+    labels, the oracle. Labels set ``tau_plus``. If only some labels are known, only these items are
+    scored.
 
     Args:
         embeddings: one row per item, of any length; rows are scaled to length 1.
         second_view: another view of the same items, such as another augmentation or the matching
-            text. Without it, each item is its own positive, and no latent classes are fitted.
+            text. Without it, each item is its own positive.
         labels: the class of each item, non-negative integers, or -1 if it is not known.
         groups: ids of what rows are of, such as documents; equal ones, except -1, are never each
             other's candidates.
@@ -162,8 +146,7 @@ def diagnose_embeddings(
         num_classes: approximate number of classes; ``tau_plus`` is one over it. Not needed with
             labels.
         tau_plus: probability that a candidate is of the anchor's class, in (0, 1). Default:
-            measured if there are labels, else from ``num_classes``, else 0.1; the latent-class loss
-            then estimates it.
+            measured if there are labels, else from ``num_classes``, else 0.1.
         temperature: softmax scale of every loss, positive, as the encoder was trained with;
             default: 0.5.
         layout: with a second view, ``"two_views"`` makes every row of both views an anchor, as in
@@ -219,12 +202,9 @@ def diagnose_embeddings(
 
     order = torch.randperm(len(first), generator=torch.Generator().manual_seed(seed))
     order = order[known[order].argsort(descending=True, stable=True)]  # only these are scored
-    # Latent classes are judged on other items than those that they are fitted to.
-    share = 1 if second_view is None else 2
-    most = max(2, min(items, num_known // share, len(first) // share))
+    most = min(items, num_known)
     size = min(batch_size, most)
     batches = order[: most // size * size].split(size)
-    fitted = order[size * len(batches) :][:_MOST]
 
     def scored(loss: ContrastiveLoss, rows: Int[Tensor, " batch"]) -> ScoredCandidates:
         """A batch as a loss sees it."""
@@ -237,14 +217,6 @@ def diagnose_embeddings(
         "hard": HardContrastiveLoss(temperature=scale, tau_plus=assumed),
         "Bayesian": BayesianContrastiveLoss(temperature=scale, tau_plus=assumed),
     }
-    finding = trust = None
-    if second_view is not None:
-        prior = assumed if given or measured is not None else None
-        parts = fitted, torch.cat(batches)
-        latent = _latent_classes((first, second), parts, classes, prior, scale)
-        finding = latent.finding()
-        if latent.memory.classes is not None:
-            losses["latent classes"], trust = latent, latent.trust
     if classes is not None:
         losses["oracle"] = OracleContrastiveLoss(temperature=scale)
 
@@ -255,12 +227,6 @@ def diagnose_embeddings(
     cosines = (plain.unlabeled[plain.valid] * scale).clamp(-1, 1)
     truth = None if classes is None else plain.truth[plain.valid]
     similarity, bins = histogram(cosines, truth, (-1.0, 1.0), _BINS)
-    found = None
-    if trust is not None:
-        found = 0.0  # nothing is expected if nothing is trusted
-        posterior = seen["latent classes"].same_class
-        if posterior is not None:
-            found = float(posterior.double().where(plain.valid, 0.0).sum(dim=1).mean())
     views = 1 if second_view is None else 2
     nearest = by_chance = None
     if nuisance is not None:
@@ -284,10 +250,6 @@ def diagnose_embeddings(
         weight_by_similarity={title: _by_bin(of_loss, bins) for title, of_loss in seen.items()},
         nearest_domain=nearest,
         domain_by_chance=by_chance,
-        fitted=0 if trust is None else len(fitted),
-        trust=trust,
-        found=found,
-        finding=finding,
     )
 
 
@@ -329,31 +291,6 @@ def _of_domains(
     nearest = (rows @ rows.T).fill_diagonal_(-torch.inf).topk(_NEAREST, dim=1).indices
     same = float((domains[nearest] == domains[:, None]).double().mean())
     return same, tau_plus_of_labels(domains)
-
-
-def _latent_classes(
-    views: tuple[Tensor, Tensor],
-    parts: tuple[Int[Tensor, " fitted"], Int[Tensor, " scored"]],
-    labels: Int[Tensor, " items"] | None,
-    tau_plus: float | None,
-    temperature: float,
-) -> LatentClassContrastiveLoss:
-    """A loss that has fitted latent classes to the first part of items, if they were enough."""
-    loss = LatentClassContrastiveLoss(
-        tau_plus=tau_plus,
-        temperature=temperature,
-        memory_size=_MOST if tau_plus is None else min(memory_for(tau_plus), _MOST),
-        refit_every=2**62,  # so there is only one fit
-    )
-    # The first call is remembered and fitted, the second one says how far its views agree.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of too many classes: explained as a result
-        for rows, known in zip(parts, (labels, None), strict=True):
-            pairs = (view[rows] for view in views)
-            loss.in_batch(*pairs, labels=None if known is None else known[rows])
-            if loss.memory.classes is None:
-                break
-    return loss.eval()
 
 
 def _diagnosed(scored: ScoredCandidates, views: int) -> Diagnosis:

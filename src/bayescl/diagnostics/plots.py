@@ -27,7 +27,7 @@ _CHECKS = (("#009E73", "o"), ("#0072B2", "s"), ("#CC79A7", "^"), ("#E69F00", "D"
 def reliability_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
     """Plot the share of true negatives against the posterior, for each set of parameters.
 
-    On the diagonal the posterior is calibrated; below it, it trusts candidates too much.
+    On the diagonal the posterior is calibrated; below it, its predictions are too high.
 
     Args:
         diagnosis: a diagnosis with labels.

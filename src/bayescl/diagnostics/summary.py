@@ -55,31 +55,14 @@ class Detection(NamedTuple):
     """Share of false negatives among the candidates."""
 
 
-class ConfidentPairs(NamedTuple):
-    """The candidates that a loss's own posterior puts into the anchor's class."""
-
-    threshold: float
-    """Posterior above which pairs are confident; the loss attracts above it."""
-
-    share: float
-    """Share of confident pairs among the candidates."""
-
-    precision: float | None
-    """Share of confident pairs that are of one class; None without labels or confident pairs."""
-
-    recall: float | None
-    """Share of false negatives in confident pairs; None without labels or false negatives."""
-
-
 @dataclass(frozen=True)
 class Calibration:
     """A posterior of true negatives, compared with the labels in groups of similar predictions.
 
     Attributes:
-        source: source of the posterior's parameters, or "latent classes" for the loss's own
-            posterior.
-        alpha: of a posterior from ranks; None for one from latent classes.
-        tau_plus: likewise.
+        source: source of the posterior's parameters.
+        alpha: of the posterior.
+        tau_plus: of the posterior.
         predicted: mean prediction of each group, ascending.
         observed: share of true negatives in each group.
         count: candidates in each group.
@@ -95,8 +78,8 @@ class Calibration:
     """
 
     source: str
-    alpha: float | None
-    tau_plus: float | None
+    alpha: float
+    tau_plus: float
     predicted: Float[Tensor, " groups"]
     observed: Float[Tensor, " groups"]
     count: Int[Tensor, " groups"]
@@ -106,8 +89,6 @@ class Calibration:
     @property
     def name(self) -> str:
         """The source and its parameters, for a reader."""
-        if self.alpha is None or self.tau_plus is None:
-            return self.source
         return f"{self.source}: alpha {self.alpha:.3f}, tau_plus {self.tau_plus:.3f}"
 
 
@@ -136,8 +117,6 @@ class Diagnosis:
         histogram: weights of both kinds (of all candidates without labels).
         label_free: label-free alpha at the assumed tau_plus (or the measured one); None if neither
             is known.
-        confident: candidates that the posterior of latent classes puts into the anchor's class;
-            None if the loss has no such posterior or does not trust it.
         measured: alpha from the labels. None without labels, like the following.
         measured_tau_plus: share of false negatives among the candidates.
         by_weight: how well small weights find false negatives.
@@ -146,8 +125,7 @@ class Diagnosis:
         mean_weight_true: mean weight of true negatives.
         false_share: share of the repulsion, the sum of ``w e^s`` over an anchor's candidates, that
             falls on false negatives; the mean over anchors.
-        posteriors: calibration of the posterior of latent classes, and of that from ranks at
-            assumed and at measured parameters.
+        posteriors: calibration of the posterior from ranks, at assumed and at measured parameters.
     """
 
     anchors: int
@@ -156,7 +134,6 @@ class Diagnosis:
     effective: EffectiveNegatives
     histogram: WeightHistogram
     label_free: MeasuredAlpha | None
-    confident: ConfidentPairs | None
     measured: MeasuredAlpha | None = None
     measured_tau_plus: float | None = None
     by_weight: Detection | None = None
@@ -182,7 +159,6 @@ class Diagnosis:
             "by_logit": self.by_logit and self.by_logit._asdict(),
             "mean_weight": None if self.mean_weight_true is None else weights,
             "false_share": self.false_share,
-            "confident_pairs": self.confident and self.confident._asdict(),
             "posteriors": [plain(vars(check)) for check in self.posteriors],
             "histogram": plain(self.histogram._asdict()),
         }
@@ -229,10 +205,7 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
     repulsion = _shares(scored.unlabeled + log_weights)
     truth = None if scored.false_negative is None else scored.false_negative[valid]
     share = None if truth is None else float(truth.double().mean())
-    same_class = confident = free = None
-    if scored.same_class is not None:
-        same_class = scored.same_class[valid]
-        confident = confident_pairs(same_class, truth, getattr(objective, "threshold", 0.5))
+    free = None
     prior = share if tau_plus is None else tau_plus
     if prior is not None and prior < 1:  # else there are no true negatives
         free = label_free_alpha(scored.positive, scored.unlabeled, valid=valid, tau_plus=prior)
@@ -250,15 +223,12 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
         ),
         histogram=histogram(weights, truth, (0.0, float(weights.max()) or 1.0), 40)[0],
         label_free=free,
-        confident=confident,
     )
     if truth is None or share is None:
         return unjudged
     auc = float(anchor_aucs(scored.unlabeled, scored.truth, valid=valid).nanmean())
     measured = MeasuredAlpha(auc) if auc == auc else None  # NaN if no anchor has both kinds
     posteriors = []
-    if same_class is not None:
-        posteriors.append(calibration(1 - same_class, ~truth, "latent classes"))
     parameters = [("assumed", alpha, tau_plus)]
     if measured is not None:
         parameters.append(("measured, model reading", measured.model, share))
@@ -312,44 +282,24 @@ def detection(
     return Detection(float(anchor_aucs(values[None], kinds[None])), precision, share)
 
 
-def confident_pairs(
-    same_class: Float[Tensor, " candidates"],
-    false_negative: Bool[Tensor, " candidates"] | None,
-    threshold: float,
-) -> ConfidentPairs:
-    """Compare confident pairs with the labels, over all candidates of all anchors."""
-    sure = same_class > threshold
-    share = float(sure.double().mean())
-    if false_negative is None:
-        return ConfidentPairs(threshold, share, None, None)
-    right = int((sure & false_negative).sum())
-    precision, recall = (
-        right / count if count else None for count in (int(sure.sum()), int(false_negative.sum()))
-    )
-    return ConfidentPairs(threshold, share, precision, recall)
-
-
 def calibration(
     predicted: Float[Tensor, " candidates"],
     true_negative: Bool[Tensor, " candidates"],
     source: str,
-    alpha: float | None = None,
-    tau_plus: float | None = None,
+    alpha: float,
+    tau_plus: float,
 ) -> Calibration:
     """Compare a posterior with the labels, in at most 20 groups.
 
     A posterior from ranks stays in a narrow range: at ``alpha = 0.9`` and ``tau_plus = 0.1`` it
-    lies between 0.5 and 0.99, mostly above 0.9. So its groups are of equally many candidates, but
-    equal predictions stay in one. A posterior from latent classes is near 0 or 1 for most
-    candidates; groups of equal width show the values in between.
+    lies between 0.5 and 0.99, mostly above 0.9. So groups have equally many candidates, and equal
+    predictions stay in one group.
     """
     values, order = predicted.double().sort()
     truth = true_negative[order].double()
     inner = torch.arange(1, _GROUPS, device=values.device)
-    edges = inner.double() / _GROUPS
-    if alpha is not None:
-        # A group begins where its first value does, so that no value is split between two.
-        edges = torch.unique(values[inner * len(values) // _GROUPS])
+    # A group begins where its first value does, so that no value is split between two.
+    edges = torch.unique(values[inner * len(values) // _GROUPS])
     group = torch.searchsorted(edges, values, right=True).unique_consecutive(return_inverse=True)[1]
     count = group.bincount()
     means = group.bincount(values) / count, group.bincount(truth) / count

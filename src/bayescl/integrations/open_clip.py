@@ -1,7 +1,7 @@
-"""Losses with the interface of open_clip's ``ClipLoss`` and ``SigLipLoss``.
+"""A loss with the interface of open_clip's ``ClipLoss``.
 
-They replace open_clip's classes anywhere, and do not need open_clip themselves. Equal captions may
-be groups, which are not each other's negatives. Tested against open_clip 3.3.
+It replaces open_clip's class anywhere, and does not need open_clip itself. Equal captions may be
+groups, which are not each other's negatives. Tested against open_clip 3.3.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import nn
 from bayescl import distributed
 from bayescl.axes import Float, Int, Tensor
 from bayescl.integrations._texts import text_keys
-from bayescl.losses import ContrastiveLoss, InfoNCELoss, SigmoidContrastiveLoss
+from bayescl.losses import ContrastiveLoss, InfoNCELoss
 
 
 class ClipLoss(nn.Module):
@@ -74,62 +74,23 @@ class ClipLoss(nn.Module):
             image_features: embeddings of images, of length 1.
             text_features: embeddings of their texts, in the same order, of length 1.
             logit_scale: factor of the similarities, 1 / temperature. Differentiated.
-            logit_bias: the model's, if it has one; it cancels unless the loss is a sigmoid loss.
+            logit_bias: the model's, if it has one; it cancels in the softmax.
             output_dict: whether to return ``{"contrastive_loss": value}``.
             **known: what is known of the pairs, as in
                 :meth:`~bayescl.losses.ContrastiveLoss.in_batch`: ``groups`` (of equal captions, see
-                :func:`caption_groups`), ``domains``, ``labels`` and ``audit``; and ``margin`` and
-                ``guide``.
+                :func:`caption_groups`), ``domains``, ``labels`` and ``margin``.
         """
         self.loss.gather = self.world_size > 1 and distributed.is_initialized()
-        is_sigmoid = isinstance(self.loss, SigmoidContrastiveLoss)
-        if is_sigmoid:
-            known["bias"] = logit_bias
         value: Tensor = self.loss.in_batch(
             image_features,
             text_features,
-            both_directions=not is_sigmoid,  # to which it adds nothing
+            both_directions=True,
             temperature=1 / logit_scale,
             **known,
         )
         if logit_bias is not None:
             value = value + 0 * logit_bias.sum()  # a zero gradient, as a softmax gives it
         return {"contrastive_loss": value} if output_dict else value
-
-
-class SigLipLoss(ClipLoss):
-    """The sigmoid loss between images and texts, with the arguments of open_clip's ``SigLipLoss``.
-
-    The model's ``logit_bias`` is added to the logits, and differentiated.
-
-    Args:
-        cache_labels, rank, dist_impl: accepted for compatibility, ignored.
-        world_size: processes to gather from; 1 does not gather.
-        chunk_size: images at a time; 0 chooses.
-        **options: further arguments of :class:`~bayescl.losses.SigmoidContrastiveLoss`.
-
-    Raises:
-        ValueError: if an option is out of range.
-
-    Example:
-        >>> loss = SigLipLoss()
-        >>> loss(torch.eye(3), torch.eye(3), torch.tensor(10.0), torch.tensor(-10.0))
-        tensor(0.6932)
-    """
-
-    def __init__(
-        self,
-        cache_labels: bool = False,
-        rank: int = 0,
-        world_size: int = 1,
-        dist_impl: str | None = None,
-        chunk_size: int = 0,
-        **options: Any,
-    ) -> None:
-        del cache_labels, rank, dist_impl
-        options = {"temperature": 0.1, "bias": 0.0, **options}  # the model has its own
-        options |= {"chunk_size": chunk_size or None, "loss": SigmoidContrastiveLoss}
-        super().__init__(world_size=world_size, **options)
 
 
 def caption_groups(texts: Int[Tensor, "batch length"]) -> Int[Tensor, " batch"]:

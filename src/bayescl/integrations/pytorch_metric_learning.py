@@ -11,7 +11,7 @@ import torch
 
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import missing
-from bayescl.losses import ContrastiveLoss, InfoNCELoss, LatentClassContrastiveLoss
+from bayescl.losses import ContrastiveLoss, InfoNCELoss
 
 try:
     from pytorch_metric_learning import losses as theirs
@@ -32,13 +32,6 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
     Every positive pair is contrasted with all negative pairs of its anchor, as in the library's
     own ``NTXentLoss``. Distances that are small for similar items are negated. The floor of the
     debiased and the hard loss assumes cosines; for another distance pass ``minimum_similarity``.
-
-    For :class:`~bayescl.losses.LatentClassContrastiveLoss` the distance must be a cosine or an
-    inner product, since classes are found in embeddings. If a miner names a pair twice, that step
-    is InfoNCE. Integer labels are classes, unless they number items: each stands on two rows of the
-    batch, or on one row and one reference. A row of -1 is a candidate of unknown class, and
-    nobody's positive. For two views of items of which some are labelled, call
-    :class:`SelfSupervisedLoss` with ``labels=``.
 
     Args:
         temperature: softmax scale, positive, or a :class:`~bayescl.losses.LearnableTemperature`.
@@ -67,11 +60,6 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         super().__init__(mat_based_loss=False, **base)
         self.loss = loss(temperature=temperature, reduction="none", normalize=False, **options)
         self.known: dict[str, Any] = {}  # of the items of two views, during a call of the wrapper
-        if isinstance(self.loss, LatentClassContrastiveLoss) and not self.on_inner_products:
-            raise ValueError(
-                "distance must be CosineSimilarity() or DotProductSimilarity(), without power and "
-                f"statistics, for latent classes, got {self.distance}"
-            )
         self.add_to_recordable_attributes(list_of_names=["temperature"], is_stat=False)
 
     @property
@@ -126,17 +114,9 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         negative[tuple(other)] = True
         if int(negative.sum()) < len(other[0]):  # a miner named a pair twice
             return super().compute_loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)
-        known = {}
-        both: Any = (labels, ref_labels)
-        integers = all(side is not None and not side.is_floating_point() for side in both)
-        if self.loss.uses_labels and integers:
-            is_class = both[0][anchors] >= 0
-            anchors, positives = anchors[is_class], positives[is_class]
-            if indices_tuple is not None or alone or not _number_items(*both):
-                known = {"labels": labels, "candidate_labels": ref_labels}
         if not bool(negative.any(1)[anchors].any()):
             return self.zero_losses()
-        given: Any = {"anchor_of": anchors, "valid": negative, **known}
+        given: Any = {"anchor_of": anchors, "valid": negative}
         losses = ours.sampled(embeddings, ref_emb[positives], ref_emb, **given)
         return self._for_reducer(losses, anchors, positives)
 
@@ -183,11 +163,6 @@ def _two_views(labels: Tensor | None) -> tuple[Tensor, Tensor] | None:
     return (order[::2], order[1::2]) if twice else None
 
 
-def _number_items(labels: Tensor, ref_labels: Tensor) -> bool:
-    """Whether each label stands on one row of either side: an item and its other view."""
-    return all(len(side.unique()) == len(side) for side in (labels, ref_labels))
-
-
 class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
     """The library's wrapper for two views, which hands on what is known of the items.
 
@@ -205,8 +180,6 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
         self,
         embeddings: Float[Tensor, "batch dim"],
         ref_emb: Float[Tensor, "batch dim"],
-        *,
-        labels: Int[Tensor, " batch"] | None = None,
         **known: Any,
     ) -> Float[Tensor, ""]:
         """Compute the loss of two views of the same items, in the same order.
@@ -214,20 +187,18 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
         Args:
             embeddings: of the first views.
             ref_emb: of the second views.
-            labels: class of each item, -1 where it is not known; only for symmetric latent classes.
-            **known: ``groups``, ``domains`` and whatever else is known of the items, as in
-                :meth:`~bayescl.losses.ContrastiveLoss.forward`; only for symmetric losses of this
-                package.
+            **known: ``groups``, ``domains``, ``labels`` and whatever else is known of the items, as
+                in :meth:`~bayescl.losses.ContrastiveLoss.forward`; only for symmetric losses of
+                this package.
 
         Raises:
-            ValueError: if labels are given to a loss that cannot use some.
+            ValueError: if something is known for a loss that cannot use it.
         """
-        known |= {} if labels is None else {"labels": labels}
         ours = isinstance(self.loss, NTXentLoss) and self.loss.on_inner_products
         if known and not (ours and self.symmetric):
             raise ValueError(
-                "labels need symmetric=True and an NTXentLoss of bayescl on latent classes with "
-                "the default distance"
+                f"{', '.join(known)} must be None without symmetric=True and an NTXentLoss of "
+                "bayescl with the default distance"
             )
         if ours:
             self.loss.known = known

@@ -7,9 +7,7 @@ negative. Tested with sentence-transformers 6.2.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,13 +18,11 @@ from bayescl import distributed
 from bayescl.axes import Float, Tensor
 from bayescl.checks import check_choice, check_count, check_shape, missing
 from bayescl.integrations._texts import text_keys, token_rows
-from bayescl.latent_classes.memory import ClassMemory
 from bayescl.losses import (
     BayesianContrastiveLoss,
     ContrastiveLoss,
     DebiasedContrastiveLoss,
     HardContrastiveLoss,
-    LatentClassContrastiveLoss,
     Margin,
 )
 
@@ -68,39 +64,6 @@ Known = dict[str, Any]
 """Arguments of a loss's ``in_batch``, besides embeddings."""
 
 
-class MemoryByDimension(nn.Module):
-    """Memories of a loss for the lengths to which ``MatryoshkaLoss`` cuts embeddings.
-
-    Each finds classes of its own. The loss's own memory keeps the length that it saw first.
-    """
-
-    def __init__(self, memory: ClassMemory) -> None:
-        super().__init__()
-        self._new_memory = memory.empty_copy
-        self._others: defaultdict[str, ClassMemory] = defaultdict(self._new_memory)
-
-    @contextmanager
-    def of(self, loss: Any, dim: int) -> Iterator[None]:
-        """Give a loss the memory for embeddings of a length, while the context lasts."""
-        memory = loss.memory
-        if memory.dim not in (None, dim):
-            loss.memory = self._others[str(dim)]
-        try:
-            yield
-        finally:
-            loss.memory = memory
-
-    def get_extra_state(self) -> dict[str, Any]:
-        """Return the state of each memory, by its length."""
-        return {dim: memory.get_extra_state() for dim, memory in self._others.items()}
-
-    def set_extra_state(self, state: Any) -> None:
-        """Restore all memories from a ``state_dict``."""
-        self._others = defaultdict(self._new_memory)
-        for dim, state_of_memory in state.items():
-            self._others[dim].set_extra_state(state_of_memory)
-
-
 class ContrastiveRankingLoss(nn.Module):
     """A loss of this package, applied to the columns of a batch of texts.
 
@@ -122,9 +85,9 @@ class ContrastiveRankingLoss(nn.Module):
             Hard negatives are exempt unless the margin says otherwise.
         guide: another model, by which the margin judges instead (default margin:
             ``Margin(absolute=0.0)``). It reads decoded tokens. Not with ``gather``.
-        label_column: what the data set's label column holds of each pair: ``"labels"`` or
-            ``"audit"`` for losses that use labels, or ``"domains"``. Several names for a column of
-            lists.
+        label_column: what the data set's label column holds of each pair: ``"labels"``,
+            classes with -1 where unknown, or ``"domains"``. Both for a column of lists. Default:
+            the column is not used.
 
     Raises:
         ValueError: if ``loss`` returns more than one value, or another argument is out of range.
@@ -151,7 +114,7 @@ class ContrastiveRankingLoss(nn.Module):
         *,
         margin: Margin | None = None,
         guide: SentenceTransformer | None = None,
-        label_column: str | Sequence[str] = "labels",
+        label_column: str | Sequence[str] = (),
     ) -> None:
         super().__init__()
         check_choice("duplicates", duplicates, ("mask", "keep"))
@@ -167,10 +130,8 @@ class ContrastiveRankingLoss(nn.Module):
         self.margin = Margin(absolute=0.0) if margin is None and guide is not None else margin
         self.label_column = (label_column,) if isinstance(label_column, str) else label_column
         for name in self.label_column:
-            check_choice("label_column", name, ("labels", "domains", "audit"))
+            check_choice("label_column", name, ("labels", "domains"))
         self.gather_across_devices = loss.gather
-        memory = loss.memory if isinstance(loss, LatentClassContrastiveLoss) else None
-        self.memories = None if memory is None else MemoryByDimension(memory)
 
     def forward(
         self, sentence_features: Iterable[Features], labels: Tensor | None = None
@@ -182,7 +143,7 @@ class ContrastiveRankingLoss(nn.Module):
             labels: the data set's label column; see ``label_column``.
 
         Raises:
-            ValueError: if there are fewer than two columns, or the loss cannot use such labels.
+            ValueError: if there are fewer than two columns.
         """
         columns = list(sentence_features)
         many = distributed.is_initialized() and distributed.world_size() > 1
@@ -211,13 +172,12 @@ class ContrastiveRankingLoss(nn.Module):
 
     def _of_pairs(self, column: Tensor | None) -> Known:
         """What the label column says of the pairs."""
-        if column is None:
-            return {}
         names = self.label_column
+        if column is None or not names:
+            return {}
         if len(names) > 1:
             check_shape("label", column, ("pairs", len(names)))
-        said = zip(names, [column] if len(names) == 1 else column.unbind(1), strict=True)
-        return {key: value for key, value in said if key == "domains" or self.loss.uses_labels}
+        return dict(zip(names, [column] if len(names) == 1 else column.unbind(1), strict=True))
 
     def _of_texts(self, keys: list[Tensor], guide: list[Tensor]) -> Known:
         """Which texts are equal, and how the guide embeds them."""
@@ -243,12 +203,6 @@ class ContrastiveRankingLoss(nn.Module):
     def _value(self, embeddings: Sequence[Tensor], known: list[Known]) -> Float[Tensor, ""]:
         """Compute the loss from the embeddings of all columns."""
         self.loss.train(self.model.training)  # the trainer switches the mode of the model alone
-        memories = self.memories
-        dim = embeddings[0].shape[-1]
-        with nullcontext() if memories is None else memories.of(self.loss, dim):
-            return self._value_of_directions(embeddings, known)
-
-    def _value_of_directions(self, embeddings: Sequence[Tensor], known: list[Known]) -> Tensor:
         anchors, positives, *rest = embeddings
         gather = self.loss.gather
         alone = len(anchors) == 1 and not gather
@@ -265,7 +219,6 @@ class ContrastiveRankingLoss(nn.Module):
             **known[0],
         )
         if both and gather:
-            self.loss.eval()  # a loss with a memory has seen these pairs
             value = value + self.loss.in_batch(positives, anchors, **known[1])
         halved = self.loss.reduction == "mean" and self.both_directions and (gather or alone)
         return value / 2 if halved else value
@@ -379,8 +332,8 @@ def _decoded(features: Features, model: Any) -> list[str]:
 class LossStateCallback(TrainerCallback):  # type: ignore[misc]
     """Save the state of a loss beside every checkpoint, and restore it on resuming.
 
-    The trainer saves only the model: a learnable temperature, a memory and scheduled
-    hyper-parameters would start over when training resumes.
+    The trainer saves only the model: a learnable temperature and scheduled hyper-parameters would
+    start over when training resumes.
 
     Args:
         loss: the trainer's loss, wrapped or not, or its mapping of losses by data set.
@@ -425,10 +378,10 @@ class LossStateCallback(TrainerCallback):  # type: ignore[misc]
             module.load_state_dict(states[name])
 
     def _stateful(self) -> Iterator[tuple[str, nn.Module]]:
-        """The losses of this package and their memories, by their path in what wraps them."""
+        """The losses of this package, by their path in what wraps them."""
         for first, loss in self._losses.items():
             for name, module in loss.named_modules(prefix=first):
-                if isinstance(module, ContrastiveLoss | MemoryByDimension):
+                if isinstance(module, ContrastiveLoss):
                     yield name, module
 
 

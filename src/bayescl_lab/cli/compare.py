@@ -191,7 +191,7 @@ def _compare(
 def _finish(folder: Path, markdown: str, figure: Figure) -> None:
     """Write a comparison's table, picture and page, and print its verdict and files."""
     from bayescl_lab.report.html import report_page
-    from bayescl_lab.report.verdicts import comparison_verdict, runs_below
+    from bayescl_lab.report.verdicts import comparison_verdict
     from bayescl_lab.runs.folder import read_json
 
     page = folder / "report.html"
@@ -199,7 +199,7 @@ def _finish(folder: Path, markdown: str, figure: Figure) -> None:
     write_atomically(folder / "comparison.md", markdown)
     write_atomically(page, report_page([folder]))
     say(
-        *comparison_verdict(read_json(folder / "result.json"), runs_below(folder)),
+        *comparison_verdict(read_json(folder / "result.json")),
         f"figures: {folder / 'result.json'}",
         f"table: {folder / 'comparison.md'}",
         f"picture: {folder / 'comparison.png'}",

@@ -30,7 +30,7 @@ RECOMMENDERS = (*ENCODERS, *BASELINES, IALS_NAME)
 
 def images(
     *,
-    loss: Literal[losses_of("images")] = "latent",  # type: ignore[valid-type]
+    loss: Literal[losses_of("images")] = "bayesian",  # type: ignore[valid-type]
     hyperparameters: Annotated[IMAGE_HYPERPARAMETERS, FLAT] = IMAGE_HYPERPARAMETERS(),
     num_classes: int | None = None,
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
@@ -78,7 +78,7 @@ def images(
         )
     if result:  # the first process shows it
         show(f"{loss} on {data}, {run.evaluate_on} part", probe_table(result["probes"]))
-        say(*result.get("remarks", ()), *_verdict(result["settings"], folder))
+        say(*result.get("remarks", ()))
         say(f"{result['seconds_per_epoch']:.2f} seconds per epoch; run folder: {folder}")
 
 
@@ -156,6 +156,7 @@ def ranking(
 def _print_ranking(result: Mapping[str, Any], folder: Path) -> None:
     """Print a recommender's result, and remarks on its data."""
     from bayescl_lab.report.ranking import baseline_sentences, metrics_table
+    from bayescl_lab.report.verdicts import training_verdict
 
     settings = result["settings"]
     name = settings.get("loss", settings["encoder"])
@@ -174,12 +175,4 @@ def _print_ranking(result: Mapping[str, Any], folder: Path) -> None:
     say(*(f"{count} {phrase}" for phrase, count in result["report"].items()))
     if "seconds_per_epoch" in result:
         say(f"{result['seconds_per_epoch']:.2f} seconds per epoch")
-    say(*_verdict(settings, folder), f"run folder: {folder}")
-
-
-def _verdict(settings: Mapping[str, Any], folder: Path) -> list[str]:
-    """What a run's rows say of its loss, if anything."""
-    from bayescl_lab.report.verdicts import training_verdict
-    from bayescl_lab.runs.folder import RunFolder
-
-    return training_verdict(settings, RunFolder(folder, "").read_metrics())
+    say(*training_verdict(settings), f"run folder: {folder}")

@@ -34,7 +34,7 @@ class SimCLR(pl.LightningModule):
         projection_head: features to embeddings.
         loss: called as ``loss(view_1, view_2)`` on two ``[batch, dim]`` tensors, with
             ``groups=labels`` if it ``needs_groups``, as the oracle does, and with what the batch
-            says is known: ``labels=``, ``audit=``, ``domains=``. Its state is in every checkpoint.
+            says is known: ``labels=``, ``domains=``. Its state is in every checkpoint.
         augmentation: called as ``augmentation(images, seed=...)`` on uint8 images.
         normalization: applied to views and, when features are extracted, to plain images.
         optimizer: "adam" or "sgd".

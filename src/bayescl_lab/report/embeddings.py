@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bayescl.diagnostics import (
-    ConfidentPairs,
     EmbeddingDiagnosis,
-    reliability_figure,
     similarity_figure,
     weights_figure,
 )
 from bayescl.figures import png
 from bayescl_lab.report.html import Section, page_of
 from bayescl_lab.report.tables import Table, number, paragraph
-from bayescl_lab.runs.advice import LATENT, Advice
+from bayescl_lab.runs.advice import Advice
 
 _TAU_PLUS = {"labels": "counted with labels", "given": "if tau_plus is as given"}
 _UNKNOWN = "labels (--labels) count them, and --num-classes estimates them"
@@ -34,7 +32,6 @@ def embeddings_page(diagnosis: EmbeddingDiagnosis, advice: Advice, *, name: str)
         "temperature from": diagnosis.temperature_from,
         "tau_plus": diagnosis.tau_plus,
         "tau_plus from": diagnosis.tau_plus_from,
-        "items that latent classes were fitted to": diagnosis.fitted,
     }
     section = Section(
         f"{name}: {diagnosis.items:,} embeddings",
@@ -63,31 +60,9 @@ def batch_table(diagnosis: EmbeddingDiagnosis) -> Table:
         ("of one domain among the nearest", number(diagnosis.nearest_domain, ".1%"), by_chance),
         ("found by similarity, ROC-AUC", by_similarity, "0.5: chance, 1: perfect"),
     ]
-    if LATENT in diagnosis.losses:
-        latent = diagnosis.losses[LATENT]
-        by_weight, trusted = latent.by_weight, "how far they are trusted; at 0 the loss is InfoNCE"
-        expected = "false negatives of an anchor"
-        rows += [
-            ("found by latent classes, ROC-AUC", number(by_weight and by_weight.roc_auc), ""),
-            ("trust", number(diagnosis.trust), trusted),
-            ("expected by latent classes", number(diagnosis.found, ".1f"), expected),
-            *pair_rows(latent.confident),
-        ]
     head = ("figure", "value", "meaning")
     records = [dict(zip(head, row, strict=True)) for row in rows if row[1]]
     return Table(records, "**False negatives in a batch**", numeric=False)
-
-
-def pair_rows(pairs: ConfidentPairs | None) -> list[tuple[str, str, str]]:
-    """The candidates that attract their anchor, and how many rightly do."""
-    if pairs is None:
-        return []
-    rows = [
-        ("candidates that attract", pairs.share, f"posterior above {pairs.threshold:g}"),
-        ("their precision", pairs.precision, "of them are of the anchor's class"),
-        ("their recall", pairs.recall, "of the false negatives are among them"),
-    ]
-    return [(name, f"{value:.1%}", text) for name, value, text in rows if value is not None]
 
 
 def losses_table(diagnosis: EmbeddingDiagnosis) -> Table:
@@ -131,10 +106,4 @@ def _pictures(diagnosis: EmbeddingDiagnosis) -> Iterator[tuple[str, bytes]]:
     """Captions with PNG files."""
     caption = "The similarity of candidates, and the mean weight that each loss gives them."
     yield caption, png(similarity_figure(diagnosis), dpi=130)
-    for title in ("Bayesian", LATENT):
-        if title in diagnosis.losses:
-            loss = diagnosis.losses[title]
-            yield f"Weights: {title}.", png(weights_figure(loss), dpi=130)
-            if title == LATENT and loss.posteriors:
-                caption = "The posterior against the share of true negatives."
-                yield caption, png(reliability_figure(loss), dpi=130)
+    yield "Weights: Bayesian.", png(weights_figure(diagnosis.losses["Bayesian"]), dpi=130)

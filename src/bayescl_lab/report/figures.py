@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 _METRICS = {
     "loss": "loss",
     "ndcg@20": measure_title("ndcg@20"),
-    "trust": "trust",
-    "pair_precision": "precision of attracting pairs",
 }
 """Columns of ``metrics.csv`` that are drawn, with their titles."""
 

@@ -141,11 +141,11 @@ def _content(folder: Path, file: Path) -> Section:
         data, losses = data_title(first["settings"]["data"]), first["summary"]["losses"]
         lead = [paragraph("what_was_run", first)]
         tables = [accuracy_table(first), difference_table(first)]
-        findings = comparison_verdict(first, runs_below(folder))
+        findings = comparison_verdict(first)
         section = Section(f"{len(losses)} losses on {data}", lead, tables, findings)
     elif {"losses", "baselines"} <= first.keys():
         section = _cells_section(results)
-        section.findings = comparison_verdict(first, runs_below(folder))
+        section.findings = comparison_verdict(first)
     else:
         section = _run_section(folder, first)
     section.settings = config if file == folder else first.get("settings") or config
@@ -163,7 +163,7 @@ def _run_section(folder: Path, result: Result) -> Section:
     lead = [
         f"Run `{folder.resolve().name}`: {', '.join(words)}.",
         *map(str, result.get("remarks", [])),
-        *training_verdict(settings, RunFolder(folder, "").read_metrics()),
+        *training_verdict(settings),
         *(f"{sentence}." for sentence in baseline_sentences(result)),
     ]
     if "metrics" in result:

@@ -113,13 +113,12 @@ def _base(result: Result) -> str:
     return BASELINE if BASELINE in losses else str(next(iter(losses)))
 
 
-def comparison_verdict(result: Result, runs: Iterable[tuple[str, Metrics]] = ()) -> list[str]:
+def comparison_verdict(result: Result) -> list[str]:
     """Say which losses helped, by how much beyond the spread, and what to do next.
 
     Args:
         result: ``result.json`` of a comparison on images or of recommenders, or a cell of the
             ranking table.
-        runs: the loss and the metrics of each run.
 
     Returns:
         Sentences that name every loss. Without InfoNCE, the first loss takes its place.
@@ -131,59 +130,27 @@ def comparison_verdict(result: Result, runs: Iterable[tuple[str, Metrics]] = ())
     found = comparison_findings(result)
     if found is None:
         return ["There are no labels to judge by: the losses cannot be told apart."]
-    labels = _knows_labels(result.get("settings", {}))
     sentences = [
         paragraph("tuned", result["tuning"]) if result.get("tuning") else "",
         paragraph("standing", found),
         paragraph("otherwise", found, "above", found.better),
         paragraph("otherwise", found, "below", found.worse),
         paragraph("oracles", found),
-        *_trust_sentences(runs, losses, base, labels=labels),
         paragraph("next_step", found),
     ]
     return [sentence[:1].upper() + sentence[1:] for sentence in sentences if sentence]
 
 
-def _trust_sentences(
-    runs: Iterable[tuple[str, Metrics]], losses: Mapping[str, Any], base: str, *, labels: bool
-) -> list[str]:
-    """What became of the trust of losses that have one, if it stayed 0."""
-    highest: dict[str, list[float]] = {}
-    for name, rows in runs:
-        trust = [row["trust"] for row in rows if "trust" in row]
-        if trust and name in losses:
-            highest.setdefault(name, []).append(max(trust))
-    seconds = {name: losses[name]["seconds_per_epoch"]["mean"] for name in (base, *highest)}
-    return [
-        paragraph("untrusted", name, base, seconds[name] / seconds[base], values, labels)
-        for name, values in highest.items()
-        if min(values) == 0
-    ]
-
-
-def training_verdict(settings: Mapping[str, Any], rows: Metrics) -> list[str]:
-    """Say how far a run's loss came to trust its latent classes, and what speaks against BPR.
+def training_verdict(settings: Mapping[str, Any]) -> list[str]:
+    """Say what speaks against a run's loss.
 
     Example:
-        >>> rows = [{"epoch": 1, "trust": 0.0}, {"epoch": 2, "trust": 0.75}]
-        >>> training_verdict({"loss": "latent"}, rows)
-        ['Trust in the latent classes: 0.75 at the end, above 0 from epoch 2 of 2 on.']
-        >>> training_verdict({"loss": "info_nce"}, [{"epoch": 1, "loss": 4.0}])
+        >>> training_verdict({"loss": "info_nce"})
         []
     """
-    loss = settings.get("loss")  # none of a baseline
-    if loss == "bpr":
+    if settings.get("loss") == "bpr":  # a baseline has no loss
         return ["BPR was below InfoNCE on every data set measured: compare with --loss info_nce."]
-    seen = [row for row in rows if "trust" in row]
-    if not seen:
-        return []
-    first = next((row for row in seen if row["trust"] > 0), None)
-    return [paragraph("trust_in_training", loss, first, seen[-1], _knows_labels(settings))]
-
-
-def _knows_labels(settings: Mapping[str, Any]) -> bool:
-    """Whether the latent-class loss was given labels of some items."""
-    return settings.get("labels_per_class") is not None
+    return []
 
 
 def runs_below(folder: Path) -> list[tuple[str, Metrics]]:

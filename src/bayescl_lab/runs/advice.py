@@ -1,7 +1,7 @@
 """Which loss embeddings ask for, and why: what ``bayescl inspect`` ends with.
 
 Advice is a value: a reason and numbers. Its sentences are in ``report/sentences.jinja``. What helps
-when is measured in docs/latent.md and docs/which-loss.md.
+when is measured in docs/which-loss.md.
 """
 
 from __future__ import annotations
@@ -14,18 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayescl.diagnostics import EmbeddingDiagnosis
-from bayescl.losses import LatentClassContrastiveLoss
-
-LATENT = "latent classes"
 
 Rows = NDArray[np.generic]
 
 _FEW = 0.5  # false negatives of an anchor: fewer change nothing
 _COLLAPSED = 1e-3  # variance of unit vectors: below, embeddings say nothing
 _BY_CHANCE = 0.55  # share of candidates less similar than the positive: below, views are mixed up
-_TRUSTED = 0.1  # trust from which latent classes are worth their cost
-_HALVES = 0.4  # share of candidates in one class: above, classes may be halves of a cloud
-_WRONG = 0.5  # precision of pairs: below, the classes found are not those of the labels
 _OF_DOMAINS = 0.2  # share of neighbours of one domain beyond chance: above, domains matter
 _COPIED = 0.01  # share of items with a copy from which groups are worth passing
 
@@ -36,38 +30,18 @@ class Reason(Enum):
     COLLAPSED = auto()
     EQUAL_VIEWS = auto()
     UNRELATED_VIEWS = auto()
-    ONE_VIEW = auto()
-    TOO_FEW_ITEMS = auto()
-    HALVES_OF_A_CLOUD = auto()
     FEW_FALSE_NEGATIVES = auto()
     ALL_LABELS = auto()
     SOME_LABELS = auto()
-    NO_CLASSES = auto()
-    UNTRUSTED_CLASSES = auto()
-    TRUSTED_CLASSES = auto()
+    FALSE_NEGATIVES = auto()
 
 
-class Classes(Enum):
-    """What became of the latent classes of some embeddings."""
-
-    NONE = auto()
-    UNTRUSTED = auto()
-    CONTRADICTED = auto()  # by labels
-    TRUSTED = auto()
-
-
-_PLAIN, _LATENT, _LABELLED = (
-    "InfoNCELoss",
-    "LatentClassContrastiveLoss",
-    "SupervisedContrastiveLoss",
-)
+_BAYESIAN = "BayesianContrastiveLoss"
 _ANSWERS: dict[Reason, tuple[str, tuple[str, ...]]] = {
-    Reason.FEW_FALSE_NEGATIVES: (_PLAIN, ()),
-    Reason.ALL_LABELS: (_LABELLED, ("groups",)),
-    Reason.SOME_LABELS: (_LATENT, ("labels",)),
-    Reason.NO_CLASSES: (_PLAIN, ()),
-    Reason.UNTRUSTED_CLASSES: (_PLAIN, ()),
-    Reason.TRUSTED_CLASSES: (_LATENT, ()),
+    Reason.FEW_FALSE_NEGATIVES: ("InfoNCELoss", ()),
+    Reason.ALL_LABELS: ("SupervisedContrastiveLoss", ("groups",)),
+    Reason.SOME_LABELS: (_BAYESIAN, ("labels", "teacher")),
+    Reason.FALSE_NEGATIVES: (_BAYESIAN, ("teacher",)),
 }
 """The loss to use, and what each call of it takes; none for other reasons."""
 
@@ -79,7 +53,7 @@ class Advice:
     Attributes:
         reason: the reason.
         diagnosis: what the advice is based on.
-        number: what the reason is about: a mean cosine, a share of comparisons, items needed.
+        number: what the reason is about: a mean cosine, or a share of comparisons.
         copied: share of items that occur more than once, if that matters.
         most_frequent: share of the most frequent one, if some are far more frequent than others.
     """
@@ -98,7 +72,7 @@ class Advice:
     @property
     def alternative(self) -> str:
         """The loss to use if labels are only known here."""
-        return self.call_of(_LATENT if self.classes is Classes.TRUSTED else _PLAIN)
+        return self.call_of(_BAYESIAN)
 
     @property
     def pass_on(self) -> tuple[str, ...]:
@@ -117,18 +91,6 @@ class Advice:
         return found.nearest_domain - chance > _OF_DOMAINS * (1 - chance)
 
     @property
-    def classes(self) -> Classes:
-        """What became of latent classes."""
-        diagnosis = self.diagnosis
-        if diagnosis.trust is None:
-            return Classes.NONE
-        if diagnosis.trust < _TRUSTED:
-            return Classes.UNTRUSTED
-        pairs = diagnosis.losses[LATENT].confident
-        is_wrong = pairs is not None and pairs.precision is not None and pairs.precision < _WRONG
-        return Classes.CONTRADICTED if is_wrong else Classes.TRUSTED
-
-    @property
     def are_pairs(self) -> bool:
         """Whether each item's second view is its exact partner, to be retrieved."""
         found = self.diagnosis
@@ -139,17 +101,14 @@ class Advice:
         found = self.diagnosis
         is_given = found.temperature_from == "given"
         arguments = [f"temperature={found.temperature:g}"] * is_given
-        if loss == _LATENT:
-            if found.tau_plus_from == "given":
-                arguments.insert(0, f"num_classes={1 / found.tau_plus:.0f}")
-            arguments += ['aim="pairs"'] * self.are_pairs
+        if loss == _BAYESIAN and found.tau_plus_from != "default":
+            arguments.append(f"tau_plus={found.tau_plus:.2g}")
         return f"{loss}({', '.join(arguments)})"
 
     def figures(self) -> dict[str, Any]:
         """Plain values for a file."""
         return {
             "reason": self.reason.name.lower(),
-            "classes": self.classes.name.lower(),
             "call": self.call,
             "pass_on": list(self.pass_on),
             **{name: getattr(self, name) for name in ("number", "copied", "most_frequent")},
@@ -202,25 +161,13 @@ def _unusable(diagnosis: EmbeddingDiagnosis, first: Rows, second: Rows | None) -
 def _choice(diagnosis: EmbeddingDiagnosis) -> Advice:
     """The loss by what the diagnosis found, or what is missing."""
     by_default = diagnosis.tau_plus_from == "default"
-    advice = Advice(Reason.TRUSTED_CLASSES, diagnosis)
+    advice = Advice(Reason.FALSE_NEGATIVES, diagnosis)
     if diagnosis.false_negatives < _FEW and not by_default:
         return replace(advice, reason=Reason.FEW_FALSE_NEGATIVES)
     if diagnosis.labelled_items == diagnosis.items and not advice.are_pairs:
         return replace(advice, reason=Reason.ALL_LABELS)
     if diagnosis.labelled_items:
         return replace(advice, reason=Reason.SOME_LABELS)
-    if diagnosis.views == 1:
-        return replace(advice, reason=Reason.ONE_VIEW)
-    if diagnosis.trust is None:
-        prior = None if by_default else diagnosis.tau_plus
-        needed = 2 * LatentClassContrastiveLoss(tau_plus=prior).memory.enough(prior)
-        is_enough = diagnosis.items >= needed
-        reason = Reason.NO_CLASSES if is_enough else Reason.TOO_FEW_ITEMS
-        return replace(advice, reason=reason, number=needed)
-    if advice.classes is not Classes.TRUSTED:
-        return replace(advice, reason=Reason.UNTRUSTED_CLASSES)
-    if by_default and (diagnosis.found or 0) > _HALVES * diagnosis.candidates:
-        return replace(advice, reason=Reason.HALVES_OF_A_CLOUD)
     return advice
 
 
@@ -232,7 +179,7 @@ def _copies(diagnosis: EmbeddingDiagnosis, ids: Rows) -> dict[str, float]:
         return {}
     # The number of equally frequent items that would meet as often; half of all for a random draw.
     is_skewed = len(ids) ** 2 / (counts**2).sum() < len(counts) / 2
-    if not is_skewed or not Advice(Reason.ONE_VIEW, diagnosis).are_pairs:
+    if not is_skewed or not Advice(Reason.FALSE_NEGATIVES, diagnosis).are_pairs:
         return {"copied": copied}
     return {"copied": copied, "most_frequent": float(counts.max()) / len(ids)}
 

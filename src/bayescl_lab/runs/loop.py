@@ -120,8 +120,7 @@ class Journal(pl.Callback):
     """Write a row of ``metrics.csv`` after every epoch, then a checkpoint if one is due.
 
     The row is on disk before the checkpoint that skips its epoch; a resumed run drops the rows of
-    later epochs. The loss of an epoch is the mean over its steps. A loss that has ``readings()``,
-    such as ``trust``, adds them as columns.
+    later epochs. The loss of an epoch is the mean over its steps.
 
     Args:
         folder: the run's folder.
@@ -169,7 +168,7 @@ class Journal(pl.Callback):
             batch, batches = trainer.fit_loop.batch_idx + 1, int(trainer.num_training_batches)
             self.pulse(trainer.current_epoch, batch, batches, speed)
 
-    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_train_epoch_end(self, trainer: pl.Trainer, *_: Any) -> None:
         """Write the epoch's row in the first process, tell all whether to stop, and save."""
         epoch = trainer.current_epoch + 1
         mean = torch.as_tensor(self._total, dtype=torch.float64) / max(1, self._steps)
@@ -182,7 +181,6 @@ class Journal(pl.Callback):
         seconds = time.perf_counter() - self._since
         if trainer.is_global_zero:
             row = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 4)}
-            row |= getattr(getattr(pl_module, "loss", None), "readings", dict)()
             self.rows.append(row)
             if self.evaluate is not None:
                 row |= self.evaluate(trainer, self.rows[:-1])

@@ -25,7 +25,6 @@ from bayescl.losses import (
     DebiasedContrastiveLoss,
     HardContrastiveLoss,
     InfoNCELoss,
-    LatentClassContrastiveLoss,
     OracleContrastiveLoss,
     SupervisedContrastiveLoss,
 )
@@ -101,9 +100,6 @@ LOSSES: dict[str, LossRow] = {
     "debiased": LossRow("debiased", "#2a7fb8", DebiasedContrastiveLoss, DebiasedContrastiveLoss),
     "hard": LossRow("hard", "#b8722a", HardContrastiveLoss, HardContrastiveLoss),
     "bayesian": LossRow("Bayesian", "#c0392b", BayesianContrastiveLoss, BayesianContrastiveLoss),
-    "latent": LossRow(
-        "latent classes", "#7a4fa3", LatentClassContrastiveLoss, LatentClassContrastiveLoss
-    ),
     "oracle": LossRow("oracle", "#2e8b57", images=OracleContrastiveLoss),
     "attracting_oracle": LossRow("attracting oracle", "#1b5e3a", images=SupervisedContrastiveLoss),
     "bpr": LossRow("BPR", "#7d5ba6", ranking=BPRLoss),
@@ -206,11 +202,6 @@ class LossSettings:
     def uses_ranks(self) -> bool:
         """Whether the loss weights candidates by their ranks."""
         return issubclass(self.made, BayesianContrastiveLoss)
-
-    @property
-    def uses_labels(self) -> bool:
-        """Whether the loss can use the labels of some images."""
-        return getattr(self.made, "uses_labels", False)
 
     @property
     def density_share(self) -> float:

@@ -151,9 +151,10 @@ class TrainedRun(ABC, Generic[AnySettings]):
     def start_from(self, path: Path) -> None:
         """Load weights of the run in another folder, as the setting ``init`` asks for."""
 
-    @abstractmethod
     def epoch_metrics(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
-        """Further metrics of an epoch that has ended; may set ``should_stop``."""
+        """Further metrics of an epoch that has ended; may set ``should_stop``. Default: none."""
+        del folder, trainer, rows
+        return {}
 
     @abstractmethod
     def results(self, folder: RunFolder, rows: Rows) -> Result:

@@ -29,9 +29,9 @@ def test_losses_of_one_seed_start_alike_and_see_the_same_views(settings):
 
 
 @pytest.mark.usefixtures("no_probes")
-def test_latent_classes_know_the_labels_drawn_and_other_losses_do_not(settings, tmp_path):
-    latent = replace(settings, loss=LossSettings("latent"), labels_per_class=3, aim="classes")
-    runs = [ImageRun(replace(latent, seed=seed)) for seed in (0, 0, 1)]
+def test_a_loss_knows_the_labels_drawn_and_the_oracle_knows_all(settings):
+    some = replace(settings, labels_per_class=3)
+    runs = [ImageRun(replace(some, seed=seed)) for seed in (0, 0, 1)]
     labels, classes = runs[0].parts.train.labels, len(runs[0].parts.train.class_names)
     for run in runs:
         known = run.known["labels"]
@@ -40,16 +40,15 @@ def test_latent_classes_know_the_labels_drawn_and_other_losses_do_not(settings, 
         assert torch.equal(known[drawn], labels[drawn])
     assert torch.equal(runs[0].known["labels"], runs[1].known["labels"])
     assert not torch.equal(runs[0].known["labels"], runs[2].known["labels"])
-    assert runs[0].model.loss.aim == "classes"
-    result = train_images(latent, tmp_path / "latent")
+    result = runs[0].results(None, [])
     assert result["labels_known"] == 3 * classes
     assert f"labels of {3 * classes} of {len(labels)}" in result["remarks"][-1]
-    assert result["settings"]["labels_per_class"] == 3
-    other = replace(latent, loss=settings.loss)
+    assert some.as_config()["labels_per_class"] == 3
+    other = replace(some, loss=LossSettings("oracle"))
     assert ImageRun(other).known == {}
     assert "labels_per_class" not in other.as_config()
     with pytest.raises(ValueError, match="labels_per_class must be at most"):
-        ImageRun(replace(latent, labels_per_class=10**6))
+        ImageRun(replace(some, labels_per_class=10**6))
 
 
 def test_training_separates_the_classes_of_plain_bars(settings, tmp_path):

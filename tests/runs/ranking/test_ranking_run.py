@@ -35,7 +35,7 @@ def settings(tmp_path) -> RankingSettings:
 
 @pytest.mark.parametrize(
     ("encoder", "loss"),
-    [*(("mf", loss) for loss in losses_of("ranking")), ("lightgcn", "latent"), ("lightgcn", "bpr")],
+    [*(("mf", loss) for loss in losses_of("ranking")), ("lightgcn", "bpr")],
 )
 def test_every_loss_finds_the_groups(settings, tmp_path, encoder, loss):
     settings = replace(settings, loss=ranking_loss(loss), encoder=encoder, epochs=12)

@@ -21,6 +21,7 @@ from bayescl.diagnostics import (
     ScoredCandidates,
     candidate_weights,
     diagnose,
+    in_eval_mode,
     reliability_figure,
     score_candidates,
     weights_figure,
@@ -31,7 +32,6 @@ from bayescl_lab._files import save_figure
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
-from bayescl_lab.runs.images.monitoring import embedded_views
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.losses import LOSSES
 from bayescl_lab.runs.provenance import provenance
@@ -44,6 +44,8 @@ Views = tuple[Float[Tensor, "images dim"], Float[Tensor, "images dim"]]
 
 Row = dict[str, Any]
 """An anchor with the candidates of least ("down") and most weight ("up"), as plain values."""
+
+_IMAGES_AT_ONCE = 512
 
 
 class ImageInspection(NamedTuple):
@@ -203,6 +205,26 @@ def scored_batch(
     scored = score_candidates(loss, *views, labels=labels)
     # The oracle's weights need labels; without labels they would be those of InfoNCE.
     return replace(scored, sees_labels=scored.sees_labels and labels is not None), views
+
+
+@torch.no_grad()
+def embedded_views(
+    model: SimCLR, images: ImageStore, seed: int, epoch: int
+) -> tuple[Float[Tensor, "images dim"], Float[Tensor, "images dim"]]:
+    """Embeddings of two augmented views of each image, in float32.
+
+    Views depend only on seed and epoch. The model is in ``eval()`` mode meanwhile.
+    """
+    views: tuple[list[Tensor], list[Tensor]] = ([], [])
+    chunks = torch.arange(len(images), device=images.device).split(_IMAGES_AT_ONCE)
+    with in_eval_mode(model):
+        for step, rows in enumerate(chunks):
+            pixels = images.take(rows)
+            for view, parts in enumerate(views, start=1):
+                position = derived_seed(seed, Purpose.ESTIMATES, epoch, view, step)
+                drawn = model.augmentation(pixels, seed=position)
+                parts.append(model.projection_head(model.encode_views(drawn)).float())
+    return torch.cat(views[0]), torch.cat(views[1])
 
 
 def candidates_figure(

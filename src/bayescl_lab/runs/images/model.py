@@ -38,8 +38,7 @@ def build_model(
             encoder = build_encoder(settings, train.image_shape)
         feature_dim = feature_dim_of(encoder, train.image_shape)
         head = ProjectionHead(feature_dim, settings.hidden_dim, settings.embedding_dim)
-    options: dict[str, Any] = {"aim": settings.aim} if settings.loss.uses_labels else {}
-    options |= {"ranks": settings.ranks} if settings.loss.uses_ranks else {}
+    options: dict[str, Any] = {"ranks": settings.ranks} if settings.loss.uses_ranks else {}
     loss = settings.loss.build(gather=settings.num_processes > 1, **options)
     if settings.channels_last:
         encoder.to(memory_format=torch.channels_last)

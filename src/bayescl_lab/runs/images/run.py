@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
 import torch
 from torch import nn
 
@@ -21,7 +20,6 @@ from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.encoder import load_pretrained
 from bayescl_lab.runs.images.model import build_model
-from bayescl_lab.runs.images.monitoring import pair_metrics
 from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import SHA256, ImageSettings
 from bayescl_lab.runs.loop import Journal
@@ -131,12 +129,6 @@ class ImageRun(TrainedRun[ImageSettings]):
         finally:
             self.batches.close()
 
-    def epoch_metrics(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
-        """The pairs that attract, of a loss with latent classes."""
-        del folder, rows
-        seed, epoch = self.settings.seed, trainer.current_epoch
-        return pair_metrics(self.model, self.parts.train, seed=seed, epoch=epoch)
-
     def evaluate(self) -> dict[str, float]:
         """Evaluate the current encoder with every probe."""
         self.model.to(self.device)
@@ -147,55 +139,35 @@ class ImageRun(TrainedRun[ImageSettings]):
         del folder, rows
         train, evaluation = self.parts.train, self.parts.evaluation
         evaluated = {} if evaluation is None else {self.settings.evaluate_on: len(evaluation)}
-        counts = {
-            name: int((self.known[name] != UNLABELLED).sum()) if name in self.known else 0
-            for name in ("labels", "audit")
-        }
-        known, audited = counts.values()
+        labels = self.known.get("labels")
+        known = 0 if labels is None else int((labels != UNLABELLED).sum())
         remarks = list(self.parts.remarks)
-        if known or audited:
-            remarks.append(
-                f"the loss knew the labels of {known} of {len(train)} training images, and "
-                f"measured itself on {audited} more"
-            )
+        if known:
+            remarks.append(f"the loss knew the labels of {known} of {len(train)} training images")
         return {
             "images": {"train": len(train), **evaluated},
             "labels_known": known,
-            "labels_audited": audited,
             "remarks": remarks,
             "probes": self.evaluate() if self.parts.has_labels else {},
         }
 
 
 def _known_labels(train: ImageStore, settings: ImageSettings) -> dict[str, Int[Tensor, " images"]]:
-    """The labels that the loss trains with and those that only measure, -1 for the others."""
+    """The labels that the loss knows, -1 for the other images."""
     per_class = settings.labels_per_class
-    if per_class is None or not settings.loss.uses_labels:
+    if per_class is None or LOSSES[settings.loss.loss].needs_labels:
         return {}
     train.labelled()  # refuses images without labels
-    classes = len(train.class_names)
     (rows,) = few_label_draws(
         train.labels,
-        num_classes=classes,
+        num_classes=len(train.class_names),
         labels_per_class=per_class,
         draws=1,
         seed=derived_seed(settings.seed, Purpose.LABELS),
     )
-    audited = _audited(per_class, settings.audit_share)
-    trained, measured = rows.view(classes, per_class).split([per_class - audited, audited], dim=1)
-    known = {}
-    for name, part in (("labels", trained.flatten()), ("audit", measured.flatten())):
-        if len(part):
-            known[name] = torch.full_like(train.labels, UNLABELLED)
-            known[name][part] = train.labels[part]
-    return known
-
-
-def _audited(per_class: int, share: float) -> int:
-    """How many labels of each class measure: two of five, none of fewer, else their share."""
-    if share in (0, 1):
-        return round(share) * per_class
-    return 0 if per_class < 5 else max(2, round(share * per_class))
+    known = torch.full_like(train.labels, UNLABELLED)
+    known[rows] = train.labels[rows]
+    return {"labels": known}
 
 
 def train_images(

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, at_least, between
 from bayescl_lab.images.streaming import decoding_workers
-from bayescl_lab.runs.losses import LossSettings
+from bayescl_lab.runs.losses import LOSSES, LossSettings
 from bayescl_lab.runs.settings import Device, TrainedSettings
 
 SHA256 = "#sha256="
@@ -58,14 +58,10 @@ class ImageOptions(TrainedSettings):
         precision: float32, or bfloat16 by autocast.
         channels_last: use PyTorch's channels-last memory format.
         compiled: compile the network with torch.compile.
-        labels_per_class: labelled training images of each class that the latent-class loss knows,
-            drawn by the seed; other losses do not see them. Default: none.
-        audit_share: share of these that only measure how far the classes found are right, instead
-            of training; at least two of each class, or none of fewer than five.
+        labels_per_class: labelled training images of each class that the loss knows, drawn by the
+            seed; the oracles know all. Default: none.
         domains: keep to candidates of an image's own domain (batch, device, source), for data that
             tell them: an array "domains" of an .npz file, or folders below the class folders.
-        aim: what the latent-class loss is for: pairs keeps retrieval of an image's own views and
-            finds its class next; classes gives that up for tighter classes.
         ranks: how the Bayesian loss counts a candidate's rank: mid counts half of equal logits and
             of the candidate itself, upper all of them, as the paper does.
         linear_protocol: how the linear probe is trained: fast, on cached features, or as in the
@@ -109,9 +105,7 @@ class ImageOptions(TrainedSettings):
     channels_last: bool = False
     compiled: bool = False
     labels_per_class: Count | None = None
-    audit_share: Annotated[float, between(0.0, 1.0)] = 1 / 3
     domains: bool = False
-    aim: Literal["pairs", "classes"] = "pairs"
     ranks: Literal["mid", "upper"] = "mid"
     linear_protocol: Literal["fast", "paper"] = "fast"
     init: str | None = None
@@ -168,6 +162,6 @@ class ImageSettings(ImageOptions):
 
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values, without those that change nothing."""
-        unused = set() if self.loss.uses_labels else {"labels_per_class", "audit_share", "aim"}
+        unused = {"labels_per_class"} if LOSSES[self.loss.loss].needs_labels else set()
         unused |= set() if self.loss.uses_ranks else {"ranks"}
         return {name: it for name, it in super().as_config().items() if name not in unused}
