@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from bayescl.functional.excluded import Excluded
 from cases import each
 from torch import Tensor
 
@@ -13,7 +14,6 @@ import bayescl
 from bayescl.engine import sums
 from bayescl.engine.sums import add_log_weights
 from bayescl.functional.bayesian import Bayesian
-from bayescl.functional.excluded import Excluded
 from bayescl.functional.ranks import Ranks
 
 numba = pytest.importorskip("numba", reason="needs Numba")

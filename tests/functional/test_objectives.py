@@ -7,6 +7,7 @@ from itertools import product
 
 import pytest
 import torch
+from bayescl.functional.latent import AIMS
 from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,6 @@ from reference import objectives as reference
 from torch import Tensor
 
 from bayescl import functional as F
-from bayescl.functional.latent import AIMS
 
 FLOOR = -2.0
 OBJECTIVES = {name: row.on_logits(FLOOR) for name, row in reference.WEIGHTINGS.items()}

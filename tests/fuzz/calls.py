@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any
 
 import torch
+from bayescl.functional.latent import AIMS, STRENGTH
 from reference import objectives as reference
 from reference.calls import Pairs, pairs_of
 from torch import Tensor
 
 import bayescl
 from bayescl.functional import LogSumObjective
-from bayescl.functional.latent import AIMS, STRENGTH
 
 DTYPES = (torch.float32, torch.float32, torch.float64, torch.float16, torch.bfloat16)
 

@@ -155,7 +155,7 @@ class _Twin(ContrastiveLoss):
     def __init__(self, loss: ContrastiveLoss, recorder: _Recorder) -> None:
         same: Any = {"temperature": loss.temperature, "normalize": loss.normalize}
         super().__init__(recorder, **same, reduction="none", engine="reference")
-        self._has_warned_of_candidates = True  # which is for the original to say
+        self._watch.has_warned = True  # warnings are left to the original
 
 
 def _recorded(

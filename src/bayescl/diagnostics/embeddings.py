@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import torch
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.batch import check_labels
-from bayescl.checks import check_choice, check_count, check_interval, check_shape
+from bayescl.checks import check_choice, check_count, check_interval, check_labels, check_shape
 from bayescl.diagnostics.candidates import (
     ScoredCandidates,
     candidate_weights,
