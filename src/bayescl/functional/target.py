@@ -27,6 +27,9 @@ from bayescl.axes import (
 )
 from bayescl.checks import check_interval, check_positive
 
+_LOWEST = -1e30
+"""A finite number below every teacher's logit."""
+
 
 def check_positive_share(share: float | None) -> float | None:
     """Refuse a share of the positive outside (0, 1], unless it is ``None``."""
@@ -84,21 +87,27 @@ def target_probabilities(
 def shared_probability(
     logits: Float[Tensor, "anchors candidates"],
     positive_share: float | None,
-    positive_logit: float | Tensor = 0.0,
+    positive_logit: float | Tensor,
+    copies: int = 1,
 ) -> Float[Tensor, "anchors candidates"]:
-    """Distribute the probability that the positive does not keep by a softmax over candidates.
+    """Distribute the probability that the positive does not keep, by a softmax over candidates.
 
     Args:
-        logits: -inf for a candidate without a share.
-        positive_share: what the positive keeps; ``None`` if it takes part in the softmax.
-        positive_logit: logit of the positive in that softmax.
+        logits: Logits of the candidates, -inf for one without a share. Overwritten.
+        positive_share: What the positive keeps, or ``None`` if it takes part in the softmax.
+        positive_logit: Logit of the positive in that softmax.
+        copies: How often each candidate occurs.
     """
+    # Finite also where no candidate has a share, so that its exponentials are 0 and not NaN.
+    largest = logits.amax(dim=1, keepdim=True).clamp(min=_LOWEST)
     if positive_share is None:
-        positive = torch.as_tensor(positive_logit, dtype=logits.dtype, device=logits.device)
-        joint = torch.cat([logits, positive.expand(len(logits), 1)], dim=1)
-        return joint.softmax(dim=1)[:, :-1]
-    none_left = logits.amax(dim=1, keepdim=True) == -torch.inf
-    return torch.where(none_left, 0.0, logits.softmax(dim=1) * (1 - positive_share))
+        largest = largest.clamp(min=positive_logit)
+    shares = logits.sub_(largest).exp_()
+    total = copies * shares.sum(dim=1, keepdim=True)
+    if positive_share is None:
+        total = total + (positive_logit - largest).exp()
+    left = 1.0 if positive_share is None else 1 - positive_share
+    return shares.mul_(left / total.clamp(min=torch.finfo(total.dtype).tiny))
 
 
 def target_term(
