@@ -212,15 +212,15 @@ class ContrastiveLoss(Calls):
         with self._shared_errors():
             if margin is not None and not isinstance(margin, Margin):
                 raise TypeError(f"margin must be a Margin, got {type(margin).__name__}")
-        parts, total = list(batches), sum(map(steps.total_weight, batches))
-        factor = 1.0
+        parts, factor = list(batches), 1.0
         if self._gathers:
             parts, factor = steps.gathered(parts, temperature)
         # Ranks and sums need float32: among 4,096 cosines bfloat16 tells some 1,350 apart.
         with steps.without_autocast(parts[0].anchors.embeddings.device):
             if margin is not None:
                 parts = [within_margin(part, margin) for part in parts]
-            losses = torch.cat([self._losses(part, temperature) for part in parts])
+            each = [self._losses(part, temperature) for part in parts]
+            losses = each[0] if len(each) == 1 else torch.cat(each)
         if self.check_finite:
             with self._shared_errors():
                 refuse_not_finite(losses, parts, temperature)
@@ -230,7 +230,7 @@ class ContrastiveLoss(Calls):
         else:
             self._watch.look_at(losses, parts[0], check=False)
         if batches[0].weight is not None and self.reduction == "mean":
-            return losses.sum() / total * factor
+            return losses.sum() / sum(map(steps.total_weight, batches)) * factor
         return self.reduced(losses, factor)
 
     def _losses(self, batch: Batch, temperature: float | Tensor) -> Float[Tensor, " pairs"]:

@@ -133,14 +133,16 @@ class Calls(nn.Module):
                     "view_1 must hold at least 2 rows, got 1: a single item has no candidates"
                 )
             self._check_valid(valid, (2 * batch, 2 * batch), device)
-            items = replace(first, groups=groups, domains=domains, labels=labels, teacher=teacher)
+            items = Rows(first.embeddings, groups, domains, labels, teacher=teacher)
             known = items.checked("").metadata
             twice = {name: torch.cat([part, part]) for name, part in known.items()}
             rows = self._scaled(torch.cat([first.embeddings, second.embeddings]))
             both, positives = Rows(rows, **twice), Rows(rows.roll(batch, 0), **twice)
             own = torch.arange(2 * batch, device=device)
-            made = Batch("two_views", both, positives, (both,), own=own, valid=valid)
-            made = replace(made, positive=own.roll(batch))
+            partner = own.roll(batch)
+            made = Batch(
+                "two_views", both, positives, (both,), own=own, positive=partner, valid=valid
+            )
         return self.evaluate(made, temperature=temperature, margin=margin)
 
     def in_batch(
@@ -447,7 +449,12 @@ class Calls(nn.Module):
                 check_finite(name, embeddings)
             dtype = torch.promote_types(dtype, embeddings.dtype)
             found.append(rows)
-        return [replace(rows, embeddings=rows.embeddings.to(dtype)) for rows in found]
+        return [
+            rows
+            if rows.embeddings.dtype == dtype
+            else replace(rows, embeddings=rows.embeddings.to(dtype))
+            for rows in found
+        ]
 
     def _scaled(self, embeddings: Tensor) -> Tensor:
         """Scale embeddings to length 1 if ``normalize`` is set."""
@@ -457,7 +464,9 @@ class Calls(nn.Module):
             return unit_vectors(embeddings)
 
     def _scaled_rows(self, rows: Rows) -> Rows:
-        return replace(rows, embeddings=self._scaled(rows.embeddings))
+        return (
+            rows if not self.normalize else replace(rows, embeddings=self._scaled(rows.embeddings))
+        )
 
     def _others(self, name: str, rows: Rows, anchors: Rows) -> Rows:
         """Check candidates that are nobody's positives against the anchors' metadata."""
@@ -484,7 +493,7 @@ class Calls(nn.Module):
 
 def _check_any(valid: Tensor) -> None:
     """Refuse a mask that leaves nothing."""
-    if is_eager_cpu(valid) and not bool(valid.any()):
+    if is_eager_cpu(valid) and not valid.numpy().any():  # torch's ``any`` reads the whole mask
         raise ValueError("valid must leave at least one row a candidate, got False everywhere")
 
 
