@@ -45,8 +45,8 @@ class LibraryLoss(nn.Module):
 
     def forward(self, step: Step) -> Tensor:
         """The loss of a step."""
-        groups = {"groups": step.classes} if self.loss.needs_groups else {}
-        return self.loss(*step.embeddings, **groups)
+        needed = [name for name in ("groups", "labels") if getattr(self.loss, f"needs_{name}")]
+        return self.loss(*step.embeddings, **dict.fromkeys(needed, step.classes))
 
 
 class WithClassifier(nn.Module):

@@ -66,8 +66,9 @@ def scores(name: str, temperature: float, seed: int) -> dict[str, float]:
     optimizer = torch.optim.Adam(towers.parameters(), lr=1e-3)
     for _ in range(STEPS):
         drawn = torch.randint(len(labels), (BATCH,))
-        groups = labels[drawn] if loss.needs_groups else None
-        value = loss.in_batch(towers[0](first[drawn]), towers[1](second[drawn]), groups=groups)
+        needed = [name for name in ("groups", "labels") if getattr(loss, f"needs_{name}")]
+        known = dict.fromkeys(needed, labels[drawn])
+        value = loss.in_batch(towers[0](first[drawn]), towers[1](second[drawn]), **known)
         optimizer.zero_grad()
         value.backward()
         optimizer.step()

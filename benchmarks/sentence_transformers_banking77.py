@@ -187,10 +187,12 @@ def loss_of(method: str, model: SentenceTransformer, **options: Any) -> torch.nn
         "hard": bayescl.HardContrastiveLoss,
         "Bayesian": bayescl.BayesianContrastiveLoss,
     }
-    for name, sign in (("margin", 1), ("guide_margin", -1)):
+    rules = {"teacher": options.pop("teacher", None)}
+    for name, by_teacher in (("margin", False), ("guide_margin", True)):
         if name in options:
-            options["margin"] = bayescl.Margin(absolute=sign * options.pop(name), extra=True)
-    rules = {name: options.pop(name) for name in ("margin", "guide") if name in options}
+            gap = options.pop(name) * (-1 if by_teacher else 1)
+            rules["margin"] = bayescl.Margin(absolute=gap, extra=True, by_teacher=by_teacher)
+            options["positive_share"] = 1.0
     temperature = 1 / options.pop("scale")
     loss = losses.get(method, bayescl.InfoNCELoss)(temperature=temperature, **options)
     return ours.ContrastiveRankingLoss(model, loss, **rules)
@@ -206,7 +208,7 @@ def train_and_evaluate(
     if method == GUIDED:
         guide = fresh_model(train_part, GUIDE_SEED + seed)
         train(guide, loss_of(BASELINE, guide, scale=scale), **shared)
-        options["guide"] = guide
+        options["teacher"] = guide
     model = fresh_model(train_part, seed)
     loss = loss_of(method, model, scale=scale, **options)
     train(model, loss, **shared, no_duplicates=method == SAMPLER)

@@ -83,7 +83,8 @@ def run_losses() -> None:
     for kind, engine in product(kinds, ("reference", "blocked")):
         objective = (bayescl.functional.InfoNCE(),) if kind is bayescl.ContrastiveLoss else ()
         loss = kind(*objective, engine=engine)
-        known = {"groups": groups} if loss.needs_groups else {}
+        needed = [name for name in ("groups", "labels") if getattr(loss, f"needs_{name}")]
+        known = dict.fromkeys(needed, groups)
         first, second = rows.clone().requires_grad_()
         value = loss(first, second, **known) + loss.in_batch(first, second, **known)
         value.backward()

@@ -111,8 +111,9 @@ def fit(
                     questions.take(rows, dropout=settings.dropout, generator=generator)
                     for _ in range(2)
                 )
-            groups = {"groups": questions.labels[rows]} if loss.needs_groups else {}
-            value = loss.in_batch(*(encoder(bag) for bag in bags), **groups)
+            needed = [name for name in ("groups", "labels") if getattr(loss, f"needs_{name}")]
+            known = dict.fromkeys(needed, questions.labels[rows])
+            value = loss.in_batch(*(encoder(bag) for bag in bags), **known)
             optimizer.zero_grad()
             value.backward()
             optimizer.step()

@@ -53,7 +53,7 @@ class Rival(nn.Module):
 
 
 class PlainLoss(Rival):
-    """A loss on two views, with labels as groups where it is undefined without."""
+    """A loss on two views, with labels if it is undefined without."""
 
     def __init__(self, loss: nn.Module) -> None:
         super().__init__()
@@ -61,8 +61,8 @@ class PlainLoss(Rival):
 
     def forward(self, step: Step) -> Tensor:
         """The loss of both views."""
-        groups = {"groups": step.labels} if self.loss.needs_groups else {}
-        return self.loss(step.view_1, step.view_2, **groups)
+        needed = [name for name in ("groups", "labels") if getattr(self.loss, f"needs_{name}")]
+        return self.loss(step.view_1, step.view_2, **dict.fromkeys(needed, step.labels))
 
 
 class TwoViewLogits(NamedTuple):

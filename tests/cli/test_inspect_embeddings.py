@@ -180,7 +180,7 @@ def test_a_lone_array_may_have_any_name_and_one_view_is_enough(bayescl) -> None:
     np.savez("mine.npz", whatever=arrays()["embeddings"])
     outcome = bayescl(f"inspect mine.npz {QUICK} --num-classes 4")
     assert figures("mine-inspection.json")["tau_plus"] == 0.25
-    assert "ROC-AUC" in outcome.out
+    assert "Use BayesianContrastiveLoss(tau_plus=0.25)" in outcome.out
 
 
 def test_names_are_shown_as_text(bayescl) -> None:

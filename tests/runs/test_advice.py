@@ -115,7 +115,7 @@ SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...]
     "labels of all": (
         lambda: views(CLEAR, labels=CLASSES),
         ORACLE,
-        ("groups",),
+        ("labels",),
         f"If labels are only here to judge, use {BAYESIAN}",
     ),
     "labels of all pairs": (
@@ -133,7 +133,7 @@ SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...]
     "labels of all and copies": (
         lambda: Situation(np.repeat(CLEAR, 2, axis=0), labels=np.repeat(CLASSES, 2)),
         ORACLE,
-        ("groups",),
+        ("labels", "groups"),
         TWICE,
     ),
     "labels of very many classes": (

@@ -8,6 +8,7 @@ negative. Tested with sentence-transformers 6.2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,15 +17,10 @@ from torch import nn
 
 from bayescl import distributed
 from bayescl.axes import Float, Tensor
+from bayescl.batch import Rows
 from bayescl.checks import check_choice, check_count, check_shape, missing
 from bayescl.integrations._texts import text_keys, token_rows
-from bayescl.losses import (
-    BayesianContrastiveLoss,
-    ContrastiveLoss,
-    DebiasedContrastiveLoss,
-    HardContrastiveLoss,
-    Margin,
-)
+from bayescl.losses import ContrastiveLoss, Margin
 
 try:
     from sentence_transformers import SentenceTransformer
@@ -37,28 +33,6 @@ except ImportError as error:
 Features = dict[str, Any]
 STATE_FILE = "bayescl_loss.pt"
 """Name of the file with the losses' state beside a checkpoint."""
-
-
-_INFO_NCE = """@misc{oord2019representation, year = {2019}, eprint = {1807.03748},
-    title = {Representation Learning with Contrastive Predictive Coding},
-    author = {van den Oord, Aaron and Li, Yazhe and Vinyals, Oriol}}"""
-_CITATIONS: Mapping[type[Any], str] = {
-    BayesianContrastiveLoss: """@inproceedings{liu2024bayesian, year = {2024},
-    title = {Bayesian Self-Supervised Contrastive Learning},
-    author = {Liu, Bin and Wang, Bang and Li, Tianrui},
-    booktitle = {International Conference on Machine Learning}}""",
-    DebiasedContrastiveLoss: """@inproceedings{chuang2020debiased, year = {2020},
-    title = {Debiased Contrastive Learning},
-    author = {Chuang, Ching-Yao and Robinson, Joshua and Lin, Yen-Chen and Torralba, Antonio and
-        Jegelka, Stefanie},
-    booktitle = {Advances in Neural Information Processing Systems}}""",
-    HardContrastiveLoss: """@inproceedings{robinson2021contrastive, year = {2021},
-    title = {Contrastive Learning with Hard Negative Samples},
-    author = {Robinson, Joshua and Chuang, Ching-Yao and Sra, Suvrit and Jegelka, Stefanie},
-    booktitle = {International Conference on Learning Representations}}""",
-}
-"""BibTeX entries for model cards, by loss; of all others it is InfoNCE's."""
-
 
 Known = dict[str, Any]
 """Arguments of a loss's ``in_batch``, besides embeddings."""
@@ -83,8 +57,9 @@ class ContrastiveRankingLoss(nn.Module):
             compared by their tokens, after truncation and prompts. With ``"keep"``, all count.
         margin: leaves out candidates that score like the positive; see :class:`~bayescl.Margin`.
             Hard negatives are exempt unless the margin says otherwise.
-        guide: another model, by which the margin judges instead (default margin:
-            ``Margin(absolute=0.0)``). It reads decoded tokens. Not with ``gather``.
+        teacher: another model, whose embeddings of the texts are passed as the ``teacher`` of both
+            sides. It reads decoded tokens. With ``Margin(..., by_teacher=True)`` the margin uses
+            its similarities. Default: no teacher.
         label_column: what the data set's label column holds of each pair: ``"labels"``,
             classes with -1 where unknown, or ``"domains"``. Both for a column of lists. Default:
             the column is not used.
@@ -93,6 +68,7 @@ class ContrastiveRankingLoss(nn.Module):
         ValueError: if ``loss`` returns more than one value, or another argument is out of range.
 
     Example:
+        >>> from bayescl import BayesianContrastiveLoss
         >>> from sentence_transformers.sentence_transformer.modules import StaticEmbedding
         >>> from tokenizers import Tokenizer, models
         >>> words = Tokenizer(models.WordLevel({"?": 0, "cat": 1, "dog": 2, "cow": 3}, "?"))
@@ -113,21 +89,21 @@ class ContrastiveRankingLoss(nn.Module):
         duplicates: Literal["mask", "keep"] = "mask",
         *,
         margin: Margin | None = None,
-        guide: SentenceTransformer | None = None,
+        teacher: SentenceTransformer | None = None,
         label_column: str | Sequence[str] = (),
     ) -> None:
         super().__init__()
         check_choice("duplicates", duplicates, ("mask", "keep"))
         if loss.reduction == "none":
             raise ValueError("loss must have reduction='mean' or 'sum', got 'none'")
-        if loss.needs_groups:
+        if loss.needs_groups or loss.needs_labels:
             raise ValueError(f"loss must not need labels of texts, got {type(loss).__name__}")
         self.model = model
         self.loss = loss
         self.both_directions = both_directions
         self.duplicates = duplicates
-        self.guide = None if guide is None else guide.requires_grad_(False).eval()
-        self.margin = Margin(absolute=0.0) if margin is None and guide is not None else margin
+        self.teacher = None if teacher is None else teacher.requires_grad_(False).eval()
+        self.margin = margin
         self.label_column = (label_column,) if isinstance(label_column, str) else label_column
         for name in self.label_column:
             check_choice("label_column", name, ("labels", "domains"))
@@ -157,18 +133,21 @@ class ContrastiveRankingLoss(nn.Module):
         """Say what is known of a batch in each direction, before the model changes its features."""
         if len(columns) < 2:
             raise ValueError(f"a batch must hold at least 2 columns of texts, got {len(columns)}")
-        keys, guide = [], []
+        keys: list[Tensor] = []
+        teachers: list[Tensor] = []
         if self.duplicates == "mask":
             first = distributed.rank() * len(columns) if distributed.is_initialized() else 0
             keys = [text_keys(column, first + place) for place, column in enumerate(columns)]
-        if self.guide is not None and self.margin is not None:
+        if self.teacher is not None:
+            texts = [_decoded(column, self.model) for column in columns]
             options = {"convert_to_tensor": True, "show_progress_bar": False}
-            judged = columns if self.margin.extra else columns[:2]
-            texts = [_decoded(column, self.model) for column in judged]
-            guide = [self.guide.encode(of_column, **options) for of_column in texts]
+            teachers = [self.teacher.encode(of_column, **options) for of_column in texts]
         shared = {**self._of_pairs(labels), "margin": self.margin}
-        sides = [(keys, guide), (keys[1::-1], guide[1::-1])]
-        return [shared | self._of_texts(*side) for side in sides[: 1 + self.both_directions]]
+        sides = [(keys, teachers), (keys[1::-1], teachers[1::-1])]
+        return [
+            {**shared, **self._of_texts(of_keys), "teachers": of_teacher}
+            for of_keys, of_teacher in sides[: 1 + self.both_directions]
+        ]
 
     def _of_pairs(self, column: Tensor | None) -> Known:
         """What the label column says of the pairs."""
@@ -179,12 +158,9 @@ class ContrastiveRankingLoss(nn.Module):
             check_shape("label", column, ("pairs", len(names)))
         return dict(zip(names, [column] if len(names) == 1 else column.unbind(1), strict=True))
 
-    def _of_texts(self, keys: list[Tensor], guide: list[Tensor]) -> Known:
-        """Which texts are equal, and how the guide embeds them."""
+    def _of_texts(self, keys: list[Tensor]) -> Known:
+        """Which texts are equal."""
         known: Known = {}
-        if guide:
-            extra = [torch.cat(guide[2:])] if guide[2:] else []
-            known["guide"] = (*guide[:2], *extra)
         if keys:
             anchors, positives, *rest = keys
             extra_keys = torch.cat([positives[:0], *rest])
@@ -211,33 +187,38 @@ class ContrastiveRankingLoss(nn.Module):
         # Without hard negatives a lone pair has no other candidate. With them, it has in one
         # direction. A mask on several devices is of one direction only.
         both = self.both_directions and not alone
-        value: Tensor = self.loss.in_batch(
-            anchors,
-            positives,
-            extra=torch.cat(rest) if rest else None,
-            both_directions=both and not gather,
-            **known[0],
-        )
+        value = self._of_direction(embeddings, known[0], both_directions=both and not gather)
         if both and gather:
-            value = value + self.loss.in_batch(positives, anchors, **known[1])
+            value = value + self._of_direction([positives, anchors], known[1])
         halved = self.loss.reduction == "mean" and self.both_directions and (gather or alone)
         return value / 2 if halved else value
+
+    def _of_direction(
+        self, embeddings: Sequence[Tensor], known: Known, **options: Any
+    ) -> Float[Tensor, ""]:
+        """Compute the loss of one call, whose first column holds the anchors."""
+        known = dict(known)
+        extra_keys = known.pop("extra_groups", None)
+        teachers = known.pop("teachers", None) or [None] * len(embeddings)
+        anchors, positives = map(_with_teacher, embeddings[:2], teachers[:2])
+        extra = None
+        if len(embeddings) > 2:
+            of_extra = None if teachers[2] is None else torch.cat(teachers[2:])
+            extra = replace(
+                _with_teacher(torch.cat([*embeddings[2:]]), of_extra), groups=extra_keys
+            )
+        value: Tensor = self.loss.in_batch(anchors, positives, extra=extra, **options, **known)
+        return value
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings for the model card."""
         shown = ("both_directions", "duplicates", "gather_across_devices")
         return {
             "loss": f"{type(self.loss).__name__}({self.loss.extra_repr()})",
-            "guide": None if self.guide is None else type(self.guide).__name__,
+            "teacher": None if self.teacher is None else type(self.teacher).__name__,
             "margin": None if self.margin is None else str(self.margin),
             **{name: getattr(self, name) for name in shown},
         }
-
-    @property
-    def citation(self) -> str:
-        """BibTeX entry of the loss's paper, for the model card."""
-        bases = type(self.loss).__mro__
-        return next((_CITATIONS[base] for base in bases if base in _CITATIONS), _INFO_NCE)
 
 
 class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # type: ignore[misc]
@@ -254,7 +235,7 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         mini_batch_size: number of texts encoded at a time.
         mini_batch_num_tokens: number of tokens encoded at a time, instead of a number of texts.
         show_progress_bar: whether to show the progress of encoding.
-        **rules: ``margin``, ``guide`` and ``label_column``.
+        **rules: ``margin``, ``teacher`` and ``label_column``.
 
     Raises:
         ValueError: if an argument is out of range or the model cannot be split.
@@ -316,6 +297,10 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         """Return the settings for the model card."""
         shown = ("mini_batch_size", "mini_batch_num_tokens")
         return {**super().get_config_dict(), **{name: getattr(self, name) for name in shown}}
+
+
+def _with_teacher(embeddings: Tensor, teacher: Tensor | None) -> Rows:
+    return Rows(embeddings, teacher=None if teacher is None else teacher.to(embeddings.device))
 
 
 def _decoded(features: Features, model: Any) -> list[str]:

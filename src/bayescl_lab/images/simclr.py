@@ -32,8 +32,8 @@ class SimCLR(pl.LightningModule):
     Args:
         encoder: images to features; kept after training.
         projection_head: features to embeddings.
-        loss: called as ``loss(view_1, view_2)`` on two ``[batch, dim]`` tensors, with
-            ``groups=labels`` if it ``needs_groups``, as the oracle does, and with what the batch
+        loss: called as ``loss(view_1, view_2)`` on two ``[batch, dim]`` tensors, with labels as
+            ``groups=`` or ``labels=`` if it needs them, as the oracles do, and with what the batch
             says is known: ``labels=``, ``domains=``. Its state is in every checkpoint.
         augmentation: called as ``augmentation(images, seed=...)`` on uint8 images.
         normalization: applied to views and, when features are extracted, to plain images.
@@ -98,8 +98,9 @@ class SimCLR(pl.LightningModule):
     def training_step(self, batch: ImageBatch, batch_idx: int) -> Float[Tensor, ""]:
         """The loss of one batch."""
         known = dict(batch.known)
-        if getattr(self.loss, "needs_groups", False):
-            known["groups"] = batch.labels
+        for name in ("groups", "labels"):
+            if getattr(self.loss, f"needs_{name}", False):
+                known[name] = batch.labels
         views = (self.draw_views(batch.images, view, batch_idx) for view in (1, 2))
         value: Tensor = self.loss(
             *map(self.projection_head, map(self.encode_views, views)), **known

@@ -39,7 +39,7 @@ class Reason(Enum):
 _BAYESIAN = "BayesianContrastiveLoss"
 _ANSWERS: dict[Reason, tuple[str, tuple[str, ...]]] = {
     Reason.FEW_FALSE_NEGATIVES: ("InfoNCELoss", ()),
-    Reason.ALL_LABELS: ("SupervisedContrastiveLoss", ("groups",)),
+    Reason.ALL_LABELS: ("SupervisedContrastiveLoss", ("labels",)),
     Reason.SOME_LABELS: (_BAYESIAN, ("labels", "teacher")),
     Reason.FALSE_NEGATIVES: (_BAYESIAN, ("teacher",)),
 }

@@ -69,7 +69,7 @@ class LossRow:
     @property
     def needs_labels(self) -> bool:
         """Whether the loss is an oracle: undefined without labels."""
-        return self.images is not None and self.images.needs_groups
+        return self.images is not None and (self.images.needs_groups or self.images.needs_labels)
 
     @cached_property
     def hyperparameters(self) -> Mapping[str, type]:
