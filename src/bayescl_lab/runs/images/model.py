@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.images.augmentation import AffineNoise, Normalization
+from bayescl_lab.images.augmentation import AffineNoise, Augmentation, Normalization
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.images.encoders import ProjectionHead, feature_dim_of
 from bayescl_lab.images.simclr import SimCLR
@@ -59,7 +59,7 @@ def build_model(
     )
 
 
-def build_augmentation(settings: ImageSettings, image_shape: tuple[int, int, int]) -> nn.Module:
+def build_augmentation(settings: ImageSettings, image_shape: tuple[int, int, int]) -> Augmentation:
     """The views of a run, for images of that many channels and pixels."""
     channels, *sides = image_shape
     kind = settings.augmentation
