@@ -117,7 +117,8 @@ class SimCLR(pl.LightningModule):
         known = dict(batch.known)
         if getattr(self.loss, "needs_groups", False):
             known["groups"] = batch.labels
-        is_own_teacher = getattr(self.loss, "positive_share", 1.0) < 1 and "teacher" not in known
+        share = getattr(self.loss, "positive_share", 1.0)
+        is_own_teacher = (share is None or share < 1) and "teacher" not in known
         embed = self.embed if self.captured is None else self.captured
         view_1, view_2, *teacher = embed(batch.images, batch_idx, is_own_teacher)
         if teacher:

@@ -6,19 +6,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
-from bayescl.axes import Int, Tensor
+from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_choice
+from bayescl_lab._arrays import read_array
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import ImageParts, known_data_sets, load_images
-from bayescl_lab.images.probes import few_label_draws, run_probes
+from bayescl_lab.images.encoders import ProjectionHead
+from bayescl_lab.images.probes import extract_features, few_label_draws, run_probes
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.encoder import load_pretrained
+from bayescl_lab.runs.images.encoder import load_encoder, load_pretrained
 from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import SHA256, ImageSettings
@@ -71,6 +74,8 @@ class ImageRun(TrainedRun[ImageSettings]):
                     'array "domains" in an .npz file'
                 )
             self.known["domains"] = self.parts.train.domains
+        if settings.teacher is not None:
+            self.known["teacher"] = _teacher(Path(settings.teacher), self.parts.train)
         self.batches = StoreBatches(self.parts.train, order, self.known)
 
     def part(self, name: str) -> ImageStore:
@@ -168,6 +173,33 @@ def _known_labels(train: ImageStore, settings: ImageSettings) -> dict[str, Int[T
     known = torch.full_like(train.labels, UNLABELLED)
     known[rows] = train.labels[rows]
     return {"labels": known}
+
+
+def _teacher(path: Path, train: ImageStore) -> Float[Tensor, "images dim"]:
+    """Embeddings of the training images by encoder and head of a run, or from a file."""
+    if path.suffix != ".npy":
+        folder = RunFolder.open(path, Kind.IMAGES)
+        encoder = load_encoder(folder)
+        if encoder.image_shape != train.image_shape:
+            raise ValueError(
+                f"teacher: the run {path} is of images of shape {list(encoder.image_shape)}, "
+                f"got {list(train.image_shape)}"
+            )
+        state = part_of_state(read_weights(folder), "projection_head")
+        hidden, dim = state["layers.0.weight"], state["layers.3.weight"]
+        head = ProjectionHead(hidden.shape[1], *dim.shape[::-1])
+        head.load_state_dict(state)
+        return extract_features(nn.Sequential(encoder, head).to(train.device), train)
+    embeddings = read_array(path, dimensions=[2])
+    if len(embeddings) != len(train):
+        raise ValueError(
+            f"teacher must have one embedding per training image, "
+            f"got {len(embeddings)} in {path} for {len(train)} images"
+        )
+    values = torch.from_numpy(np.asarray(embeddings, np.float32).copy())
+    if not values.isfinite().all():
+        raise ValueError(f"teacher must be finite, got NaN or infinite values in {path}")
+    return values
 
 
 def train_images(
