@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,16 @@ from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_choice
 from bayescl_lab._arrays import read_array
 from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import ImageParts, known_data_sets, load_images
 from bayescl_lab.images.encoders import ProjectionHead
 from bayescl_lab.images.probes import extract_features, few_label_draws, run_probes
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
+from bayescl_lab.runs.captured import CapturedStep
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.encoder import load_encoder, load_pretrained
+from bayescl_lab.runs.images.encoder import TIMM, load_encoder, load_pretrained
 from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import SHA256, ImageSettings
@@ -29,6 +32,8 @@ from bayescl_lab.runs.loop import Journal
 from bayescl_lab.runs.losses import LOSSES
 from bayescl_lab.runs.run import Kind, Result, Rows, TrainedRun, write_evaluation
 from bayescl_lab.runs.weights import part_of_state, read_weights
+
+_logger = logging.getLogger(__name__)
 
 
 class ImageRun(TrainedRun[ImageSettings]):
@@ -64,8 +69,9 @@ class ImageRun(TrainedRun[ImageSettings]):
             parts.train.require_labels(f"the {loss.title} loss")
         place = {"rank": self.rank, "num_ranks": settings.num_processes}
         order = EpochOrder(len(parts.train), settings.batch_size, settings.seed, **place)
-        self.model = build_model(settings, parts.train, steps_per_epoch=len(order), encoder=encoder)
         self.parts: ImageParts = parts.to(self.device)
+        steps = len(order)
+        self.model = build_model(settings, self.parts.train, steps_per_epoch=steps, encoder=encoder)
         self.known = _known_labels(self.parts.train, settings)
         if settings.domains:
             if self.parts.train.domains is None:
@@ -129,10 +135,31 @@ class ImageRun(TrainedRun[ImageSettings]):
 
     def fit(self, folder: RunFolder, **options: Any) -> Journal:
         """Train, and end the processes that decode images."""
+        if self.settings.captured:
+            self.model.captured = self._captured_step()
         try:
             return super().fit(folder, precision=self.settings.precision, **options)
         finally:
+            self.model.captured = None  # the model leaves its GPU
             self.batches.close()
+
+    def _captured_step(self) -> CapturedStep | None:
+        """The step as a CUDA graph, where that is possible; with a warning where it is not."""
+        settings = self.settings
+        is_own = ":" in settings.encoder and not settings.encoder.startswith(TIMM)
+        obstacles = {
+            "the device is not a GPU": self.device.type != "cuda",
+            "several devices train together": settings.num_processes > 1,
+            "the network is compiled": settings.compiled,
+            "the encoder is custom": is_own,
+            "the augmentation is affine": not isinstance(
+                self.model.augmentation, SimCLRAugmentation
+            ),
+        }
+        reasons = [reason for reason, applies in obstacles.items() if applies]
+        if reasons:
+            _logger.warning("captured has no effect: %s", " and ".join(reasons))
+        return None if reasons else CapturedStep(self.model)
 
     def evaluate(self) -> dict[str, float]:
         """Evaluate the current encoder with every probe."""

@@ -42,7 +42,8 @@ class ImageOptions(TrainedSettings):
         encoder: "small"; a ResNet of torchvision such as resnet18, resnet34 or resnet50; a network
             of timm, such as timm:resnet18; or your own, my_module:build, where build() returns it.
         width: channels of the small encoder's first block.
-        stride: stride of the small encoder's first convolution; 2 is cheaper on larger images.
+        stride: stride of the first convolution of the small encoder, and of torchvision's ResNets
+            on images of at most 64 pixels; 2 costs about a quarter.
         hidden_dim: width of the projection head's hidden layer.
         embedding_dim: length of an embedding.
         augmentation: affine noise for small drawings, the simclr recipe for photographs, or auto,
