@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -32,10 +33,8 @@ class CapturedStep:
     """
 
     def __init__(self, model: SimCLR) -> None:
-        if not isinstance(model.augmentation, SimCLRAugmentation):
-            raise ValueError("captured is for the simclr augmentation, whose views have one shape")
         self._model = model
-        self._augmentation = model.augmentation
+        self._augmentation: Any = model.augmentation
         self._step: Callable[..., Embeddings] | None = None
 
     def __call__(self, images: Pixels, step: int, with_plain: bool) -> Embeddings:
@@ -53,13 +52,14 @@ class CapturedStep:
         step = _Step(self._model, self._augmentation, with_plain)
         buffers = [(buffer, buffer.clone()) for buffer in self._model.buffers()]
         kind = images.device.type
-        half = {"enabled": torch.is_autocast_enabled(kind), "dtype": torch.get_autocast_dtype(kind)}
+        precision = torch.get_autocast_dtype(kind)
+        enabled = torch.is_autocast_enabled(kind)
         stream = torch.cuda.current_stream() if images.is_cuda else None
         graph: Callable[..., Embeddings] = step
         try:
             # A graph must not use weights that autocast has converted and kept outside of it.
-            with torch.autocast(kind, cache_enabled=False, **half):
-                graph = torch.cuda.make_graphed_callables(
+            with torch.autocast(kind, precision, enabled=enabled, cache_enabled=False):
+                graph = torch.cuda.make_graphed_callables(  # type: ignore[assignment]
                     step, (images.clone(), rows.clone()), allow_unused_input=True
                 )
         except Exception as error:  # of any kind: training can go on without a graph
