@@ -62,7 +62,7 @@ class RivalSimCLR(SimCLR):
 
     def training_step(self, batch: ImageBatch, batch_idx: int) -> Tensor:
         """The method's loss of one batch."""
-        drawn = {view: self.draw_views(batch.images, view, batch_idx) for view in (1, 2)}
+        drawn = dict(enumerate(self.draw_views(batch.images, (1, 2), batch_idx), start=1))
         view_1, view_2 = (self.projection_head(self.encode_views(drawn[view])) for view in drawn)
         teacher = None
         if self.teacher is not None:
@@ -84,7 +84,7 @@ class RivalSimCLR(SimCLR):
     @torch.no_grad()
     def _taught(self, images: Tensor, drawn: dict[int, Tensor], step: int, view: int) -> Tensor:
         """The teacher's embeddings of a view; batch normalisation sees that view alone."""
-        pixels = drawn[view] if view in drawn else self.draw_views(images, view, step)
+        pixels = drawn[view] if view in drawn else self.draw_views(images, (view,), step)[0]
         feature = self.teacher["encoder"](self.normalization(pixels))
         return self.teacher["projection_head"](feature)
 

@@ -35,6 +35,7 @@ CountOr0 = Annotated[int, at_least(0)]
 Tries = Annotated[int, Field(ge=0, le=100, description="from 0 to 100; 0 for none")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, description="above 0")]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, description="at least 0")]
+Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False, description="above 0, at most 1")]
 Words = Annotated[tuple[str, ...], BeforeValidator(_separated)]
 
 

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from scipy.ndimage import affine_transform
+from torch.nn import functional as F
 
 from bayescl_lab.images.augmentation import AffineNoise, Normalization
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
@@ -22,8 +25,33 @@ def test_no_two_images_of_a_batch_share_parameters():
     augmentation = AffineNoise()
     same = DIGITS[:1].expand(256, -1, -1, -1)
     assert distances(augmentation(same, seed=0)).min() > 0.05
-    assert distances(augmentation.affine(same.float() / 255)).min() > 1e-4
-    assert len(augmentation.affine.transform_matrix.flatten(1).unique(dim=0)) == 256
+    maps = augmentation.draw_maps(256, 8, 8, torch.Generator().manual_seed(0))
+    assert len(maps.flatten(1).unique(dim=0)) == 256
+
+
+def test_maps_shear_rotate_scale_and_shift_an_image_about_its_centre():
+    """Each view is resampled by SciPy at places that float64 matrices of the four steps give."""
+    height, width, reach = 20, 28, 1.5
+    images = torch.randint(0, 256, (16, 1, height, width), dtype=torch.uint8)
+    augmentation = AffineNoise(reach)
+    maps = augmentation.draw_maps(16, height, width, torch.Generator().manual_seed(3))
+    grid = F.affine_grid(maps, list(images.shape), align_corners=False)
+    views = F.grid_sample(images / 255, grid, align_corners=False)
+    generator = torch.Generator().manual_seed(3)
+    reaches = reach * np.array([15.0, 0.15, 0.1, 0.1, 10.0])
+    draws = torch.rand(5, 16, generator=generator).double().numpy()
+    centre = np.array([width / 2 - 0.5, height / 2 - 0.5])
+    for number, image in enumerate(images[:, 0].numpy() / 255):
+        values = np.array([0.0, 1.0, 0.0, 0.0, 0.0]) + reaches * (2 * draws[:, number] - 1)
+        angle, scale, shift_x, shift_y, shear = values
+        cosine, sine = np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))
+        rotation = scale * np.array([[cosine, -sine], [sine, cosine]])
+        inverse = np.linalg.inv(rotation @ [[1, -np.tan(np.deg2rad(shear))], [0, 1]])
+        shift = np.array([shift_x * width, shift_y * height])
+        offset = centre - inverse @ (centre + shift)
+        swapped = inverse[::-1, ::-1], offset[::-1]  # SciPy counts rows first
+        expected = affine_transform(image, *swapped, order=1, mode="grid-constant")
+        np.testing.assert_allclose(views[number, 0], expected, atol=2e-5)
 
 
 def test_noise_has_another_level_in_every_image():

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torchvision.transforms import InterpolationMode, RandomResizedCrop
 from torchvision.transforms.v2 import functional as reference
 
@@ -59,6 +60,25 @@ def test_views_are_those_of_torchvision_one_image_at_a_time(channels, size, to):
     views = SimCLRAugmentation(size=to).apply_parameters(images, parameters)
     expected = one_at_a_time(images, parameters, size if to is None else (to, to))
     torch.testing.assert_close(views, expected, atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "to"), [(3, (32, 32), None), (1, (28, 28), 12), (2, (1, 9), None)]
+)
+def test_views_of_fixed_shape_are_the_views(channels, size, to):
+    images, augmentation = photographs(channels=channels, size=size), SimCLRAugmentation(1.5, to)
+    rows = augmentation.parameter_rows(images, [4, 5])
+    views = augmentation.apply_rows(images, rows)
+    expected = augmentation.views(images, [4, 5])
+    assert not torch.equal(*expected)
+    torch.testing.assert_close(views, expected, atol=1e-6, rtol=0)
+
+
+def test_views_on_a_gpu_read_nothing_back():
+    with FakeTensorMode():  # raises where the host would have to know a value
+        images = torch.zeros(8, 3, 32, 32, dtype=torch.uint8, device="cuda")
+        for view in SimCLRAugmentation().views(images, [4, 5]):
+            assert (view.shape, view.device.type) == (images.shape, "cuda")
 
 
 def test_no_two_images_of_a_batch_share_parameters():

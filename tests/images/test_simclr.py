@@ -32,7 +32,7 @@ def simclr(loss: torch.nn.Module, **changes) -> SimCLR:
 
 
 def test_views_pass_through_the_network_in_calls_of_their_own():
-    model, seen = simclr(InfoNCELoss()), []
+    model, seen = simclr(InfoNCELoss(positive_share=1.0)), []
     norm = model.encoder.layers[1]
     norm.register_forward_hook(lambda _module, inputs, _output: seen.append(len(inputs[0])))
     value = model.training_step(BATCH, 5)
@@ -41,6 +41,32 @@ def test_views_pass_through_the_network_in_calls_of_their_own():
     views = [model.augmentation(BATCH.images, seed=seed) for seed in seeds]
     embeddings = [model.projection_head(model.encode_views(view)) for view in views]
     torch.testing.assert_close(value, InfoNCELoss()(*embeddings))
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_the_teacher_is_the_network_on_plain_images_and_leaves_no_trace_in_its_state(half):
+    model, alone = simclr(InfoNCELoss()), simclr(InfoNCELoss(positive_share=1.0))
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
+        value = model.training_step(BATCH, 5)
+        alone.training_step(BATCH, 5)
+    for name, buffer in alone.named_buffers():
+        assert torch.equal(buffer, model.get_buffer(name))
+    value.backward()
+    assert all(weight.grad.abs().sum() > 0 for weight in model.encoder.parameters())
+    plain = BATCH.images.float() / 255
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
+        views = model.draw_views(BATCH.images, (1, 2), 5)
+        embedded = [model.projection_head(model.encode_views(view)) for view in (*views, plain)]
+        expected = InfoNCELoss()(*embedded[:2], teacher=embedded[2])
+    torch.testing.assert_close(value, expected)
+
+
+def test_a_teacher_of_the_batch_replaces_the_network():
+    model = simclr(InfoNCELoss())
+    teacher = torch.randn(24, 7, generator=torch.Generator().manual_seed(1))
+    value = model.training_step(BATCH._replace(known={"teacher": teacher}), 0)
+    embedded = model.embed(BATCH.images, 0, with_plain=False)
+    torch.testing.assert_close(value, InfoNCELoss()(*embedded, teacher=teacher))
 
 
 @pytest.mark.parametrize("kind", [InfoNCELoss, OracleContrastiveLoss])
@@ -52,7 +78,7 @@ def test_only_a_loss_that_needs_labels_sees_them(kind):
             seen.append(others)
             return super().forward(view_1, view_2, **others)
 
-    simclr(Spy()).training_step(BATCH, 0)
+    simclr(Spy(positive_share=1.0)).training_step(BATCH, 0)
     assert list(seen[0]) == (["groups"] if kind is OracleContrastiveLoss else [])
     assert all(torch.equal(labels, BATCH.labels) for labels in seen[0].values())
 

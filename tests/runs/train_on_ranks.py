@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from bayescl.losses import BayesianContrastiveLoss, OracleContrastiveLoss
+from bayescl_lab.images.augmentation import Augmentation
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import ImageStore
@@ -26,7 +27,7 @@ BATCH, EPOCHS, IMAGES = 16, 2, 50
 CASES = {"bayesian": BayesianContrastiveLoss, "oracle": OracleContrastiveLoss}
 
 
-class Shifted(nn.Module):
+class Shifted(Augmentation):
     """Views that depend on the image alone, so that ranks see what one process sees."""
 
     def forward(self, images: torch.Tensor, *, seed: int) -> torch.Tensor:

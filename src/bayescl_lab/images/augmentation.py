@@ -6,16 +6,16 @@ Every augmentation works on a whole batch at once, with parameters per image.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-import kornia.augmentation as kornia
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from bayescl.axes import Float, Tensor
-from bayescl_lab._randomness import seeded
 from bayescl_lab.images.encoders import Views
 from bayescl_lab.images.pixel_files import Pixels
-from bayescl_lab.images.store import ImageStore
+from bayescl_lab.images.store import ImageStore, copied_to
 
 MEASURED_VALUES = 2**28  # pixel values measured for mean and deviation, at most
 _VALUES_AT_ONCE = 2**24  # pixel values measured at a time; limits memory
@@ -55,7 +55,15 @@ class Normalization(nn.Module):
         return (images - self.mean) / self.deviation
 
 
-class AffineNoise(nn.Module):
+class Augmentation(nn.Module):
+    """Draw views of images. Subclasses define ``forward(images, *, seed)``, one view per image."""
+
+    def views(self, images: Pixels, seeds: Sequence[int]) -> tuple[Views, ...]:
+        """Draw as many views of each image as there are seeds."""
+        return tuple(self(images, seed=seed) for seed in seeds)
+
+
+class AffineNoise(Augmentation):
     """Views of small drawings: a random affine map and Gaussian noise of random strength.
 
     Every image draws its own rotation, shift, scale, shear and noise level. Images are never
@@ -72,18 +80,47 @@ class AffineNoise(nn.Module):
     def __init__(self, strength: float = 1.0) -> None:
         super().__init__()
         self.strength = strength
-        self.affine = kornia.RandomAffine(
-            degrees=15.0 * strength,
-            translate=(0.1 * strength, 0.1 * strength),
-            scale=(1 - 0.15 * strength, 1 + 0.15 * strength),
-            shear=(-10.0 * strength, 10.0 * strength),
-            p=1.0,
-        )
 
     def forward(self, images: Pixels, *, seed: int) -> Views:
-        """Draw one view of each image, with values around [0, 1]; the seed fixes the draw."""
-        pixels = images.float() / 255
-        with seeded(seed, images.device):
-            moved: Tensor = self.affine(pixels)
-            level = 0.15 * self.strength * torch.rand(len(moved), 1, 1, 1, device=moved.device)
-            return moved + level * torch.randn_like(moved)
+        """Draw one view of each image, with values around [0, 1]; the seed fixes the draw.
+
+        All devices see the same maps; the noise differs between devices.
+        """
+        device = images.device
+        generator = torch.Generator().manual_seed(seed)
+        count, _, height, width = images.shape
+        maps = copied_to(self.draw_maps(count, height, width, generator), device)
+        if device.type == "cuda":
+            generator = torch.Generator(device).manual_seed(seed)
+        with torch.autocast(device.type, enabled=False):
+            pixels = images.float() / 255
+            grid = F.affine_grid(maps, list(pixels.shape), align_corners=False)
+            moved = F.grid_sample(pixels, grid, align_corners=False)
+            shape = (len(moved), 1, 1, 1)
+            level = 0.15 * self.strength * torch.rand(shape, generator=generator, device=device)
+            return moved + level * torch.randn(moved.shape, generator=generator, device=device)
+
+    def draw_maps(
+        self, count: int, height: int, width: int, generator: torch.Generator
+    ) -> Float[Tensor, "count 2 3"]:
+        """Draw affine maps from output to input coordinates in [-1, 1], on the CPU.
+
+        An image is sheared along its rows, then rotated, scaled and shifted, all about its centre.
+        """
+
+        def uniform(low: float, high: float) -> Float[Tensor, " count"]:
+            return low + (high - low) * torch.rand(count, generator=generator)
+
+        reach = self.strength
+        angle = uniform(-15 * reach, 15 * reach).deg2rad()
+        scale = uniform(1 - 0.15 * reach, 1 + 0.15 * reach)
+        shift = torch.stack([2 * uniform(-0.1 * reach, 0.1 * reach) for _ in range(2)], dim=1)
+        shear = uniform(-10 * reach, 10 * reach).deg2rad().tan()
+        torch.rand(count, generator=generator)  # not used: noise keeps its place among the draws
+        cosine, sine = angle.cos() / scale, angle.sin() / scale
+        # The inverse of the shear [[1, -s], [0, 1]] times that of the scaled rotation; steps of a
+        # pixel differ in length along both sides if the image is not square.
+        ratio = height / width
+        rows = [cosine - shear * sine, ratio * (sine + shear * cosine), -sine / ratio, cosine]
+        inverse = torch.stack(rows, dim=1).view(-1, 2, 2)
+        return torch.cat([inverse, -inverse @ shift[:, :, None]], dim=2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ import torch
 from bayescl.axes import Int, Tensor
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.pixel_files import Pixels
-from bayescl_lab.images.store import ImageStore
+from bayescl_lab.images.store import ImageStore, copied_to
 from bayescl_lab.images.streaming import ImageStream
 
 
@@ -20,7 +20,7 @@ class ImageBatch(NamedTuple):
 
     images: Pixels
     labels: Int[Tensor, " batch"]
-    known: Mapping[str, Int[Tensor, " batch"]] = {}
+    known: Mapping[str, Tensor] = {}
 
 
 @dataclass(eq=False)
@@ -64,24 +64,25 @@ class EpochOrder:
 class StoreBatches:
     """The batches of a store, on the store's own device.
 
-    ``known`` has arguments of the loss, one value for each image.
+    The rows of an epoch go to the device at once, so that no step waits for a copy. ``known`` has
+    arguments of the loss, one value or vector for each image.
     """
 
     def __init__(
         self,
         store: ImageStore,
         sampler: EpochOrder,
-        known: Mapping[str, Int[Tensor, " images"]] | None = None,
+        known: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.store = store
         self.sampler = sampler
         self.known = {name: part.to(store.device) for name, part in (known or {}).items()}
-        self._images = store.in_batches(sampler)
+        self._stream = store.in_batches(sampler) if store.is_streamed else None
 
     def close(self) -> None:
         """Stop the workers that decode streamed images; the next pass starts new ones."""
-        if isinstance(self._images, ImageStream):
-            self._images.close()
+        if isinstance(self._stream, ImageStream):
+            self._stream.close()
 
     def __len__(self) -> int:
         """Batches per epoch."""
@@ -89,6 +90,10 @@ class StoreBatches:
 
     def __iter__(self) -> Iterator[ImageBatch]:
         """Yield the batches of the sampler's current epoch."""
-        for rows, images in zip(self.sampler, self._images, strict=True):
+        epoch = copied_to(torch.stack(list(self.sampler)), self.store.device)
+        images: Iterable[Pixels] = map(self.store.take, epoch)
+        if self._stream is not None:
+            images = self._stream
+        for rows, pixels in zip(epoch, images, strict=True):
             known = {name: part[rows] for name, part in self.known.items()}
-            yield ImageBatch(images, self.store.labels[rows], known)
+            yield ImageBatch(pixels, self.store.labels[rows], known)

@@ -1,16 +1,15 @@
 """Probes of frozen features: k-NN, and linear classifiers from all labels or from a few.
 
-All linear classifiers on cached features are L2-penalised softmax regressions of scikit-learn.
+All linear classifiers on cached features are L2-penalised softmax regressions, fitted on the
+features' own device.
 """
 
 from __future__ import annotations
 
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional as F
 
@@ -21,11 +20,9 @@ from bayescl_lab.images.datasets import ImageParts
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import ImageStore
 
-if TYPE_CHECKING:
-    from sklearn.linear_model import LogisticRegression
-
 TOP = 5  # guesses in the second score
 ROWS_AT_ONCE = 1024  # rows whose neighbours are searched for at a time
+VALUES_AT_ONCE = 2**26  # largest number of values of a tensor in a fit; limits memory
 FEW_LABELS = (1, 5)  # labels per class, smallest first
 
 PROBES = (*(f"few_label_{count}" for count in FEW_LABELS), "knn", "linear")
@@ -169,15 +166,16 @@ class ProbeData(NamedTuple):
     labels: Int[Tensor, " rows"]
     num_classes: int
 
-    def standardised(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def standardised(
+        self,
+    ) -> tuple[Float[Tensor, "train features"], Float[Tensor, "rows features"]]:
         """Both features with mean 0 and deviation 1 over the training images, or 0 if constant."""
         train = self.train_features
         deviation, mean = torch.std_mean(train, dim=0, correction=0)
         # Features of a dead unit differ by rounding at most: leave them at 0, do not blow them up.
         alive = deviation > 1e-6 * deviation.max().clamp_min(torch.finfo(train.dtype).tiny)
         scale = torch.where(alive, deviation, torch.inf)
-        both = (train - mean) / scale, (self.features - mean) / scale
-        return both[0].cpu().numpy(), both[1].cpu().numpy()
+        return (train - mean) / scale, (self.features - mean) / scale
 
 
 class TopScore(NamedTuple):
@@ -212,7 +210,7 @@ def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> flo
     """
     k = max(1, min(k, len(data.train_features) // data.num_classes))
     train = F.normalize(data.train_features.float(), dim=1)
-    correct = 0
+    correct = torch.zeros((), dtype=torch.int64, device=train.device)
     evaluation = F.normalize(data.features.float(), dim=1)
     batches = evaluation.split(ROWS_AT_ONCE), data.labels.split(ROWS_AT_ONCE)
     for rows, labels in zip(*batches, strict=True):
@@ -221,8 +219,8 @@ def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> flo
         weight = ((similarity - 1) / temperature).exp()
         votes = weight.new_zeros(len(rows), data.num_classes)
         votes.scatter_add_(1, data.train_labels[neighbours], weight)
-        correct += int((votes.argmax(dim=1) == labels).sum())
-    return correct / len(data.labels)
+        correct += (votes.argmax(dim=1) == labels).sum()
+    return correct.item() / len(data.labels)
 
 
 def linear_probe(data: ProbeData) -> TopScore:
@@ -232,12 +230,10 @@ def linear_probe(data: ProbeData) -> TopScore:
     :func:`augmented_linear_probe`.
     """
     train_features, features = data.standardised()
-    train_labels = data.train_labels.cpu().numpy()
-    model = softmax_regression(train_features, train_labels, inverse_penalty=0.1)
-    scores = torch.zeros(len(features), data.num_classes, dtype=torch.float64)
-    # In float64 improbable classes keep their order.
-    scores[:, model.classes_] = torch.from_numpy(model.predict_proba(features.astype(float)))
-    return top_score(scores, data.labels.cpu())
+    fit = softmax_regressions(
+        train_features[None], data.train_labels[None], data.num_classes, inverse_penalty=0.1
+    )
+    return top_score(fit.logits(features)[:, 0], data.labels)
 
 
 def top_score(logits: Float[Tensor, "rows classes"], labels: Int[Tensor, " rows"]) -> TopScore:
@@ -259,13 +255,17 @@ def few_label_probe(
     Features are standardised over all training images, without labels.
     """
     counts = {"num_classes": data.num_classes, "labels_per_class": labels_per_class}
-    chosen = few_label_draws(data.train_labels, **counts, draws=draws, seed=seed).numpy()
+    chosen = few_label_draws(data.train_labels, **counts, draws=draws, seed=seed)
     train_features, features = data.standardised()
-    train_labels, labels = data.train_labels.cpu().numpy(), data.labels.cpu().numpy()
-    accuracies = [
-        softmax_regression(train_features[rows], train_labels[rows]).score(features, labels)
-        for rows in chosen
-    ]
+    values = max(chosen.shape[1] * features.shape[1], len(features) * data.num_classes)
+    accuracies = []
+    for rows in chosen.to(features.device).split(max(1, VALUES_AT_ONCE // values)):
+        # float32 takes up to four times the evaluations.
+        drawn = train_features[rows].double()
+        labels = data.train_labels[rows]
+        fit = softmax_regressions(drawn, labels, data.num_classes, tolerance=1e-4)
+        is_right = fit.logits(features).argmax(dim=2) == data.labels[:, None]
+        accuracies += is_right.double().mean(dim=0).tolist()
     spread = stdev(accuracies) if draws > 1 else 0.0
     return FewLabelScore(fmean(accuracies), spread)
 
@@ -275,29 +275,100 @@ def few_label_draws(
 ) -> Int[Tensor, "draws chosen"]:
     """Rows of ``labels_per_class`` images of every class, drawn anew for each of the ``draws``."""
     generator = torch.Generator().manual_seed(seed)
-    columns = []
+    labels, columns = labels.cpu(), []
     for label in range(num_classes):
-        rows = (labels.cpu() == label).nonzero().squeeze(1)
+        rows = (labels == label).nonzero().squeeze(1)
         if len(rows) < labels_per_class:
             raise ValueError(
                 f"labels_per_class must be at most the training images of every class, "
                 f"got {labels_per_class} for {len(rows)} images of class {label}"
             )
-        order = torch.rand(draws, len(rows), generator=generator).argsort(dim=1)
-        columns.append(rows[order[:, :labels_per_class]])
+        places = torch.rand(draws, len(rows), generator=generator)
+        columns.append(rows[places.topk(labels_per_class, largest=False).indices])
     return torch.cat(columns, dim=1)
 
 
-def softmax_regression(
-    features: NDArray[np.float32], labels: NDArray[np.int64], inverse_penalty: float = 1.0
-) -> LogisticRegression:
-    r"""The minimum of :math:`C \sum_r \mathrm{CE}_r + \tfrac12 \lVert W \rVert^2`; biases are free.
+class SoftmaxRegressions(NamedTuple):
+    """Weights and biases of some linear classifiers."""
 
-    A larger :math:`C`, ``inverse_penalty``, fits the labels more closely.
+    weights: Float[Tensor, "fits features classes"]
+    biases: Float[Tensor, "fits 1 classes"]
+
+    def logits(
+        self, features: Float[Tensor, "rows features"]
+    ) -> Float[Tensor, "rows fits classes"]:
+        """Logits of every classifier, in the precision of the features."""
+        weights = self.weights.movedim(1, 0).flatten(1).to(features)
+        products: Tensor = (features @ weights).unflatten(1, (len(self.weights), -1))
+        return products + self.biases.squeeze(1).to(features)
+
+
+def softmax_regressions(
+    features: Float[Tensor, "fits rows features"],
+    labels: Int[Tensor, "fits rows"],
+    num_classes: int,
+    *,
+    inverse_penalty: float = 1.0,
+    tolerance: float = 1e-5,
+    max_evaluations: int = 1000,
+) -> SoftmaxRegressions:
+    r"""Minimise :math:`C \sum_r \mathrm{CE}_r + \tfrac12 \lVert W \rVert^2` for each of some fits.
+
+    The biases are not penalised. All fits run in one L-BFGS, in the principal axes of each fit's
+    rows, scaled to similar curvature.
+
+    Args:
+        features: rows of each fit.
+        labels: their classes, counted from 0.
+        num_classes: number of classes; some may have no row.
+        inverse_penalty: :math:`C`, positive; larger values fit the labels more closely.
+        tolerance: largest component of the gradient, per row, at which the fits end.
+        max_evaluations: evaluations of the gradient at which the fits end in any case.
+
+    Example:
+        >>> rows = torch.tensor([[[-1.0], [1.0]]])
+        >>> fit = softmax_regressions(rows, torch.tensor([[0, 1]]), 2)
+        >>> fit.logits(torch.tensor([[-2.0], [3.0]])).argmax(dim=2).flatten()
+        tensor([0, 1])
     """
-    from sklearn.dummy import DummyClassifier
-    from sklearn.linear_model import LogisticRegression
+    fits, rows, dim = features.shape
+    mean = features.mean(dim=1, keepdim=True)  # the bias takes it back
+    centred = features - mean
+    if rows < dim:  # the minimum lies in the span of the rows
+        squares, axes = torch.linalg.eigh((centred @ centred.mT).double())
+        largest = squares[:, -1:].clamp_min(torch.finfo(squares.dtype).tiny)
+        lengths = torch.where(squares > 1e-9 * largest, squares.rsqrt(), 0.0)
+        axes = centred.mT @ (axes * lengths[:, None]).to(centred)
+    else:
+        squares, axes = torch.linalg.eigh((centred.mT @ centred).double())
+        axes = axes.to(centred)
+    scale = (1 + inverse_penalty * squares.clamp_min(0.0) / num_classes).rsqrt().to(centred)
+    directions = axes * scale[:, None]
+    inputs = centred @ directions
+    shape = (fits, inputs.shape[2], num_classes)
+    weights = torch.zeros(shape, dtype=inputs.dtype, device=inputs.device, requires_grad=True)
+    biases = weights.new_zeros(fits, 1, num_classes).requires_grad_()
+    penalty = scale[:, :, None].square() / (2 * inverse_penalty)
+    target = labels.flatten()
+    optimizer = torch.optim.LBFGS(
+        [weights, biases],
+        max_iter=max_evaluations,
+        max_eval=max_evaluations,
+        tolerance_grad=tolerance,
+        tolerance_change=0.0,
+        history_size=10 if fits > 1 else 100,  # many fits share it, and its cost grows with them
+        line_search_fn="strong_wolfe",
+    )
 
-    if (labels == labels[0]).all():  # scikit-learn wants two classes
-        return DummyClassifier().fit(features, labels)
-    return LogisticRegression(C=inverse_penalty, max_iter=2000).fit(features, labels)
+    def objective() -> Float[Tensor, ""]:
+        optimizer.zero_grad()
+        with torch.enable_grad():
+            logits = (inputs @ weights + biases).flatten(0, 1)
+            loss: Tensor = F.cross_entropy(logits, target, reduction="sum")
+            loss = (loss + (penalty * weights.square()).sum()) / rows
+            loss.backward()
+        return loss
+
+    optimizer.step(objective)
+    found = directions @ weights.detach()
+    return SoftmaxRegressions(found, biases.detach() - mean @ found)

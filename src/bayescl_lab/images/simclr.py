@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from bayescl.axes import Float, Tensor
 from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab.images.augmentation import Augmentation
 from bayescl_lab.images.batches import ImageBatch
 from bayescl_lab.images.encoders import Views
 from bayescl_lab.images.pixel_files import Pixels
@@ -20,11 +24,19 @@ MOMENTUM = 0.9
 """That of the optimizer "sgd"."""
 
 
+Embed = Callable[[Pixels, int, bool], tuple[Tensor, ...]]
+"""A function like :meth:`SimCLR.embed`."""
+
+
 class SimCLR(pl.LightningModule):
     """Train an encoder so that two views of an image agree.
 
     Each view passes through the network in its own call, so batch normalisation sees one view at a
     time. All randomness is derived from (``seed``, epoch, step).
+
+    A loss whose ``positive_share`` is below 1 has a teacher: the embeddings of the images without
+    augmentation, by the same network in the same mode, without gradient. Running statistics of
+    batch normalisation see only the views. A batch whose ``known`` has a ``teacher`` uses that.
 
     On several devices, each holds its part of every batch. The loss must gather, so that the views
     of a device are scored against those of all.
@@ -34,8 +46,8 @@ class SimCLR(pl.LightningModule):
         projection_head: features to embeddings.
         loss: called as ``loss(view_1, view_2)`` on two ``[batch, dim]`` tensors, with labels as
             ``groups=`` or ``labels=`` if it needs them, as the oracles do, and with what the batch
-            says is known: ``labels=``, ``domains=``. Its state is in every checkpoint.
-        augmentation: called as ``augmentation(images, seed=...)`` on uint8 images.
+            says is known: ``labels=``, ``teacher=``, ``domains=``. Every checkpoint has its state.
+        augmentation: draws the views of uint8 images.
         normalization: applied to views and, when features are extracted, to plain images.
         optimizer: "adam" or "sgd".
         learning_rate: the first learning rate; it follows half a cosine down to 0.
@@ -51,7 +63,7 @@ class SimCLR(pl.LightningModule):
         encoder: nn.Module,
         projection_head: nn.Module,
         loss: nn.Module,
-        augmentation: nn.Module,
+        augmentation: Augmentation,
         normalization: nn.Module,
         optimizer: Literal["adam", "sgd"] = "adam",
         learning_rate: float,
@@ -72,6 +84,7 @@ class SimCLR(pl.LightningModule):
         self.total_steps = total_steps
         self.channels_last = channels_last
         self.seed = seed
+        self.captured: Embed | None = None
 
     def forward(self, images: Pixels) -> Float[Tensor, "batch features"]:
         """Features of images, without augmentation or head."""
@@ -82,12 +95,16 @@ class SimCLR(pl.LightningModule):
         features: Tensor = self.encoder(self.normalization(self._arranged(views)))
         return features
 
-    def draw_views(self, images: Pixels, view: int, step: int) -> Views:
-        """One augmented view of each image; every device draws different views."""
-        place = (self.current_epoch, step, view, self.global_rank)
+    def draw_views(self, images: Pixels, views: Sequence[int], step: int) -> tuple[Views, ...]:
+        """Draw augmented views of each image, by number; every device draws different ones."""
+        return self.augmentation.views(images, self.view_seeds(views, step))
+
+    def view_seeds(self, views: Sequence[int], step: int) -> list[int]:
+        """The seeds of views of a step, by number."""
         # The first device draws the same as a single one.
-        seed = derived_seed(self.seed, Purpose.VIEWS, *(place if place[-1] else place[:-1]))
-        return self._arranged(self.augmentation(images, seed=seed))
+        rank = (self.global_rank,) if self.global_rank else ()
+        places = ((self.current_epoch, step, view, *rank) for view in views)
+        return [derived_seed(self.seed, Purpose.VIEWS, *place) for place in places]
 
     def _arranged(self, images: Tensor) -> Tensor:
         """Images in the memory format for the encoder."""
@@ -101,11 +118,33 @@ class SimCLR(pl.LightningModule):
         for name in ("groups", "labels"):
             if getattr(self.loss, f"needs_{name}", False):
                 known[name] = batch.labels
-        views = (self.draw_views(batch.images, view, batch_idx) for view in (1, 2))
-        value: Tensor = self.loss(
-            *map(self.projection_head, map(self.encode_views, views)), **known
-        )
+        share = getattr(self.loss, "positive_share", None)
+        is_own_teacher = share is not None and share < 1 and "teacher" not in known
+        embed = self.embed if self.captured is None else self.captured
+        view_1, view_2, *teacher = embed(batch.images, batch_idx, is_own_teacher)
+        if teacher:
+            (known["teacher"],) = teacher
+        value: Tensor = self.loss(view_1, view_2, **known)
         return value
+
+    def embed(
+        self, images: Pixels, step: int, with_plain: bool
+    ) -> tuple[Float[Tensor, "batch dim"], ...]:
+        """Embeddings of both views of a step and, if asked for, of the images themselves."""
+        return self.embed_views(
+            self.draw_views(images, (1, 2), step), images if with_plain else None
+        )
+
+    def embed_views(
+        self, views: Sequence[Views], plain: Pixels | None
+    ) -> tuple[Float[Tensor, "batch dim"], ...]:
+        """Embeddings of each view and of plain images, if any, each by a call of its own."""
+        embedded = [self.projection_head(self.encode_views(view)) for view in views]
+        if plain is not None:
+            # After the views: autocast keeps the weights that they converted, with gradients.
+            with torch.no_grad(), fixed_statistics(self):
+                embedded.append(self.projection_head(self(plain)))
+        return tuple(embedded)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """The optimizer, and its learning rate along half a cosine, updated at every step."""
@@ -126,3 +165,23 @@ class SimCLR(pl.LightningModule):
             "optimizer": optimizer,
             "lr_scheduler": {"scheduler": schedule, "interval": "step"},
         }
+
+
+@contextmanager
+def fixed_statistics(module: nn.Module) -> Iterator[None]:
+    """Keep batch normalisation from updating its running statistics.
+
+    In training mode, batches are still normalised by their own statistics.
+    """
+    tracking = [
+        norm
+        for norm in module.modules()
+        if isinstance(norm, _BatchNorm) and norm.track_running_stats
+    ]
+    for norm in tracking:
+        norm.track_running_stats = False
+    try:
+        yield
+    finally:
+        for norm in tracking:
+            norm.track_running_stats = True

@@ -82,10 +82,15 @@ class ImageStore:
 
     def _own(self, rows: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
         """Rows of ``pixels`` from rows of the store."""
-        return rows.cpu() if self.rows is None else self.rows[rows.cpu()]
+        if self.rows is None:
+            return rows.cpu() if self.is_streamed else rows
+        return self.rows[rows.cpu()]
 
     def take(self, rows: Int[Tensor, " rows"]) -> Pixels:
-        """The images of some rows, as a new tensor."""
+        """The images of some rows, as a new tensor.
+
+        Rows on the store's own device index pixels there without a copy.
+        """
         return self.pixels[self._own(rows)].to(self.device)
 
     def in_batches(self, order: Iterable[Int[Tensor, " batch"]]) -> Iterable[Pixels]:
@@ -155,6 +160,16 @@ class ImageStore:
         if not known.any():
             raise ValueError(f"{self.name}: the images have no labels")
         return self if known.all() else self.subset(known)
+
+
+def copied_to(values: Tensor, device: torch.device) -> Tensor:
+    """Copy values from the CPU to a device, through pinned memory if that is a GPU.
+
+    The host does not wait for the copy.
+    """
+    if device.type == "cuda" and torch.cuda.is_available():
+        values = values.pin_memory()
+    return values.to(device, non_blocking=True)
 
 
 def store_from_arrays(

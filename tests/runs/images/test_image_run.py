@@ -24,7 +24,7 @@ def test_losses_of_one_seed_start_alike_and_see_the_same_views(settings):
     assert torch.equal(images[0], images[1])
     assert not torch.equal(images[0], images[2])
     models = [run.model for run in runs[:2]]
-    embeddings = [model.encode_views(model.draw_views(images[0], 1, 0)) for model in models]
+    embeddings = [model.encode_views(model.draw_views(images[0], (1,), 0)[0]) for model in models]
     assert torch.equal(*embeddings)
 
 

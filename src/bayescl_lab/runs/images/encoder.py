@@ -51,7 +51,7 @@ def build_encoder(settings: ImageSettings, image_shape: tuple[int, int, int]) ->
             f"the run uses its own encoder: name it again with --encoder {name}, or pass encoder= "
             "in Python"
         )
-    return ResNetEncoder(name, channels=channels, image_size=size)
+    return ResNetEncoder(name, channels=channels, image_size=size, stride=settings.stride)
 
 
 def own_encoder(name: str, seed: int = 0) -> nn.Module | None:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.images.augmentation import AffineNoise, Normalization
+from bayescl_lab.images.augmentation import AffineNoise, Augmentation, Normalization
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.images.encoders import ProjectionHead, feature_dim_of
 from bayescl_lab.images.simclr import SimCLR
@@ -39,7 +39,8 @@ def build_model(
         feature_dim = feature_dim_of(encoder, train.image_shape)
         head = ProjectionHead(feature_dim, settings.hidden_dim, settings.embedding_dim)
     options: dict[str, Any] = {"ranks": settings.ranks} if settings.loss.uses_ranks else {}
-    loss = settings.loss.build(gather=settings.num_processes > 1, **options)
+    options |= {"positive_share": settings.positive_share, "gather": settings.num_processes > 1}
+    loss = settings.loss.build(**options)
     if settings.channels_last:
         encoder.to(memory_format=torch.channels_last)
     if settings.compiled:
@@ -59,7 +60,7 @@ def build_model(
     )
 
 
-def build_augmentation(settings: ImageSettings, image_shape: tuple[int, int, int]) -> nn.Module:
+def build_augmentation(settings: ImageSettings, image_shape: tuple[int, int, int]) -> Augmentation:
     """The views of a run, for images of that many channels and pixels."""
     channels, *sides = image_shape
     kind = settings.augmentation

@@ -24,6 +24,7 @@ from bayescl_lab.runs.record import Arrays, read_record, write_record
 FILE = "images.npz"
 CHECKED = 5000
 """Number of images whose content is checked; in larger sets, this many at equal distances."""
+_ROWS_AT_ONCE = 256  # images that are read together
 _COLUMNS = ("ids", "parts", "labels", "checksums")
 
 
@@ -116,12 +117,13 @@ def _checksums(data: str, store: ImageStore) -> NDArray[np.int64]:
     checksums = np.full(len(store), -1, dtype=np.int64)
     if data in known_data_sets():  # published data sets have their own checksums
         return checksums
-    folder = Path(data)
-    for row in range(0, len(store), -(-len(store) // CHECKED)):
+    folder, ids = Path(data), image_ids(store)
+    rows = torch.arange(0, len(store), -(-len(store) // CHECKED))
+    for some in rows.split(_ROWS_AT_ONCE):
         if folder.is_dir():
-            content = (folder / image_ids(store)[row]).read_bytes()
-        else:
-            chosen = torch.tensor([row], device=store.device)
-            content = store.take(chosen).cpu().numpy().tobytes()
-        checksums[row] = zlib.crc32(content)
+            contents = [(folder / ids[row]).read_bytes() for row in some]
+        else:  # of a GPU, many images are read at once
+            pixels = store.take(some.to(store.device)).cpu().numpy()
+            contents = [image.tobytes() for image in pixels]
+        checksums[some] = list(map(zlib.crc32, contents))
     return checksums

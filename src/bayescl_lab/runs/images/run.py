@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
-from bayescl.axes import Int, Tensor
+from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_choice
+from bayescl_lab._arrays import read_array
 from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import ImageParts, known_data_sets, load_images
-from bayescl_lab.images.probes import few_label_draws, run_probes
+from bayescl_lab.images.encoders import ProjectionHead
+from bayescl_lab.images.probes import extract_features, few_label_draws, run_probes
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
+from bayescl_lab.runs.captured import CapturedStep
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.encoder import load_pretrained
+from bayescl_lab.runs.images.encoder import TIMM, load_encoder, load_pretrained
 from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import SHA256, ImageSettings
@@ -26,6 +32,8 @@ from bayescl_lab.runs.loop import Journal
 from bayescl_lab.runs.losses import LOSSES
 from bayescl_lab.runs.run import Kind, Result, Rows, TrainedRun, write_evaluation
 from bayescl_lab.runs.weights import part_of_state, read_weights
+
+_logger = logging.getLogger(__name__)
 
 
 class ImageRun(TrainedRun[ImageSettings]):
@@ -61,8 +69,9 @@ class ImageRun(TrainedRun[ImageSettings]):
             parts.train.require_labels(f"the {loss.title} loss")
         place = {"rank": self.rank, "num_ranks": settings.num_processes}
         order = EpochOrder(len(parts.train), settings.batch_size, settings.seed, **place)
-        self.model = build_model(settings, parts.train, steps_per_epoch=len(order), encoder=encoder)
         self.parts: ImageParts = parts.to(self.device)
+        steps = len(order)
+        self.model = build_model(settings, self.parts.train, steps_per_epoch=steps, encoder=encoder)
         self.known = _known_labels(self.parts.train, settings)
         if settings.domains:
             if self.parts.train.domains is None:
@@ -71,6 +80,8 @@ class ImageRun(TrainedRun[ImageSettings]):
                     'array "domains" in an .npz file'
                 )
             self.known["domains"] = self.parts.train.domains
+        if settings.teacher is not None:
+            self.known["teacher"] = _teacher(Path(settings.teacher), self.parts.train)
         self.batches = StoreBatches(self.parts.train, order, self.known)
 
     def part(self, name: str) -> ImageStore:
@@ -124,10 +135,31 @@ class ImageRun(TrainedRun[ImageSettings]):
 
     def fit(self, folder: RunFolder, **options: Any) -> Journal:
         """Train, and end the processes that decode images."""
+        if self.settings.captured:
+            self.model.captured = self._captured_step()
         try:
             return super().fit(folder, precision=self.settings.precision, **options)
         finally:
+            self.model.captured = None  # the model leaves its GPU
             self.batches.close()
+
+    def _captured_step(self) -> CapturedStep | None:
+        """The step as a CUDA graph, where that is possible; with a warning where it is not."""
+        settings = self.settings
+        is_own = ":" in settings.encoder and not settings.encoder.startswith(TIMM)
+        obstacles = {
+            "the device is not a GPU": self.device.type != "cuda",
+            "several devices train together": settings.num_processes > 1,
+            "the network is compiled": settings.compiled,
+            "the encoder is custom": is_own,
+            "the augmentation is affine": not isinstance(
+                self.model.augmentation, SimCLRAugmentation
+            ),
+        }
+        reasons = [reason for reason, applies in obstacles.items() if applies]
+        if reasons:
+            _logger.warning("captured has no effect: %s", " and ".join(reasons))
+        return None if reasons else CapturedStep(self.model)
 
     def evaluate(self) -> dict[str, float]:
         """Evaluate the current encoder with every probe."""
@@ -168,6 +200,33 @@ def _known_labels(train: ImageStore, settings: ImageSettings) -> dict[str, Int[T
     known = torch.full_like(train.labels, UNLABELLED)
     known[rows] = train.labels[rows]
     return {"labels": known}
+
+
+def _teacher(path: Path, train: ImageStore) -> Float[Tensor, "images dim"]:
+    """Embeddings of the training images by encoder and head of a run, or from a file."""
+    if path.suffix != ".npy":
+        folder = RunFolder.open(path, Kind.IMAGES)
+        encoder = load_encoder(folder)
+        if encoder.image_shape != train.image_shape:
+            raise ValueError(
+                f"teacher: the run {path} is of images of shape {list(encoder.image_shape)}, "
+                f"got {list(train.image_shape)}"
+            )
+        state = part_of_state(read_weights(folder), "projection_head")
+        hidden, dim = state["layers.0.weight"], state["layers.3.weight"]
+        head = ProjectionHead(hidden.shape[1], *dim.shape[::-1])
+        head.load_state_dict(state)
+        return extract_features(nn.Sequential(encoder, head).to(train.device), train)
+    embeddings = read_array(path, dimensions=[2])
+    if len(embeddings) != len(train):
+        raise ValueError(
+            f"teacher must have one embedding per training image, "
+            f"got {len(embeddings)} in {path} for {len(train)} images"
+        )
+    values = torch.from_numpy(np.asarray(embeddings, np.float32).copy())
+    if not values.isfinite().all():
+        raise ValueError(f"teacher must be finite, got NaN or infinite values in {path}")
+    return values
 
 
 def train_images(

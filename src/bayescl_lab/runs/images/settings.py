@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 
-from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, at_least, between
+from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, Share, at_least, between
 from bayescl_lab.images.streaming import decoding_workers
 from bayescl_lab.runs.losses import LOSSES, LossSettings
 from bayescl_lab.runs.settings import Device, TrainedSettings
@@ -42,7 +42,8 @@ class ImageOptions(TrainedSettings):
         encoder: "small"; a ResNet of torchvision such as resnet18, resnet34 or resnet50; a network
             of timm, such as timm:resnet18; or your own, my_module:build, where build() returns it.
         width: channels of the small encoder's first block.
-        stride: stride of the small encoder's first convolution; 2 is cheaper on larger images.
+        stride: stride of the first convolution of the small encoder, and of torchvision's ResNets
+            on images of at most 64 pixels; 2 costs about a quarter.
         hidden_dim: width of the projection head's hidden layer.
         embedding_dim: length of an embedding.
         augmentation: affine noise for small drawings, the simclr recipe for photographs, or auto,
@@ -58,12 +59,17 @@ class ImageOptions(TrainedSettings):
         precision: float32, or bfloat16 by autocast.
         channels_last: use PyTorch's channels-last memory format.
         compiled: compile the network with torch.compile.
+        captured: launch views and network as one CUDA graph; for the simclr recipe on one GPU.
         labels_per_class: labelled training images of each class that the loss knows, drawn by the
             seed; the oracles know all. Default: none.
         domains: keep to candidates of an image's own domain (batch, device, source), for data that
             tell them: an array "domains" of an .npz file, or folders below the class folders.
         ranks: how the Bayesian loss counts a candidate's rank: mid counts half of equal logits and
             of the candidate itself, upper all of them, as the paper does.
+        positive_share: part of the target that the other view keeps. The embeddings of the images
+            without augmentation decide how the other images share the rest; 1 turns that off.
+        teacher: the folder of a run, or an .npy file with one embedding per training image. Its
+            embeddings replace those of the trained network in the target.
         linear_protocol: how the linear probe is trained: fast, on cached features, or as in the
             paper.
         init: the folder of a run whose encoder and projection head initialise training; default:
@@ -104,9 +110,12 @@ class ImageOptions(TrainedSettings):
     precision: Literal["float32", "bfloat16"] = "float32"
     channels_last: bool = False
     compiled: bool = False
+    captured: bool = False
     labels_per_class: Count | None = None
     domains: bool = False
     ranks: Literal["mid", "upper"] = "mid"
+    positive_share: Share = 0.5
+    teacher: str | None = None
     linear_protocol: Literal["fast", "paper"] = "fast"
     init: str | None = None
     weights: str | None = None
@@ -114,7 +123,7 @@ class ImageOptions(TrainedSettings):
     device: Device = "auto"
     devices: Count = 1
     num_nodes: Count = 1
-    may_change = frozenset({"epochs", "loader", "loader_workers"})
+    may_change = frozenset({"epochs", "loader", "loader_workers", "captured"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,6 +132,10 @@ class ImageOptions(TrainedSettings):
                 f"batch_size must be divisible by the number of devices, "
                 f"got {self.batch_size} for {self.num_processes} devices"
             )
+        if self.teacher is not None:
+            if self.positive_share == 1:
+                raise ValueError("teacher has no effect if positive_share is 1")
+            object.__setattr__(self, "teacher", str(Path(self.teacher).resolve()))
         if self.weights is None or SHA256 in self.weights:
             return
         file = Path(self.weights).resolve()

@@ -1,0 +1,90 @@
+"""Views and network of a training step as one CUDA graph.
+
+A step launches hundreds of kernels, and a slow host takes longer to launch them than a GPU takes to
+compute them. A graph launches all of them at once. The loss is computed eagerly between the graph
+of the forward pass and that of the backward pass, so it may be any.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from bayescl.axes import Tensor
+from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
+from bayescl_lab.images.pixel_files import Pixels
+from bayescl_lab.images.simclr import SimCLR
+
+Embeddings = tuple[Tensor, ...]
+
+
+class CapturedStep:
+    """Compute what :meth:`SimCLR.embed` computes, from the first call on with one CUDA graph.
+
+    If capturing fails, steps are computed eagerly from then on, with a warning. All batches must
+    have the same shape. Use it only while the model stays on its GPU.
+
+    Args:
+        model: the model, whose augmentation is :class:`SimCLRAugmentation`.
+    """
+
+    def __init__(self, model: SimCLR) -> None:
+        self._model = model
+        self._augmentation: Any = model.augmentation
+        self._step: Callable[..., Embeddings] | None = None
+
+    def __call__(self, images: Pixels, step: int, with_plain: bool) -> Embeddings:
+        """Embeddings of both views of a step and, if asked for, of the images themselves."""
+        seeds = self._model.view_seeds((1, 2), step)
+        rows = self._augmentation.parameter_rows(images, seeds)
+        if self._step is None:
+            self._step = self._captured(images, rows, with_plain)
+        return self._step(images, rows)
+
+    def _captured(
+        self, images: Pixels, rows: Tensor, with_plain: bool
+    ) -> Callable[..., Embeddings]:
+        """The step as a graph, or as it is if that fails."""
+        step = _Step(self._model, self._augmentation, with_plain)
+        buffers = [(buffer, buffer.clone()) for buffer in self._model.buffers()]
+        kind = images.device.type
+        precision = torch.get_autocast_dtype(kind)
+        enabled = torch.is_autocast_enabled(kind)
+        stream = torch.cuda.current_stream() if images.is_cuda else None
+        graph: Callable[..., Embeddings] = step
+        try:
+            # A graph must not use weights that autocast has converted and kept outside of it.
+            with torch.autocast(kind, precision, enabled=enabled, cache_enabled=False):
+                graph = torch.cuda.make_graphed_callables(  # type: ignore[assignment]
+                    step, (images.clone(), rows.clone()), allow_unused_input=True
+                )
+        except Exception as error:  # of any kind: training can go on without a graph
+            reason = str(error).partition("\n")[0]
+            logging.getLogger(__name__).warning("training goes on without a graph: %s", reason)
+            if stream is not None:  # a failed capture leaves its own stream behind
+                torch.cuda.set_stream(stream)
+        finally:
+            with torch.no_grad():  # passes before the capture updated the running statistics
+                for buffer, value in buffers:
+                    buffer.copy_(value)
+        return graph
+
+
+class _Step(nn.Module):
+    """The part of a step that is captured, with the network as its only parameters."""
+
+    def __init__(self, model: SimCLR, augmentation: SimCLRAugmentation, with_plain: bool) -> None:
+        super().__init__()
+        self.encoder, self.projection_head = model.encoder, model.projection_head
+        self._captured = (model, augmentation)  # a tuple, so that they are no submodules
+        self._with_plain = with_plain
+
+    def forward(self, images: Pixels, rows: Tensor) -> Embeddings:
+        """Embeddings of the views for rows of parameters and, if asked for, of the images."""
+        model, augmentation = self._captured
+        views = augmentation.apply_rows(images, rows)
+        return model.embed_views(views, images if self._with_plain else None)
