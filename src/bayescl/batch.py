@@ -297,5 +297,5 @@ def _keys(
     if mine is None or theirs is None:
         return
     theirs = theirs[None] if theirs.ndim == 2 else theirs[rows]
-    for of_anchors, of_columns in zip(mine[rows].unbind(-1), theirs.unbind(-1), strict=True):
-        yield of_anchors[:, None], of_columns
+    for anchor_key, column_key in zip(mine[rows].unbind(-1), theirs.unbind(-1), strict=True):
+        yield anchor_key[:, None], column_key

@@ -14,7 +14,7 @@ from bayescl.axes import Float
 from bayescl.batch import Batch, Rows
 from bayescl.checks import check_count, is_eager_cpu
 from bayescl.engine.reference import ObjectiveAt
-from bayescl.engine.row_gradients import Block, RowGradients, row_losses
+from bayescl.engine.row_gradients import Chunk, RowGradients, row_losses
 from bayescl.functional.similarity import candidate_logits
 
 _CPU_LOGITS = 2**18  # per chunk, unless that leaves too few anchors for a matrix product
@@ -153,10 +153,10 @@ class _Run:
         if one_piece and batch.positive is not None:
             losses, gradients = self._in_one_piece(batch.positive, wanted, upstream)
         else:
-            losses, gradients = self._in_blocks(wanted, upstream)
+            losses, gradients = self._in_chunks(wanted, upstream)
         return losses if weight is None else losses * weight, gradients
 
-    def _in_blocks(
+    def _in_chunks(
         self, wanted: tuple[bool, ...], upstream: Tensor | None
     ) -> tuple[Tensor, Gradients]:
         batch = self.batch
@@ -186,7 +186,7 @@ class _Run:
                 start = starts[place]
                 rows = slice(start, min(start + self.chunk_size, batch.num_anchors))
                 gradients = totals[number] if any(wanted) else None
-                self._block(scaled[rows], rows, pairs_of[place], losses, gradients, upstream)
+                self._chunk(scaled[rows], rows, pairs_of[place], losses, gradients, upstream)
 
         _in_threads(work, workers)
         for other in totals[1:]:
@@ -195,7 +195,7 @@ class _Run:
                     part += added
         return losses, total
 
-    def _block(
+    def _chunk(
         self,
         anchors: Tensor,
         rows: slice,
@@ -217,12 +217,12 @@ class _Run:
         if among is not None:
             positive = logits[among]
         else:
-            of_pairs = anchors if place is None else anchors[place]
-            both = of_pairs, batch.positives.embeddings[pairs]
+            pair_anchors = anchors if place is None else anchors[place]
+            both = pair_anchors, batch.positives.embeddings[pairs]
             positive = (both[0] * both[1]).sum(dim=1)
-        of_losses = None if upstream is None else upstream[pairs]
+        grad_losses = None if upstream is None else upstream[pairs]
         how = (batch, rows, self.objective_at, temperature, positive, among is not None, place)
-        losses[pairs], gradients = row_losses(Block(*how, logits, of_losses, total is not None))
+        losses[pairs], gradients = row_losses(Chunk(*how, logits, grad_losses, total is not None))
         if gradients is not None and total is not None:
             if among is not None:  # positives' gradients are those of columns
                 if gradients.factor is not None:
@@ -247,10 +247,10 @@ class _Run:
         no gradients of their own.
         """
         factor, temperature = gradients.factor, self.temperature
-        of_anchors, of_positives, of_temperature, *of_columns = total
+        grad_anchors, grad_positives, grad_temperature, *grad_columns = total
         widths = [len(block) for block in self.batch.columns]
         tiles = torch.split(gradients.unlabeled, widths, dim=1)
-        if of_anchors is not None or of_temperature is not None:
+        if grad_anchors is not None or grad_temperature is not None:
             pull = torch.zeros_like(anchors)  # [a, d]: sum of columns, weighted for each anchor
             for tile, block in zip(tiles, self.batch.columns, strict=True):
                 if block.are_own:
@@ -264,25 +264,25 @@ class _Run:
             elif both is not None and place is not None:
                 pull.index_add_(0, place, gradients.positive[:, None] * both[1])
             pull /= temperature
-            if of_anchors is not None:
-                of_anchors[rows] = pull
-            if of_temperature is not None:
+            if grad_anchors is not None:
+                grad_anchors[rows] = pull
+            if grad_temperature is not None:
                 # Logits are s = a c / t, so t receives -sum(ds s) / t, and a ds/da = s: the
                 # temperature's gradient is read off the anchor's.
-                of_temperature -= (pull * anchors).sum()
+                grad_temperature -= (pull * anchors).sum()
                 if gradients.temperature is not None:
-                    of_temperature += gradients.temperature
-        if of_positives is not None and both is not None:
-            of_positives[pairs] = gradients.positive[:, None] * both[0]
+                    grad_temperature += gradients.temperature
+        if grad_positives is not None and both is not None:
+            grad_positives[pairs] = gradients.positive[:, None] * both[0]
         if factor is not None:
             anchors = anchors * factor[:, None]
-        for tile, block, of_block in zip(tiles, self.batch.columns, of_columns, strict=True):
-            if of_block is None:
+        for tile, block, grad_block in zip(tiles, self.batch.columns, grad_columns, strict=True):
+            if grad_block is None:
                 continue
             if block.are_own:
-                torch.mul(tile[:, :, None], anchors[:, None], out=of_block[rows])
+                torch.mul(tile[:, :, None], anchors[:, None], out=grad_block[rows])
             else:
-                of_block.addmm_(tile.T, anchors)
+                grad_block.addmm_(tile.T, anchors)
 
     def _in_one_piece(
         self, positive_of: Tensor, wanted: tuple[bool, ...], upstream: Tensor | None
@@ -294,22 +294,22 @@ class _Run:
         positive = logits.gather(1, place).squeeze(1)
         whole = slice(0, len(rows))
         how = (self.batch, whole, self.objective_at, temperature, positive, True, None)
-        losses, gradients = row_losses(Block(*how, logits, upstream, any(wanted)))
+        losses, gradients = row_losses(Chunk(*how, logits, upstream, any(wanted)))
         if gradients is None:
             return losses, [None] * 4
-        of_logits, factor = gradients.unlabeled, gradients.factor
+        grad_logits, factor = gradients.unlabeled, gradients.factor
         if factor is not None:
-            of_logits *= factor[:, None]
-        of_logits.scatter_(1, place, gradients.positive[:, None])
-        of_logits += of_logits.T.contiguous()
-        of_rows = _product_over(temperature, of_logits, rows)
-        of_temperature = None
+            grad_logits *= factor[:, None]
+        grad_logits.scatter_(1, place, gradients.positive[:, None])
+        grad_logits += grad_logits.T.contiguous()
+        grad_rows = _product_over(temperature, grad_logits, rows)
+        grad_temperature = None
         if wanted[2]:
             # Logits are products of rows over the temperature, and either row received its share.
-            of_temperature = (of_rows * rows).sum() / (-2 * temperature)
+            grad_temperature = (grad_rows * rows).sum() / (-2 * temperature)
             if gradients.temperature is not None:
-                of_temperature += gradients.temperature
-        return losses, [None, None, of_temperature, of_rows if wanted[3] else None]
+                grad_temperature += gradients.temperature
+        return losses, [None, None, grad_temperature, grad_rows if wanted[3] else None]
 
 
 def _logits(anchors: Tensor, block: Rows, rows: slice) -> Float[Tensor, "rows candidates"]:

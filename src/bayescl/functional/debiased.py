@@ -42,8 +42,8 @@ class Debiased(LogSumObjective):
         slopes = slopes_of_rest(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
         if len(log_sums) == 2:
             return slopes
-        (of_sum,) = slopes.log_sums  # the sum of the weights divides
-        return slopes._replace(log_sums=(of_sum, -of_sum))
+        (grad_sum,) = slopes.log_sums  # the sum of the weights divides
+        return slopes._replace(log_sums=(grad_sum, -grad_sum))
 
 
 def _of_mean_1(log_sums: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
@@ -190,5 +190,5 @@ def slopes_of_rest(
     gap = torch.where(above, rest, floor).sub_(positive)
     slope = gap.sigmoid()
     # d log G / d log S = 1 / k and d log G / d s+ = 1 - 1 / k; on the floor both are 0.
-    of_sum = torch.where(above, slope if kept is None else slope / kept, 0)
-    return Slopes(softplus(gap), torch.where(above, of_sum, slope).neg_(), (of_sum,))
+    grad_sum = torch.where(above, slope if kept is None else slope / kept, 0)
+    return Slopes(softplus(gap), torch.where(above, grad_sum, slope).neg_(), (grad_sum,))

@@ -126,10 +126,10 @@ class LogSumObjective:
             logs = [log.detach().requires_grad_() for log in log_sums]
             losses = self.from_log_sums(start, tuple(logs))
         wanted = [log for log, power in zip(logs, self.powers, strict=True) if power != 0]
-        of_positive, *of_logs = torch.autograd.grad(
+        grad_positive, *grad_log_sums = torch.autograd.grad(
             losses, [start, *wanted], torch.ones_like(losses), materialize_grads=True
         )
-        return Slopes(losses.detach(), of_positive, tuple(of_logs))
+        return Slopes(losses.detach(), grad_positive, tuple(grad_log_sums))
 
     @cached_property
     def is_softmax(self) -> bool:

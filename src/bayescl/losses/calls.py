@@ -230,9 +230,9 @@ class Calls(nn.Module):
                 raise ValueError(
                     "anchors must hold at least 2 rows, got 1: a single pair has no candidates"
                 )
-            of_pairs = right if anchor_of is None else _first_of_each(right, anchor_of, batch)
+            known_pairs = right if anchor_of is None else _first_of_each(right, anchor_of, batch)
             own = {"log_q": None, **left.metadata}
-            left = replace(of_pairs, embeddings=left.embeddings, **own)
+            left = replace(known_pairs, embeddings=left.embeddings, **own)
             left = left.checked("anchors", like=right)
             columns = (right, *(self._others("extra", rows, left) for rows in more))
             width = sum(map(len, columns))
@@ -331,8 +331,8 @@ class Calls(nn.Module):
             known = {"groups": groups, "domains": domains, "labels": labels, "teacher": teacher}
             given = {name: part for name, part in known.items() if part is not None}
             left = replace(left, **given).checked("anchors" if isinstance(anchors, Rows) else "")
-            of_pairs = left if anchor_of is None else left[anchor_of]
-            right = replace(of_pairs, embeddings=right.embeddings, log_q=log_q)
+            known_pairs = left if anchor_of is None else left[anchor_of]
+            right = replace(known_pairs, embeddings=right.embeddings, log_q=log_q)
             right = right.checked("positives")
             if (left.groups is None) != (drawn.groups is None):
                 raise ValueError("groups and candidates.groups must be given together")

@@ -118,8 +118,8 @@ def cached_backward(
             is_last = index == last[id(current)]
             with nullcontext() if is_last else getattr(current, "no_sync", nullcontext)():
                 torch.set_rng_state(state[0])
-                for gpu, of_gpu in zip(devices, state[1:], strict=True):
-                    torch.cuda.set_rng_state(of_gpu, gpu)
+                for gpu, gpu_state in zip(devices, state[1:], strict=True):
+                    torch.cuda.set_rng_state(gpu_state, gpu)
                 embedding = _encode(current, chunk)
                 if embedding.requires_grad:
                     torch.autograd.backward(embedding, piece)
