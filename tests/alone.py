@@ -79,12 +79,10 @@ def run_losses() -> None:
     """Compute every loss on every engine, with its gradient."""
     kinds = [getattr(bayescl, name) for name in bayescl.__all__ if name.endswith("Loss")]
     rows = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0))
-    groups = torch.arange(6) % 3
+    known = {"groups": torch.arange(6), "labels": torch.arange(6) % 3, "teacher": rows[0, :, :2]}
     for kind, engine in product(kinds, ("reference", "blocked")):
         objective = (bayescl.functional.InfoNCE(),) if kind is bayescl.ContrastiveLoss else ()
         loss = kind(*objective, engine=engine)
-        needed = [name for name in ("groups", "labels") if getattr(loss, f"needs_{name}")]
-        known = dict.fromkeys(needed, groups)
         first, second = rows.clone().requires_grad_()
         value = loss(first, second, **known) + loss.in_batch(first, second, **known)
         value.backward()

@@ -6,7 +6,7 @@ import os
 
 import pytest
 import torch
-from ranks import equality, gathering, latent, launch, refusals
+from ranks import equality, gathering, launch, refusals
 from torch import distributed as dist
 
 import bayescl
@@ -19,10 +19,7 @@ WORK = {
     "data_parallel": equality.data_parallel,
     "gathered": gathering.gathered,
     "reductions": gathering.reductions,
-    "queues": gathering.queues,
     "cache": gathering.cache,
-    "latent": latent.gathered,
-    "latent, data parallel": latent.data_parallel,
     "messages": refusals.messages,
 }
 PRECISIONS = {"torch.float32": 1e-6, "torch.float64": 1e-13}
@@ -77,37 +74,10 @@ def test_gathered_rows_are_in_the_order_of_ranks_and_send_gradients_to_their_own
         assert not wrong
 
 
-def test_queues_and_the_gradient_cache_gather(found) -> None:
+def test_the_gradient_cache_gathers(found) -> None:
     """The cache with dropout, BatchNorm, a loss that gathers and unequal numbers of chunks."""
     for findings in found:
-        queues = findings["queues"]
-        assert queues["same rows"]
-        assert queues["same groups"]
-        assert queues["gathered by the loss"] < 1e-14
         assert findings["cache"]["distance"] < 1e-6
-
-
-def test_latent_classes_are_those_of_one_process(found) -> None:
-    for findings in found:
-        for case in findings["latent"].values():
-            assert case["trust"] > 0.3  # else this would be InfoNCE
-            assert case["calls"]
-            assert case["same everywhere"]
-            assert case["memory"] < 1e-5
-            assert case["value"] < 1e-5
-            assert case["gradient"] < 1e-4
-
-
-def test_data_parallel_training_has_one_memory_if_it_gathers_and_else_one_each(found) -> None:
-    """Memories and fits come into being while training, on each process at its own time."""
-    alone = [findings["latent, data parallel"]["alone"] for findings in found]
-    assert len({case["fits"] for case in alone}) > 1
-    assert all(case["as without it"] and case["gradients are finite"] for case in alone)
-    assert [case["the first one's"] for case in alone] == [True] + [False] * (len(found) - 1)
-    gathered = [findings["latent, data parallel"]["gathered"] for findings in found]
-    assert len({case["fits"] for case in gathered}) == 1
-    assert all(case["the first one's"] and case["gradients are finite"] for case in gathered)
-    assert gathered[0]["fits"] > 0
 
 
 REFUSALS = {  # rank 1 is the one that differs
@@ -115,7 +85,7 @@ REFUSALS = {  # rank 1 is the one that differs
     "other dimensions": "the shape of a row must be the same on every process, got [3] on rank 0",
     "another precision": "dtype must be the same on every process, got float32 on rank 0",
     "no gradient": "requires_grad must be the same on every process, got True on rank 0",
-    "groups on one process": "the number of groups per row must be the same on every process, got",
+    "groups on one process": "the shape of groups per row must be the same on every process, got",
     "views that do not fit": "view_2 must have shape [4, 3], got [3, 3]",
     "no tensor": "view_1 must be a tensor, got list",
     "rows elsewhere": "the kind of device must be the same on every process, got cpu on rank 0",
@@ -128,14 +98,17 @@ REFUSALS = {  # rank 1 is the one that differs
     "its own candidates": "the layout must be the same on every process, got sampled on rank 0",
     "the same candidates": "the layout must be the same on every process, got sampled with",
     "logits that do not fit": "unlabeled must have shape [3, candidates], got [4, 3]",
-    "one that trains": "whether the loss is training must be the same on every process, got True",
-    "a loss that knows more": "the number of calls remembered must be the same on every process",
-    "another encoder than before": "embeddings must have 5 coordinates, like those that the loss",
     "no rows to gather": "every process must hold at least one row, got 2 on rank 0",
     "a scalar to gather": "rows must have at least one axis, got a scalar",
     "another shape to gather": "the shape of a row must be the same on every process",
     "extra on one process": "whether extra is given must be the same on every process",
-    "a guide": "guide must be None with gather",
+    "a teacher on one process": "the shape of teacher per row must be the same on every process",
+    "a teacher of other dimensions": "the shape of teacher per row must be the same on every",
+    "labels on one process": "the shape of labels per row must be the same on every process",
+    "a teacher of extra on one process": "whether block 1 has teacher must be the same on every",
+    "log_q of extra on one process": "whether block 1 has log_q must be the same on every process",
+    "a margin without a teacher": "Margin(by_teacher=True) needs teacher for anchors and positives",
+    "no margin": "margin must be a Margin, got float",
 }
 
 

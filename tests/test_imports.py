@@ -1,4 +1,4 @@
-"""Importing costs only torch, and only where torch is needed. Floors are `lint-imports`' work."""
+"""Importing costs only torch, and only where torch is needed. `lint-imports` checks layers."""
 
 from __future__ import annotations
 

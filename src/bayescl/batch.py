@@ -89,14 +89,18 @@ class Rows:
     def checked(self, name: str, like: Rows | None = None) -> Rows:
         """Return the rows in canonical form: keys ``[*rows, keys]``, teacher of unit length.
 
+        Teacher and ``log_q`` get the embeddings' precision.
+
         Args:
             name: name of the rows in error messages.
-            like: rows with which keys are compared, so that the number of keys must agree.
+            like: rows with which they are compared, so that the number of keys and the teacher's
+                dimension must agree.
 
         Raises:
             ValueError: if a field does not fit the embeddings.
         """
         shape, device = self.embeddings.shape[:-1], self.embeddings.device
+        dtype = self.embeddings.dtype
         fields: dict[str, Tensor] = {}
         for field, part in self.metadata.items():
             title = f"{name}.{field}" if name else field
@@ -110,13 +114,17 @@ class Rows:
                 fields[field] = part.long()
             elif field == "teacher":
                 check_floating(title, part, device)
-                check_shape(title, part, (*shape, "dim"))
-                dtype = torch.promote_types(part.dtype, torch.float32)
-                fields[field] = unit_vectors(part.detach().to(dtype))
+                other = getattr(like, field, None)
+                dim = "dim" if other is None else other.shape[-1]
+                check_shape(title, part, (*shape, dim))
+                if part.numel() == 0:
+                    raise ValueError(f"{title} must not be empty, got shape {list(part.shape)}")
+                wide = part.detach().to(torch.promote_types(part.dtype, dtype))
+                fields[field] = unit_vectors(wide).to(dtype)
             else:
                 check_floating(title, part, device)
                 check_shape(title, part, shape)
-                fields[field] = part.detach()
+                fields[field] = part.detach().to(dtype)
         return Rows(self.embeddings, **fields)
 
     def with_coordinate(self, values: Tensor) -> Rows:

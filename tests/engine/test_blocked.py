@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from cases import each
 from reference.objectives import WEIGHTINGS
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -24,7 +23,7 @@ from bayescl.losses import base
 MAKERS = {name: row.made for name, row in WEIGHTINGS.items()}
 # Nearer to the floor's edge, the correction cancels and float32 keeps fewer digits on any engine.
 MAKERS["debiased, floored"] = partial(bayescl.DebiasedContrastiveLoss, tau_plus=0.7)
-names = each("name", list(MAKERS))
+names = pytest.mark.parametrize("name", list(MAKERS))
 Call = Callable[[bayescl.ContrastiveLoss, list[Tensor]], Tensor]
 
 
@@ -63,8 +62,8 @@ def assert_engines_agree(
         assert relative_error(result, right) <= slack * tolerance
 
 
-@each("ranks", ["mid", "upper"])
-@each("kind", ["a coarse grid", "a view that has collapsed"])
+@pytest.mark.parametrize("ranks", ["mid", "upper"])
+@pytest.mark.parametrize("kind", ["a coarse grid", "a view that has collapsed"])
 def test_runs_of_ties_have_the_weights_of_counted_ranks_in_float32(kind: str, ranks: str) -> None:
     """Levels of float32 are settled, and rows with many ties sorted a second time."""
     coarse = kind == "a coarse grid"
@@ -180,8 +179,11 @@ class LargestTensor(TorchDispatchMode):
 
 
 @names
-@each("reduction", ["mean", "none"])
-def test_memory_grows_linearly_with_rows_at_a_fixed_chunk_size(name: str, reduction: str) -> None:
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("with_teacher", [False, True])
+def test_memory_grows_linearly_with_rows_at_a_fixed_chunk_size(
+    name: str, reduction: str, with_teacher: bool
+) -> None:
     def footprint(batch: int) -> tuple[int, int]:
         view_1, view_2 = embeddings((batch, 4), (batch, 4), dtype=torch.float32)
         loss = MAKERS[name](engine="blocked", chunk_size=8, reduction=reduction)
@@ -190,7 +192,7 @@ def test_memory_grows_linearly_with_rows_at_a_fixed_chunk_size(name: str, reduct
             LargestTensor() as largest,
             torch.autograd.graph.saved_tensors_hooks(held.pack, lambda kept: kept.tensor),
         ):
-            loss(view_1, view_2).sum().backward()
+            loss(view_1, view_2, teacher=view_1 if with_teacher else None).sum().backward()
         return held.peak, largest.entries
 
     small, large = footprint(64), footprint(256)
@@ -219,7 +221,7 @@ def test_the_reference_is_chosen_where_something_traces_and_can_be_forced(
 
 
 @names
-@each("grad", [True, False])
+@pytest.mark.parametrize("grad", [True, False])
 def test_threads_share_chunks_out_and_change_nothing(
     name: str, grad: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,13 +229,16 @@ def test_threads_share_chunks_out_and_change_nothing(
     inputs = embeddings((23, 7), (23, 7), dtype=torch.float64)
     temperature = bayescl.LearnableTemperature(0.3).to(torch.float64)
     loss = MAKERS[name](temperature=temperature, engine="blocked", chunk_size=5)
+    teacher = inputs[0].detach()[:, :3]
     before, found = torch.get_num_threads(), []
     try:
         for threads in (1, 3):
             torch.set_num_threads(threads)
             with torch.set_grad_enabled(grad):
                 found.append(
-                    results(loss, lambda one, x: one(*x), inputs) if grad else [loss(*inputs)]
+                    results(loss, lambda one, x: one(*x, teacher=teacher), inputs)
+                    if grad
+                    else [loss(*inputs, teacher=teacher)]
                 )
             assert torch.get_num_threads() == threads
     finally:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from cases import each, rows
+from cases import rows
 from torch import Tensor
 
 import bayescl
@@ -87,9 +87,9 @@ class OnlyData:
         raise AssertionError("the engine fell back to the whole matrix")
 
 
-@each("name", [*PLAIN, *RANKED])
-@each("engine", ["reference", "blocked"])
-@each("reduction", ["mean", "none"])
+@pytest.mark.parametrize("name", [*PLAIN, *RANKED])
+@pytest.mark.parametrize("engine", ["reference", "blocked"])
+@pytest.mark.parametrize("reduction", ["mean", "none"])
 def test_engines_compute_an_objective_that_they_do_not_know(
     name: str, engine: str, reduction: str
 ) -> None:

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from bayescl.functional.excluded import Excluded
-from cases import each
 from torch import Tensor
 
 import bayescl
+from bayescl.batch import Excluded
 from bayescl.engine import sums
 from bayescl.engine.sums import add_log_weights
 from bayescl.functional.bayesian import Bayesian
@@ -58,8 +57,8 @@ def mask_of(excluded: Excluded, logits: Tensor) -> Tensor:
     return mask if excluded.mask is None else excluded.mask
 
 
-@each("ranks", ["mid", "upper"])
-@each("width", [2, 3, 64, 513, 1682, 5000, 40_000])
+@pytest.mark.parametrize("ranks", ["mid", "upper"])
+@pytest.mark.parametrize("width", [2, 3, 64, 513, 1682, 5000, 40_000])
 def test_machine_code_gives_the_weights_of_counted_ranks(width: int, ranks: Ranks) -> None:
     generator = torch.Generator().manual_seed(width)
     logits = hard_rows(width, generator)
@@ -81,7 +80,7 @@ def test_what_is_excluded_may_hold_anything() -> None:
             assert torch.equal(weighted(objective, work, excluded), clean)
 
 
-@each("layout", ["two views", "masked"])
+@pytest.mark.parametrize("layout", ["two views", "masked"])
 def test_losses_and_gradients_are_the_same_with_and_without_numba(
     layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

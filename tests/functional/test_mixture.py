@@ -6,7 +6,6 @@ from itertools import product
 
 import pytest
 import torch
-from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
@@ -30,7 +29,7 @@ def mixtures(alpha: float) -> list[PairMixture]:
     ]
 
 
-@each("upper", [-1.3, 0.4, 12.0])
+@pytest.mark.parametrize("upper", [-1.3, 0.4, 12.0])
 def test_every_cdf_is_the_integral_of_its_density_and_ends_at_one(upper: float) -> None:
     for mixture in (mixture for alpha in ALPHAS for mixture in mixtures(alpha)):
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,8 +51,8 @@ def test_masked_logits_do_not_count(data: st.DataObject, ranks: Ranks) -> None:
     assert (result[~torch.tensor(keep)] == 1).all()
 
 
-@each("ranks", RANKS)
-@each("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_route_without_a_look_at_the_data_agrees(ranks: Ranks, dtype: torch.dtype) -> None:
     # Under vmap no code may branch on values.
     generator = torch.Generator().manual_seed(0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cases import each
 
 from bayescl.functional import unit_vectors
 
@@ -15,7 +14,7 @@ def test_unit_vectors_have_length_one_at_any_scale() -> None:
         torch.testing.assert_close(unit_vectors(rows * scale).norm(dim=1), torch.ones(5))
 
 
-@each("value", [0.0, 1e-41])
+@pytest.mark.parametrize("value", [0.0, 1e-41])
 def test_an_embedding_without_a_direction_is_zero_with_a_finite_gradient(value: float) -> None:
     rows = torch.full((2, 3), value, requires_grad=True)
     unit = unit_vectors(rows)
@@ -33,7 +32,7 @@ def test_the_gradients_of_unit_vectors_are_right_backward_and_forward() -> None:
     assert torch.autograd.gradgradcheck(unit_vectors, rows)
 
 
-@each("scale", [3e-11, 3e-9, 1.0, 3e9, 3e11])
+@pytest.mark.parametrize("scale", [3e-11, 3e-9, 1.0, 3e9, 3e11])
 def test_short_and_long_embeddings_have_the_gradient_that_their_length_asks_for(
     scale: float,
 ) -> None:

@@ -6,7 +6,6 @@ from itertools import product
 
 import pytest
 import torch
-from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import objectives as reference
@@ -30,7 +29,7 @@ def test_at_beta_one_half_the_weight_is_posterior_over_prior(alpha: float, tau_p
     torch.testing.assert_close(weights, posterior / (1 - tau_plus), rtol=1e-11, atol=1e-13)
 
 
-@each(("alpha", "beta", "tau_plus"), SETTINGS)
+@pytest.mark.parametrize(("alpha", "beta", "tau_plus"), SETTINGS)
 def test_the_mean_weight_over_unlabeled_candidates_is_one(
     alpha: float, beta: float, tau_plus: float
 ) -> None:
@@ -69,7 +68,7 @@ def test_weights_are_one_without_knowledge_fall_when_debiasing_and_rise_when_min
     assert torch.equal(F.posterior(cdf, alpha=1.0, tau_plus=0.0), torch.ones_like(cdf))
 
 
-@each(("alpha", "beta", "tau_plus"), SETTINGS)
+@pytest.mark.parametrize(("alpha", "beta", "tau_plus"), SETTINGS)
 def test_weights_equal_the_papers_formula(alpha: float, beta: float, tau_plus: float) -> None:
     logits = torch.randn(1, 17, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
     given_ = {"alpha": alpha, "beta": beta, "tau_plus": tau_plus}
@@ -79,7 +78,9 @@ def test_weights_equal_the_papers_formula(alpha: float, beta: float, tau_plus: f
         torch.testing.assert_close(ours[0], reference.rank_weights(logits[0], ranks, **given_))
 
 
-@each(("alpha", "beta", "tau_plus"), [(0.9, 0.9, 0.1), (0.7, 1.0, 0.1), (0.8, 1.0, 0.005)])
+@pytest.mark.parametrize(
+    ("alpha", "beta", "tau_plus"), [(0.9, 0.9, 0.1), (0.7, 1.0, 0.1), (0.8, 1.0, 0.005)]
+)
 def test_the_authors_epsilon_moves_weights_by_little_and_vanishes_with_it(
     alpha: float, beta: float, tau_plus: float
 ) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import torch
-from bayescl.functional.latent import AIMS, STRENGTH
 from reference import objectives as reference
-from reference.calls import Pairs, pairs_of
+from reference.calls import Pairs, arguments, pairs_of
 from torch import Tensor
 
 import bayescl
@@ -72,23 +71,19 @@ class Drawn:
 
     name: str
     make: Callable[..., bayescl.ContrastiveLoss]
-    row: Callable[..., Tensor]
-    """Of the positive's logit, those of candidates, their posterior, and the temperature; for the
-    latent-class loss also where labels settle that posterior, and the objective's settings."""
+    row: Callable[[Tensor, Tensor, float], Tensor]
+    """Of the positive's logit, those of candidates, and the temperature."""
     ranks: str | None = None
     slope: float = 1.0
     """How much more than a logit its value may be off by."""
-    signed: bool = False
     crowd: float = 0.0
     """The slope grows by so much with every candidate."""
-    options: dict[str, Any] = field(default_factory=dict)
-    """What this loss alone takes in a call."""
 
 
 def draw_loss(dice: Dice) -> Drawn:
     name = dice.one(
         "info_nce", "debiased", "hard", "bayesian", "bayesian", "oracle", "supervised",
-        "latent", "latent", "latent", "own", "own data", "sigmoid",
+        "own", "own data",
     )  # fmt: skip
     tau_plus = dice.one(0.0, 0.05, 0.1, 0.5, 0.9, dice.uniform(0, 0.99))
     floor = dice.one(-1.0, -1.0, -2.0)
@@ -101,7 +96,7 @@ def draw_loss(dice: Dice) -> Drawn:
         return Drawn(
             name,
             partial(kind, tau_plus=tau_plus, minimum_similarity=floor),
-            lambda p, u, _, t: slow(p, u, minimum_logit=floor / t),
+            lambda p, u, t: slow(p, u, minimum_logit=floor / t),
             slope=1 + 2 * power,
             crowd=2 * tau_plus / (1 - tau_plus) * (1 + 2 * power),
         )
@@ -114,58 +109,27 @@ def draw_loss(dice: Dice) -> Drawn:
         return Drawn(
             name,
             partial(bayescl.BayesianContrastiveLoss, **given, ranks=ranks),
-            lambda p, u, *_: reference.bayesian(p, u, **given, ranks=ranks),
+            lambda p, u, _: reference.bayesian(p, u, **given, ranks=ranks),
             ranks=ranks if alpha > 0.5 or beta > 0.5 else None,
-        )
-    if name in ("latent", "supervised"):
-        pull = dice.one(0.0, 0.5, 1.0, 3.0)
-        threshold = dice.one(0.0, 0.5, 0.9) if name == "latent" else 0.5
-        aim, repels = dice.one(*AIMS), dice.chance(0.5)
-        if name == "latent":
-            pull = dice.one(pull, 1e-3, 100.0)
-        strength = {"attraction": pull, "threshold": threshold}
-
-        def latent(p: Tensor, u: Tensor, same: Tensor | None, _: float, **more: Any) -> Tensor:
-            if same is None:
-                return reference.info_nce(p, u)
-            return reference.latent(p, u, same, **strength | more)
-
-        if name == "supervised":
-            own = {"attraction": pull, "members_repel": repels}
-            make = partial(bayescl.SupervisedContrastiveLoss, **own)
-            slow = partial(latent, members_repel=repels)
-            return Drawn(name, make, slow, signed=True, slope=2.0)
-        make = partial(bayescl.LatentClassContrastiveLoss, **strength, **MEMORY, aim=aim)
-        # The stronger members are ranked, the more rounding of a logit counts.
-        slope = 2.0 if aim == "classes" else 2.0 + 2 * pull * (1 + STRENGTH)
-        return Drawn(name, make, latent, signed=True, slope=slope)
-    if name == "sigmoid":
-        bias = dice.one(-10.0, -3.0, 0.0, 5.0)
-        here = dice.chance(0.5)
-        return Drawn(
-            name,
-            partial(bayescl.SigmoidContrastiveLoss, bias=1.0 if here else bias),
-            lambda p, u, *_: reference.sigmoid(p, u, bias=bias),
-            crowd=1.0,
-            options={"bias": bias} if here else {},
         )
     if name == "own":
         return Drawn(
             name,
             partial(bayescl.ContrastiveLoss, margin),
-            lambda p, u, *_: reference.softplus(u.tanh().sum() - p.tanh()),
+            lambda p, u, _: reference.softplus(u.tanh().sum() - p.tanh()),
             crowd=1.0,
         )
     if name == "own data":
         make = partial(bayescl.ContrastiveLoss, MeanExponential())
         return Drawn(
-            name, make, lambda p, u, *_: reference.info_nce(p, u - math.log(max(1, len(u))))
+            name, make, lambda p, u, _: reference.info_nce(p, u - math.log(max(1, len(u))))
         )
-    make = bayescl.OracleContrastiveLoss if name == "oracle" else bayescl.InfoNCELoss
-    return Drawn(name, make, lambda p, u, *_: reference.info_nce(p, u))
+    kinds = {"oracle": bayescl.OracleContrastiveLoss, "supervised": SUPERVISED}
+    make = kinds.get(name, bayescl.InfoNCELoss)
+    return Drawn(name, make, lambda p, u, _: reference.info_nce(p, u))
 
 
-MEMORY = {"num_classes": 4, "memory_size": 64, "refit_every": 1}
+SUPERVISED = bayescl.SupervisedContrastiveLoss
 
 
 @dataclass
@@ -189,7 +153,39 @@ class Call:
             dtype = torch.promote_types(dtype, tensor.dtype)
         return dtype
 
-    def run(self, drawn: Drawn, memory: Any, precise: bool = False, **settings: Any) -> Answer:
+    @property
+    def teachers(self) -> dict[str, Tensor]:
+        """The teacher's embeddings as they count: of length 1, in float64."""
+        return {
+            name: directions(part.double(), torch.promote_types(part.dtype, self.dtype))
+            for name, part in self.options.items()
+            if name.endswith("teacher")
+        }
+
+    @property
+    def has_target(self) -> bool:
+        """Whether some probability may go to candidates."""
+        known = {"teacher", "anchor_teacher", "labels", "anchor_labels"} & self.options.keys()
+        return "target" in self.options or (bool(known) and self.options["positive_share"] != 1)
+
+    def target_error(self, precise: bool = False) -> float:
+        """How much of a target probability rounding may move to other candidates."""
+        if not (self.has_target and {"teacher", "anchor_teacher"} & self.options.keys()):
+            return 0.0
+        precision = torch.float64 if precise else self.dtype
+        scale = self.options["teacher_temperature"] or self.temperature
+        return min(2.0, 64 * torch.finfo(precision).eps / scale)
+
+    def arguments(self, **changed: Any) -> dict[str, Any]:
+        """The keyword arguments of the call."""
+        rows = {name: changed.pop(name, tensor) for name, tensor in self.tensors.items()}
+        options = {**self.options, **changed}
+        if self.layout == "from_logits":
+            options = {name: options[name] for name in FROM_LOGITS if name in options}
+            return {**rows, **options}
+        return arguments(self.layout, rows, options)
+
+    def run(self, drawn: Drawn, precise: bool = False, **settings: Any) -> Answer:
         """Make the loss and call it, in float64 if ``precise``."""
         temperature: Any = self.temperature
         dtype = torch.float64 if precise else self.dtype
@@ -201,45 +197,35 @@ class Call:
         loss = drawn.make(
             temperature=temperature if self.own_temperature != "call" else 0.7,
             normalize=self.normalize,
+            **self.settings,
             **settings,
         )
-        if memory is not None:
-            loss.memory.set_extra_state(memory)
-        posteriors: list[Any] = []
-        losses_of = loss._losses_of
-
-        def watched(batch: Any, scale: Any) -> Tensor:
-            known = (None, None) if not batch.knows_pairs else batch.posterior()
-            if batch.anchor_of is not None:
-                known = tuple(None if x is None else x[batch.anchor_of] for x in known)
-            objective = loss.objective(scale) if batch.knows_pairs else None
-            posteriors.append((*known, objective, float(batch.trust_of_unsettled)))
-            return losses_of(batch, scale)
-
-        loss._losses_of = watched  # type: ignore[method-assign]
         leaves = {
             name: tensor.to(torch.float64 if precise else tensor.dtype, copy=True).requires_grad_()
             for name, tensor in self.tensors.items()
         }
-        options = self.options | drawn.options
+        given = self.arguments(**leaves, **(self.teachers if precise else {}))
+        wanted = dict(leaves)
         if self.own_temperature == "call":
-            scale = torch.tensor(temperature, dtype=dtype, requires_grad=True)
-            options["temperature"] = scale
+            given["temperature"] = torch.tensor(temperature, dtype=dtype, requires_grad=True)
+            wanted["temperature"] = given["temperature"]
+        elif self.own_temperature == "learnable":
+            wanted["temperature"] = temperature.logit
         call = loss if self.layout == "two_views" else getattr(loss, self.layout)
-        value = call(**leaves, **options)
+        value = call(**given)
         gradients: dict[str, Tensor] = {}
         if value.requires_grad:
-            wanted = dict(leaves)
-            if self.own_temperature == "call":
-                wanted["temperature"] = options["temperature"]
-            elif self.own_temperature == "learnable":
-                wanted["temperature"] = temperature.logit
             weights = torch.linspace(0.5, 1.5, value.numel(), dtype=value.dtype).view(value.shape)
             found = torch.autograd.grad(
                 value, list(wanted.values()), weights, materialize_grads=True
             )
             gradients = dict(zip(wanted, found, strict=True))
-        return Answer(value.detach(), gradients, loss, posteriors)
+        return Answer(value.detach(), gradients)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the loss is made with."""
+        return {name: self.options[name] for name in ("positive_share", "teacher_temperature")}
 
     def logits(self) -> list[Pairs]:
         """What the call stands for, of each direction."""
@@ -251,17 +237,20 @@ class Call:
                 counted = counted & valid
             finite = [x[x.isfinite()].abs() for x in (positive, unlabeled)]
             bound = max([float(x.max()) for x in finite if x.numel()], default=0.0)
-            if "log_q" in self.options:
-                positive = positive - self.options["positive_log_q"]
-                unlabeled = unlabeled - self.options["log_q"]
+            target = self.options.get("target", torch.zeros_like(unlabeled)).double()
+            target = target.masked_fill(~counted, 0.0)
             ones = torch.ones_like(positive)
-            found = [Pairs(positive, unlabeled, counted, counted | True, ones, torch.inf, bound)]
+            found = [Pairs(positive, unlabeled, counted, target, ones, torch.inf, bound)]
         else:
             if self.normalize:
                 wide = {name: directions(rows, self.dtype) for name, rows in wide.items()}
-            found = pairs_of(self.layout, wide, self.options, self.temperature)
+            options = {**self.options, **self.teachers}
+            found = pairs_of(self.layout, wide, options, self.temperature)
         self.bound = max(pairs.bound for pairs in found)
         return found
+
+
+FROM_LOGITS = ("target", "valid")
 
 
 def directions(rows: Tensor, dtype: torch.dtype) -> Tensor:
@@ -279,8 +268,6 @@ class Answer:
 
     value: Tensor
     gradients: dict[str, Tensor]
-    loss: bayescl.ContrastiveLoss
-    posteriors: list[Any]
 
 
 def draw_rows(dice: Dice, count: int, dim: int, dtype: torch.dtype, *, hostile: bool) -> Tensor:
@@ -312,8 +299,8 @@ def draw_rows(dice: Dice, count: int, dim: int, dtype: torch.dtype, *, hostile: 
     return rows
 
 
-def draw_call(seed: int) -> tuple[Dice, Drawn, Call, Any]:
-    """The call of a seed: the loss, what it is called with, and what it remembers."""
+def draw_call(seed: int) -> tuple[Dice, Drawn, Call]:
+    """The call of a seed: the loss, and what it is called with."""
     dice = Dice(seed)
     drawn = draw_loss(dice)
     layout = dice.one("two_views", "in_batch", "sampled", "from_logits")
@@ -321,10 +308,10 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call, Any]:
     batch = dice.one(2, 2, 3, 5, 8, 17)
     columns = dice.one(1, 2, 7, 20)
     hostile = dice.chance(0.25)
-    needs_groups = drawn.name in ("oracle", "supervised")
+    needs_groups = drawn.name == "oracle"
     with_groups = needs_groups or (layout != "from_logits" and dice.chance(0.3))
-    keys = () if drawn.name == "supervised" else dice.one((), (), (1,), (2,))
-    labels = dice.one(torch.int64, torch.int64, torch.int32, torch.int8)
+    keys = dice.one((), (), (1,), (2,))
+    integers = dice.one(torch.int64, torch.int64, torch.int32, torch.int8)
 
     def rows(count: int, width: int = dim) -> Tensor:
         other = dice.one(*DTYPES) if dice.chance(0.1) else dtype
@@ -332,10 +319,10 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call, Any]:
 
     def groups(*shape: int) -> Tensor:
         lowest = dice.one(0, 0, 1)  # -1 is in no group
-        return (dice.integers(dice.one(2, 4, 50), *shape, *keys) - lowest).to(labels)
+        return (dice.integers(dice.one(2, 4, 50), *shape, *keys) - lowest).to(integers)
 
     def domains(*shape: int) -> Tensor:
-        return (dice.integers(dice.one(2, 3), *shape, *domain_keys) - 1).to(labels)
+        return (dice.integers(dice.one(2, 3), *shape, *domain_keys) - 1).to(integers)
 
     def log_q(*shape: int) -> Tensor:
         return -dice.normal(*shape).abs().to(dice.one(torch.float32, torch.float64))
@@ -387,7 +374,9 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call, Any]:
             options["valid"] = valid(batch, pairs + (columns if more else 0))
         options["both_directions"] = dice.chance(0.3)
         if corrected:
-            options["log_q"] = log_q(pairs + (columns if len(more) == 1 else 0))
+            options["log_q"] = log_q(pairs)
+            if more and dice.chance(0.5):
+                options["extra_log_q"] = log_q(*more)
             if options["both_directions"] and dice.chance(0.5):
                 options["anchor_log_q"] = log_q(batch)
     elif layout == "sampled":
@@ -415,50 +404,57 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call, Any]:
         tensors = {"positive": rows(batch, 1).squeeze(1), "unlabeled": logits}
         if masked or needs_groups:
             options["valid"] = valid(batch, columns)
-        if corrected:
-            shape = dice.one((columns,), (batch, columns))
-            options |= {"log_q": log_q(*shape), "positive_log_q": log_q(batch)}
+        if dice.chance(0.5):
+            target = dice.normal(batch, columns).abs() * dice.mask(0.7, batch, columns)
+            share = target.sum(dim=1, keepdim=True) + dice.normal(batch, 1).abs()
+            options["target"] = (target / share).to(dice.one(*DTYPES))
     if judged and layout != "from_logits":
         kind = dice.one("absolute", "relative")
         number = dice.one(-0.3, 0.0, 0.1) if kind == "absolute" else dice.one(0.5, 0.95, 1.1)
         options["margin"] = bayescl.Margin(**{kind: number}, extra=dice.chance(0.5))
-        if dice.chance(0.4) and "positives" not in options:
-            skips = "extra" in tensors and not options["margin"].extra and dice.chance(0.5)
-            judged_rows = list(tensors.values())[: -1 if skips else None]
-            options["guide"] = tuple(
-                dice.normal(*part.shape[:-1], 3).to(dice.one(*DTYPES)) for part in judged_rows
-            )
-    learns = drawn.name == "latent" and layout != "from_logits"
-    if learns and dice.chance(0.6):
-
-        def known(*shape: int) -> Tensor:
-            found = dice.integers(dice.one(1, 3, 50), *shape).to(labels)
-            return found.where(dice.mask(dice.one(0.0, 0.3, 1.0), *shape), -1).to(labels)
-
-        count = pairs if layout == "in_batch" else batch
-        options["labels"] = known(count)
-        if dice.chance(0.3):
-            options["audit"] = known(count)
-        if "extra" in tensors and dice.chance(0.7):
-            options["extra_labels"] = known(*tensors["extra"].shape[:-1])
-        if layout == "sampled" and dice.chance(0.7):
-            options["candidate_labels"] = known(*tensors["candidates"].shape[:-1])
+    if layout != "from_logits":
+        options |= draw_likeness(dice, layout, tensors, pairs, integers, drawn.name == "supervised")
+        if judged and "teacher" in options and dice.chance(0.5):
+            options["margin"] = replace(options["margin"], by_teacher=True)
+    options["positive_share"] = dice.one(None, 0.1, 0.5, 0.5, 0.8, 1.0)
+    options["teacher_temperature"] = dice.one(None, None, 0.1, 0.01, 1e-4, 5.0)
     temperature = dice.one(0.5, 0.1, 0.07, 0.01, 1.0, 10.0, 1e-4, 1e-9, 1e4)
     where = dice.one("loss", "loss", "learnable", "call")
     call = Call(layout, tensors, options, temperature, dice.chance(0.7), where)
-    memory = None
-    if learns and dice.chance(0.8):
-        memory = remembered(dice, drawn, dim)
-    return dice, drawn, call, memory
+    return dice, drawn, call
 
 
-def remembered(dice: Dice, drawn: Drawn, dim: int) -> Any:
-    """What a loss remembers of four steps with items of four classes."""
-    loss, centers = drawn.make(), dice.normal(4, dim)
-    for _ in range(4):
-        item = centers[dice.integers(4, 24)]
-        loss(*((item + 0.1 * dice.normal(24, dim)).float() for _ in range(2)))
-    state = loss.memory.get_extra_state()
-    if dice.chance(0.5):  # trust it so far that many members attract
-        state["agreement"] = torch.full_like(state["agreement"], 0.66)
-    return state
+def draw_likeness(
+    dice: Dice,
+    layout: str,
+    tensors: dict[str, Tensor],
+    pairs: int,
+    integers: torch.dtype,
+    needs_labels: bool,
+) -> dict[str, Any]:
+    """Teachers and labels, of some of the sides that may have their own."""
+    batch = len(next(iter(tensors.values())))
+    count = pairs if layout == "in_batch" else batch
+    dim = dice.one(1, 2, 3, 8)
+
+    def teacher(*shape: int) -> Tensor:
+        rows = draw_rows(dice, math.prod(shape), dim, dice.one(*DTYPES), hostile=False)
+        return rows.reshape(*shape, dim)
+
+    def labels(*shape: int) -> Tensor:
+        found = dice.integers(dice.one(1, 3, 50), *shape)
+        return found.where(dice.mask(dice.one(0.0, 0.3, 0.8, 1.0), *shape), -1).to(integers)
+
+    options: dict[str, Any] = {}
+    for name, draw, likely in (("teacher", teacher, 0.5), ("labels", labels, 0.3)):
+        if not (dice.chance(likely) or (name == "labels" and needs_labels)):
+            continue
+        options[name] = draw(count)
+        if layout == "in_batch" and dice.chance(0.2):
+            options["anchor_" + name] = draw(batch)
+            if name == "teacher" and dice.chance(0.5):
+                del options[name]
+        for side, prefix in (("extra", "extra_"), ("candidates", "candidate_")):
+            if side in tensors and dice.chance(0.7):
+                options[prefix + name] = draw(*tensors[side].shape[:-1])
+    return options

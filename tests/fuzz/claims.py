@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import torch
-from reference.calls import Pairs
 from torch import Tensor
 
 from fuzz.calls import Answer, Call, Drawn, draw_call
@@ -19,17 +17,17 @@ AGREEMENT = 1e-4
 
 def violations(seed: int) -> list[str]:
     """What is wrong with the answers to the call of a seed; nothing if all is well."""
-    dice, drawn, call, memory = draw_call(seed)
+    dice, drawn, call = draw_call(seed)
     reduction, chunk = dice.one("mean", "sum", "none"), 1 + dice.below(6)
     settings = {"reduction": reduction, "check_finite": False}
     told = f"{drawn.name}, {call.layout}, {call.dtype}, temperature {call.temperature:g}"
     try:
         engine = dice.one("reference", "blocked")
-        each = call.run(drawn, memory, reduction="none", engine=engine, chunk_size=chunk)
-        whole = call.run(drawn, memory, engine="reference", **settings)
-        blocked = call.run(drawn, memory, engine="blocked", chunk_size=chunk, **settings)
-        precise = call.run(drawn, memory, engine="reference", precise=True, **settings)
-        both = call.run(drawn, memory, engine="blocked", chunk_size=chunk, precise=True, **settings)
+        each = call.run(drawn, reduction="none", engine=engine, chunk_size=chunk)
+        whole = call.run(drawn, engine="reference", **settings)
+        blocked = call.run(drawn, engine="blocked", chunk_size=chunk, **settings)
+        precise = call.run(drawn, engine="reference", precise=True, **settings)
+        both = call.run(drawn, engine="blocked", chunk_size=chunk, precise=True, **settings)
     except Exception as problem:  # any call that is drawn here must be answered
         return [f"{told}: {type(problem).__name__}: {problem}"]
     found = [
@@ -37,14 +35,12 @@ def violations(seed: int) -> list[str]:
         *_finite_gradients(call, whole, "reference"),
         *_finite_gradients(call, blocked, "blocked"),
     ]
-    if not _at_a_jump(drawn, call, each):
+    if not _at_a_jump(drawn, call):
         found += _same("reduced", _reduced(call, each.value, reduction), whole.value, call, drawn)
         found += _same("blocked", whole.value, blocked.value, call, drawn)
         found += _same_gradients(drawn, call, precise, both)
     if seed % 3 == 0:
-        found += _check(drawn, call, memory, each, settings)
-    if memory is not None:
-        found += _afterwards(each, memory)
+        found += _check(drawn, call, each, settings)
     return [f"{told}: {problem}" for problem in found]
 
 
@@ -55,46 +51,24 @@ def _reduced(call: Call, losses: Tensor, reduction: str) -> Tensor:
     return losses.sum() / (weight if reduction == "mean" else 1.0)
 
 
-Known = tuple[Tensor | None, Tensor | None, dict[str, Any]]
-"""A posterior, where labels settle it, and the objective's settings."""
-
-
-def _logits(call: Call, drawn: Drawn, answer: Answer) -> list[tuple[Pairs, Known]]:
-    """Logits of each direction with what counts for this loss, and what it knows of pairs."""
-    found: list[tuple[Pairs, Known]] = []
-    for turn, logits in enumerate(call.logits()):
-        same = is_labeled = None
-        settings: dict[str, Any] = {}
-        if drawn.name == "supervised" and call.layout != "from_logits":
-            same = (~logits.apart).double()
-        else:
-            logits = logits._replace(counted=logits.counted & logits.apart)
-        if drawn.name == "latent" and answer.posteriors and answer.posteriors[turn][2] is not None:
-            same, is_labeled, objective, trust = answer.posteriors[turn]
-            same = same.double()
-            settings = {"attraction": objective.attraction, "threshold": objective.threshold}
-            settings |= {"aim": objective.aim, "sharpness": objective.sharpness, "trust": trust}
-        found.append((logits, (same, is_labeled, settings)))
-    return found
-
-
 def _slack(call: Call, drawn: Drawn, value: float, candidates: int) -> float:
-    """What a value may be off by: a share of itself, and the rounding of logits."""
+    """What a value may be off by: a share of itself, and the rounding of logits and targets."""
     rounding = 8 * torch.finfo(call.dtype).eps * call.bound
-    return AGREEMENT * (1 + abs(value)) + rounding * (drawn.slope + drawn.crowd * candidates)
+    slope = drawn.slope + drawn.crowd * candidates + 2 * call.has_target
+    moved = 2 * call.bound * call.target_error()
+    return AGREEMENT * (1 + abs(value)) + rounding * slope + moved
 
 
 def _values(drawn: Drawn, call: Call, answer: Answer) -> Iterator[str]:
     """Each anchor's loss against the slow way; NaN exactly where a logit that counts is bad."""
     losses = iter(answer.value.tolist())
-    at_a_jump = not drawn.ranks and _at_a_jump(drawn, call, answer)
-    at_a_jump = at_a_jump or _at_the_margin(call)
+    at_the_margin = _at_the_margin(call)
     largest = torch.finfo(call.dtype).max
-    for logits, (same, is_labeled, settings) in _logits(call, drawn, answer):
+    for logits in call.logits():
         for row in range(len(logits.positive)):
             value, counted = next(losses), logits.counted[row]
-            some = logits.unlabeled[row][counted]
-            seen = torch.cat([some, logits.positive[row : row + 1]])
+            some, positive = logits.unlabeled[row][counted], logits.positive[row]
+            seen = torch.cat([some, positive[None]])
             if not seen.isfinite().all() or seen.abs().max() > 1.01 * largest:
                 if math.isfinite(value):
                     yield f"anchor {row}: {value:g} from logits that are not finite"
@@ -104,23 +78,18 @@ def _values(drawn: Drawn, call: Call, answer: Answer) -> Iterator[str]:
             if not math.isfinite(value):
                 yield f"anchor {row}: {value} from finite logits up to {seen.abs().max():g}"
                 continue
-            if at_a_jump:
+            if at_the_margin:
                 continue
-            mine = None if same is None else same[row][counted]
-            if drawn.name == "latent" and mine is not None:
-                settings["is_labeled"] = None if is_labeled is None else is_labeled[row][counted]
             weight = float(logits.weight[row])
+            drawn_to = float((logits.target[row][counted] * (positive - some)).sum())
             expected = [
-                weight
-                * float(
-                    drawn.row(logits.positive[row], variant, mine, call.temperature, **settings)
-                )
+                weight * (float(drawn.row(positive, variant, call.temperature)) + drawn_to)
                 for variant in (_variants(call, some) if drawn.ranks else [some])
             ]
             slack = _slack(call, drawn, expected[0], len(some))
             if not min(expected) - slack <= value <= max(expected) + slack:
                 yield f"anchor {row}: {value:.7g}, not {expected[0]:.7g}"
-            if value < 0 and not drawn.signed:
+            if value < 0 and not call.has_target:
                 yield f"anchor {row}: {value:g} is negative"
 
 
@@ -153,33 +122,18 @@ def _any_nearly_tied(call: Call) -> bool:
     return any(_nearly_tied(call, row) for logits in call.logits() for row in logits.unlabeled)
 
 
-def _at_a_jump(drawn: Drawn, call: Call, answer: Answer) -> bool:
+def _at_a_jump(drawn: Drawn, call: Call) -> bool:
     """Whether the loss jumps where rounding decides, so that no two ways need agree."""
-    if _at_the_margin(call):
-        return True
-    if drawn.ranks:
-        return _any_nearly_tied(call)
-    for same, is_labeled, *_ in answer.posteriors:
-        if same is not None and drawn.name == "latent":
-            if is_labeled is not None:
-                same = same.masked_fill(is_labeled, 2.0)  # settled, and the same in every way
-            threshold = answer.loss.threshold
-            near_threshold = bool(((same - threshold).abs() < 1e-5).any())
-            # What weighs nothing but for rounding may be all there is, or have a large logit.
-            sure = bool(((same > 1 - 1e-3) & (same <= 1)).any())
-            if near_threshold or sure:
-                return True
-    return False
+    return _at_the_margin(call) or (drawn.ranks is not None and _any_nearly_tied(call))
 
 
 def _at_the_margin(call: Call) -> bool:
     """Whether rounding decides which candidates score like the positive."""
-    if "margin" not in call.options:
+    margin = call.options.get("margin")
+    if margin is None:
         return False
     edge = min(pairs.edge for pairs in call.logits())
-    return edge <= 1e-5 * max(
-        1.0 if "guide" in call.options else 0.0, call.bound * call.temperature
-    )
+    return edge <= 1e-5 * max(float(margin.by_teacher), call.bound * call.temperature)
 
 
 def _same(what: str, one: Tensor, other: Tensor, call: Call, drawn: Drawn) -> Iterator[str]:
@@ -217,7 +171,8 @@ def _same_gradients(drawn: Drawn, call: Call, precise: Answer, both: Answer) -> 
         off = float((mine - theirs).abs().max())
         rounding = 1e-12 * max(call.bound, _growth(call, name))
         candidates = call.logits()[0].unlabeled.shape[1]
-        rounding *= drawn.slope + drawn.crowd * candidates
+        rounding *= drawn.slope + drawn.crowd * candidates + 2 * call.has_target
+        rounding += call.target_error(precise=True) * max(call.bound, _growth(call, name))
         if not off <= AGREEMENT * scale + rounding:
             yield f"gradient of {name}: {off:g} apart of {scale:g}"
 
@@ -227,14 +182,14 @@ def _at_a_kink(drawn: Drawn, call: Call) -> bool:
     if drawn.name not in ("debiased", "hard"):
         return False
     rows = [
-        (positive, unlabeled[counted & apart])
+        (positive, unlabeled[counted])
         for logits in call.logits()
-        for positive, unlabeled, counted, apart in zip(*logits[:4], strict=True)
+        for positive, unlabeled, counted in zip(*logits[:3], strict=True)
     ]
     step = 1e-9 * max(call.bound, 1.0)
     for positive, unlabeled in rows:
         below, here, above = (
-            float(drawn.row(positive, unlabeled + by, None, call.temperature))
+            float(drawn.row(positive, unlabeled + by, call.temperature))
             for by in (-step, 0.0, step)
         )
         if abs(above - here - (here - below)) > 1e-3 * step:
@@ -260,12 +215,10 @@ def _may_overflow(call: Call, name: str, gradient: Tensor) -> bool:
     return _growth(call, name) * 100 > narrow
 
 
-def _check(
-    drawn: Drawn, call: Call, memory: Any, each: Answer, settings: dict[str, object]
-) -> Iterator[str]:
+def _check(drawn: Drawn, call: Call, each: Answer, settings: dict[str, object]) -> Iterator[str]:
     """``check_finite=True`` refuses what would be NaN, and names something."""
     try:
-        call.run(drawn, memory, **{**settings, "check_finite": True})
+        call.run(drawn, **{**settings, "check_finite": True})
     except ValueError as problem:
         names = "|".join([*call.tensors, "logits"])
         if str(problem).startswith("no anchor has a candidate") and not each.value.any():
@@ -279,11 +232,3 @@ def _check(
     may_overflow = call.bound > torch.finfo(call.dtype).max / 1e3  # by the order of operations
     if not may_overflow and not bool(each.value.isfinite().all()):
         yield "check_finite lets values pass that are not finite"
-
-
-def _afterwards(answer: Answer, memory: Any) -> Iterator[str]:
-    """A bad call does not spoil what a loss remembers."""
-    clean = memory["buffer"].chunk(2, dim=1)
-    values = [answer.loss(*clean) for _ in range(3)]
-    if not all(bool(value.isfinite().all()) for value in values):
-        yield "a clean call is not finite after this one"

@@ -20,12 +20,10 @@ COUNTS = (None, 0, -3, 2.5, "many", True, 2**70, float("nan"))
 MAKERS = (
     bayescl.InfoNCELoss, bayescl.DebiasedContrastiveLoss, bayescl.HardContrastiveLoss,
     bayescl.BayesianContrastiveLoss, bayescl.SupervisedContrastiveLoss,
-    bayescl.LatentClassContrastiveLoss, bayescl.SigmoidContrastiveLoss,
-    bayescl.LearnableTemperature, bayescl.CandidateQueue, bayescl.Margin,
+    bayescl.LearnableTemperature, bayescl.Margin,
 )  # fmt: skip
 NEEDED = {
     bayescl.LearnableTemperature: {"initial": 0.1},
-    bayescl.CandidateQueue: {"size": 4, "dim": 2},
     bayescl.Margin: {},
 }
 SHARED = {"reduction": ("median", None, 3, []), "engine": ("fast", None, 3, [])}
@@ -73,11 +71,12 @@ def _bad_setting(dice: Dice) -> tuple[str, Callable[[], object], set[str]]:
 
 
 def _bad_argument(dice: Dice, seed: int) -> tuple[str, Callable[[], object], set[str]]:
-    _, drawn, call, memory = draw_call(dice.below(10**6))
+    _, drawn, call = draw_call(dice.below(10**6))
     for tensor in call.tensors.values():
         tensor.nan_to_num_(0.5, 2.0, -2.0).clamp_(-4, 4)
-    arguments = [name for name in (*call.tensors, *call.options) if name != "both_directions"]
-    name = dice.one(*arguments, "temperature")
+    kept = {"both_directions", "positive_share", "teacher_temperature"}
+    names = [name for name in (*call.tensors, *call.options) if name not in kept]
+    name = dice.one(*names, "temperature")
     bad: Any
     if name == "temperature":
         bad = dice.one(
@@ -87,30 +86,19 @@ def _bad_argument(dice: Dice, seed: int) -> tuple[str, Callable[[], object], set
         call.own_temperature = "loss"
     else:
         good = call.tensors.get(name, call.options.get(name))
-        if name == "margin":
-            bad = dice.one(0.95, "wide", [0.1], object())
-        elif name == "guide":
-            spoilt = [good[0], _damage(dice, good[1]), *good[2:]]
-            bad = dice.one(good[:1], (*good, *good), 3, tuple(spoilt))
-        else:
-            bad = _damage(dice, good)
+        is_margin = name == "margin"
+        bad = dice.one(0.95, "wide", [0.1], object()) if is_margin else _damage(dice, good)
     told = f"{drawn.name}.{call.layout}({name}={_shown(bad)})"
 
     def attempt() -> object:
-        loss = drawn.make(temperature=0.5, normalize=call.normalize)
-        if memory is not None:
-            loss.memory.set_extra_state(memory)
-        given = {**call.tensors, **call.options, **drawn.options, name: bad}
-        if call.layout == "two_views":
-            given.pop("both_directions", None)
-            return loss(given.pop("view_1"), given.pop("view_2"), **given)
-        return getattr(loss, call.layout)(**given)
+        loss = drawn.make(temperature=0.5, normalize=call.normalize, **call.settings)
+        made = loss if call.layout == "two_views" else getattr(loss, call.layout)
+        if name == "temperature":
+            return made(**call.arguments(), temperature=bad)
+        return made(**call.arguments(**{name: bad}))
 
     # Sizes of several arguments must fit, so the other one may be what is named.
-    names = {name, *call.tensors, *call.options}
-    if memory is not None:
-        names.add("embeddings")
-    return told, attempt, names
+    return told, attempt, {name, *call.tensors, *call.options}
 
 
 def _shown(bad: Any) -> str:

@@ -112,13 +112,19 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
         (lambda: LOSS.in_batch(A, B, anchor_of=LABELS + 1), "places of anchors, 0 to 3, got 4"),
         (lambda: LOSS.in_batch(A, B, positive_weight=-A[:, 0].abs()), "must not be negative, nor"),
         (lambda: LOSS.in_batch(A, B, extra=A[:3, None]), r"extra must have shape \[4, extra, 3\]"),
+        (lambda: LOSS.in_batch(A, B, extra=Rows(A, log_q=A[:, 0])), "extra.log_q needs log_q"),
+        (lambda: LOSS(A, B, teacher=A[:, :0]), r"teacher must not be empty, got shape \[4, 0\]"),
+        (
+            lambda: LOSS.in_batch(A, B, teacher=A, extra=Rows(A, teacher=A[:, :2])),
+            r"extra.teacher must have shape \[4, 3\], got \[4, 2\]",
+        ),
         (
             lambda: LOSS.in_batch(A, B, extra=Rows(A, domains=LABELS)),
             "extra.domains needs domains",
         ),
         (
             lambda: LOSS.in_batch(A, B, teacher=A, extra=Rows(A, teacher=A[:3])),
-            r"extra.teacher must have shape \[4, dim\], got \[3, 3\]",
+            r"extra.teacher must have shape \[4, 3\], got \[3, 3\]",
         ),
         (lambda: LOSS(A, B, teacher=A[:3]), r"teacher must have shape \[4, dim\], got \[3, 3\]"),
         (lambda: LOSS(A, B, teacher=LABELS), "teacher must hold floating-point numbers"),

@@ -14,6 +14,8 @@ from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import bayescl
+from bayescl import Rows
+from bayescl.functional import info_nce_loss
 from ranks.launch import Findings
 
 BATCHES = {2: (3, 5), 3: (2, 5, 1), 4: (1, 4, 2, 3)}
@@ -27,9 +29,9 @@ LOSSES: dict[str, Callable[..., bayescl.ContrastiveLoss]] = {
     "hard": partial(bayescl.HardContrastiveLoss, tau_plus=0.1, concentration=0.5),
     "bayesian": bayesian,
     "bayesian, in blocks": partial(bayesian, engine="blocked", chunk_size=3),
-    "sigmoid": bayescl.SigmoidContrastiveLoss,
     "oracle": bayescl.OracleContrastiveLoss,
     "supervised": bayescl.SupervisedContrastiveLoss,
+    "own function": partial(bayescl.ContrastiveLoss, info_nce_loss),
 }
 
 
@@ -44,8 +46,14 @@ class Data(SimpleNamespace):
             drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
             return drawn.to(dtype).requires_grad_()
 
-        def labels(*shape: int) -> Tensor:
+        def groups(*shape: int) -> Tensor:
             return torch.randint(-2, 4, shape, generator=generator)
+
+        def labels(*shape: int) -> Tensor:
+            return torch.randint(-1, 3, shape, generator=generator)
+
+        def teacher(*shape: int) -> Tensor:
+            return normal(*shape, 3).detach()
 
         def mask(*shape: int) -> Tensor:
             return torch.rand(*shape, generator=generator) < 0.7
@@ -59,9 +67,15 @@ class Data(SimpleNamespace):
             extra=normal(extra, DIM),
             own=normal(batch, 4, DIM),
             logits=normal(batch, 5),
-            groups=labels(batch),
-            extra_groups=labels(extra),
-            own_groups=labels(batch, 4),
+            groups=groups(batch),
+            extra_groups=groups(extra),
+            own_groups=groups(batch, 4),
+            labels=labels(batch),
+            extra_labels=labels(extra),
+            teacher=teacher(batch),
+            more_teacher=teacher(batch),
+            extra_teacher=teacher(extra),
+            own_teacher=teacher(batch, 4),
             views_mask=mask(2 * batch, 2 * batch),
             pairs_mask=mask(batch, batch + extra),
             logits_mask=mask(batch, 4),
@@ -74,12 +88,14 @@ class Data(SimpleNamespace):
         """The rows of one process, with masks for the columns of all."""
         rows, number = part.rows, torch.arange(len(self.first))
         names = ("first", "second", "own", "logits", "groups", "own_groups", "logits_mask")
-        names += ("more", "weights", "domains")
+        names += ("more", "weights", "domains", "labels", "teacher", "more_teacher", "own_teacher")
         same_mask = self.pairs_mask[:, : len(self.extra)] & (number > 0)[:, None]
         return SimpleNamespace(
             **{name: getattr(self, name)[rows] for name in names},
             extra=self.extra[part.extra],
             extra_groups=self.extra_groups[part.extra],
+            extra_labels=self.extra_labels[part.extra],
+            extra_teacher=self.extra_teacher[part.extra],
             keys=torch.stack([self.groups, number // 2], dim=1)[rows],  # one equal is enough
             views_mask=self.views_mask[part.both_views][:, part.views_columns],
             pairs_mask=self.pairs_mask[rows],  # all positives by rank, then all extra
@@ -90,6 +106,7 @@ class Data(SimpleNamespace):
                 "positive_weight": self.weights[rows].T.flatten(),
             },
             pairs=torch.cat([self.second[rows], self.more[rows]]),
+            pairs_teacher=torch.cat([self.teacher[rows], self.more_teacher[rows]]),
             same_mask=same_mask[rows],
             every=self,
         )
@@ -124,72 +141,108 @@ LAYOUTS: dict[str, Callable[[bayescl.ContrastiveLoss, SimpleNamespace], Tensor]]
         x.first, x.second, extra=x.extra, valid=x.pairs_mask
     ),
     "both directions, groups, log_q": lambda loss, x: loss.in_batch(
-        x.first,
+        Rows(x.first, log_q=x.first[:, 0]),
         x.second,
-        extra=x.extra,
+        extra=Rows(x.extra, groups=x.extra_groups, log_q=x.extra[:, 0]),
         groups=x.groups,
-        extra_groups=x.extra_groups,
-        log_q=torch.cat([x.second[:, 0], x.extra[:, 0]]),
-        anchor_log_q=x.first[:, 0],
+        log_q=x.second[:, 0],
         both_directions=True,
     ),
     "several positives, both directions": lambda loss, x: loss.in_batch(
-        x.first,
+        Rows(x.first, log_q=x.first[:, 0]),
         x.pairs,
         **x.several,
         groups=x.groups.repeat(2),
         domains=x.domains.repeat(2, 1),
         log_q=x.pairs[:, 0],
-        anchor_log_q=x.first[:, 0],
         both_directions=True,
     ),
     "extra of each anchor, domains, mask": lambda loss, x: loss.in_batch(
         x.first,
         x.second,
-        extra=x.own,
+        extra=Rows(x.own, groups=x.own_groups),
         groups=x.groups,
-        extra_groups=x.own_groups,
         domains=x.domains,
         valid=x.own_mask,
     ),
     "sampled, several positives, margin": lambda loss, x: loss.sampled(
         x.first,
         x.pairs,
-        x.extra,
+        Rows(x.extra, groups=x.extra_groups),
         **x.several,
         groups=x.groups,
-        candidate_groups=x.extra_groups,
         margin=bayescl.Margin(relative=0.8),
+    ),
+    "two views, teacher, labels": lambda loss, x: loss(
+        x.first, x.second, teacher=x.teacher, labels=x.labels, groups=x.keys
+    ),
+    "two views, margin by teacher": lambda loss, x: loss(
+        x.first, x.second, teacher=x.teacher, margin=bayescl.Margin(relative=0.8, by_teacher=True)
+    ),
+    "both directions, teacher, labels, extra": lambda loss, x: loss.in_batch(
+        x.first,
+        x.second,
+        extra=Rows(x.extra, groups=x.extra_groups, labels=x.extra_labels, teacher=x.extra_teacher),
+        groups=x.groups,
+        labels=x.labels,
+        teacher=x.teacher,
+        both_directions=True,
+    ),
+    "several positives, teacher of each side": lambda loss, x: loss.in_batch(
+        Rows(x.first, teacher=x.teacher),
+        Rows(x.pairs, teacher=x.pairs_teacher),
+        **x.several,
+        labels=x.labels.repeat(2),
+        groups=x.groups.repeat(2),
+        both_directions=True,
+    ),
+    "extra of each anchor, teacher": lambda loss, x: loss.in_batch(
+        x.first, x.second, extra=Rows(x.own, teacher=x.own_teacher), teacher=x.teacher
+    ),
+    "sampled, teacher, labels": lambda loss, x: loss.sampled(
+        x.first,
+        x.second,
+        Rows(x.extra, groups=x.extra_groups, labels=x.extra_labels, teacher=x.extra_teacher),
+        groups=x.groups,
+        labels=x.labels,
+        teacher=x.teacher,
     ),
     # The first rank's anchors may be left without any candidate, as one process's may be.
     "sampled, the same on every rank": lambda loss, x: loss.sampled(
         x.first,
         x.second,
-        x.every.extra,
+        Rows(x.every.extra, groups=x.every.extra_groups, labels=x.every.extra_labels),
         groups=x.groups,
-        candidate_groups=x.every.extra_groups,
+        labels=x.labels,
         valid=x.same_mask,
         gather_candidates=False,
     ),
     "sampled for each": lambda loss, x: loss.sampled(
-        x.first, x.second, x.own, groups=x.groups, candidate_groups=x.own_groups
+        x.first, x.second, Rows(x.own, groups=x.own_groups), groups=x.groups
     ),
     "from logits": lambda loss, x: loss.from_logits(
         x.logits[:, 0], x.logits[:, 1:], valid=x.logits_mask
     ),
 }
-NEEDS_NO_GROUPS = ("two views", "in batch", "in batch, extra, mask")
-"""Layouts that say too little for the oracles."""
+WITHOUT_GROUPS = (
+    "two views", "in batch", "in batch, extra, mask", "two views, margin by teacher",
+    "extra of each anchor, teacher",
+)  # fmt: skip
+"""Layouts that the oracle refuses."""
+WITH_LABELS = (
+    "from logits", "sampled, the same on every rank", "several positives, teacher of each side"
+)  # fmt: skip
+"""Layouts, besides those that say so, that the supervised loss takes."""
 
 
 def cases() -> Iterator[tuple[str, str, torch.dtype]]:
-    """Every layout with every loss in float64, and with two losses in float32."""
+    """Every layout with every loss in float64, and with one loss in float32."""
     for layout, name in product(LAYOUTS, LOSSES):
-        says_too_little = name in ("oracle", "supervised") and layout in NEEDS_NO_GROUPS
-        says_too_much = name == "supervised" and layout.endswith("keys")
-        if not (says_too_little or says_too_much):
+        lacks_groups = name == "oracle" and layout in WITHOUT_GROUPS
+        has_labels = "labels" in layout or layout in WITH_LABELS
+        if not (lacks_groups or (name == "supervised" and not has_labels)):
             yield layout, name, torch.float64
-            if name in ("bayesian", "sigmoid"):
+            if name == "bayesian":
                 yield layout, name, torch.float32
 
 
@@ -248,11 +301,14 @@ class Model(nn.Module):
         self.encoder = nn.Sequential(nn.Linear(DIM, 8), nn.Tanh(), nn.Linear(8, 4)).to(dtype)
         self.loss = loss
 
-    def forward(self, first: Tensor, second: Tensor, groups: Tensor, layout: str) -> Tensor:
+    def forward(
+        self, first: Tensor, second: Tensor, groups: Tensor, labels: Tensor, layout: str
+    ) -> Tensor:
         first, second = self.encoder(torch.cat([first, second])).chunk(2)
+        known = {"groups": groups, "labels": labels, "teacher": (first + second).detach()}
         if layout == "two views":
-            return self.loss(first, second, groups=groups)
-        return self.loss.in_batch(first, second, groups=groups, both_directions=True)
+            return self.loss(first, second, **known)
+        return self.loss.in_batch(first, second, **known, both_directions=True)
 
 
 def data_parallel(rank: int, world_size: int) -> Findings:
@@ -267,8 +323,8 @@ def data_parallel(rank: int, world_size: int) -> Findings:
             Model(LOSSES[name](temperature=bayescl.LearnableTemperature(0.3), gather=gather), dtype)
             for gather in (False, True)
         )
-        one(data.first, data.second, data.groups, layout).backward()
-        fed = (part[mine.rows] for part in (data.first, data.second, data.groups))
+        one(data.first, data.second, data.groups, data.labels, layout).backward()
+        fed = (part[mine.rows] for part in (data.first, data.second, data.groups, data.labels))
         wrapped = DistributedDataParallel(own)
         wrapped(*fed, layout).backward()
         found[f"{layout}; {name}; {dtype}"] = max(

@@ -1,4 +1,4 @@
-"""Gathering by itself, a queue on every process, and a gradient cache on every process."""
+"""Gathering by itself, and a gradient cache on every process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import bayescl
-from bayescl import CandidateQueue, cached_backward, distributed
+from bayescl import cached_backward, distributed
 from ranks.equality import BATCHES, DIM, distance, summed
 from ranks.launch import Findings
 
@@ -74,34 +74,6 @@ def reductions(rank: int, world_size: int) -> Findings:
             distance(part.grad, whole.grad[own]) for part, whole in zip(parts, inputs, strict=True)
         ),
         "one per anchor": distance(mine, torch.cat([view[own] for view in each.chunk(2)])),
-    }
-
-
-def queues(rank: int, world_size: int) -> Findings:
-    """Queues of gathered rows hold the same everywhere; others are gathered by a loss."""
-    own, count = own_slice(rank, world_size), sum(BATCHES[world_size])
-    shared = CandidateQueue(count + 2, DIM, groups=True).double()
-    alone = CandidateQueue(count + 2, DIM, groups=True).double()
-    local = CandidateQueue(3, DIM).double()
-    steps = [drawn(count, DIM, seed=step) for step in range(3)]
-    for step, rows in enumerate(steps):
-        labels = torch.arange(count) + 10 * step
-        shared.enqueue(*map(distributed.gather, (rows[own], labels[own])))
-        alone.enqueue(rows, labels)
-        local.enqueue(rows[own])
-    slices = [own_slice(other, world_size) for other in range(world_size)]
-    union = torch.cat([torch.cat([rows[part] for rows in steps])[-3:] for part in slices])
-    anchors, positives = drawn(count, DIM, seed=7), drawn(count, DIM, seed=8)
-    mean = summed(
-        bayescl.BayesianContrastiveLoss(gather=True).in_batch(
-            anchors[own], positives[own], extra=local.candidates
-        )
-    )
-    expected = bayescl.BayesianContrastiveLoss().in_batch(anchors, positives, extra=union)
-    return {
-        "same rows": torch.equal(shared.candidates, alone.candidates),
-        "same groups": torch.equal(shared.groups, alone.groups),
-        "gathered by the loss": distance(mean / world_size, expected),
     }
 
 

@@ -67,7 +67,7 @@ def run(work: Callable[[int, int], Findings], world_size: int, seconds: float) -
 
 def _rank(rank: int, work: Callable[[int, int], Findings], world_size: int, folder: str) -> None:
     warnings.simplefilter("error")
-    warnings.filterwarnings("ignore", "most anchors have fewer than 16 candidates")
+    warnings.filterwarnings("ignore", "half of the anchors have at most")
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo",

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 import bayescl
-from bayescl import distributed
-from bayescl.batch import two_views
+from bayescl import Rows, distributed
 from ranks.launch import Findings
 
 LOSS = bayescl.InfoNCELoss(gather=True)
@@ -30,14 +29,6 @@ def runs_out_of_memory(odd: bool) -> None:
         if odd:
             raise MemoryError("out of memory")
     distributed.exchange({"call": "nothing"})
-
-
-def latent(dim: int, calls: int = 0) -> bayescl.LatentClassContrastiveLoss:
-    """A loss that remembers this many calls of its own."""
-    loss = bayescl.LatentClassContrastiveLoss(gather=True)
-    for _ in range(calls):
-        loss.memory.update(two_views(rows(4, dim), rows(4, dim)), tau_plus=0.1)
-    return loss
 
 
 # Rank 1 is always the one that differs.
@@ -67,11 +58,6 @@ CASES: dict[str, Callable[[bool, int], object]] = {
         rows(4), rows(4), rows(2), gather_candidates=odd
     ),
     "logits that do not fit": lambda odd, _: LOSS.from_logits(torch.ones(3 if odd else 4), rows(4)),
-    "one that trains": lambda odd, _: latent(3).train(not odd)(rows(4), rows(4)),
-    "a loss that knows more": lambda odd, _: latent(3, calls=int(odd))(rows(4), rows(4)),
-    "another encoder than before": lambda odd, _: latent(5 if odd else 3, calls=1)(
-        rows(4), rows(4)
-    ),
     "no rows to gather": lambda odd, _: distributed.gather(rows(0 if odd else 2)),
     "a scalar to gather": lambda odd, _: distributed.gather(torch.ones(()) if odd else rows(2)),
     "another shape to gather": lambda odd, _: distributed.gather(rows(2, 4 if odd else 3)),
@@ -80,9 +66,31 @@ CASES: dict[str, Callable[[bool, int], object]] = {
     "extra on one process": lambda odd, _: LOSS.in_batch(
         rows(4), rows(4), extra=rows(2) if odd else None
     ),
-    "a guide": lambda odd, _: LOSS(
-        rows(4), rows(4), margin=bayescl.Margin(absolute=0.0), guide=(rows(4),) if odd else None
+    "a teacher on one process": lambda odd, _: LOSS(
+        rows(4), rows(4), teacher=rows(4) if odd else None
     ),
+    "a teacher of other dimensions": lambda odd, _: LOSS(
+        rows(4), rows(4), teacher=rows(4, 2 if odd else 3)
+    ),
+    "labels on one process": lambda odd, _: LOSS.in_batch(
+        rows(4), rows(4), labels=LABELS if odd else None
+    ),
+    "a teacher of extra on one process": lambda odd, _: LOSS.in_batch(
+        rows(4),
+        rows(4),
+        extra=Rows(rows(2), teacher=rows(2) if odd else None),
+        teacher=rows(4),
+    ),
+    "log_q of extra on one process": lambda odd, _: LOSS.in_batch(
+        rows(4),
+        rows(4),
+        extra=Rows(rows(2), log_q=torch.zeros(2) if odd else None),
+        log_q=torch.zeros(4),
+    ),
+    "a margin without a teacher": lambda odd, _: LOSS(
+        rows(4), rows(4), margin=bayescl.Margin(absolute=0.0, by_teacher=True) if odd else None
+    ),
+    "no margin": lambda odd, _: LOSS(rows(4), rows(4), margin=0.95 if odd else None),
 }
 
 

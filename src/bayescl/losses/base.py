@@ -19,7 +19,7 @@ from bayescl.functional.target import check_positive_share
 from bayescl.losses import steps
 from bayescl.losses.calls import Calls
 from bayescl.losses.candidates import CandidateWatch, refuse_not_finite
-from bayescl.losses.margin import Margin, within_margin
+from bayescl.losses.margin import Margin, check_margin, within_margin
 from bayescl.losses.parameters import (
     Hyperparameter,
     LearnableTemperature,
@@ -210,8 +210,7 @@ class ContrastiveLoss(Calls):
         if temperature is None:
             temperature = self.current_temperature()
         with self._shared_errors():
-            if margin is not None and not isinstance(margin, Margin):
-                raise TypeError(f"margin must be a Margin, got {type(margin).__name__}")
+            check_margin(margin, batches)
         parts, factor = list(batches), 1.0
         if self._gathers:
             parts, factor = steps.gathered(parts, temperature)

@@ -234,6 +234,8 @@ class Calls(nn.Module):
             own = {"log_q": None, **left.metadata}
             left = replace(known_pairs, embeddings=left.embeddings, **own)
             left = left.checked("anchors", like=right)
+            if right.log_q is None and any(rows.log_q is not None for rows in more):
+                raise ValueError("extra.log_q needs log_q")
             columns = (right, *(self._others("extra", rows, left) for rows in more))
             width = sum(map(len, columns))
             self._check_valid(valid, (batch, width), left.embeddings.device)

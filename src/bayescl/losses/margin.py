@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -63,20 +64,27 @@ class Margin:
         return positive - positive.abs() * (1 - self.relative)
 
 
+def check_margin(margin: Margin | None, batches: Sequence[Batch]) -> None:
+    """Refuse anything but a margin whose judge the batches have."""
+    if margin is None:
+        return
+    if not isinstance(margin, Margin):
+        raise TypeError(f"margin must be a Margin, got {type(margin).__name__}")
+    sides = [side.teacher for batch in batches for side in (batch.anchors, batch.positives)]
+    if margin.by_teacher and any(teacher is None for teacher in sides):
+        raise ValueError("Margin(by_teacher=True) needs teacher for anchors and positives")
+
+
 @torch.no_grad()
 def within_margin(batch: Batch, margin: Margin) -> Batch:
-    """Leave out candidates that score like the positive.
-
-    Raises:
-        ValueError: if the teacher is to judge, and anchors or positives have none.
-    """
+    """Leave out candidates that score like the positive."""
 
     def judged(rows: Rows) -> Tensor | None:
         return rows.teacher if margin.by_teacher else rows.embeddings
 
     anchors, positives = judged(batch.anchors), judged(batch.positives)
-    if anchors is None or positives is None:
-        raise ValueError("Margin(by_teacher=True) needs teacher for anchors and positives")
+    assert anchors is not None  # by check_margin
+    assert positives is not None
     place = batch.anchor_of
     positive = torch.linalg.vecdot(anchors if place is None else anchors[place], positives)
     if place is not None:
