@@ -1,12 +1,12 @@
-"""The losses on a GPU: right, how fast, and in training.
+"""The losses on a GPU: right, how fast, and in training, in two minutes.
 
     python benchmarks/gpu.py
     python benchmarks/gpu.py --device cpu --quick
 
 First every loss's value and gradient on the device, in float32 and under autocast to bfloat16, are
 compared with float64 on the CPU: the exit code is 1 if one is further off than ``TOLERANCE``. Then
-forward and backward passes are timed at several sizes, with their peak memory, and whole training
-steps of SimCLR. Writes dated files. Without a CUDA device the exit code is 2.
+forward and backward passes, and training steps of a ResNet, take turns, so that drift affects all
+of them equally. Writes dated files below ``--out``. Without a CUDA device the exit code is 2.
 """
 
 from __future__ import annotations
@@ -15,133 +15,169 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Any
 
+import harness
 import torch
 from contenders import REFERENCE, cross_entropy_info_nce, views_of_classes
-from harness import options, publish
+from harness import median_ratio, options, publish, repeated, time_side_by_side
 from image_epoch import EPOCH, LOSSES, training_step
 
 import bayescl
 
 DIM = 128
-BATCHES = (256, 1024, 4096, 16_384, 65_536)
+BATCHES = (256, 1024, 4096, 16_384)
 """Items; two views make twice as many rows."""
-CHECKED = (300, 4096)  # batches whose losses and gradients are compared with float64
+CHECKED = (300, 2048)  # batches whose losses and gradients are compared with float64
 TOLERANCE = {"float32": 1e-4, "bfloat16": 3e-2}
 """Largest relative error of a gradient."""
-QUICK = {"batches": (64,), "checked": (40,), "encoders": ("small",), "images": (24, 8)}
+ROWS_TIMED = 2**17  # rows that a method computes between two readings of the clock
+STEPS_TIMED = 10  # the same for steps
 
-Step = Callable[[list[torch.Tensor]], torch.Tensor]
+Known = dict[str, torch.Tensor]
+Call = Callable[..., torch.Tensor]
 
 
-def losses() -> dict[str, bayescl.ContrastiveLoss]:
-    """The losses to check."""
+def losses() -> dict[str, tuple[bayescl.ContrastiveLoss, tuple[str, ...]]]:
+    """The losses to check, each with the arguments that it is given."""
+    options: dict[str, Any] = {"temperature": 0.1, "positive_share": 0.5}
+    prior = {"tau_plus": 0.1, **options}
+    nce, bayesian = bayescl.InfoNCELoss(**options), bayescl.BayesianContrastiveLoss(**prior)
     return {
-        "InfoNCE": bayescl.InfoNCELoss(temperature=0.1),
-        "debiased": bayescl.DebiasedContrastiveLoss(temperature=0.1, tau_plus=0.1),
-        "hard": bayescl.HardContrastiveLoss(temperature=0.1, tau_plus=0.1),
-        "Bayesian": bayescl.BayesianContrastiveLoss(temperature=0.1, tau_plus=0.1, alpha=0.9),
+        "InfoNCE": (nce, ()),
+        "debiased": (bayescl.DebiasedContrastiveLoss(**prior), ()),
+        "hard": (bayescl.HardContrastiveLoss(**prior), ()),
+        "Bayesian": (bayesian, ()),
+        "oracle": (bayescl.OracleContrastiveLoss(**options), ("groups",)),
+        "SupCon": (bayescl.SupervisedContrastiveLoss(temperature=0.1), ("labels",)),
+        "InfoNCE, domains": (nce, ("domains",)),
+        "InfoNCE, teacher": (nce, ("teacher",)),
+        "Bayesian, teacher": (bayesian, ("teacher",)),
     }
 
 
-def value_and_gradient(step: Step, views: list[torch.Tensor]) -> tuple[float, torch.Tensor]:
-    """A step's value, and its gradient in float64 on the CPU."""
+def batch_of(batch: int) -> tuple[list[torch.Tensor], Known]:
+    """Two views, and what a loss may know of their items."""
+    views = views_of_classes(batch, DIM, seed=batch)
+    codes = torch.arange(batch) % 2
+    return views, {"teacher": views[0].roll(1, 0), **dict.fromkeys(_CODES, codes)}
+
+
+_CODES = ("groups", "labels", "domains")
+
+
+def value_and_gradient(call: Call, views: list[torch.Tensor]) -> tuple[float, torch.Tensor]:
+    """A loss's value, and its gradient in float64 on the CPU."""
     leaves = [view.detach().requires_grad_() for view in views]
-    value = step(leaves)
+    value = call(*leaves)
     gradients = torch.autograd.grad(value, leaves)
     return value.item(), torch.cat(gradients).double().cpu()
-
-
-def unpacked(loss: Any, views: list[torch.Tensor], *, half: bool = False) -> torch.Tensor:
-    """The loss of a list of views, under autocast if asked."""
-    with torch.autocast(views[0].device.type, dtype=torch.bfloat16, enabled=half):
-        return loss(*views)
 
 
 def check(device: str, batches: tuple[int, ...]) -> list[dict[str, Any]]:
     """Errors of values and gradients on a device, against float64 on the CPU."""
     rows = []
-    for batch, (name, loss) in product(batches, losses().items()):
-        views = views_of_classes(batch, DIM, seed=batch)
-        exact, right = value_and_gradient(partial(unpacked, loss), [v.double() for v in views])
-        on_device = losses()[name].to(device)
+    for batch, (name, (loss, names)) in product(batches, losses().items()):
+        views, known = batch_of(batch)
+        exactly = {key: known[key].double() if key == "teacher" else known[key] for key in names}
+        exact, right = value_and_gradient(partial(loss, **exactly), [v.double() for v in views])
+        there = {key: known[key].to(device) for key in names}
         for dtype, tolerance in TOLERANCE.items():
             given = [view.to(device, getattr(torch, dtype)) for view in views]
-            step = partial(unpacked, on_device, half=dtype == "bfloat16")
-            value, gradient = value_and_gradient(step, given)
+            half = dtype == "bfloat16"
+            with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=half):
+                value, gradient = value_and_gradient(partial(loss, **there), given)
             apart = float((gradient - right).norm() / right.norm())
             row = {"loss": name, "batch": batch, "dtype": dtype, "loss_error": abs(value - exact)}
             rows.append(row | {"gradient_error": apart, "passed": apart <= tolerance})
-            on_device = losses()[name].to(device)
     return rows
 
 
-def milliseconds(call: Callable[[], object], seconds: float) -> float:
-    """Median time of a call, with what it leaves the device to do."""
-    from torch.utils import benchmark  # looks for a CUDA compiler, and says so if there is none
-
-    timer = benchmark.Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
-    return 1e3 * timer.blocked_autorange(min_run_time=seconds).median
-
-
-def speed(device: str, batches: tuple[int, ...], seconds: float) -> list[dict[str, Any]]:
+def speed(device: str, batches: tuple[int, ...], rounds: int) -> list[dict[str, Any]]:
     """Time and extra memory of forward and backward, by loss and batch."""
     rows = []
-    methods = {REFERENCE: cross_entropy_info_nce, **losses()}
-    for batch, (name, loss) in product(batches, methods.items()):
-        views = [v.to(device).requires_grad_() for v in views_of_classes(batch, DIM, seed=batch)]
-        row = {"loss": name, "batch": batch, "ms": None, "extra_mib": None}
-        rows.append(row)
+    for batch in batches:
+        views, known = batch_of(batch)
+        leaves = [view.to(device).requires_grad_() for view in views]
 
-        def once(views: Any = views, loss: Any = loss) -> None:
-            torch.autograd.grad(loss(*views), views)
+        def passes(call: Call, leaves: list[torch.Tensor] = leaves) -> None:
+            torch.autograd.grad(call(*leaves), leaves)
 
-        try:
-            once()  # compiles, and fills a memory
-            if device == "cuda":
-                held = torch.cuda.memory_allocated()
-                torch.cuda.reset_peak_memory_stats()
-                once()
-                row["extra_mib"] = (torch.cuda.max_memory_allocated() - held) / 2**20
-            row["ms"] = milliseconds(once, seconds)
-        except torch.OutOfMemoryError:
-            torch.cuda.empty_cache()  # F.cross_entropy keeps all logits
+        calls: dict[str, Call] = {REFERENCE: cross_entropy_info_nce}
+        for name, (loss, names) in losses().items():
+            calls[name] = partial(loss, **{key: known[key].to(device) for key in names})
+        memory = {name: extra_mib(partial(passes, call), device) for name, call in calls.items()}
+        times = max(1, ROWS_TIMED // (2 * batch)) if rounds > 1 else 1
+        timed = {name: repeated(partial(passes, call), times) for name, call in calls.items()}
+        measured = time_side_by_side(timed, rounds=rounds, warmup=1)
+        rows += [
+            {
+                "loss": name,
+                "batch": batch,
+                "ms": 1e3 * one.median / times,
+                "ratio_to_info_nce": median_ratio(one, measured["InfoNCE"]),
+                "extra_mib": memory[name],
+            }
+            for name, one in measured.items()
+        ]
     return rows
+
+
+def extra_mib(call: Callable[[], object], device: str) -> float | None:
+    """Peak memory of a call beyond what is held before it; None on a CPU."""
+    if device != "cuda":
+        return None
+    call()
+    held = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    call()
+    return (torch.cuda.max_memory_allocated() - held) / 2**20
 
 
 def training(
-    device: str, encoders: tuple[str, ...], images: tuple[int, int], seconds: float
+    device: str, encoder: str, images: tuple[int, int], rounds: int
 ) -> list[dict[str, Any]]:
-    """Time of whole steps in bfloat16, augmentation included."""
+    """Time of whole steps in bfloat16, augmentation included; with and without a teacher."""
     batch_size = min(256, images[0] // 3)
-    shared = {"batch_size": batch_size, "precision": "bfloat16", "device": device}
-    rows = []
-    for encoder, (name, loss) in product(encoders, LOSSES.items()):
-        step = training_step(*images, loss=loss, encoder=encoder, channels_last=True, **shared)
-        for _ in range(3):
-            step()
-        ms = milliseconds(step, seconds)
-        epoch = EPOCH // batch_size * ms / 1e3
-        rows.append({"encoder": encoder, "loss": name, "ms": ms, "seconds_per_epoch": epoch})
-    return rows
+    shared: dict[str, Any] = {"batch_size": batch_size, "precision": "bfloat16", "device": device}
+    shared |= {"encoder": encoder, "channels_last": True, "augmentation": "simclr"}
+    kinds = [("", 1.0), (", teacher", 0.5)]
+    modes = [("", False), (", captured", True)] if device == "cuda" else [("", False)]
+    times = STEPS_TIMED if rounds > 1 else 1
+    steps = {}
+    for (loss, chosen), (kind, share), (mode, captured) in product(LOSSES.items(), kinds, modes):
+        own = {"loss": chosen, "positive_share": share, "captured": captured}
+        steps[f"{loss}{kind}{mode}"] = repeated(training_step(*images, **shared, **own), times)
+    measured = time_side_by_side(steps, rounds=rounds, warmup=1)
+    return [
+        {
+            "encoder": encoder,
+            "step": name,
+            "ms": 1e3 * one.median / times,
+            "ratio_to_info_nce": median_ratio(one, measured["InfoNCE"]),
+            "seconds_per_epoch": EPOCH // batch_size * one.median / times,
+        }
+        for name, one in measured.items()
+    ]
 
 
 def main() -> int:
     """Check, measure and write; 0 if all is right, 1 if not, 2 without the device."""
-    chosen = options(__doc__, "quick", device="cuda")
+    chosen = options(__doc__, "quick", device="cuda", out=str(harness.RESULTS))
     device, quick = chosen.device, chosen.quick
     if device == "cuda" and not torch.cuda.is_available():
         print("benchmarks/gpu.py measures a CUDA device, and there is none to measure.")
         return 2
-    sizes = {"batches": BATCHES, "checked": CHECKED, "encoders": ("resnet50", "resnet18")}
-    sizes |= {"images": (2048, 32)} | (QUICK if quick else {})
-    seconds = 0.02 if quick else 1.0
-    checked = check(device, sizes["checked"])
+    harness.RESULTS = Path(chosen.out)
+    checked = check(device, (40,) if quick else CHECKED)
     publish("gpu-accuracy", checked, write=not quick)
-    publish("gpu-speed", speed(device, sizes["batches"], seconds), write=not quick)
-    trained = training(device, sizes["encoders"], sizes["images"], seconds)
-    publish("gpu-training", trained, write=not quick)
+    if quick:
+        measured = speed(device, (64,), 1), training(device, "small", (24, 16), 1)
+    else:
+        measured = speed(device, BATCHES, 5), training(device, "resnet18", (2560, 32), 5)
+    for name, rows in zip(("gpu-speed", "gpu-training"), measured, strict=True):
+        publish(name, rows, write=not quick)
     return int(not all(row["passed"] for row in checked))
 
 

@@ -78,6 +78,18 @@ def time_side_by_side(
     return measured
 
 
+def repeated(call: Callable[[], object], times: int) -> Callable[[], None]:
+    """A function that calls another so often, and then waits until a GPU has finished."""
+
+    def calls() -> None:
+        for _ in range(times):
+            call()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+
+    return calls
+
+
 def keep_freed_memory() -> None:
     """Bring the C library to keep freed blocks, as it does in a process that trains a network.
 

@@ -2,7 +2,7 @@
 
     python benchmarks/image_epoch.py
 
-SimCLR models with the same weights take turns on the same batches of random images of CIFAR-10's
+Models with the same weights take turns on the same batches of random images of CIFAR-10's
 size: augmentation, both views through the network, loss, gradients and Adam's step. Writes the
 seconds per step, the ratio within each round, and the resulting seconds per epoch of 50,000 images.
 """
@@ -13,10 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from harness import median_ratio, options, time_side_by_side, write_result
+from harness import median_ratio, options, repeated, time_side_by_side, write_result
 
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.store import ImageStore
+from bayescl_lab.runs.captured import CapturedStep
 from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
@@ -39,6 +40,8 @@ def training_step(images: int, side: int, **settings: Any) -> Callable[[], None]
     model = build_model(chosen, store, steps_per_epoch=len(batches)).to(store.device).train()
     optimizers = model.configure_optimizers()
     optimizer, scheduler = optimizers["optimizer"], optimizers["lr_scheduler"]["scheduler"]
+    if chosen.captured:
+        model.captured = CapturedStep(model)
     half = chosen.precision == "bfloat16"
     done = 0
 
@@ -50,8 +53,6 @@ def training_step(images: int, side: int, **settings: Any) -> Callable[[], None]
         optimizer.step()
         scheduler.step()
         done += 1
-        if store.device.type == "cuda":
-            torch.cuda.synchronize()
 
     return step
 
@@ -68,7 +69,7 @@ def main() -> None:
     )
     shared = {name: getattr(chosen, name) for name in ("encoder", "batch_size", "device")}
     methods = {
-        name: training_step(4 * chosen.batch_size, 32, loss=loss, **shared)
+        name: repeated(training_step(4 * chosen.batch_size, 32, loss=loss, **shared), 1)
         for name, loss in LOSSES.items()
     }
     measured = time_side_by_side(methods, rounds=chosen.rounds, warmup=1)

@@ -3,14 +3,14 @@
     python benchmarks/photographs.py --data data/cifar10-jpeg.tar.gz
     python benchmarks/photographs.py --device cpu --quick
 
-Trains the runs of ``RUNS`` in order of importance, each as ``bayescl train images`` does, and adds a
+Trains the runs of ``RUNS`` in order of importance, as ``bayescl train images`` does, and adds a
 line to a journal after each. It stops after ``--minutes``; the next call skips finished runs and
 resumes interrupted ones. On a GPU, short trials first decide whether steps are captured as CUDA
 graphs and how many processes train side by side.
 
 ``--data`` is a folder with ``train`` and ``test``, each with a folder of JPEG files per class, or a
 ``.tar.gz`` file of such a folder. The images are decoded once, by all cores. ``--quick`` trains a
-small encoder on scikit-learn's digits instead, and ``--smoke`` trains every run for two short epochs.
+small encoder on scikit-learn's digits instead. ``--smoke`` trains every run for two short epochs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import gc
 import io
 import json
+import logging
 import multiprocessing
 import os
 import sys
@@ -74,7 +75,8 @@ QUICK: dict[str, Any] = {
     "max_evaluation_images": 50,
 }
 SMOKE: dict[str, Any] = {"epochs": 2, "max_train_images": 5120}
-TRIAL: dict[str, Any] = {"epochs": 7, "max_train_images": 40 * SHARED["batch_size"]}
+TRIAL: dict[str, Any] = {"epochs": 6, "max_train_images": 30 * SHARED["batch_size"]}
+ANSWER_SECONDS = 90.0  # longest wait for a trial
 SIDE_BY_SIDE = 4  # largest number of processes on one GPU
 EVALUATION_SECONDS = 25.0
 """Allowance for what a run does beside its steps, probes among it."""
@@ -228,12 +230,17 @@ def train(settings: ImageSettings, folder: Path) -> dict[str, Any]:
     return {**result, "seconds": round(time.perf_counter() - begin, 1)}
 
 
-def trial(settings: ImageSettings, folder: Path) -> dict[str, float]:
-    """Milliseconds per step of a short run, and the loss of its first epoch."""
+def trial(settings: ImageSettings, folder: Path) -> dict[str, Any]:
+    """Milliseconds per step of a short run, the loss of its first epoch, and warnings."""
+    warned: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: warned.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("bayescl_lab").addHandler(handler)
     run = ImageRun(settings)
     journal = run.fit(RunFolder.create(folder, "train images", {}), checkpoint_every=10**6)
     seconds = median(row["seconds"] for row in journal.rows[2:])
-    return {"ms": 1e3 * seconds / len(run.batches), "loss": journal.rows[0]["loss"]}
+    ms = 1e3 * seconds / len(run.batches)
+    return {"ms": ms, "loss": journal.rows[0]["loss"], "warned": warned}
 
 
 class Worker:
@@ -252,9 +259,11 @@ class Worker:
         self.task = task
         self.answers.send((kind, settings, folder))
 
-    def answer(self) -> tuple[bool, Any]:
-        """Wait for the answer."""
+    def answer(self, seconds: float | None = None) -> tuple[bool, Any]:
+        """Wait for the answer, at most so long."""
         try:
+            if not self.answers.poll(seconds):
+                return False, f"no answer within {seconds} s"
             return self.answers.recv()
         except (EOFError, ConnectionError):
             return False, f"the process ended with status {self.process.exitcode}"
@@ -321,17 +330,19 @@ class Study:
             folder = self.runs / f"trial-{os.getpid()}-{len(trials)}"
             for k, worker in enumerate(pool[:count]):
                 worker.give("trial", settings, folder.with_name(f"{folder.name}-{k}"))
-            answers = [worker.answer() for worker in pool[:count]]
+            answers = [worker.answer(ANSWER_SECONDS) for worker in pool[:count]]
             row: dict[str, Any] = {"processes": count, "captured": captured, "steps_per_s": 0.0}
-            for k, (is_done, value) in enumerate(answers):
-                if not is_done:
-                    print(value, file=sys.stderr, flush=True)
-                    pool[k].end()
-                    pool[k] = Worker()
-                    return row | {"failed": str(value).strip().splitlines()[-1]}
+            failures = [k for k, (is_done, _) in enumerate(answers) if not is_done]
+            for k in failures:
+                print(answers[k][1], file=sys.stderr, flush=True)
+                pool[k].end()
+                pool[k] = Worker()
+                row["failed"] = str(answers[k][1]).strip().splitlines()[-1]
+            if failures:
+                return row
             total = sum(1e3 / value["ms"] for _, value in answers)
-            loss = answers[0][1]["loss"]
-            return row | {"steps_per_s": round(total, 1), "ms": 1e3 / total, "loss": loss}
+            row |= {name: answers[0][1][name] for name in ("loss", "warned")}
+            return row | {"steps_per_s": round(total, 1), "ms": 1e3 / total}
 
         def add(count: int, captured: bool) -> dict[str, Any]:
             row = speed(count, captured)
@@ -340,7 +351,7 @@ class Study:
             return row
 
         eager, graph = add(1, captured=False), add(1, captured=True)
-        if "loss" in graph and "loss" in eager:
+        if "loss" in graph and "loss" in eager and not graph["warned"]:
             is_right = abs(graph["loss"] - eager["loss"]) < 0.02 * eager["loss"]
             self.captured = is_right and graph["steps_per_s"] > eager["steps_per_s"]
         best = graph if self.captured else eager
@@ -404,7 +415,8 @@ class Study:
                     if self.captured and text(self.key(planned)) not in failed:
                         pending.insert(0, planned)  # once more, without a graph
                     failed.add(text(self.key(planned)))
-                    worker = fresh
+                    idle.append(fresh)
+                    continue
                 idle.append(worker)
 
     def folder(self, planned: Planned) -> Path:

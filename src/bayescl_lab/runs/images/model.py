@@ -39,8 +39,9 @@ def build_model(
         feature_dim = feature_dim_of(encoder, train.image_shape)
         head = ProjectionHead(feature_dim, settings.hidden_dim, settings.embedding_dim)
     options: dict[str, Any] = {"ranks": settings.ranks} if settings.loss.uses_ranks else {}
-    options |= {"positive_share": settings.positive_share, "gather": settings.num_processes > 1}
-    loss = settings.loss.build(**options)
+    if not settings.loss.made.needs_labels:  # SupCon shares the target by labels alone
+        options["positive_share"] = settings.positive_share
+    loss = settings.loss.build(gather=settings.num_processes > 1, **options)
     if settings.channels_last:
         encoder.to(memory_format=torch.channels_last)
     if settings.compiled:

@@ -176,5 +176,6 @@ class ImageSettings(ImageOptions):
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values, without those that change nothing."""
         unused = {"labels_per_class"} if LOSSES[self.loss.loss].needs_labels else set()
+        unused |= {"positive_share", "teacher"} if self.loss.made.needs_labels else set()
         unused |= set() if self.loss.uses_ranks else {"ranks"}
         return {name: it for name, it in super().as_config().items() if name not in unused}
