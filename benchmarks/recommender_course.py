@@ -30,9 +30,9 @@ import torch
 from harness import RESULTS, Journal, keep_freed_memory, write_json
 from torch import Tensor
 
-from bayescl.functional.log_space import masked_logsumexp
-from bayescl.functional.objective import LogSumObjective
 from bayescl.losses import ContrastiveLoss
+from bayescl.ops.log_space import masked_logsumexp
+from bayescl.ops.objective import LogSumObjective
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.compare.summary import mean_and_spread, paired_difference
 from bayescl_lab.ranking.batches import UserBatches

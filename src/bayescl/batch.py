@@ -15,7 +15,7 @@ import torch
 
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_floating, check_keys, check_labels, check_shape
-from bayescl.functional.similarity import unit_vectors
+from bayescl.ops.similarity import unit_vectors
 
 Layout = Literal["two_views", "in_batch", "sampled", "logits"]
 """Ways to call a loss."""

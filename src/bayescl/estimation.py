@@ -33,7 +33,7 @@ import torch
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_floating, check_interval, check_mask, check_shape
 from bayescl.functional import empirical_cdf, unit_vectors
-from bayescl.functional.mixture import check_tau_plus
+from bayescl.ops.mixture import check_tau_plus
 
 __all__ = [
     "MeasuredAlpha",

@@ -18,9 +18,9 @@ from torch import nn
 from bayescl.axes import Bool, Float, Int, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.batch import Layout
 from bayescl.checks import check_choice, check_mask
-from bayescl.functional.log_space import log_count, masked_logsumexp
-from bayescl.functional.objective import LogSumObjective, Objective
 from bayescl.losses import ContrastiveLoss
+from bayescl.ops.log_space import log_count, masked_logsumexp
+from bayescl.ops.objective import LogSumObjective, Objective
 
 
 @dataclass(frozen=True)

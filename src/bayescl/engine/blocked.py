@@ -15,7 +15,7 @@ from bayescl.batch import Batch, Rows
 from bayescl.checks import check_count, is_eager_cpu
 from bayescl.engine.reference import ObjectiveAt
 from bayescl.engine.row_gradients import Chunk, RowGradients, row_losses
-from bayescl.functional.similarity import candidate_logits
+from bayescl.ops.similarity import candidate_logits
 
 _CPU_LOGITS = 2**18  # per chunk, unless that leaves too few anchors for a matrix product
 _DEVICE_LOGITS = 2**25  # per chunk elsewhere: enough work to fill a GPU

@@ -19,9 +19,9 @@ from bayescl.axes import (
 from bayescl.batch import Batch
 from bayescl.checks import is_eager_cpu
 from bayescl.engine.targets import target_rows
-from bayescl.functional.objective import Objective
-from bayescl.functional.similarity import candidate_logits, pair_logits
-from bayescl.functional.target import target_term
+from bayescl.ops.objective import Objective
+from bayescl.ops.similarity import candidate_logits, pair_logits
+from bayescl.ops.target import target_term
 
 ObjectiveAt = Callable[[float | Tensor], Objective]
 """Returns the objective at a given temperature, on which the debiased objectives' floor depends."""

@@ -17,8 +17,8 @@ from bayescl.checks import is_eager_cpu
 from bayescl.engine.reference import ObjectiveAt, checked_losses, rows_not_finite
 from bayescl.engine.sums import Sums, sums_of
 from bayescl.engine.targets import target_rows
-from bayescl.functional.objective import LogSumObjective, as_data
-from bayescl.functional.target import target_term
+from bayescl.ops.objective import LogSumObjective, as_data
+from bayescl.ops.target import target_term
 
 
 class Chunk(NamedTuple):

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from bayescl.axes import Float, Tensor
 from bayescl.batch import Batch, Excluded
 from bayescl.checks import is_eager_cpu
-from bayescl.functional.objective import LogSumObjective
+from bayescl.ops.objective import LogSumObjective
 
 _NOTHING = 1e-30  # a sum below it is 0, and so is its gradient; divided by it, nothing overflows
 _LARGEST_EXPONENT = 40.0  # up to it exponentials need no scaling: float32 ends far from their sums
@@ -87,11 +87,11 @@ def add_log_weights(
 
 @lru_cache(maxsize=1)
 def compiled_ranks() -> ModuleType | None:
-    """:mod:`bayescl.functional.compiled`, or None where Numba is missing, broken or turned off."""
+    """:mod:`bayescl.ops.compiled`, or None where Numba is missing, broken or turned off."""
     try:
         from numba import config
 
-        from bayescl.functional import compiled
+        from bayescl.ops import compiled
     except ImportError:
         return None
     return None if config.DISABLE_JIT else compiled

@@ -6,7 +6,7 @@ import torch
 
 from bayescl.axes import Float, Tensor
 from bayescl.batch import UNKNOWN, Batch, Excluded, Rows
-from bayescl.functional.target import shared_probability
+from bayescl.ops.target import shared_probability
 
 
 @torch.no_grad()

@@ -1,16 +1,13 @@
-"""Losses on embeddings: modules around the objectives of :mod:`bayescl.functional`."""
+"""Losses on embeddings, one file each with its formula, around what they share."""
 
 from bayescl.losses.base import ContrastiveLoss
 from bayescl.losses.bayesian import BayesianContrastiveLoss
 from bayescl.losses.debiased import DebiasedContrastiveLoss, HardContrastiveLoss
 from bayescl.losses.gradient_cache import cached_backward
-from bayescl.losses.info_nce import (
-    InfoNCELoss,
-    OracleContrastiveLoss,
-    SupervisedContrastiveLoss,
-)
+from bayescl.losses.info_nce import InfoNCELoss
 from bayescl.losses.margin import Margin
 from bayescl.losses.parameters import LearnableTemperature
+from bayescl.losses.supervised import OracleContrastiveLoss, SupervisedContrastiveLoss
 
 __all__ = [
     "BayesianContrastiveLoss",

@@ -14,8 +14,6 @@ from bayescl.batch import Batch
 from bayescl.checks import check_choice, check_count
 from bayescl.distributed import exchange
 from bayescl.engine import ENGINES, Engine, blocked_losses, reference_losses
-from bayescl.functional.objective import Maskless, Objective, takes_mask
-from bayescl.functional.target import check_positive_share
 from bayescl.losses import steps
 from bayescl.losses.calls import Calls
 from bayescl.losses.candidates import CandidateWatch, refuse_not_finite
@@ -26,6 +24,8 @@ from bayescl.losses.parameters import (
     check_temperature,
     state_numbers,
 )
+from bayescl.ops.objective import Maskless, Objective, takes_mask
+from bayescl.ops.target import check_positive_share
 
 Reduction = Literal["mean", "sum", "none"]
 

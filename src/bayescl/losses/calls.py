@@ -26,11 +26,11 @@ from bayescl.checks import (
     is_eager_cpu,
 )
 from bayescl.engine import losses_of_logits
-from bayescl.functional.objective import Objective
-from bayescl.functional.similarity import unit_vectors
 from bayescl.losses.margin import Margin
 from bayescl.losses.parameters import check_call_temperature
 from bayescl.losses.steps import mean_factor, reversed_pairs, without_autocast
+from bayescl.ops.objective import Objective
+from bayescl.ops.similarity import unit_vectors
 
 
 class Calls(nn.Module):

@@ -1,15 +1,59 @@
-"""InfoNCE as a module, and two losses that know the classes: the oracle and SupCon."""
+"""InfoNCE: every candidate counts as a negative."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from typing_extensions import Unpack
 
-from bayescl.axes import Tensor
-from bayescl.functional.info_nce import InfoNCE
-from bayescl.functional.objective import Objective
+from bayescl.axes import CandidateMask, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.losses.base import ContrastiveLoss, SharedOptions
+from bayescl.ops.objective import LogSumObjective, Objective
 
-_INFO_NCE = InfoNCE()
+
+def info_nce_loss(
+    positive: PositiveLogits,
+    unlabeled: UnlabeledLogits,
+    *,
+    valid: CandidateMask | None = None,
+) -> PerAnchor:
+    r"""Compute InfoNCE, one value per anchor.
+
+    .. math::
+        -\log \frac{e^{s^+}}{e^{s^+} + \sum_i e^{s_i}}
+
+    This is the cross-entropy of choosing the positive among itself and the candidates. Candidates
+    of the anchor's own class (false negatives) repel it like all others.
+
+    Args:
+        positive: Logit of each anchor's positive. Differentiated.
+        unlabeled: Logits of each anchor's candidates. Differentiated.
+        valid: True where a candidate counts. A row without candidates has loss 0. With True for
+            true negatives only, this is the oracle's loss. Default: all count.
+
+    Returns:
+        Non-negative losses.
+
+    Example:
+        >>> info_nce_loss(torch.tensor([2.0]), torch.tensor([[0.0, 1.0]]))
+        tensor([0.4076])
+
+    Reference:
+        van den Oord et al., "Representation Learning with Contrastive Predictive Coding", 2018.
+    """
+    return InfoNCE()(positive, unlabeled, valid=valid)
+
+
+@dataclass(frozen=True)
+class InfoNCE(LogSumObjective):
+    r"""InfoNCE as data, which engines compute.
+
+    With the one sum :math:`S = \sum_i e^{s_i}` of an anchor's candidates, the numerator is
+    :math:`e^{s^+}` and the denominator :math:`e^{s^+} + S`. Their quotient becomes a loss in
+    :meth:`LogSumObjective.from_log_sums`, the default of all objectives.
+    """
+
+    powers = (1.0,)
 
 
 class InfoNCELoss(ContrastiveLoss):
@@ -39,65 +83,4 @@ class InfoNCELoss(ContrastiveLoss):
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits, which does not depend on the temperature."""
         del temperature
-        return _INFO_NCE
-
-
-class OracleContrastiveLoss(InfoNCELoss):
-    """InfoNCE over true negatives only, known from labels: the best that leaving out can do.
-
-    Call it with ``groups=labels``; candidates of the anchor's label do not count.
-
-    Args:
-        **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`.
-
-    Example:
-        >>> loss = OracleContrastiveLoss(temperature=0.5)
-        >>> loss(torch.eye(3), torch.eye(3), groups=torch.tensor([0, 0, 1]))
-        tensor(0.3039)
-
-    Reference:
-        Liu et al., ICML 2024, Eq. "SupLoss".
-
-    See Also:
-        :func:`bayescl.functional.info_nce_loss`: the same on logits, with ``valid=``.
-    """
-
-    needs_groups = True
-
-
-class SupervisedContrastiveLoss(InfoNCELoss):
-    r"""Supervised contrastive loss (SupCon): InfoNCE whose target is shared within a class.
-
-    Call it with ``labels``, one class per item. The positive and the candidates :math:`P` of the
-    anchor's label have equal target probabilities:
-
-    .. math::
-        -\frac{1}{1 + |P|} \Big(\log p_+ + \sum_{j \in P} \log p_j\Big),
-
-    with the softmax :math:`p` over the positive and all candidates. Items of unknown label (-1) are
-    negatives of all others, or get a share from a ``teacher``.
-
-    Args:
-        **shared: Arguments of every loss; see :class:`~bayescl.ContrastiveLoss`. The default of
-            ``positive_share`` is ``None``, for equal probabilities.
-
-    Raises:
-        ValueError: if an argument is out of range, or a call has no labels.
-
-    Example:
-        >>> loss = SupervisedContrastiveLoss(temperature=0.5)
-        >>> loss(torch.eye(3), torch.eye(3), labels=torch.tensor([0, 0, 1]))
-        tensor(1.3215)
-
-    Reference:
-        Khosla et al., "Supervised Contrastive Learning", NeurIPS 2020, Eq. 2.
-
-    See Also:
-        :class:`OracleContrastiveLoss`, which leaves candidates of the anchor's class out.
-    """
-
-    needs_labels = True
-
-    def __init__(self, **shared: Unpack[SharedOptions]) -> None:
-        shared.setdefault("positive_share", None)
-        super().__init__(**shared)
+        return InfoNCE()

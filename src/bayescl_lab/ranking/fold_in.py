@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.functional.similarity import unit_vectors
+from bayescl.ops.similarity import unit_vectors
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 

@@ -11,7 +11,7 @@ from scipy.sparse import block_array, csr_array, diags_array
 from torch.nn import functional as F
 
 from bayescl.axes import Float, Tensor
-from bayescl.functional.similarity import unit_vectors
+from bayescl.ops.similarity import unit_vectors
 from bayescl_lab.ranking.interactions import Interactions
 
 

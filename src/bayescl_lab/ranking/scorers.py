@@ -15,7 +15,7 @@ from bayescl.checks import (
     check_non_negative,
     check_shape,
 )
-from bayescl.functional.similarity import unit_vectors
+from bayescl.ops.similarity import unit_vectors
 from bayescl_lab.ranking.interactions import Interactions
 
 Score = Literal["cosine", "inner"]

@@ -5,15 +5,15 @@ Logits become a loss in three steps: :func:`empirical_cdf` ranks each logit amon
 :func:`posterior` follows. Each objective takes logits and returns one value per anchor.
 """
 
-from bayescl.functional.bayesian import Bayesian, bayesian_loss
-from bayescl.functional.debiased import Debiased, Hard, debiased_loss, hard_loss
-from bayescl.functional.info_nce import InfoNCE, info_nce_loss
-from bayescl.functional.mixture import PairMixture, posterior, proposal_cdf
-from bayescl.functional.objective import LogSumObjective, Objective
-from bayescl.functional.ranks import empirical_cdf
-from bayescl.functional.similarity import candidate_logits, pair_logits, unit_vectors
-from bayescl.functional.target import target_probabilities, target_term
-from bayescl.functional.weights import importance_weights, logit_weights
+from bayescl.losses.bayesian import Bayesian, bayesian_loss
+from bayescl.losses.debiased import Debiased, Hard, debiased_loss, hard_loss
+from bayescl.losses.info_nce import InfoNCE, info_nce_loss
+from bayescl.ops.mixture import PairMixture, posterior, proposal_cdf
+from bayescl.ops.objective import LogSumObjective, Objective
+from bayescl.ops.ranks import empirical_cdf
+from bayescl.ops.similarity import candidate_logits, pair_logits, unit_vectors
+from bayescl.ops.target import target_probabilities, target_term
+from bayescl.ops.weights import importance_weights, logit_weights
 
 __all__ = [
     "Bayesian",

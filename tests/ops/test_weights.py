@@ -13,7 +13,7 @@ from scipy import integrate
 
 import bayescl
 from bayescl import functional as F
-from bayescl.functional.weights import weights_of_cdf
+from bayescl.ops.weights import weights_of_cdf
 
 SETTINGS = [(0.9, 0.5, 0.1), (0.7, 1.0, 0.01), (1.0, 0.9, 0.3), (0.5, 0.5, 0.1), (0.6, 0.8, 0.7)]
 alphas = st.floats(0.5, 1.0)

@@ -12,8 +12,8 @@ import bayescl
 from bayescl.batch import Excluded
 from bayescl.engine import sums
 from bayescl.engine.sums import add_log_weights
-from bayescl.functional.bayesian import Bayesian
-from bayescl.functional.ranks import Ranks
+from bayescl.losses.bayesian import Bayesian
+from bayescl.ops.ranks import Ranks
 
 numba = pytest.importorskip("numba", reason="needs Numba")
 

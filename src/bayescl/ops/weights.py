@@ -7,8 +7,8 @@ from functools import partial
 import torch
 
 from bayescl.axes import Bool, Float, Tensor
-from bayescl.functional.mixture import PairMixture, proposal_cdf
-from bayescl.functional.ranks import Ranks, map_cdf
+from bayescl.ops.mixture import PairMixture, proposal_cdf
+from bayescl.ops.ranks import Ranks, map_cdf
 
 
 def importance_weights(

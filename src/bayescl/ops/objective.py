@@ -23,8 +23,8 @@ from bayescl.axes import (
     Tensor,
     UnlabeledLogits,
 )
-from bayescl.functional.log_space import contrast, log_count, masked_logsumexp, softplus
-from bayescl.functional.ranks import Ranks, map_cdf
+from bayescl.ops.log_space import contrast, log_count, masked_logsumexp, softplus
+from bayescl.ops.ranks import Ranks, map_cdf
 
 
 class Objective(Protocol):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayescl.functional import empirical_cdf
-from bayescl.functional.ranks import RANKS, Ranks
+from bayescl.ops.ranks import RANKS, Ranks
 
 
 def counted(row: list[float], ranks: str) -> list[float]:

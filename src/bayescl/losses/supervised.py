@@ -1,0 +1,69 @@
+"""Two losses that know the classes: the oracle leaves false negatives out, SupCon attracts them."""
+
+from __future__ import annotations
+
+from typing_extensions import Unpack
+
+from bayescl.losses.base import SharedOptions
+from bayescl.losses.info_nce import InfoNCELoss
+
+
+class OracleContrastiveLoss(InfoNCELoss):
+    """InfoNCE over true negatives only, known from labels: the best that leaving out can do.
+
+    Call it with ``groups=labels``; candidates of the anchor's label do not count.
+
+    Args:
+        **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`.
+
+    Example:
+        >>> loss = OracleContrastiveLoss(temperature=0.5)
+        >>> loss(torch.eye(3), torch.eye(3), groups=torch.tensor([0, 0, 1]))
+        tensor(0.3039)
+
+    Reference:
+        Liu et al., ICML 2024, Eq. "SupLoss".
+
+    See Also:
+        :func:`bayescl.functional.info_nce_loss`: the same on logits, with ``valid=``.
+    """
+
+    needs_groups = True
+
+
+class SupervisedContrastiveLoss(InfoNCELoss):
+    r"""Supervised contrastive loss (SupCon): InfoNCE whose target is shared within a class.
+
+    Call it with ``labels``, one class per item. The positive and the candidates :math:`P` of the
+    anchor's label have equal target probabilities:
+
+    .. math::
+        -\frac{1}{1 + |P|} \Big(\log p_+ + \sum_{j \in P} \log p_j\Big),
+
+    with the softmax :math:`p` over the positive and all candidates. Items of unknown label (-1) are
+    negatives of all others, or get a share from a ``teacher``.
+
+    Args:
+        **shared: Arguments of every loss; see :class:`~bayescl.ContrastiveLoss`. The default of
+            ``positive_share`` is ``None``, for equal probabilities.
+
+    Raises:
+        ValueError: if an argument is out of range, or a call has no labels.
+
+    Example:
+        >>> loss = SupervisedContrastiveLoss(temperature=0.5)
+        >>> loss(torch.eye(3), torch.eye(3), labels=torch.tensor([0, 0, 1]))
+        tensor(1.3215)
+
+    Reference:
+        Khosla et al., "Supervised Contrastive Learning", NeurIPS 2020, Eq. 2.
+
+    See Also:
+        :class:`OracleContrastiveLoss`, which leaves candidates of the anchor's class out.
+    """
+
+    needs_labels = True
+
+    def __init__(self, **shared: Unpack[SharedOptions]) -> None:
+        shared.setdefault("positive_share", None)
+        super().__init__(**shared)

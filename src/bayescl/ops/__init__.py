@@ -1,0 +1,1 @@
+"""Mathematics on tensors, without state."""
