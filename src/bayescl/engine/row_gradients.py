@@ -173,7 +173,9 @@ def _of_temperature_alone(
     if not losses.requires_grad:
         return None
     weights = torch.ones_like(losses) if block.upstream is None else block.upstream
-    return torch.autograd.grad(losses, leaf, weights)[0]
+    gradient = torch.autograd.grad(losses, leaf, weights)[0]
+    # 0 times the infinite slope of 1 / temperature, at tiny temperatures; the losses are finite.
+    return gradient.nan_to_num(0.0, torch.inf, -torch.inf)
 
 
 def _losses_of_function(block: Block) -> Result:
