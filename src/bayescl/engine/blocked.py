@@ -190,7 +190,9 @@ class _Run:
 
         _in_threads(work, workers)
         for other in totals[1:]:
-            for part, added in zip(total[2:], other[2:], strict=True):
+            if total[2] is not None and other[2] is not None:
+                _add_within_range(total[2], other[2])
+            for part, added in zip(total[3:], other[3:], strict=True):
                 if part is not None and added is not None:
                     part += added
         return losses, total
@@ -269,9 +271,10 @@ class _Run:
             if grad_temperature is not None:
                 # Logits are s = a c / t, so t receives -sum(ds s) / t, and a ds/da = s: the
                 # temperature's gradient is read off the anchor's.
-                grad_temperature -= (pull * anchors).sum()
+                anchors_alone = self.batch.anchors.embeddings[rows]
+                _add_within_range(grad_temperature, -(pull * anchors_alone).sum() / temperature)
                 if gradients.temperature is not None:
-                    grad_temperature += gradients.temperature
+                    _add_within_range(grad_temperature, gradients.temperature)
         if grad_positives is not None and both is not None:
             grad_positives[pairs] = gradients.positive[:, None] * both[0]
         if factor is not None:
@@ -304,12 +307,23 @@ class _Run:
         grad_logits += grad_logits.T.contiguous()
         grad_rows = _product_over(temperature, grad_logits, rows)
         grad_temperature = None
-        if wanted[2]:
+        if wanted[2] and isinstance(temperature, Tensor):
             # Logits are products of rows over the temperature, and either row received its share.
-            grad_temperature = (grad_rows * rows).sum() / (-2 * temperature)
+            grad_temperature = torch.zeros_like(temperature)
+            _add_within_range(grad_temperature, (grad_rows * rows).sum() / (-2 * temperature))
             if gradients.temperature is not None:
-                grad_temperature += gradients.temperature
+                _add_within_range(grad_temperature, gradients.temperature)
         return losses, [None, None, grad_temperature, grad_rows if wanted[3] else None]
+
+
+def _add_within_range(total: Float[Tensor, ""], added: Float[Tensor, ""]) -> None:
+    """Add to a temperature's gradient, clamped to finite numbers. NaN stays.
+
+    At tiny temperatures it exceeds float32, and ``temperature=1 / scale`` would turn infinity times
+    0 into a gradient of NaN.
+    """
+    largest = torch.finfo(total.dtype).max
+    total.add_(added.clamp(-largest, largest)).clamp_(-largest, largest)
 
 
 def _logits(anchors: Tensor, block: Rows, rows: slice) -> Float[Tensor, "rows candidates"]:

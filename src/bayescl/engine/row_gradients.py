@@ -175,7 +175,9 @@ def _direct_temperature_gradient(
     if not losses.requires_grad:
         return None
     weights = torch.ones_like(losses) if chunk.upstream is None else chunk.upstream
-    return torch.autograd.grad(losses, leaf, weights)[0]
+    gradient = torch.autograd.grad(losses, leaf, weights)[0]
+    # 0 times the infinite slope of 1 / temperature, at tiny temperatures; the losses are finite.
+    return gradient.nan_to_num(0.0, torch.inf, -torch.inf)
 
 
 def _losses_of_function(chunk: Chunk) -> Result:

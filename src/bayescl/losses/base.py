@@ -234,8 +234,8 @@ class ContrastiveLoss(Calls):
 
     def _losses(self, batch: Batch, temperature: float | Tensor) -> Float[Tensor, " pairs"]:
         """Compute one loss per pair of a batch whose columns are complete."""
-        batch = steps.with_zeroed_rows(batch)
         batch = steps.corrected(batch, temperature)
+        batch = steps.with_zeroed_rows(batch)
         batch = steps.with_target(
             batch,
             temperature=temperature,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import nn
@@ -430,12 +431,12 @@ class Calls(nn.Module):
             if part is None and needed[name.rpartition(".")[2]]:
                 raise ValueError(f"{type(self).__name__} needs {name}: an integer label per row")
 
-    def _checked(self, **given: Tensor | Rows | None) -> list[Rows]:
+    def _checked(self, **given: Any) -> list[Rows]:
         """Check embeddings and bring them to one precision, at least float32."""
         device: torch.device | None = None
         dtype, found = torch.float32, []
         for name, part in given.items():
-            if part is None:
+            if part is None and name == "extra":
                 continue
             rows = part if isinstance(part, Rows) else Rows(part)
             embeddings = rows.embeddings

@@ -156,8 +156,9 @@ def _with_columns_of_all(batch: Batch, sizes: list[list[int]]) -> Batch:
 def with_zeroed_rows(batch: Batch) -> Batch:
     """Replace rows that are not finite by zeros; pairs that use one get the weight NaN.
 
-    So a row that ``valid`` excludes does not turn the gradients of others into NaN. Does nothing
-    for a batch without ``valid``.
+    So a row that ``valid`` excludes behaves as if it were absent: neither it nor other rows get
+    gradients that are not finite. A pair whose anchor has no candidates uses no row, and gets the
+    weight 0. Does nothing for a batch without ``valid``.
     """
     if batch.valid is None:
         return batch
@@ -170,20 +171,23 @@ def with_zeroed_rows(batch: Batch) -> Batch:
     def is_bad(rows: Rows) -> Bool[Tensor, "*own rows"]:
         return ~rows.embeddings.detach().isfinite().all(dim=-1)
 
-    columns = [is_bad(block).expand(batch.num_anchors, -1) for block in batch.columns]
     excluded = batch.excluded(slice(0, batch.num_anchors)).mask
     assert excluded is not None  # because ``valid`` is given
-    bad_anchors = is_bad(batch.anchors) | (torch.cat(columns, dim=1) & ~excluded).any(dim=1)
+    columns = [is_bad(block).expand(batch.num_anchors, -1) for block in batch.columns]
+    bad = is_bad(batch.anchors) | (torch.cat(columns, dim=1) & ~excluded).any(dim=1)
+    absent = excluded.all(dim=1)
     if batch.anchor_of is not None:
-        bad_anchors = bad_anchors[batch.anchor_of]
-    bad = bad_anchors | is_bad(batch.positives)
-    weight = torch.where(bad, torch.nan, 1.0 if batch.weight is None else batch.weight)
+        bad, absent = bad[batch.anchor_of], absent[batch.anchor_of]
+    bad = bad | is_bad(batch.positives)
+    dtype = batch.anchors.embeddings.dtype
+    weight = bad.new_ones((), dtype=dtype) if batch.weight is None else batch.weight
+    weight = torch.where(bad, torch.where(absent, 0.0, torch.nan).to(dtype), weight)
     zeroed = batch.map_rows(
         lambda rows: replace(
             rows, embeddings=rows.embeddings.masked_fill(is_bad(rows)[..., None], 0.0)
         )
     )
-    return replace(zeroed, weight=weight.to(batch.anchors.embeddings.dtype))
+    return replace(zeroed, weight=weight)
 
 
 def corrected(batch: Batch, temperature: float | Tensor) -> Batch:

@@ -18,7 +18,7 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
 
     Tiny and huge ones neither underflow nor overflow. An all-zero embedding stays zero, has
     similarity 0 to everything and receives a finite gradient, as does one whose coordinates are all
-    below the smallest normal number.
+    below the smallest normal number. A row with NaN or infinity becomes NaN, with gradient 0.
 
     Args:
         embeddings: rows of any finite length. Differentiated.
@@ -36,14 +36,18 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
         unit: Tensor = _ScaledToUnit.apply(embeddings, lengths.reciprocal())
         return unit
     largest = embeddings.detach().abs().amax(dim=-1, keepdim=True)
-    # NaN and infinity are not small numbers: they stay. Below the smallest normal number a quotient
-    # has infinite gradient, so such rows count as zero.
-    small = largest < torch.finfo(embeddings.dtype).tiny
+    # A row that is not finite becomes NaN and gets no gradient, which a product with NaN would
+    # turn into NaN even where the row is masked.
+    finite = largest.isfinite()
+    embeddings = torch.where(finite, embeddings, 0.0)
+    # Below the smallest normal number a quotient has infinite gradient, so such rows count as zero.
+    small = ~finite | (largest < torch.finfo(embeddings.dtype).tiny)
     # The result does not change with the scale, so the scale may be a constant for the gradient.
     scaled = embeddings / torch.where(small, 1.0, largest)
     length = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
     # A product has a cheaper gradient than a quotient.
-    return scaled * torch.where(small, 1.0, length).reciprocal()
+    unit = scaled * torch.where(small, 1.0, length).reciprocal()
+    return torch.where(finite, unit, torch.nan)
 
 
 def ordinary_lengths(rows: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows 1"] | None:
