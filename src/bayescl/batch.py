@@ -77,6 +77,11 @@ class Rows:
             if part is not None and name != "embeddings"
         }
 
+    @property
+    def has_metadata(self) -> bool:
+        """Whether a field besides the embeddings is given."""
+        return list(vars(self).values()).count(None) < len(vars(self)) - 1
+
     def map(self, function: Callable[[Tensor], Tensor]) -> Rows:
         """Apply a function to the embeddings and to every field that is given."""
         fields = {name: function(part) for name, part in self.metadata.items()}
@@ -265,15 +270,17 @@ class Batch:
         several = self.anchor_of is not None and self.positive is not None
         if known or several or self.valid is not None:
             return Excluded(mask=self._excluded_mask(rows))
-        alone = self._own_and_positive
+        alone = self._alone
         return Excluded(None if alone is None else alone[rows])
 
     @property
-    def _own_and_positive(self) -> Int[Tensor, "anchors few"] | None:
+    def _alone(self) -> Int[Tensor, "anchors few"] | None:
         """Columns of each anchor itself and of its positive, if each anchor has one."""
-        positive = None if self.anchor_of is not None else self.positive
-        columns = [part for part in (self.own, positive) if part is not None]
-        return torch.stack(columns, dim=1) if columns else None
+        if self.positive is None or self.anchor_of is not None:
+            return None
+        if self.own is None:
+            return self.positive[:, None]
+        return torch.stack([self.own, self.positive], dim=1)
 
     def _excluded_mask(self, rows: slice) -> Bool[Tensor, "rows candidates"]:
         """True where a column does not count, in new memory."""
@@ -289,7 +296,7 @@ class Batch:
                 part |= mine.masked_fill(mine == UNKNOWN, _MATCHES_NOTHING) == theirs
             for mine, theirs in _keys(self.anchors.domains, block.domains, rows):
                 part |= (mine != theirs) & (mine != UNKNOWN) & (theirs != UNKNOWN)
-        alone = self._own_and_positive
+        alone = self._alone
         if alone is not None:
             mask.scatter_(1, alone[rows], True)
         if self.anchor_of is not None and self.positive is not None:

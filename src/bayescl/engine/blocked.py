@@ -60,14 +60,15 @@ def blocked_losses(
         chunk_size: anchors at a time, at least 1; default: chosen for the device.
     """
     run = _Run(batch, temperature, objective_at, chunk_size)
-    columns = [block.embeddings for block in batch.columns]
+    first, *others = batch.columns
     losses: Tensor = _BlockedLosses.apply(
         run,
         shared_upstream,
         batch.anchors.embeddings,
         batch.positives.embeddings,
         temperature,
-        *columns,
+        first.embeddings,
+        *(block.embeddings for block in others),
     )
     return losses
 
@@ -161,17 +162,16 @@ class _Run:
     ) -> tuple[Tensor, Gradients]:
         batch = self.batch
         anchors, pairs = batch.anchors.embeddings, batch.positives.embeddings
-        columns = [block.embeddings for block in batch.columns]
-        sources = (anchors, pairs, self.temperature, *columns)
+        sources = (anchors, pairs, self.temperature, *(x.embeddings for x in batch.columns))
         if batch.anchor_of is not None and batch.positive is not None and wanted:
             wanted = (wanted[0], False, *wanted[2:])
         total: Gradients = [
             torch.zeros_like(source) if want and isinstance(source, Tensor) else None
             for source, want in zip(sources, wanted or [False] * len(sources), strict=True)
         ]
-        scaled = anchors / self.temperature
-        starts = range(0, batch.num_anchors, self.chunk_size)
-        pairs_of = _pairs_of_chunks(batch.anchor_of, batch.num_anchors, starts)
+        scaled, count = anchors / self.temperature, len(anchors)
+        starts = range(0, count, self.chunk_size)
+        pairs_of = _pairs_of_chunks(batch.anchor_of, count, starts)
         losses = scaled.new_empty(len(pairs))
         workers = _workers(batch, len(starts))
         # A chunk fills its own rows of the first two gradients, but adds to the others: each worker
@@ -184,7 +184,7 @@ class _Run:
         def work(number: int) -> None:
             for place in range(number, len(starts), workers):
                 start = starts[place]
-                rows = slice(start, min(start + self.chunk_size, batch.num_anchors))
+                rows = slice(start, min(start + self.chunk_size, count))
                 gradients = totals[number] if any(wanted) else None
                 self._chunk(scaled[rows], rows, pairs_of[place], losses, gradients, upstream)
 
@@ -358,8 +358,9 @@ def _product_over(divisor: float | Tensor, left: Tensor, right: Tensor) -> Tenso
 
 def _workers(batch: Batch, chunks: int) -> int:
     """Number of threads to divide chunks among; 1 if torch's own threads do as well."""
-    small = batch.num_anchors * batch.num_candidates < _WORTH_THREADS
-    if small or not is_eager_cpu(batch.anchors.embeddings):
+    if chunks == 1 or batch.num_anchors * batch.num_candidates < _WORTH_THREADS:
+        return 1
+    if not is_eager_cpu(batch.anchors.embeddings):
         return 1
     return max(1, min(torch.get_num_threads(), chunks, _MOST_WORKERS))
 

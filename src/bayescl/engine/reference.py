@@ -45,7 +45,10 @@ def reference_losses(
     unlabeled = tiles[0] if len(tiles) == 1 else torch.cat(tiles, dim=1)
     positive = pair_logits(batch.pair_anchors.embeddings, batch.positives.embeddings, temperature)
     valid = batch.mask()
-    target = target_rows(batch, everyone, batch.excluded(everyone), unlabeled.dtype)
+    target = None
+    if batch.target is not None:
+        target = target_rows(batch, batch.target, everyone, batch.excluded(everyone))
+        target = target.to(unlabeled.dtype)
     if batch.anchor_of is not None:  # each pair gets its anchor's row
         unlabeled = unlabeled[batch.anchor_of]
         valid, target = (

@@ -87,9 +87,10 @@ def row_losses(chunk: Chunk) -> Result:
 def _finite_row_losses(chunk: Chunk) -> Result:
     """:func:`row_losses` of rows whose logits are finite."""
     excluded = chunk.batch.excluded(chunk.rows)
-    target = target_rows(chunk.batch, chunk.rows, excluded, chunk.logits.dtype)
-    if target is None:
+    if chunk.batch.target is None:
         return _objective_losses(chunk, excluded)
+    target = target_rows(chunk.batch, chunk.batch.target, chunk.rows, excluded)
+    target = target.to(chunk.logits.dtype)
     if chunk.bounds is None:
         excluded.fill_(chunk.logits, 0.0)  # what is excluded may not be finite, and 0 * inf is NaN
     # Before the objective, which overwrites the logits.

@@ -5,22 +5,19 @@ from __future__ import annotations
 import torch
 
 from bayescl.axes import Float, Tensor
-from bayescl.batch import UNKNOWN, Batch, Excluded, Rows
+from bayescl.batch import UNKNOWN, Batch, Excluded, Rows, TargetRule
 from bayescl.ops.target import shared_probability
 
 
 @torch.no_grad()
 def target_rows(
-    batch: Batch, rows: slice, excluded: Excluded, dtype: torch.dtype
-) -> Float[Tensor, "rows candidates"] | None:
-    """Return the target probabilities of some anchors' candidates; ``None`` without a target.
+    batch: Batch, rule: TargetRule, rows: slice, excluded: Excluded
+) -> Float[Tensor, "rows candidates"]:
+    """Return the target probabilities of some anchors' candidates.
 
     A candidate with the anchor's label counts as identical to it (similarity 1). A candidate with
     another known label, one that is excluded, and one without teacher or label get probability 0.
     """
-    rule = batch.target
-    if rule is None:
-        return None
     temperature = rule.temperature
     if isinstance(temperature, Tensor):
         temperature = temperature.detach()
@@ -37,9 +34,9 @@ def target_rows(
     logits = tiles[0] if len(tiles) == 1 else torch.cat(tiles, dim=1)
     excluded.fill_(logits, -torch.inf)
     if items is None:
-        return shared_probability(logits, rule.positive_share, same).to(dtype)
+        return shared_probability(logits, rule.positive_share, same)
     target = shared_probability(logits, rule.positive_share, same, copies=2)
-    return target.to(dtype).repeat(2, 2)
+    return target.repeat(2, 2)
 
 
 def _items_of_views(batch: Batch, rows: slice) -> slice | None:

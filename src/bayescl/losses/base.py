@@ -209,8 +209,9 @@ class ContrastiveLoss(Calls):
         """
         if temperature is None:
             temperature = self.current_temperature()
-        with self._shared_errors():
-            check_margin(margin, batches)
+        if margin is not None:
+            with self._shared_errors():
+                check_margin(margin, batches)
         parts, factor = list(batches), 1.0
         if self._gathers:
             parts, factor = steps.gathered(parts, temperature)
@@ -218,8 +219,9 @@ class ContrastiveLoss(Calls):
         with steps.without_autocast(parts[0].anchors.embeddings.device):
             if margin is not None:
                 parts = [within_margin(part, margin) for part in parts]
-            each = [self._losses(part, temperature) for part in parts]
-            losses = each[0] if len(each) == 1 else torch.cat(each)
+            losses = self._losses(parts[0], temperature)
+            if len(parts) > 1:
+                losses = torch.cat([losses, self._losses(parts[1], temperature)])
         if self.check_finite:
             with self._shared_errors():
                 refuse_not_finite(losses, parts, temperature)
@@ -234,14 +236,15 @@ class ContrastiveLoss(Calls):
 
     def _losses(self, batch: Batch, temperature: float | Tensor) -> Float[Tensor, " pairs"]:
         """Compute one loss per pair of a batch whose columns are complete."""
-        batch = steps.corrected(batch, temperature)
-        batch = steps.with_zeroed_rows(batch)
-        batch = steps.with_target(
-            batch,
-            temperature=temperature,
-            teacher_temperature=self.teacher_temperature,
-            positive_share=self.positive_share,
-        )
+        if batch.positives.log_q is not None:
+            batch = steps.corrected(batch, batch.positives.log_q, temperature)
+        if batch.valid is not None:
+            batch = steps.with_zeroed_rows(batch)
+        if batch.anchors.teacher is not None or batch.anchors.labels is not None:
+            own = self.teacher_temperature
+            batch = steps.with_target(
+                batch, temperature if own is None else own, self.positive_share
+            )
         traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
         if self.engine == "reference" or (traced and self.engine == "auto"):
             return reference_losses(batch, temperature, self.objective)

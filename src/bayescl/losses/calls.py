@@ -29,7 +29,7 @@ from bayescl.checks import (
 from bayescl.engine import losses_of_logits
 from bayescl.losses.margin import Margin
 from bayescl.losses.parameters import check_call_temperature
-from bayescl.losses.steps import mean_factor, reversed_pairs, without_autocast
+from bayescl.losses.steps import mean_factor, reversed_pairs
 from bayescl.ops.objective import Objective
 from bayescl.ops.similarity import unit_vectors
 
@@ -124,8 +124,9 @@ class Calls(nn.Module):
             in Self-Supervised Learning", 2021.
         """
         with self._shared_errors():
-            temperature = check_call_temperature(temperature, self.current_temperature)
-            self._require(groups=groups, labels=labels)
+            temperature = check_call_temperature(temperature)
+            if self.needs_groups or self.needs_labels:
+                self._require(groups=groups, labels=labels)
             first, second = self._checked(view_1=view_1, view_2=view_2)
             check_shape("view_2", second.embeddings, first.embeddings.shape)
             batch, device = len(first), first.embeddings.device
@@ -133,12 +134,15 @@ class Calls(nn.Module):
                 raise ValueError(
                     "view_1 must hold at least 2 rows, got 1: a single item has no candidates"
                 )
-            self._check_valid(valid, (2 * batch, 2 * batch), device)
-            items = Rows(first.embeddings, groups, domains, labels, teacher=teacher)
-            known = items.checked("").metadata
-            twice = {name: torch.cat([part, part]) for name, part in known.items()}
+            if valid is not None:
+                self._check_valid(valid, (2 * batch, 2 * batch), device)
             rows = self._scaled(torch.cat([first.embeddings, second.embeddings]))
-            both, positives = Rows(rows, **twice), Rows(rows.roll(batch, 0), **twice)
+            both, positives = Rows(rows), Rows(rows.roll(batch, 0))
+            items = Rows(first.embeddings, groups, domains, labels, teacher=teacher)
+            if items.has_metadata:
+                known = items.checked("").metadata
+                twice = {name: torch.cat([part, part]) for name, part in known.items()}
+                both, positives = replace(both, **twice), replace(positives, **twice)
             own = torch.arange(2 * batch, device=device)
             partner = own.roll(batch)
             made = Batch(
@@ -214,7 +218,7 @@ class Calls(nn.Module):
             Recommendations", RecSys 2019.
         """
         with self._shared_errors():
-            temperature = check_call_temperature(temperature, self.current_temperature)
+            temperature = check_call_temperature(temperature)
             left, right, *more = map(
                 self._scaled_rows, self._checked(anchors=anchors, positives=positives, extra=extra)
             )
@@ -224,7 +228,8 @@ class Calls(nn.Module):
                 log_q=right.log_q if log_q is None else log_q,
                 **{name: part for name, part in known.items() if part is not None},
             ).checked("positives" if isinstance(positives, Rows) else "")
-            self._require(groups=right.groups, labels=right.labels)
+            if self.needs_groups or self.needs_labels:
+                self._require(groups=right.groups, labels=right.labels)
             anchor_of = _checked_pairs(left, right, anchor_of)
             batch, pairs = len(left), len(right)
             if batch < 2 and (extra is None or both_directions) and not self._gathers:
@@ -232,14 +237,16 @@ class Calls(nn.Module):
                     "anchors must hold at least 2 rows, got 1: a single pair has no candidates"
                 )
             known_pairs = right if anchor_of is None else _first_of_each(right, anchor_of, batch)
-            own = {"log_q": None, **left.metadata}
-            left = replace(known_pairs, embeddings=left.embeddings, **own)
-            left = left.checked("anchors", like=right)
+            own = left.metadata
+            left = replace(known_pairs, embeddings=left.embeddings, log_q=None)
+            if own:
+                left = replace(left, **own).checked("anchors", like=right)
             if right.log_q is None and any(rows.log_q is not None for rows in more):
                 raise ValueError("extra.log_q needs log_q")
             columns = (right, *(self._others("extra", rows, left) for rows in more))
             width = sum(map(len, columns))
-            self._check_valid(valid, (batch, width), left.embeddings.device)
+            if valid is not None:
+                self._check_valid(valid, (batch, width), left.embeddings.device)
             place = torch.arange(pairs, device=left.embeddings.device)
             made = Batch("in_batch", left, right, columns, anchor_of, positive=place, valid=valid)
             batches = [_weighted(made, positive_weight)]
@@ -309,8 +316,9 @@ class Calls(nn.Module):
             RuntimeError: as :meth:`forward`.
         """
         with self._shared_errors():
-            temperature = check_call_temperature(temperature, self.current_temperature)
-            self._require(groups=groups, labels=labels)
+            temperature = check_call_temperature(temperature)
+            if self.needs_groups or self.needs_labels:
+                self._require(groups=groups, labels=labels)
             gathers = self._gathers and gather_candidates
             place, log_q = None, positives.log_q if isinstance(positives, Rows) else None
             if (
@@ -341,7 +349,8 @@ class Calls(nn.Module):
                 raise ValueError("groups and candidates.groups must be given together")
             columns = (self._others("candidates", drawn, left),)
             width = len(drawn) if gathers is False or drawn.are_own else None
-            self._check_valid(valid, (len(left), width), left.embeddings.device)
+            if valid is not None:
+                self._check_valid(valid, (len(left), width), left.embeddings.device)
             made = Batch(
                 "sampled", left, right, columns, anchor_of, positive=place, valid=valid,
                 is_replicated=not gather_candidates,
@@ -379,7 +388,7 @@ class Calls(nn.Module):
             RuntimeError: as :meth:`forward`.
         """
         with self._shared_errors():
-            temperature = check_call_temperature(temperature, self.current_temperature)
+            temperature = check_call_temperature(temperature)
             check_floating("positive", positive)
             check_floating("unlabeled", unlabeled, positive.device)
             check_shape("positive", positive, ("anchors",))
@@ -409,6 +418,8 @@ class Calls(nn.Module):
         factor = mean_factor("logits", len(positive)) if self._gathers else 1.0
         # -inf under a mask would still turn products with zero gradients into NaN.
         unlabeled = unlabeled.masked_fill(~counted, 0)
+        if temperature is None:
+            temperature = self.current_temperature()
         objective = self.objective(temperature)
         losses = losses_of_logits(objective, positive, unlabeled, valid=counted, target=target)
         return self.reduced(losses, factor)
@@ -452,19 +463,14 @@ class Calls(nn.Module):
                 check_finite(name, embeddings)
             dtype = torch.promote_types(dtype, embeddings.dtype)
             found.append(rows)
-        return [
-            rows
-            if rows.embeddings.dtype == dtype
-            else replace(rows, embeddings=rows.embeddings.to(dtype))
-            for rows in found
-        ]
+        for place, rows in enumerate(found):
+            if rows.embeddings.dtype != dtype:
+                found[place] = replace(rows, embeddings=rows.embeddings.to(dtype))
+        return found
 
     def _scaled(self, embeddings: Tensor) -> Tensor:
         """Scale embeddings to length 1 if ``normalize`` is set."""
-        if not self.normalize:
-            return embeddings
-        with without_autocast(embeddings.device):
-            return unit_vectors(embeddings)
+        return unit_vectors(embeddings) if self.normalize else embeddings
 
     def _scaled_rows(self, rows: Rows) -> Rows:
         return (
@@ -482,11 +488,9 @@ class Calls(nn.Module):
         return rows.checked(name, like=anchors)
 
     def _check_valid(
-        self, valid: Tensor | None, shape: tuple[int, int | None], device: torch.device
+        self, valid: Tensor, shape: tuple[int, int | None], device: torch.device
     ) -> None:
         """Refuse a mask of the wrong shape. The columns of other processes are unknown here."""
-        if valid is None:
-            return
         is_whole = not self._gathers and shape[1] is not None
         columns = shape[1] if is_whole else "candidates of all processes"
         check_mask("valid", valid, (shape[0], columns), device)

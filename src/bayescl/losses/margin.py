@@ -64,10 +64,8 @@ class Margin:
         return positive - positive.abs() * (1 - self.relative)
 
 
-def check_margin(margin: Margin | None, batches: Sequence[Batch]) -> None:
+def check_margin(margin: Margin, batches: Sequence[Batch]) -> None:
     """Refuse anything but a margin whose judge the batches have."""
-    if margin is None:
-        return
     if not isinstance(margin, Margin):
         raise TypeError(f"margin must be a Margin, got {type(margin).__name__}")
     sides = [side.teacher for batch in batches for side in (batch.anchors, batch.positives)]

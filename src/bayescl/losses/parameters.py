@@ -79,12 +79,10 @@ def check_temperature(temperature: float, name: str = "temperature") -> float:
     return number
 
 
-def check_call_temperature(
-    temperature: float | Tensor | None, default: Callable[[], float | Tensor]
-) -> float | Tensor:
+def check_call_temperature(temperature: float | Tensor | None) -> float | Tensor | None:
     """Return the temperature of a call, at least in float32, or refuse it."""
     if temperature is None:
-        return default()
+        return None
     if not isinstance(temperature, Tensor):
         return check_temperature(temperature)
     check_floating("temperature", temperature)

@@ -22,18 +22,12 @@ _TEMPERATURE = (
 
 
 def with_target(
-    batch: Batch,
-    *,
-    temperature: float | Float[Tensor, ""],
-    teacher_temperature: float | None,
-    positive_share: float | None,
+    batch: Batch, temperature: float | Float[Tensor, ""], positive_share: float | None
 ) -> Batch:
-    """Add the rule for target probabilities, if the anchors have a teacher or labels."""
-    has_none = batch.anchors.teacher is None and batch.anchors.labels is None
-    if has_none or positive_share == 1:
+    """Add the rule for target probabilities, unless the positive keeps everything."""
+    if positive_share == 1:
         return batch
-    chosen = temperature if teacher_temperature is None else teacher_temperature
-    return replace(batch, target=TargetRule(chosen, positive_share))
+    return replace(batch, target=TargetRule(temperature, positive_share))
 
 
 def reversed_pairs(batch: Batch, valid: Bool[Tensor, "pairs anchors"] | None) -> Batch:
@@ -158,10 +152,8 @@ def with_zeroed_rows(batch: Batch) -> Batch:
 
     So a row that ``valid`` excludes behaves as if it were absent: neither it nor other rows get
     gradients that are not finite. A pair whose anchor has no candidates uses no row, and gets the
-    weight 0. Does nothing for a batch without ``valid``.
+    weight 0. Needs a batch with ``valid``.
     """
-    if batch.valid is None:
-        return batch
     parts = (batch.anchors, batch.positives, *batch.columns)
     if is_eager_cpu(batch.anchors.embeddings) and all(
         bool(rows.embeddings.detach().sum().isfinite()) for rows in parts
@@ -190,11 +182,8 @@ def with_zeroed_rows(batch: Batch) -> Batch:
     return replace(zeroed, weight=weight)
 
 
-def corrected(batch: Batch, temperature: float | Tensor) -> Batch:
-    """Subtract each row's ``log_q`` from its logits, if the positives have it."""
-    log_q = batch.positives.log_q
-    if log_q is None:
-        return batch
+def corrected(batch: Batch, log_q: Float[Tensor, " pairs"], temperature: float | Tensor) -> Batch:
+    """Subtract each row's ``log_q`` from its logits, given that of the positives."""
     # (a . c + t * -log_q) / t = s - log_q, in every engine, and with the right gradient for t.
     embeddings = batch.anchors.embeddings
     scale = torch.as_tensor(temperature, device=embeddings.device)
