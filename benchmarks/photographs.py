@@ -26,7 +26,7 @@ import tarfile
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection, wait
@@ -149,9 +149,8 @@ def prepared(data: Path, target: Path) -> Path:
     classes = sorted({part[1] for part in parts})
     workers = usable_cores()
     chunks = [[content for _, content in files[k::workers]] for k in range(workers)]
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
     images = np.empty((len(files), 3, 32, 32), np.uint8)
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with ThreadPoolExecutor(workers) as pool:  # Pillow releases the interpreter lock
         for k, pixels in enumerate(pool.map(decoded, chunks)):
             images[k::workers] = pixels
     labels = np.array([classes.index(part[1]) for part in parts])
@@ -280,6 +279,7 @@ class Study:
     def __init__(self, chosen: Any, start: float) -> None:
         self.start, self.deadline = start, start + 60 * chosen.minutes
         self.quick, self.device = chosen.quick, chosen.device
+        self.is_short = chosen.quick or chosen.smoke
         self.out, self.runs = Path(chosen.out), Path(chosen.runs)
         self.shared = {**(QUICK if chosen.quick else SHARED), "device": chosen.device}
         if chosen.smoke:
@@ -382,7 +382,7 @@ class Study:
         """Train runs in order, as many at a time as there are workers."""
         pending = [it for it in RUNS if text(self.key(it)) not in self.finished]
         failed: set[str] = set()
-        if self.quick:
+        if self.is_short:
             pending = [it for it in pending if it in FIRST]
         idle = list(pool)
         while True:
