@@ -6,7 +6,8 @@
 Trains the runs of ``RUNS`` in order of importance, as ``bayescl train images`` does, and adds a
 line to a journal after each. It stops after ``--minutes``; the next call skips finished runs and
 resumes interrupted ones. On a GPU, short trials first decide whether steps are captured as CUDA
-graphs and how many processes train side by side.
+graphs and how many processes train side by side; the next call with the same ``--runs`` keeps to
+that.
 
 ``--data`` is a folder with ``train`` and ``test``, each with a folder of JPEG files per class, or a
 ``.tar.gz`` file of such a folder. The images are decoded once, by all cores. ``--quick`` trains a
@@ -323,6 +324,14 @@ class Study:
 
     def tried(self, pool: list[Worker], is_fixed: bool) -> list[Worker]:
         """Decide by short trials on captured steps and on processes side by side."""
+        decision = self.runs / "trials.json"
+        if decision.is_file() and not is_fixed:
+            found = json.loads(decision.read_text(encoding="utf-8"))
+            self.captured, self.ms = found["captured"], found["ms"]
+            for worker in pool[found["processes"] :]:
+                worker.end()
+            self.say(f"as decided before: {found}")
+            return pool[: found["processes"]]
         trials: list[dict[str, Any]] = []
 
         def speed(count: int, captured: bool) -> dict[str, Any]:
@@ -362,7 +371,9 @@ class Study:
             best = row
         chosen = max(1, best["processes"])
         self.ms = chosen * best.get("ms", 0.0)
-        self.say(f"training {chosen} at a time, captured: {self.captured}")
+        found = {"processes": chosen, "captured": self.captured, "ms": self.ms}
+        decision.write_text(json.dumps(found), encoding="utf-8")
+        self.say(f"decided: {found}")
         stamp = {"key": {"trial": self.start}, "trials": trials, **provenance()}
         self.journal.add(stamp)
         for worker in pool[chosen:]:
