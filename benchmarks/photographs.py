@@ -6,7 +6,8 @@
 Trains the runs of ``RUNS`` in order of importance, as ``bayescl train images`` does, and adds a
 line to a journal after each. It stops after ``--minutes``; the next call skips finished runs and
 resumes interrupted ones. On a GPU, short trials first decide whether steps are captured as CUDA
-graphs and how many processes train side by side.
+graphs and how many processes train side by side; the next call with the same ``--runs`` keeps to
+that.
 
 ``--data`` is a folder with ``train`` and ``test``, each with a folder of JPEG files per class, or a
 ``.tar.gz`` file of such a folder. The images are decoded once, by all cores. ``--quick`` trains a
@@ -26,7 +27,7 @@ import tarfile
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection, wait
@@ -149,9 +150,8 @@ def prepared(data: Path, target: Path) -> Path:
     classes = sorted({part[1] for part in parts})
     workers = usable_cores()
     chunks = [[content for _, content in files[k::workers]] for k in range(workers)]
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
     images = np.empty((len(files), 3, 32, 32), np.uint8)
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with ThreadPoolExecutor(workers) as pool:  # Pillow releases the interpreter lock
         for k, pixels in enumerate(pool.map(decoded, chunks)):
             images[k::workers] = pixels
     labels = np.array([classes.index(part[1]) for part in parts])
@@ -280,6 +280,7 @@ class Study:
     def __init__(self, chosen: Any, start: float) -> None:
         self.start, self.deadline = start, start + 60 * chosen.minutes
         self.quick, self.device = chosen.quick, chosen.device
+        self.is_short = chosen.quick or chosen.smoke
         self.out, self.runs = Path(chosen.out), Path(chosen.runs)
         self.shared = {**(QUICK if chosen.quick else SHARED), "device": chosen.device}
         if chosen.smoke:
@@ -323,6 +324,14 @@ class Study:
 
     def tried(self, pool: list[Worker], is_fixed: bool) -> list[Worker]:
         """Decide by short trials on captured steps and on processes side by side."""
+        decision = self.runs / "trials.json"
+        if decision.is_file() and not is_fixed:
+            found = json.loads(decision.read_text(encoding="utf-8"))
+            self.captured, self.ms = found["captured"], found["ms"]
+            for worker in pool[found["processes"] :]:
+                worker.end()
+            self.say(f"as decided before: {found}")
+            return pool[: found["processes"]]
         trials: list[dict[str, Any]] = []
 
         def speed(count: int, captured: bool) -> dict[str, Any]:
@@ -362,7 +371,9 @@ class Study:
             best = row
         chosen = max(1, best["processes"])
         self.ms = chosen * best.get("ms", 0.0)
-        self.say(f"training {chosen} at a time, captured: {self.captured}")
+        found = {"processes": chosen, "captured": self.captured, "ms": self.ms}
+        decision.write_text(json.dumps(found), encoding="utf-8")
+        self.say(f"decided: {found}")
         stamp = {"key": {"trial": self.start}, "trials": trials, **provenance()}
         self.journal.add(stamp)
         for worker in pool[chosen:]:
@@ -382,7 +393,7 @@ class Study:
         """Train runs in order, as many at a time as there are workers."""
         pending = [it for it in RUNS if text(self.key(it)) not in self.finished]
         failed: set[str] = set()
-        if self.quick:
+        if self.is_short:
             pending = [it for it in pending if it in FIRST]
         idle = list(pool)
         while True:

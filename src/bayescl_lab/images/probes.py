@@ -310,7 +310,7 @@ def softmax_regressions(
     *,
     inverse_penalty: float = 1.0,
     tolerance: float = 1e-5,
-    max_evaluations: int = 1000,
+    max_evaluations: int = 500,
 ) -> SoftmaxRegressions:
     r"""Minimise :math:`C \sum_r \mathrm{CE}_r + \tfrac12 \lVert W \rVert^2` for each of some fits.
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -76,3 +77,38 @@ def test_the_checkpoint_holds_no_code(settings, trained, tmp_path):
     torch.save({"state_dict": {}, "callback": ImageSettings}, tmp_path / "a.ckpt")
     with pytest.raises(ValueError, match="is damaged"):
         read_checkpoint(tmp_path / "a.ckpt")
+
+
+@pytest.mark.usefixtures("no_probes")
+def test_embeddings_of_another_run_or_of_a_file_teach(settings, trained, tmp_path):
+    folder = trained(settings)
+    taught = ImageRun(replace(settings, teacher=str(folder)))
+    _, source, _ = ImageRun.reopen(folder)
+    images = source.parts.train.images
+    with torch.no_grad():
+        expected = source.model.eval().projection_head(source.model(images))
+    torch.testing.assert_close(taught.known["teacher"], expected)
+    batch = next(iter(taught.batches))
+    assert batch.known["teacher"].shape == (settings.batch_size, expected.shape[1])
+
+    np.save(tmp_path / "embeddings.npy", expected.double().numpy())
+    by_file = replace(settings, teacher=str(tmp_path / "embeddings.npy"))
+    torch.testing.assert_close(ImageRun(by_file).known["teacher"], expected)
+    results = [train_images(it, tmp_path / str(k)) for k, it in enumerate((by_file, settings))]
+    assert results[0]["loss"] != results[1]["loss"]
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "message"),
+    [
+        (np.zeros((5, 3)), "one embedding per training image, got 5 in .* for 63 images"),
+        (np.full((63, 3), np.nan), "teacher must be finite"),
+        (np.zeros(63), "the number of dimensions must be 2"),
+    ],
+)
+def test_a_teacher_that_does_not_fit_is_refused(embeddings, message, settings, tmp_path):
+    np.save(tmp_path / "embeddings.npy", embeddings)
+    with pytest.raises(ValueError, match=message):
+        ImageRun(replace(settings, teacher=str(tmp_path / "embeddings.npy")))
+    with pytest.raises(ValueError, match="teacher has no effect if positive_share is 1"):
+        replace(settings, teacher="run", positive_share=1.0)
