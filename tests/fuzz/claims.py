@@ -70,7 +70,8 @@ def _values(drawn: Drawn, call: Call, answer: Answer) -> Iterator[str]:
             some, positive = logits.unlabeled[row][counted], logits.positive[row]
             seen = torch.cat([some, positive[None]])
             if not seen.isfinite().all() or seen.abs().max() > 1.01 * largest:
-                if math.isfinite(value):
+                absent = value == 0 and not len(some) and _is_masked(call)
+                if math.isfinite(value) and not absent:
                     yield f"anchor {row}: {value:g} from logits that are not finite"
                 continue
             if call.bound > largest / 1e3:
@@ -149,9 +150,20 @@ def _same(what: str, one: Tensor, other: Tensor, call: Call, drawn: Drawn) -> It
             yield f"{what}: {mine:.7g} and {theirs:.7g}"
 
 
+def _is_masked(call: Call) -> bool:
+    """Whether rows that are not finite may be masked."""
+    return call.layout == "from_logits" or bool({"valid", "margin"} & call.options.keys())
+
+
+def _is_finite(call: Call, value: Tensor) -> bool:
+    """Whether gradients must be finite: values are, and so is what is not masked."""
+    inputs = () if _is_masked(call) else call.tensors.values()
+    return all(bool(one.isfinite().all()) for one in (value, *inputs))
+
+
 def _finite_gradients(call: Call, answer: Answer, engine: str) -> Iterator[str]:
     """They are finite where values are."""
-    if all(bool(one.isfinite().all()) for one in (answer.value, *call.tensors.values())):
+    if _is_finite(call, answer.value):
         for name, gradient in answer.gradients.items():
             if not _may_overflow(call, name, gradient) and not bool(gradient.isfinite().all()):
                 yield f"{engine} gradient of {name} is not finite"
@@ -159,7 +171,7 @@ def _finite_gradients(call: Call, answer: Answer, engine: str) -> Iterator[str]:
 
 def _same_gradients(drawn: Drawn, call: Call, precise: Answer, both: Answer) -> Iterator[str]:
     """Those of both engines agree."""
-    if not all(bool(one.isfinite().all()) for one in (precise.value, *call.tensors.values())):
+    if not _is_finite(call, precise.value):
         return
     if 1e-16 * call.bound > 1e-8 or _at_a_kink(drawn, call):
         return
