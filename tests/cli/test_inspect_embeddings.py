@@ -78,6 +78,7 @@ def test_the_command_says_what_the_function_says(bayescl) -> None:
     )
     report = figures()
     assert report.pop("advice")["call"] == ("SupervisedContrastiveLoss(temperature=0.2)")
+    assert (report.pop("measured"), report.pop("others")) == ("the embeddings of the file", {})
     assert report == json.loads(json.dumps(found.figures()))
 
 

@@ -6,6 +6,7 @@ import re
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -60,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 on success; with one line on standard error, 2 on bad input, 130 on Ctrl-C and 143 on
         SIGTERM.
     """
+    warnings.showwarning = _print_warning
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)
     words = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
@@ -184,6 +186,11 @@ def _message(error: Exception) -> str | None:
     if is_full or isinstance(error, MemoryError):
         return "not enough memory for these sizes: choose smaller ones"
     return None
+
+
+def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Write a warning to standard error without the place in the source that gave it."""
+    sys.stderr.write(f"note: {' '.join(str(message).split())}\n")
 
 
 def _print_error(message: str) -> None:

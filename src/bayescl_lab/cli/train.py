@@ -77,7 +77,8 @@ def images(
             loggers=made_loggers(logger, folder),
         )
     if result:  # the first process shows it
-        show(f"{loss} on {data}, {run.evaluate_on} part", probe_table(result["probes"]))
+        probes = probe_table(result["probes"], result["images"].get(run.evaluate_on))
+        show(f"{loss} on {data}, {run.evaluate_on} part", probes)
         say(*result.get("remarks", ()))
         say(f"{result['seconds_per_epoch']:.2f} seconds per epoch; run folder: {folder}")
 
