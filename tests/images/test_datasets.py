@@ -99,7 +99,7 @@ def test_labels_that_training_asks_for_are_not_held_out(tmp_path, keep, train, e
     ("arrays", "message"),
     [
         ({"labels": [0, 1]}, "lacks the array images"),
-        ({"images": np.zeros((1, 2, 2)), "labels": [0]}, "too few to split"),
+        ({"images": np.zeros((1, 2, 2)), "labels": [0]}, "1 labelled image cannot be split"),
         ({"images": np.zeros((9, 2, 2)), "labels": [3] * 9}, "all labels are '3'"),
         (
             {"images": np.zeros((2, 2, 2)), "labels": [0, 1], "is_train": [1, 0]},

@@ -166,7 +166,7 @@ def test_many_damaged_images_are_counted_and_too_many_are_refused(tmp_path):
         ({"ant": 1, ".": 1}, r"both in class folders \(ant, ...\) and beside them \(000.png"),
         ({"train/ant": 1, "test/bee": 1}, r"test has classes that .*train lacks: bee"),
         ({"train/ant": 1, "test": 1}, "one of train and test has no class folders"),
-        ({"train/ant": 1}, "1 images are too few to split"),
+        ({"train/ant": 1}, "1 labelled image cannot be split into two parts"),
     ],
 )
 def test_folders_whose_form_does_not_fit_are_refused(tmp_path, counts, message):

@@ -248,7 +248,8 @@ def _split(store: ImageStore, keep: int = 0) -> tuple[ImageStore, ...]:
     if keep and len(evaluation) == 0:
         return (store,)
     if len(train) == 0 or len(evaluation) == 0:
-        raise ValueError(f"{store.name}: {len(labelled)} images are too few to split")
+        count = f"{len(labelled)} labelled image{'s' * (len(labelled) > 1)}"
+        raise ValueError(f"{store.name}: {count} cannot be split into two parts")
     is_held_out = torch.zeros_like(store.labels, dtype=torch.bool)
     is_held_out[labelled[evaluation]] = True
     return store.subset(~is_held_out), store.subset(is_held_out)

@@ -115,7 +115,10 @@ def load_folder(
             domains.append(domain)
             kept[-1].append(name)
         if not kept[-1]:
-            raise ValueError(f"{folder}: no file below {root} is readable")
+            first = next(iter(notes["left_out"].items()))
+            raise ValueError(
+                f"{folder}: no file below {root} is readable: {first[0]} ({first[1]}), ..."
+            )
     train = len(kept[0])
     codes, class_names = numbered(np.array(labels))
     if unknown := sorted(set(labels[train:]) - {*labels[:train], ""}):

@@ -113,10 +113,10 @@ class ImageRun(TrainedRun[ImageSettings]):
     @cached_property
     def batches(self) -> StoreBatches:
         """The batches of the training images."""
-        train, settings = self.parts.train, self.settings
+        train, settings, known = self.parts.train, self.settings, self.known
         place = {"rank": self.rank, "num_ranks": settings.num_processes}
         order = EpochOrder(len(train), settings.batch_size, settings.seed, **place)
-        return StoreBatches(train, order, self.known)
+        return StoreBatches(train, order, known)
 
     def part(self, name: str) -> ImageStore:
         """The images of a part, "train" or "evaluation"; a ``ValueError`` if there are none."""
