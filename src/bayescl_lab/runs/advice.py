@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl.diagnostics import EmbeddingDiagnosis
-from bayescl.functional.similarity import unit_vectors
+from bayescl.ops.similarity import unit_vectors
 
 Rows = NDArray[np.generic]
 
