@@ -71,6 +71,42 @@ def read_array(path: Path, name: str | None = None, *, dimensions: Sequence[int]
         raise unreadable(path, error) from None
 
 
+def numbered(values: NDArray[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Number the distinct values of numbers or words, in order; -1 stands for unknown ones.
+
+    Unknown are -1, NaN and blank words.
+
+    Returns:
+        The number of each value, and the name of each number.
+
+    Raises:
+        ValueError: if the values are neither whole numbers nor words.
+
+    Example:
+        >>> numbered(np.array([7, -1, 3, 7]))
+        (array([ 1, -1,  0,  1]), ('3', '7'))
+        >>> numbered(np.array(["cat", "", "ant"]))[1]
+        ('ant', 'cat')
+    """
+    if values.dtype.kind in "US":
+        values = np.char.strip(values.astype(str))
+        unknown = values == ""
+    elif values.dtype.kind == "f":
+        unknown = np.isnan(values) | (values == -1)
+        values = np.where(unknown, 0, values)
+        if not (np.isfinite(values) & (values == np.floor(values))).all():
+            raise ValueError("must be whole numbers or words, got fractions")
+        values = values.astype(np.int64)
+    elif values.dtype.kind in "biu":
+        unknown = values == -1
+    else:
+        raise ValueError(f"must be whole numbers or words, got {values.dtype}")
+    names, codes = np.unique(values[~unknown], return_inverse=True)
+    numbers = np.full(values.shape, -1, dtype=np.int64)
+    numbers[~unknown] = codes
+    return numbers, tuple(map(str, names))
+
+
 def _check_header(file: IO[bytes], size: int, dimensions: Sequence[int]) -> None:
     """Refuse an array by its header; ``size`` is the declared size of its file."""
     version = np.lib.format.read_magic(file)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterable
@@ -34,6 +35,7 @@ class Outcome(NamedTuple):
         assert self.status == 2
         assert len(lines) == 1, self.err
         assert lines[0].startswith("bayescl: ")
+        assert not re.search(r"Traceback|site-packages|\.py\b|ignore_errors", lines[0])
         return lines[0].removeprefix("bayescl: ")
 
 

@@ -19,7 +19,8 @@ def command(folder: str, *words: str) -> int:
 
 
 if __name__ == "__main__":
-    os.setsid()
+    if "LOCAL_RANK" not in os.environ:  # processes that this one starts belong to its group
+        os.setsid()
     # A suite that a shell runs in its background ignores the signal, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(command(*sys.argv[1:]))

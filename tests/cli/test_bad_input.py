@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from ranking_data import write_groups
 
 from bayescl_lab.runs.folder import RunFolder
@@ -217,6 +218,107 @@ COMMANDS = [
 
 def test_a_senseless_command_line_gets_one_line_and_leaves_nothing_behind(refused, shelf):
     refused(COMMANDS)
+
+
+@pytest.fixture
+def studio(shelf, pictures) -> None:
+    """Images, tables and embeddings, most of them not as they should be."""
+    pictures("scopes", ("scope1", "scope2"), 4)
+    tables = {
+        "good": "file,label,site\n00.png,a,1",
+        "other": "file,label\nx.png,a",
+        "nameless": "name,kind\n1,2",
+        "ragged": "file,label\n00.png,a,b",
+        "void": "",
+        "torn": 'file,label\n"00.png,a',
+        "twice": "file,label\nscope1/00.png,a\nscope1/00.png,b",
+        "same": "file,file\n00.png,a",
+        "spaces": "   \n  ",
+    }
+    for name, text in tables.items():
+        Path(f"{name}.csv").write_text(text)
+    Path("utf16.csv").write_bytes("file,label\n00.png,a".encode("utf-16"))
+    Path("table.parquet").write_bytes(b"PAR1 not really")
+    Path("one").mkdir()
+    Path("one/label").mkdir()
+    Image.new("L", (8, 8)).save("one/label/a.png")
+    Image.fromarray(np.full((4, 4), 2.0, np.float32)).save("full/float.tif")
+    pixels = np.zeros((6, 4, 4))
+    np.savez("halves.npz", images=pixels, labels=[0.5] * 6)
+    np.savez("short.npz", images=pixels, labels=[0, 1])
+    np.savez("matrix.npz", images=pixels, labels=[[0, 1]] * 6)
+    np.savez("places.npz", images=pixels, labels=[0, 1] * 3, domains=[1.5] * 6)
+    np.savez("complex.npz", images=pixels, labels=np.array([1j] * 6))
+    np.savez("marks.npz", images=pixels, is_train=np.ones(6))
+    np.savez("imageless.npz", labels=[0, 1])
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    np.save("rows.npy", rows)
+    np.save("few.npy", rows[:3])
+    np.save("flat.npy", rows[:, 0])
+    np.save("infinite.npy", np.where(rows > 2, np.inf, rows + np.inf))
+    np.save("words.npy", np.array(["a", "b"]))
+    np.save("codes.npy", np.arange(20) / 2)
+    np.savez("two.npz", first=rows, second=rows)
+    np.savez("mixed.npz", embeddings=rows, labels=np.arange(19))
+
+
+ON_SCOPES = f"{IMAGES} --data scopes --batch-size 4"
+STUDIO = [
+    (f"{IMAGES} --data good.csv", "give a table of labels with --table, and the folder of its ima"),
+    (f"{IMAGES} --table good.csv", "--table is for folders of images, got digits"),
+    (f"{IMAGES} --folders domains", "--folders is for folders of images, got digits"),
+    (f"{ON_SCOPES} --table missing.csv", "cannot read "),
+    (f"{ON_SCOPES} --table good.csv", "00.png"),
+    (f"{ON_SCOPES} --table other.csv", "column 'file' names no image of the folder"),
+    (f"{ON_SCOPES} --table nameless.csv", "has no column that looks like files; it has name, kind"),
+    (f"{ON_SCOPES} --table ragged.csv", "row 2 has 3 values for 2 columns"),
+    (f"{ON_SCOPES} --table void.csv", "void.csv is empty"),
+    (f"{ON_SCOPES} --table spaces.csv", "spaces.csv is empty"),
+    (f"{ON_SCOPES} --table torn.csv", "it is not a table in UTF-8"),
+    (f"{ON_SCOPES} --table utf16.csv", "it is not a table in UTF-8"),
+    (f"{ON_SCOPES} --table table.parquet", "cannot read "),
+    (f"{ON_SCOPES} --table twice.csv", "rows of scope1/00.png contradict each other"),
+    (f"{ON_SCOPES} --table good.csv --label-column kind", "has no column 'kind'; it has file"),
+    (f"{ON_SCOPES} --label-column kind", "label_column is for a table: name it with --table"),
+    (f"{ON_SCOPES} --folders places", "folders must be 'classes' or 'domains', got places"),
+    (f"{ON_SCOPES} --value-range 5", "value_range must be LOW,HIGH with 0 <= LOW < HIGH"),
+    (f"{ON_SCOPES} --value-range 9,3", "value_range must be LOW,HIGH with 0 <= LOW < HIGH"),
+    (f"{ON_SCOPES} --value-range a,b", "value_range must be LOW,HIGH with 0 <= LOW < HIGH"),
+    (f"{ON_SCOPES} --domains", "scopes has no domains: give folders below the class folders"),
+    (f"{ON_SCOPES} --folders domains --loss oracle", "oracle"),
+    (f"{ON_SCOPES} --labels-per-class 5", "class scope1 has 4, and 0 more in the test part"),
+    (f"{ON_SCOPES} --evaluate-on validation --labels-per-class 5", "class scope1 has 4"),
+    (f"{IMAGES} --data one", "1 labelled image cannot be split into two parts"),
+    (
+        f"{IMAGES} --data full",
+        "no file below full is readable: float.tif (floating-point pix",
+    ),
+    (f"{IMAGES} --data halves.npz", "labels must be whole numbers or words, got fractions"),
+    (f"{IMAGES} --data short.npz", "labels must hold one value per image, got 6 images and"),
+    (f"{IMAGES} --data matrix.npz", "the number of dimensions must be 1, got shape (6, 2)"),
+    (f"{IMAGES} --data places.npz", "domains must be whole numbers or words, got fractions"),
+    (f"{IMAGES} --data complex.npz", "labels must be whole numbers or words, got complex128"),
+    (f"{IMAGES} --data marks.npz", "is_train must hold one boolean per image"),
+    (f"{IMAGES} --data imageless.npz", "imageless.npz lacks the array images"),
+    (
+        "embed . --out e.npy --output tail",
+        'Invalid value "tail" for --output. Choose',
+    ),
+    ("inspect few.npy", "at least 4 rows, got 3"),
+    ("inspect flat.npy", "embeddings must have shape"),
+    ("inspect infinite.npy", "must be finite, got NaN or infinity in 20 of 20 rows"),
+    ("inspect words.npy", "embeddings must hold real numbers, got <U1"),
+    ("inspect rows.npy --labels codes.npy", "labels must be whole numbers or words, got fractions"),
+    ("inspect two.npz", "it needs an array called embeddings, but has first [20, 3] (embeddings?)"),
+    ("inspect mixed.npz", "labels must have shape"),
+    ("inspect rows.npy --part evaluation", "--part is for a run folder, but rows.npy is a file"),
+    ("inspect rows.npy --second-view few.npy", "second_view must have shape"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), STUDIO)
+def test_images_tables_and_embeddings_that_do_not_fit_get_one_line(refused, studio, line, message):
+    refused([(line, message)])
 
 
 def test_deeply_nested_files_of_a_run_are_damaged(bayescl, image_run):

@@ -78,6 +78,7 @@ def test_the_command_says_what_the_function_says(bayescl) -> None:
     )
     report = figures()
     assert report.pop("advice")["call"] == ("SupervisedContrastiveLoss(temperature=0.2)")
+    assert (report.pop("measured"), report.pop("others")) == ("the embeddings of the file", {})
     assert report == json.loads(json.dumps(found.figures()))
 
 
@@ -295,3 +296,22 @@ def test_a_bad_file_is_answered_in_one_line_and_leaves_nothing(refused) -> None:
     Path("table.csv").write_text("a,b\n1,2\n")
     Path("folder.npy").mkdir()
     refused((f"inspect {options}", message) for options, message in BAD)
+
+
+@pytest.mark.parametrize(
+    ("columns", "remark"),
+    [
+        ({"label": [-1] * 240}, ""),
+        ({"label": [""] * 240, "domain": [""] * 240}, ""),
+        ({"label": [3] + [-1] * 239}, "labels are not used: 1 of 240 items have one"),
+        ({"domain": ["a"] * 240}, "domains are not used: more than 10 items must have one, of two"),
+        ({"domain": ["a", "b"] + [""] * 238}, "domains are not used: more than 10 items must"),
+    ],
+)
+def test_codes_that_too_few_items_have_are_not_used(bayescl, columns, remark) -> None:
+    pl.DataFrame({"embedding": arrays()["embeddings"], **columns}).write_parquet("a.parquet")
+    outcome = bayescl(f"inspect a.parquet {QUICK} --out page.html")
+    assert remark in outcome.out
+    assert ("not used" in outcome.out) == bool(remark)
+    found = figures("page.json")
+    assert (found["labelled_items"], found["nearest_domain"]) == (0, None)

@@ -44,12 +44,63 @@ def test_an_npz_file_with_its_own_split_keeps_it(tmp_path):
     assert parts.evaluation.images.flatten().tolist() == [1, 4]
 
 
+IMAGES = np.arange(20, dtype=np.uint8).repeat(4).reshape(20, 2, 2)
+KINDS = ["ant", "bee"] * 5
+
+
+@pytest.mark.parametrize("is_train", [None, np.arange(20) < 15])
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        ([0, 1] * 5 + [-1] * 10, ("0", "1")),
+        ([0.0, 1.0] * 5 + [np.nan] * 10, ("0", "1")),
+        (KINDS + [""] * 10, ("ant", "bee")),
+    ],
+)
+def test_unlabeled_images_of_an_archive_train_and_never_judge(tmp_path, labels, names, is_train):
+    marks = {} if is_train is None else {"is_train": is_train}
+    np.savez(tmp_path / "a.npz", images=IMAGES, labels=labels, domains=KINDS * 2, **marks)
+    parts = load_images(str(tmp_path / "a.npz"), evaluate_on="test" if not marks else "validation")
+    assert parts.train.class_names == names
+    assert "10 of 20" in parts.remarks[0] if not marks else "5 of 15" in parts.remarks[0]
+    assert "2 domains: ant (10), bee (10)" in parts.remarks[1]
+    assert parts.evaluation.is_labelled
+    for store in (parts.train, parts.evaluation):
+        for value, label in zip(store.images[:, 0, 0, 0].tolist(), store.labels, strict=True):
+            assert label == (value % 2 if value < 10 else -1)
+    unlabeled = 10 if not marks else 5
+    assert int((parts.train.labels == -1).sum()) == unlabeled
+    assert all(len(it.labels) == len(it.labelled().labels) for it in parts.labelled())
+
+
+def test_an_archive_without_labels_is_trained_on(tmp_path):
+    for name, arrays in {"a": {}, "b": {"labels": [-1] * 20}, "c": {"labels": [""] * 20}}.items():
+        np.savez(tmp_path / f"{name}.npz", images=IMAGES, **arrays)
+        parts = load_images(str(tmp_path / f"{name}.npz"))
+        assert (len(parts.train), parts.evaluation) == (20, None)
+        assert parts.train.class_names == ()
+
+
+@pytest.mark.parametrize(
+    ("keep", "train", "evaluation"),
+    [(0, [7, 3], [3, 1]), (3, [7, 3], [3, 1]), (4, [7, 4], [3, 0]), (8, [8, 4], [2, 0])],
+)
+def test_labels_that_training_asks_for_are_not_held_out(tmp_path, keep, train, evaluation):
+    np.savez(tmp_path / "a.npz", images=IMAGES[:14], labels=[0] * 10 + [1] * 4)
+    parts = load_images(str(tmp_path / "a.npz"), labels_per_class=keep)
+    assert parts.train.labels.bincount().tolist() == train
+    assert parts.evaluation.labels.bincount(minlength=2).tolist() == evaluation
+    rest = load_images(str(tmp_path / "a.npz"), labels_per_class=10)
+    assert rest.evaluation is None
+    assert "all labelled images are trained on" in rest.remarks[-1]
+
+
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"images": np.zeros((4, 2, 2))}, "lacks the array labels"),
-        ({"images": np.zeros((1, 2, 2)), "labels": [0]}, "too few to split"),
-        ({"images": np.zeros((9, 2, 2)), "labels": [-1] * 9}, "all labels are '-1'"),
+        ({"labels": [0, 1]}, "lacks the array images"),
+        ({"images": np.zeros((1, 2, 2)), "labels": [0]}, "1 labelled image cannot be split"),
+        ({"images": np.zeros((9, 2, 2)), "labels": [3] * 9}, "all labels are '3'"),
         (
             {"images": np.zeros((2, 2, 2)), "labels": [0, 1], "is_train": [1, 0]},
             "is_train must hold one boolean",

@@ -93,7 +93,10 @@ def test_images_in_the_folder_unlabeled_have_no_label_and_only_train(tmp_path, l
     unlabeled = parts.train.subset((parts.train.labels == -1).nonzero().squeeze(1))
     assert pixels_of(unlabeled) == bytes_of(images[10:15])
     assert unlabeled.ids.tolist()[-1] == "unlabeled/more/000.png"
-    assert parts.remarks == (f"{tmp_path}: 5 of 35 images have no label: they are only trained on",)
+    assert parts.remarks == (
+        f"{tmp_path}: 5 of 35 images have no label: they are only trained on",
+        f"{tmp_path}: 1 domain: more (1); 34 images have none",
+    )
     assert sorted(pixels_of(parts.train) + pixels_of(parts.evaluation)) == sorted(bytes_of(images))
     assert len(parts.labelled()[0]) == 21
     chosen = load_images(str(tmp_path), evaluate_on="validation", loader=loader, loader_workers=0)
@@ -163,7 +166,7 @@ def test_many_damaged_images_are_counted_and_too_many_are_refused(tmp_path):
         ({"ant": 1, ".": 1}, r"both in class folders \(ant, ...\) and beside them \(000.png"),
         ({"train/ant": 1, "test/bee": 1}, r"test has classes that .*train lacks: bee"),
         ({"train/ant": 1, "test": 1}, "one of train and test has no class folders"),
-        ({"train/ant": 1}, "1 images are too few to split"),
+        ({"train/ant": 1}, "1 labelled image cannot be split into two parts"),
     ],
 )
 def test_folders_whose_form_does_not_fit_are_refused(tmp_path, counts, message):
@@ -175,6 +178,7 @@ def test_folders_whose_form_does_not_fit_are_refused(tmp_path, counts, message):
 
 def test_grey_images_alone_keep_one_channel(tmp_path):
     grey = colours()[:, :, 0]
+    grey[0, :2] = 0, 255
     save(grey, tmp_path / "ant" / "a.png")
     save((grey > 127), tmp_path / "ant" / "b.png")
     Image.fromarray(grey.astype(np.uint16) * 257).save(tmp_path / "ant" / "c.png")
@@ -183,6 +187,80 @@ def test_grey_images_alone_keep_one_channel(tmp_path):
     assert torch.equal(train.images[0, 0], torch.from_numpy(grey))
     assert torch.equal(train.images[1, 0], torch.from_numpy((grey > 127) * np.uint8(255)))
     assert torch.equal(train.images[2], train.images[0])  # 16 bits become 8
+
+
+def save_deep(path: Path, values: np.ndarray) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(values.astype(np.uint16)).save(path)
+
+
+@pytest.mark.parametrize("loader", ["memory", "stream"])
+@pytest.mark.parametrize(
+    ("values", "black", "white"),
+    [(None, 100, 4000), ((0, 4095), 0, 4095), ((1000, 2000), 1000, 2000)],
+)
+def test_grey_values_of_16_bits_are_scaled_by_the_range_of_all_images(
+    tmp_path, loader, values, black, white
+):
+    first, second = RNG.integers(100, 4001, (2, 30, 30))
+    first[0, 0], second[0, 0] = 100, 4000  # the range of one image is not that of all
+    save_deep(tmp_path / "a.tif", first)
+    save_deep(tmp_path / "b.png", second)
+    train, _, remarks = load_folder(tmp_path, loader=loader, workers=0, values=values)
+    expected = (np.stack([first, second]) - black) / (white - black) * 255
+    expected = expected.clip(0, 255).round().astype(np.uint8)
+    assert np.array_equal(train.images[:, 0].numpy(), expected)
+    assert train.values == (black, white)
+    said = f"2 grey images of 16 bits: values from {black} to {white} become 0 to 255"
+    assert [said in remark for remark in remarks] == [True]
+    if values is None:
+        assert len(train.images.unique()) > 200  # not the 16 that the upper 8 bits would leave
+
+
+def test_a_cached_folder_keeps_a_range_of_its_own_for_each_choice(tmp_path, always_cached):
+    save_deep(tmp_path / "a.png", np.array([[0, 80], [240, 400]]))
+    for _ in range(2):
+        assert load_folder(tmp_path)[0].images.flatten().tolist() == [0, 51, 153, 255]
+        train, _, remarks = load_folder(tmp_path, values=(0, 2000))
+        assert train.images.flatten().tolist() == [0, 10, 31, 51]
+        assert "from 0 to 2000" in remarks[0]
+
+
+def test_files_of_several_pages_are_counted_and_named_and_the_first_page_is_read(tmp_path):
+    pages = [Image.fromarray(colours()) for _ in range(3)]
+    for name in ("a.tif", "b.gif"):
+        pages[0].save(tmp_path / name, save_all=True, append_images=pages[1:])
+    pages[0].save(tmp_path / "c.tif")
+    train, _, remarks = load_folder(tmp_path)
+    assert len(train) == 3
+    assert pixels_of(train)[0] == pages[0].tobytes()
+    (remark,) = remarks
+    assert remark.endswith(
+        "the first page is read of 2 files with several: a.tif (3 pages), b.gif (3 pages)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("scope1", "scope2"), True),
+        (("Batch A", "batch-b"), True),
+        (("2024-05-01", "2024-05-02"), True),
+        (("camera", "site2"), True),
+        (("0", "1"), False),
+        (("camel", "runner"), False),
+        (("scope1", "cat"), False),
+    ],
+)
+def test_folders_with_names_of_sources_get_a_line_of_caution(tmp_path, names, expected):
+    make_folder(tmp_path, dict.fromkeys(names, 3))
+    remarks = load_folder(tmp_path)[2]
+    assert any("if they are sources, pass --folders domains" in it for it in remarks) == expected
+    train, _, remarks = load_folder(tmp_path, folders="domains")
+    assert (train.class_names, train.domain_names) == ((), tuple(sorted(names)))
+    assert train.domains.tolist() == [0, 0, 0, 1, 1, 1]
+    assert train.labels.tolist() == [-1] * 6
+    assert remarks == ()
 
 
 def test_images_of_every_mode_become_the_same_colours(tmp_path):

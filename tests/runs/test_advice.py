@@ -75,7 +75,7 @@ FEW, TWICE = "too few to matter", "occur more than once"
 SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...], str]] = {
     # situation: embeddings, loss, what each call takes, words of the reason
     "two views": (lambda: views(CLEAR), BAYESIAN, ("teacher",), "A teacher, such as embeddings of"),
-    "one view": (lambda: Situation(CLEAR), BAYESIAN, ("teacher",), "(--labels) count the false"),
+    "one view": (lambda: Situation(CLEAR), BAYESIAN, ("teacher",), "candidates are alike"),
     "a temperature that nobody names": (
         lambda: views(CLEAR, options={"temperature": None}),
         "BayesianContrastiveLoss()",
@@ -187,3 +187,33 @@ def test_advice_is_right_or_says_what_is_missing(name: str) -> None:
         assert text.startswith(f"Use {advice.call}")
     assert words in text
     assert len(text) < 850
+
+
+SCALES = [(1e19, "f4"), (1e38, "f4"), (1e-23, "f4"), (1e-37, "f4"), (1e200, "f8"), (1e-200, "f8")]
+
+
+@pytest.mark.parametrize(("scale", "dtype"), SCALES)
+def test_advice_does_not_depend_on_the_length_of_rows(scale: float, dtype: str) -> None:
+    rows = np.stack([view(CLEAR, 1), view(CLEAR, 2)])
+    rows /= np.abs(rows).max()
+    expected = Situation(*rows.astype("f4")).advice()
+    found = Situation(*(rows * scale).astype(dtype)).advice()
+    assert found.figures() == expected.figures()
+    assert found.call == f"{BAYESIAN})"
+    flat = 1 + 1e-3 * CLOUD / np.abs(CLOUD).max()
+    assert Situation((flat * scale).astype(dtype)).advice().call is None
+
+
+def test_what_a_run_does_already_is_not_advised_again() -> None:
+    made = views(CLEAR, domains=CLASSES)
+    found = diagnose_embeddings(made.first, made.second, domains=CLASSES, temperature=0.5)
+    plain = advise(found, made.first, made.second)
+    assert plain.pass_on == ("teacher", "domains")
+    assert "pass domains=" in " ".join(advice_sentences(plain))
+    followed = {"BayesianContrastiveLoss", "teacher", "domains"}
+    again = advise(found, made.first, made.second, followed=followed)
+    text = " ".join(advice_sentences(again))
+    assert again.pass_on == ()
+    assert text.startswith(f"Keep {again.call}")
+    assert "the run keeps to candidates of the anchor's own domain" in text
+    assert "pass domains=" not in text

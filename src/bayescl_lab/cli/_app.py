@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import signal
 import sys
+import threading
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +17,7 @@ from cyclopts.argument import ArgumentCollection
 
 from bayescl import __version__
 
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT, INTERRUPTED, TERMINATED = 2, 130, 143
 
 COMMANDS = {
     "compare": "Compare losses over several seeds: of encoders of images, or of recommenders.",
@@ -56,8 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the words after ``bayescl``; default: this process's own.
 
     Returns:
-        0 on success, 2 on bad input, with one line on standard error, and 130 on Ctrl-C.
+        0 on success; with one line on standard error, 2 on bad input, 130 on Ctrl-C and 143 on
+        SIGTERM.
     """
+    warnings.showwarning = _print_warning
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminate)
     words = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
     # Options may be spelled with _ or -.
     words = [re.sub(r"^--[^=]+", lambda name: name[0].replace("_", "-"), word) for word in words]
@@ -65,11 +71,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         application(words).meta(
             words, exit_on_error=False, print_error=False, result_action="return_none"
         )
-    except KeyboardInterrupt as interrupt:
-        # A second Ctrl-C while Python shuts down would only add a traceback.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _print_error(": ".join(["interrupted", *map(str, interrupt.args)]))
-        return INTERRUPTED
+    except KeyboardInterrupt as stop:
+        # A second signal while Python shuts down would only add a traceback.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        is_sigterm = isinstance(stop, Terminated)
+        _print_error(": ".join(["terminated" if is_sigterm else "interrupted", *stop.args]))
+        return TERMINATED if is_sigterm else INTERRUPTED
     except Exception as error:
         message = _message(error)
         if message is None:
@@ -77,6 +85,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _print_error(message)
         return BAD_INPUT
     return 0
+
+
+class Terminated(KeyboardInterrupt):
+    """The process received SIGTERM; everything unwinds as after Ctrl-C."""
+
+
+def _terminate(*_: object) -> None:
+    raise Terminated
 
 
 def application(words: list[str] | None = None) -> App:
@@ -170,6 +186,11 @@ def _message(error: Exception) -> str | None:
     if is_full or isinstance(error, MemoryError):
         return "not enough memory for these sizes: choose smaller ones"
     return None
+
+
+def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Write a warning to standard error without the place in the source that gave it."""
+    sys.stderr.write(f"note: {' '.join(str(message).split())}\n")
 
 
 def _print_error(message: str) -> None:

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from bayescl_lab._arrays import array_names, read_array, unreadable
+from bayescl_lab._arrays import array_names, numbered, read_array, unreadable
 from bayescl_lab._files import UnreadableError
 
 Array = NDArray[Any]
@@ -25,8 +25,12 @@ _NAMES = {
     "labels": ("labels", "label"),
     "ids": ("ids", "id", "groups", "document_ids"),
     "domains": ("domains", "domain"),
+    "output": ("output",),
 }
 """Accepted names of each array in a file that holds several."""
+
+_OF_RUNS = ("image", "part", "class")
+"""Further columns of the files of ``bayescl embed``."""
 
 _CODES = ("labels", "ids", "domains")
 """Arrays of one code per item, by number or word."""
@@ -35,7 +39,8 @@ _CODES = ("labels", "ids", "domains")
 class EmbeddingArrays(NamedTuple):
     """Result of :func:`read_embeddings`.
 
-    ``are_pairs`` says whether the file has queries and documents, ``unused`` what else it has.
+    ``are_pairs`` says whether the file has queries and documents, ``unused`` what else it has, and
+    ``output`` which output of a run's encoder it holds, if ``bayescl embed`` wrote it.
     """
 
     embeddings: Array
@@ -45,6 +50,7 @@ class EmbeddingArrays(NamedTuple):
     domains: Array | None
     are_pairs: bool
     unused: str
+    output: str = ""
 
 
 def is_embedding_file(path: Path) -> bool:
@@ -101,6 +107,7 @@ def read_embeddings(
         domains,
         are_pairs or chosen["embeddings"] == "queries",
         unused,
+        str(arrays["output"][0]) if "output" in arrays else "",
     )
 
 
@@ -127,7 +134,7 @@ def _read(
                 others = _perhaps(names, read) or "no array"
                 raise ValueError(f"it needs an array called {roles[role][0]}, but has {others}")
         arrays = {role: read(name) for role, name in chosen.items()}
-        left = [name for name in names if name not in chosen.values()]
+        left = [name for name in names if name not in (*chosen.values(), *_OF_RUNS)]
         return arrays, chosen, _perhaps(left, read)
     except SafetensorError as error:
         raise unreadable(path, ValueError(f"it is not a safetensors file ({error})")) from None
@@ -190,15 +197,10 @@ def _numbers(path: Path, role: str, array: Array) -> Array:
     return np.array(array, dtype=np.float32 if array.dtype.itemsize <= 4 else np.float64)
 
 
-def _codes(path: Path, role: str, array: Array) -> Array:
-    """Codes as whole numbers, -1 where unknown; words and ids are numbered in their order."""
-    if role != "labels" and array.dtype.kind in "iu":  # ids may be any numbers
-        return np.where(array == -1, -1, np.unique(array, return_inverse=True)[1])
-    if array.dtype.kind in "US":
-        codes = np.unique(array, return_inverse=True)[1].reshape(array.shape)
-        return np.where(array == array.dtype.type(), -1, codes)
-    if array.dtype.kind == "f":
-        array = np.where(np.isnan(array), -1, array)
-    if array.dtype.kind in "iub" or (array.dtype.kind == "f" and bool((array % 1 == 0).all())):
-        return array.astype(np.int64)
-    raise ValueError(f"{path}: {role} must be whole numbers or words, got {array.dtype}")
+def _codes(path: Path, role: str, array: Array) -> Array | None:
+    """Codes as whole numbers, -1 where unknown; None if all are."""
+    try:
+        codes, names = numbered(array)
+    except ValueError as error:
+        raise ValueError(f"{path}: {role} {error}") from None
+    return codes if names else None

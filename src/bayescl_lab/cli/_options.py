@@ -73,17 +73,22 @@ class Place:
         return Path("runs") / f"{plain}-{datetime.now():%Y%m%d-%H%M%S}"
 
     @contextmanager
-    def interruptible(self, command: str, folder: Path) -> Iterator[None]:
-        """On Ctrl-C within the block, print the command that continues the run in the folder."""
+    def interruptible(self, command: str, folder: Path, rank: int = 0) -> Iterator[None]:
+        """On Ctrl-C or SIGTERM within the block, print how to continue the run in the folder.
+
+        Of several processes, only the one of ``rank`` 0 prints; the others end at once.
+        """
         try:
             yield
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
+            if rank:
+                os._exit(1)
+            again = f"bayescl {command} --out {shlex.quote(str(folder))} --resume"
             if not (folder / "config.yaml").is_file():
-                raise
-            words = shlex.quote(str(folder))
-            raise KeyboardInterrupt(
-                f"bayescl {command} --out {words} --resume continues from the last checkpoint"
-            ) from None
+                raise type(stop)("nothing was done yet: run the same command again") from None
+            has_checkpoint = any(folder.rglob("last.ckpt"))
+            place = "from the last checkpoint" if has_checkpoint else "from the start"
+            raise type(stop)(f"{again} continues {place}") from None
 
 
 Workers = Annotated[Count | None, RUNTIME_OPTION]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -18,19 +18,23 @@ def embed(
     *,
     out: Path,
     of: str | None = None,
+    output: Literal["features", "head"] = "features",
     data: str | None = None,
     encoder: str | None = None,
 ) -> None:
     """Write the embeddings of a run's users, items or images to a file.
 
     An .npy file holds only the embeddings, in the order of the data. A .parquet file also holds
-    ids: for images the number, the file in a folder, the label and the class name.
+    ids: for images the number, the file in a folder, the part, the label, the class name and the
+    domain.
 
     Args:
         run: a run folder of "train ranking" or "train images".
         out: a file that ends in .npy or .parquet.
-        of: "users" or "items" of a recommender (default: items); "train" or "evaluation" for images
-            (default: evaluation).
+        of: "users" or "items" of a recommender (default: items); "train", "evaluation" or "all" for
+            images (default: evaluation, and all of other images).
+        output: for images: features of the encoder, or what the projection head makes of them,
+            which the loss compares.
         data: other images to embed; default: the run's, which must be unchanged.
         encoder: my_module:build, as in training, for a run with your own encoder.
     """
@@ -39,14 +43,15 @@ def embed(
     from bayescl_lab.runs.exporting import run_embeddings
 
     check_output(out, ".npy", ".parquet")
-    frame = run_embeddings(run, of, data=data, encoder=named_encoder(encoder))
+    frame = run_embeddings(run, of, output=output, data=data, encoder=named_encoder(encoder))
     array = frame["embedding"].to_numpy()
     if out.suffix == ".npy":
         with open_atomically(out) as opened:
             np.save(opened, array, allow_pickle=False)
     else:
         write_table(frame, out)
-    say(f"{len(array)} embeddings of {array.shape[1]} coordinates: {out}")
+    kind = f" ({frame['output'][0]} of images)" if "output" in frame else ""
+    say(f"{len(array)} embeddings of {array.shape[1]} coordinates{kind}: {out}")
 
 
 def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) -> None:
@@ -77,7 +82,8 @@ def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) 
     after = "" if epochs is None else f" after {epochs} of {result['of_epochs']} epochs"
     title = f"{run}{after}, {result['evaluated_on']}{'' if data else ' part'}"
     if "probes" in result:
-        show(title, probe_table(result["probes"]))
+        part = result["settings"]["evaluate_on"]
+        show(title, probe_table(result["probes"], result["images"].get(part)))
     else:
         show(title, metrics_table(result["metrics"]))
         say(*baseline_sentences(result))

@@ -128,20 +128,23 @@ def inspect(
     )
     from bayescl_lab.runs.advice import advise
 
-    arrays = source.arrays
+    arrays, remarks = _without_rare_codes(source.arrays)
     views = arrays.embeddings, arrays.second_view
     codes: Any = {"labels": arrays.labels, "groups": arrays.ids, "domains": arrays.domains}
     options: Any = {"layout": "in_batch" if arrays.are_pairs else "two_views", **source.options}
     options |= {"num_classes": num_classes, "tau_plus": tau_plus, "items": items, "seed": seed}
     diagnosis = diagnose_embeddings(views[0], views[1], **codes, **options)
-    advice = advise(diagnosis, *views, ids=arrays.ids)
-    write_atomically(page, embeddings_page(diagnosis, advice, name=run_or_file.name))
+    advice = advise(diagnosis, *views, ids=arrays.ids, followed=source.followed)
+    about: Any = {"name": run_or_file.name, "measured": source.measured, "others": source.others}
+    write_atomically(page, embeddings_page(diagnosis, advice, **about))
     figures = page.with_suffix(".json")
     report = {**diagnosis.figures(), "advice": advice.figures(), **source.report}
+    report |= {"measured": source.measured, "others": dict(source.others)}
     write_atomically(figures, as_json(report))
     if arrays.unused:
         say(f"not used: {arrays.unused}")
-    for shown in (batch_table(diagnosis), losses_table(diagnosis)):
+    say(*remarks, f"measured on {source.measured}")
+    for shown in (batch_table(diagnosis, source.others), losses_table(diagnosis)):
         show(shown.title.strip("*"), shown)
     say(*sentences(diagnosis), *advice_sentences(advice), page, figures, *source.files)
 
@@ -151,8 +154,25 @@ class _Source(NamedTuple):
 
     arrays: EmbeddingArrays
     options: dict[str, Any]
+    measured: str
     report: Mapping[str, Any] = MappingProxyType({})
     files: tuple[Path, ...] = ()
+    followed: tuple[str, ...] = ()
+    others: Mapping[str, tuple[float, float]] = MappingProxyType({})
+
+
+def _without_rare_codes(arrays: EmbeddingArrays) -> tuple[EmbeddingArrays, list[str]]:
+    """Embeddings without labels or domains that too few items have, and a remark on each."""
+    from bayescl_lab.runs.images.inspection import can_compare
+
+    remarks = []
+    if arrays.labels is not None and (known := int((arrays.labels >= 0).sum())) < 2:
+        remarks.append(f"labels are not used: {known} of {len(arrays.labels)} items have one")
+        arrays = arrays._replace(labels=None)
+    if arrays.domains is not None and not can_compare(arrays.domains):
+        remarks.append("domains are not used: more than 10 items must have one, of two kinds")
+        arrays = arrays._replace(domains=None)
+    return arrays, remarks
 
 
 def _of_file(path: Path, given: OfFile) -> _Source:
@@ -160,7 +180,9 @@ def _of_file(path: Path, given: OfFile) -> _Source:
     options = {name: value for name, value in vars(given).items() if value is not None}
     names = ("queries", "documents", "second_view", "labels", "ids", "domains")
     named: Any = {name: options.pop(name) for name in names if name in options}
-    return _Source(read_embeddings(path, **named), options)
+    arrays = read_embeddings(path, **named)
+    output = f"{arrays.output} of plain images" if arrays.output else "the embeddings of the file"
+    return _Source(arrays, options, output)
 
 
 def _of_run(path: Path, given: OfRun, items: int, seed: int) -> _Source:
@@ -174,7 +196,7 @@ def _of_run(path: Path, given: OfRun, items: int, seed: int) -> _Source:
             raise ValueError("--data is for images: a recommender has what it was trained on")
         users, rows, ids, temperature = user_item_pairs(path, items, seed)
         arrays = EmbeddingArrays(users, rows, None, ids, None, are_pairs=True, unused="")
-        return _Source(arrays, {"temperature": temperature})
+        return _Source(arrays, {"temperature": temperature}, "users, each with an item of theirs")
 
     from bayescl_lab.runs.images.inspection import inspect_images
 
@@ -185,7 +207,11 @@ def _of_run(path: Path, given: OfRun, items: int, seed: int) -> _Source:
         None if codes is None else codes.cpu().numpy() for codes in (found.labels, found.domains)
     )
     arrays = EmbeddingArrays(first, second, labels, None, domains, are_pairs=False, unused="")
-    return _Source(arrays, found.options, {"run": found.report}, found.files)
+    measured = "head of two augmented views of each image, as the loss sees them"
+    report = {"run": found.report}
+    return _Source(
+        arrays, found.options, measured, report, found.files, found.followed, found.others
+    )
 
 
 def _new_page(path: Path) -> Path:

@@ -64,7 +64,7 @@ def images(
     folder = place.folder(f"{loss}-{data}")
     with (
         EpochBar(run.epochs, probes=run.probe_epochs) as bar,
-        place.interruptible("train images", folder),
+        place.interruptible("train images", folder, run.this_process().rank),
     ):
         result = train_images(
             run,
@@ -77,7 +77,8 @@ def images(
             loggers=made_loggers(logger, folder),
         )
     if result:  # the first process shows it
-        show(f"{loss} on {data}, {run.evaluate_on} part", probe_table(result["probes"]))
+        probes = probe_table(result["probes"], result["images"].get(run.evaluate_on))
+        show(f"{loss} on {data}, {run.evaluate_on} part", probes)
         say(*result.get("remarks", ()))
         say(f"{result['seconds_per_epoch']:.2f} seconds per epoch; run folder: {folder}")
 
@@ -113,11 +114,11 @@ def ranking(
     from bayescl_lab.runs.ranking.baselines import fit_baseline
     from bayescl_lab.runs.ranking.run import train_ranking
 
-    is_first = settings.this_process().rank == 0
-    if not place.resume and is_first:
+    rank = settings.this_process().rank
+    if not place.resume and rank == 0:
         print_guesses(data)
     if encoder not in ENCODERS:
-        if not is_first:  # a baseline needs only one process
+        if rank:  # a baseline needs only one process
             return
         if unused := typed & {"loss", *vars(hyperparameters)}:
             option = min(unused).replace("_", "-")
@@ -139,7 +140,7 @@ def ranking(
     chosen = choose_hyperparameters(loss, "ranking", vars(hyperparameters))
     run = RankingSettings(**vars(settings), loss=chosen, data=data, encoder=encoder)
     folder = place.folder(f"{encoder}-{loss}-{data.data}")
-    with EpochBar(run.epochs) as bar, place.interruptible("train ranking", folder):
+    with EpochBar(run.epochs) as bar, place.interruptible("train ranking", folder, rank):
         result = train_ranking(
             run,
             folder,

@@ -45,7 +45,9 @@ class ImageComparison(Comparison[ImageSettings]):
             examples.append(self.tried(first.loss, first.hyperparameters, seed))
         for settings in examples:
             own = own_encoder(settings.encoder) if self.allows_own_encoder else None
-            if not ImageRun(settings, own).parts.has_labels:
+            run = ImageRun(settings, own)
+            _ = run.batches  # refuses settings that cannot train
+            if not run.parts.has_labels:
                 raise ValueError(
                     f"{self.shared.data}: a comparison needs labels to evaluate encoders"
                 )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -62,9 +63,10 @@ def load_images(
     classes: int | str | Sequence[str] | None = None,
     max_train_images: int | None = None,
     max_evaluation_images: int | None = None,
+    labels_per_class: int | None = None,
     image_size: int | None = None,
-    loader: str = "auto",
     loader_workers: int | None = None,
+    **of_folder: Any,
 ) -> ImageParts:
     """Load a data set as training and evaluation images; the same arguments choose the same ones.
 
@@ -76,20 +78,25 @@ def load_images(
     Args:
         data: a known name (see :func:`known_data_sets`); or a folder of images, see
             :func:`~bayescl_lab.images.folder.find_parts` for its form; or the path of an ``.npz``
-            file that holds ``images``, ``labels`` and, to mark a test part, ``is_train`` (boolean),
-            and perhaps ``domains``, one whole number per image.
-            Without a test part, 30 % of each class become the test part.
+            file that holds ``images`` and perhaps ``labels`` and ``domains``, a whole number or
+            word per image, -1 or empty where unknown, and, to mark a test part, ``is_train``
+            (boolean). Without a test part, 30 % of the labelled images of each class become one.
         evaluate_on: "test" or "validation".
         classes: names of the classes to keep, or how many to draw. Labels are renumbered, and
             images without a label are left out. Default: all classes.
         max_train_images: train on at most this many images, equally many of each class; default:
             all.
         max_evaluation_images: evaluate on at most this many images, likewise; default: all.
+        labels_per_class: leave at least so many labelled images of each class in the training part
+            when a part is split off; default: 0.
         image_size: side in pixels to which every image is scaled and cropped. Default: the images'
             own size, or if a folder holds several sizes, see
             :func:`~bayescl_lab.images.decoding.common_format`.
-        loader: how a folder is read, see :func:`~bayescl_lab.images.folder.load_folder`.
         loader_workers: processes that decode streamed images.
+        **of_folder: how a folder is read, see :func:`~bayescl_lab.images.folder.load_folder`.
+
+    Raises:
+        ValueError: if the data cannot be read or do not fit the arguments.
 
     Example:
         >>> parts = load_images("digits")
@@ -98,9 +105,8 @@ def load_images(
         >>> load_images("digits", classes="3,8", max_train_images=100).train.labels.bincount()
         tensor([50, 50])
     """
-    stores, remarks = _load(data, image_size, loader, loader_workers)
-    for remark in remarks:
-        _announce(remark)
+    keep = labels_per_class or 0
+    stores, remarks = _load(data, keep, image_size=image_size, workers=loader_workers, **of_folder)
     if classes is not None:
         class_names = stores[0].class_names
         if not class_names:
@@ -108,11 +114,15 @@ def load_images(
         chosen = chosen_classes(class_names, classes)
         stores = [only_classes(store, chosen) for store in stores]
     if evaluate_on == "validation":
-        stores = _split(stores[0])
+        stores = _split(stores[0], keep)
     train, evaluation = stores[0], stores[1] if len(stores) == 2 else None
+    if evaluation is None and train.class_names and keep <= len(train):
+        remarks += (f"{data}: all labelled images are trained on: none is left to evaluate on",)
+    for remark in remarks:
+        announce(remark)
     if evaluation is not None and len(train.class_names) < 2:  # every probe would be right
         only = f"{data}: all labels are {train.class_names[0]!r}, and probes need two classes"
-        raise ValueError(f"{only}: images without class folders are only trained on")
+        raise ValueError(f"{only}: images without labels are only trained on")
     if max_train_images is not None:
         train = train.subset(balanced_rows(train.labels, max_train_images, seed=SEED))
         if evaluation is not None and (train.labels == UNLABELLED).all():
@@ -128,34 +138,61 @@ def load_images(
     return ImageParts(train, evaluation, remarks)
 
 
-def _load(
-    data: str, image_size: int | None, loader: str, workers: int | None
-) -> tuple[Sequence[ImageStore], tuple[str, ...]]:
-    """Training images, test images if there are labels, and what was left out."""
+def _load(data: str, keep: int, **of_folder: Any) -> tuple[Sequence[ImageStore], tuple[str, ...]]:
+    """Training images, test images if there are labels, and remarks."""
     folder = Path(data)
-    if loader == "stream" and not folder.is_dir():
-        raise ValueError(f"loader stream is for folders of images, got {data}")
+    if not folder.is_dir():
+        for name, usual in (("table", None), ("folders", "classes"), ("values", None)):
+            if of_folder.get(name, usual) != usual:
+                option = "value-range" if name == "values" else name
+                raise ValueError(f"--{option} is for folders of images, got {data}")
+        if of_folder.get("loader") == "stream":
+            raise ValueError(f"loader stream is for folders of images, got {data}")
     if data == DIGITS.name:
         return _digits(), ()
     if data in READERS:
         return load_published(data), ()
+    remarks: tuple[str, ...] = ()
     if data.endswith(".npz"):
-        return _npz(folder), ()
-    if not folder.is_dir():
+        stores = _npz(folder)
+    elif folder.is_dir():
+        train, test, remarks = load_folder(folder, **of_folder)
+        stores = (train,) if test is None else (train, test)
+    elif folder.is_file():
+        raise ValueError(
+            f"{data} must be a folder of images or an .npz file; give a table of labels with "
+            "--table, and the folder of its images with --data"
+        )
+    else:
         raise ValueError(
             f"no data set is called {data!r}; known are {', '.join(known_data_sets())}, "
             "or give a folder of images or the path of an .npz file"
         )
-    train, test, remarks = load_folder(
-        folder, image_size=image_size, loader=loader, workers=workers
-    )
+    remarks += tuple(_about(data, stores))
+    if not stores[0].class_names:
+        return stores[:1], remarks
+    return _split(stores[0], keep) if len(stores) == 1 else stores, remarks
+
+
+def _about(data: str, stores: Sequence[ImageStore]) -> Iterator[str]:
+    """Say how many images have no label, and how many there are of each domain."""
+    train = stores[0]
     if not train.class_names:
-        return [train], (*remarks, f"{data}: the images have no labels: they are only trained on")
-    return _split(train) if test is None else (train, test), remarks
+        yield f"{data}: the images have no labels: they are only trained on"
+    elif unknown := int((train.labels == UNLABELLED).sum()):
+        every = len(train)
+        yield f"{data}: {unknown} of {every} images have no label: they are only trained on"
+    if train.domains is not None:
+        counts = torch.cat([it.domains + 1 for it in stores if it.domains is not None]).bincount()
+        none, *sizes = counts.tolist()
+        named = [f"{it} ({n})" for it, n in zip(train.domain_names, sizes, strict=False)]
+        listed = ", ".join(named[:8]) + ", ..." * (len(named) > 8)
+        domains = f"{len(named)} domain{'s' * (len(named) > 1)}"
+        yield f"{data}: {domains}: {listed}" + f"; {none} images have none" * (none > 0)
 
 
 @cache
-def _announce(remark: str) -> None:
+def announce(remark: str) -> None:
     """Log a remark, once however often the images are loaded."""
     logging.getLogger(__name__).warning("%s", remark)
 
@@ -165,7 +202,7 @@ def known_data_sets() -> tuple[str, ...]:
     return (DIGITS.name, *READERS)
 
 
-def _digits() -> tuple[ImageStore, ImageStore]:
+def _digits() -> tuple[ImageStore, ...]:
     """Scans of handwritten digits, 8 by 8 pixels of 17 grey values, from scikit-learn."""
     from sklearn.datasets import load_digits
 
@@ -173,22 +210,20 @@ def _digits() -> tuple[ImageStore, ImageStore]:
     return _split(store_from_arrays(bunch.images / 16, bunch.target, name=DIGITS.name))
 
 
-def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
+def _npz(path: Path) -> tuple[ImageStore, ...]:
     """Arrays that a user saved with ``numpy.savez``; nothing in them is unpickled."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     dimensions = {"images": (3, 4), "labels": (1,), "is_train": (1,), "domains": (1,)}
     names = array_names(path)
-    if missing := {"images", "labels"}.difference(names):
-        raise ValueError(f"{path} lacks the array {' and '.join(sorted(missing))}")
+    if "images" not in names:
+        raise ValueError(f"{path} lacks the array images")
     given = {name: allowed for name, allowed in dimensions.items() if name in names}
     arrays = {name: read_array(path, name, dimensions=given[name]) for name in given}
-    store = store_from_arrays(
-        arrays["images"], arrays["labels"], domains=arrays.get("domains"), name=path.name
-    )
-    if "is_train" not in arrays:
-        return _split(store)
-    is_train = arrays["is_train"]
+    is_train = arrays.pop("is_train", None)
+    store = store_from_arrays(**arrays, name=path.name)
+    if is_train is None:
+        return (store,)
     if is_train.dtype != np.bool_ or len(is_train) != len(store):
         raise ValueError(
             f"{path}: is_train must hold one boolean per image, "
@@ -200,14 +235,21 @@ def _npz(path: Path) -> tuple[ImageStore, ImageStore]:
     return store.subset(mask), store.subset(~mask)
 
 
-def _split(store: ImageStore) -> tuple[ImageStore, ImageStore]:
-    """Split images in two, each class alike; those without a label stay in the first part."""
+def _split(store: ImageStore, keep: int = 0) -> tuple[ImageStore, ...]:
+    """Split images in two, each class alike; those without a label stay in the first part.
+
+    So do ``keep`` labelled images of each class. There is no second part if none is left for it.
+    """
     labelled = (store.labels != UNLABELLED).nonzero().squeeze(1)
     if len(labelled) == 0:
         raise ValueError(f"{store.name}: a validation part needs labels, the images have none")
-    train, evaluation = stratified_split(store.labels[labelled], share=TRAIN_SHARE, seed=SEED)
+    labels = store.labels[labelled]
+    train, evaluation = stratified_split(labels, share=TRAIN_SHARE, seed=SEED, least=keep)
+    if keep and len(evaluation) == 0:
+        return (store,)
     if len(train) == 0 or len(evaluation) == 0:
-        raise ValueError(f"{store.name}: {len(labelled)} images are too few to split")
+        count = f"{len(labelled)} labelled image{'s' * (len(labelled) > 1)}"
+        raise ValueError(f"{store.name}: {count} cannot be split into two parts")
     is_held_out = torch.zeros_like(store.labels, dtype=torch.bool)
     is_held_out[labelled[evaluation]] = True
     return store.subset(~is_held_out), store.subset(is_held_out)

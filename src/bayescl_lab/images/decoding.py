@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -37,19 +38,31 @@ _Result = TypeVar("_Result")
 
 
 class Header(NamedTuple):
-    """Width, height and kind of an image file, by its header."""
+    """Size and kind of an image file, by its header."""
 
     width: int
     height: int
     is_grey: bool
+    is_deep: bool = False  # grey values of more than 8 bits
+    is_cut: bool = False  # colours of 16 bits, of which Pillow reads the upper 8
+    pages: int = 1
 
 
-class ImageFormat(NamedTuple):
-    """Channels (1 for grey values, 3 for colours), height and width of every decoded image."""
+@dataclass(frozen=True)
+class ImageFormat:
+    """Channels (1 for grey values, 3 for colours), height and width of every decoded image.
+
+    ``values`` are those of grey images of 16 bits that become black and white.
+    """
 
     channels: int
     height: int
     width: int
+    values: tuple[int, int] = (0, 65535)
+
+    def __iter__(self) -> Iterator[int]:
+        """Channels, height and width."""
+        return iter((self.channels, self.height, self.width))
 
 
 def read_headers(files: Sequence[Path]) -> tuple[dict[Path, Header], Reasons]:
@@ -68,7 +81,7 @@ def common_format(headers: Sequence[Header], image_size: int | None = None) -> I
 
     Example:
         >>> common_format([Header(32, 32, True), Header(32, 48, False)])
-        ImageFormat(channels=3, height=32, width=32)
+        ImageFormat(channels=3, height=32, width=32, values=(0, 65535))
     """
     channels = 1 if all(header.is_grey for header in headers) else 3
     sizes = {(header.height, header.width) for header in headers}
@@ -92,8 +105,8 @@ def decode_into(
     """Decode files into the first rows of an array, and return those that could not be read.
 
     An image of another size is scaled to cover the target and cropped at the centre. Palettes and
-    CMYK are converted to RGB, transparency is dropped, and 16 bits become 8. Rows after the
-    readable images are undefined.
+    CMYK are converted to RGB, transparency is dropped, and grey values of 16 bits are scaled to 8.
+    Of several pages the first is read. Rows after the readable images are undefined.
     """
 
     def decode_row(row: int) -> None:
@@ -109,6 +122,18 @@ def decode_into(
             pixels[target] = pixels[row]
         target += 1
     return reasons
+
+
+def value_range(files: Sequence[Path]) -> tuple[int, int]:
+    """The smallest and largest grey value of those images of 16 bits that can be read."""
+
+    def extremes(path: Path) -> tuple[int, int]:
+        with path.open("rb") as file, Image.open(file) as image:
+            values = _grey_values(image)
+            return int(values.min()), int(values.max())
+
+    found = [it for it in _in_threads(extremes, files) if not isinstance(it, str)]
+    return min((low for low, _ in found), default=0), max((high for _, high in found), default=1)
 
 
 def _in_threads(
@@ -138,7 +163,11 @@ def _header(path: Path) -> Header:
             raise ValueError(f"{width} x {height} pixels are too many for {size:,} bytes")
         if _orientation(image) >= 5:  # width and height swap when it is turned upright
             width, height = height, width
-        return Header(width, height, image.mode in _GREY)
+        # Cameras add previews to JPEG files (MPO), which are not pages.
+        pages = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
+        is_deep = image.mode.startswith("I")
+        is_cut = not is_deep and ";16" in str(image.tile)
+        return Header(width, height, image.mode in _GREY, is_deep, is_cut, pages)
 
 
 def _decode(path: Path, wanted: ImageFormat) -> NDArray[np.uint8]:
@@ -149,29 +178,36 @@ def _decode(path: Path, wanted: ImageFormat) -> NDArray[np.uint8]:
         image.draft(None, size)
         if _orientation(image) != 1:
             image = ImageOps.exif_transpose(image)
-        image = _with_channels(image, wanted.channels)
+        image = _with_channels(image, wanted)
     if image.size != size:
         image = ImageOps.fit(image, size, method=Image.Resampling.BICUBIC)
     array = np.asarray(image, dtype=np.uint8)
     return array[None] if wanted.channels == 1 else array.transpose(2, 0, 1)
 
 
-def _with_channels(image: Image.Image, channels: int) -> Image.Image:
+def _with_channels(image: Image.Image, wanted: ImageFormat) -> Image.Image:
     """The image in 8 bits, grey or coloured; reads the pixels."""
     if image.mode.startswith("I"):  # 16 bits, which Pillow's own conversion would cut off at 255
-        values = np.asarray(image).astype(np.int64)
-        if values.min() < 0 or values.max() > 65535:
-            raise ValueError("pixels of 32 bits")
-        image = Image.fromarray((values >> 8).astype(np.uint8))
+        black, white = wanted.values
+        scaled = (_grey_values(image) - black) * (255 / max(1, white - black))
+        image = Image.fromarray(scaled.clip(0, 255).round().astype(np.uint8))
     elif image.mode == "F":
         raise ValueError("floating-point pixels")
     elif image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
-    mode = "L" if channels == 1 else "RGB"
+    mode = "L" if wanted.channels == 1 else "RGB"
     if image.mode == mode:
         image.load()  # convert would copy the pixels
         return image
     return image.convert(mode)
+
+
+def _grey_values(image: Image.Image) -> NDArray[np.int64]:
+    """The values of a grey image of 16 bits."""
+    values = np.asarray(image).astype(np.int64)
+    if values.min() < 0 or values.max() > 65535:
+        raise ValueError("pixels of 32 bits")
+    return values
 
 
 def _orientation(image: Image.Image) -> int:

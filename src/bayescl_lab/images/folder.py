@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +15,19 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl.axes import Tensor
+from bayescl_lab._arrays import numbered
 from bayescl_lab._cores import usable_memory
-from bayescl_lab.images.decoding import SUFFIXES, common_format, decode_into, read_headers
+from bayescl_lab.images.decoding import (
+    SUFFIXES,
+    common_format,
+    decode_into,
+    read_headers,
+    value_range,
+)
 from bayescl_lab.images.pixel_files import Notes, cached, map_pixels, write_pixels
-from bayescl_lab.images.store import UNLABELLED, ImageStore
+from bayescl_lab.images.store import ImageStore
 from bayescl_lab.images.streaming import StreamedPixels, decoding_workers
+from bayescl_lab.images.table import ImageTable
 
 TRAIN_FOLDER = "train"
 TEST_FOLDERS = ("test", "val", "validation", "valid")
@@ -34,10 +43,23 @@ FilesByClass = dict[str, list[Path]]
 """The image files of each class folder, in order; those of unknown class are ``unlabeled``."""
 
 _NAMED = 3  # files that a remark names
+_SOURCE = re.compile(
+    r"\d{4}-?\d\d-?\d\d|(batch|cam|camera|center|centre|day|device|hospital|lab|microscope|plate|"
+    r"run|scanner|scope|sensor|session|site|source|station)[-_ ]?([a-z]|\d+)?",
+    re.IGNORECASE,
+)
+"""Names of folders that may be sources."""
 
 
 def load_folder(
-    folder: Path, *, image_size: int | None = None, loader: str = "auto", workers: int | None = None
+    folder: Path,
+    *,
+    image_size: int | None = None,
+    loader: str = "auto",
+    workers: int | None = None,
+    folders: str = "classes",
+    table: ImageTable | None = None,
+    values: tuple[int, int] | None = None,
 ) -> tuple[ImageStore, ImageStore | None, tuple[str, ...]]:
     """Load the images of a folder; see :func:`find_parts` for its form.
 
@@ -57,74 +79,92 @@ def load_folder(
             or of the cache folder's free space.
         workers: processes that decode streamed images; 0 decodes in the calling process; default:
             one less than the number of usable cores.
+        folders: whether the folders of images are "classes" or "domains".
+        table: labels and domains by file, which take the place of those by folder.
+        values: the values of grey images of 16 bits that become black and white; default: the
+            smallest and the largest of all images.
 
     Returns:
         Training images, test images if the folder has a test part, and one line for each kind of
-        image left out, changed, or without a label.
+        image left out or changed.
     """
-    parts = find_parts(folder)
-    in_train = (folder / TRAIN_FOLDER).is_dir()
-    files = [path for part in parts for paths in part.values() for path in paths]
-    pixels, notes = _pixels(folder, files, image_size, loader, workers)
+    has_labels = table is not None and "label" in table.columns
+    parts = find_parts(folder, flat=has_labels)
+    files = [path for part in parts.values() for paths in part.values() for path in paths]
+    names = [path.relative_to(folder).as_posix() for path in files]
+    rows, remarks = ({}, []) if table is None else table.matched(names)
+    pixels, notes = _pixels(folder, files, image_size, loader, workers, values)
 
-    class_names = _class_names(parts[0])
-    label_of = {name: number for number, name in enumerate(class_names)}
+    labels: list[str] = []  # of readable images, empty where unknown
+    domains: list[str] = []
+    kept: list[list[str]] = []
+    for root, part in parts.items():
+        kept.append([])
+        for path in (path for paths in part.values() for path in paths):
+            name, above = path.relative_to(folder).as_posix(), path.relative_to(root).parts[:-1]
+            if name in notes["left_out"]:
+                continue
+            label, domain = (*above, "", "")[:2]
+            if folders == "domains":
+                label, domain = "", label
+            row = rows.get(name, {}) if table is not None else {}
+            if table is not None:
+                label = row.get("label", "") if has_labels else label
+                domain = row.get("domain", "") if "domain" in table.columns else domain
+            labels.append("" if label == UNLABELED_FOLDER else label)
+            domains.append(domain)
+            kept[-1].append(name)
+        if not kept[-1]:
+            first = next(iter(notes["left_out"].items()))
+            raise ValueError(
+                f"{folder}: no file below {root} is readable: {first[0]} ({first[1]}), ..."
+            )
+    train = len(kept[0])
+    codes, class_names = numbered(np.array(labels))
+    if unknown := sorted(set(labels[train:]) - {*labels[:train], ""}):
+        raise ValueError(f"{folder}: the training part has no images of {', '.join(unknown[:5])}")
+    places, domain_names = numbered(np.array(domains))
     stores: list[ImageStore] = []
-    begin = 0
-    for part in parts:
-        labels = {
-            path.relative_to(folder).as_posix(): label_of.get(name, UNLABELLED)
-            for name, paths in part.items()
-            for path in paths
-        }
-        for name in notes["left_out"]:
-            labels.pop(name, None)
-        if not labels:
-            below = next(paths[0].parent.parent for paths in part.values() if paths)
-            raise ValueError(f"{folder}: no file below {below} is readable")
-        rows = slice(begin, begin + len(labels))
-        begin = rows.stop
+    for own in (slice(train), slice(train, None)):
+        if not labels[own]:
+            continue
         store = ImageStore(
-            pixels[rows]
-            if isinstance(pixels, Tensor)
-            else replace(pixels, names=pixels.names[rows]),
-            torch.tensor(list(labels.values())),
+            pixels[own] if isinstance(pixels, Tensor) else replace(pixels, names=pixels.names[own]),
+            torch.from_numpy(codes[own]),
             class_names,
             name=folder.resolve().name,
-            ids=np.array(list(labels)),
-            domains=_domains(list(labels), depth=1 if len(parts) == 1 and not in_train else 2),
+            ids=np.array(kept[len(stores)], dtype=str),
+            domains=torch.from_numpy(places[own]) if domain_names else None,
+            domain_names=domain_names,
+            values=tuple(notes["values"]) if notes["values"] else None,
         )
         stores.append(store)
-    remarks = _remarks(folder, parts, notes, pixels.shape if image_size is None else None)
+    if folders == "classes" and not has_labels:
+        remarks += _empty_folders(folder, parts.values())
+        if len(class_names) > 1 and all(map(_SOURCE.fullmatch, class_names)):
+            remarks.append(f"{folder}: {caution(class_names)}")
+    remarks += _remarks(folder, notes, pixels.shape if image_size is None else None)
     return stores[0], stores[1] if len(stores) == 2 else None, tuple(remarks)
 
 
-def _domains(paths: Sequence[str], depth: int) -> Tensor | None:
-    """The domain of each image by the folder below its class folder; None if there are none.
-
-    ``depth`` is the number of folders down to an image of no domain.
-    """
-    folders = [path.split("/")[depth:-1] for path in paths]
-    names = [folder[0] if folder else "" for folder in folders]
-    if not any(names):
-        return None
-    number = {name: place for place, name in enumerate(sorted(set(names) - {""}))}
-    return torch.tensor([number.get(name, UNLABELLED) for name in names])
+def caution(folders: Sequence[str]) -> str:
+    """Remind the user that class folders may be sources."""
+    return (
+        f"folders are read as classes ({_listed(folders)}); if they are sources, "
+        "pass --folders domains"
+    )
 
 
-def _remarks(
-    folder: Path, parts: Sequence[FilesByClass], notes: Notes, shape: Sequence[int] | None
-) -> Iterator[str]:
-    """What a user should know before training; ``shape`` is None if the user chose it."""
+def _empty_folders(folder: Path, parts: Iterable[FilesByClass]) -> Iterator[str]:
+    """Name the class folders without images."""
     for part in parts:
-        empty = [name for name, paths in part.items() if not paths]
-        if empty:
+        if empty := [name for name, paths in part.items() if not paths]:
             folders = f"class folder{'s' * (len(empty) > 1)}"
             yield f"{folder}: no images in the {folders} {_listed(empty)}"
-        unlabeled = len(part.get(UNLABELED_FOLDER, ()))
-        if unlabeled and _class_names(part):
-            every = sum(map(len, part.values()))
-            yield f"{folder}: {unlabeled} of {every} images have no label: they are only trained on"
+
+
+def _remarks(folder: Path, notes: Notes, shape: Sequence[int] | None) -> Iterator[str]:
+    """What a user should know before training; ``shape`` is None if the user chose it."""
     if left_out := notes["left_out"]:
         every = len(left_out) + notes["images"]
         named = _listed([f"{folder / path} ({reason})" for path, reason in left_out.items()])
@@ -134,6 +174,17 @@ def _remarks(
             f"{folder}: {notes['resized']} of {notes['images']} images scaled and cropped "
             f"to {shape[3]} x {shape[2]} pixels"
         )
+    if pages := notes["pages"]:
+        named = _listed([f"{path} ({count} pages)" for path, count in pages.items()])
+        yield f"{folder}: the first page is read of {len(pages)} files with several: {named}"
+    if notes["values"]:
+        black, white = notes["values"]
+        yield (
+            f"{folder}: {notes['deep']} grey images of 16 bits: values from {black} to {white} "
+            "become 0 to 255 (--value-range LOW,HIGH to change)"
+        )
+    if notes["cut"]:
+        yield f"{folder}: {notes['cut']} images have colours of 16 bits; the upper 8 are read"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -141,22 +192,23 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
 
 
-def find_parts(folder: Path) -> list[FilesByClass]:
-    """Find the image files of a folder and of its test part, if it has one.
+def find_parts(folder: Path, *, flat: bool = False) -> dict[Path, FilesByClass]:
+    """Find the image files of a folder and of its test part, if it has one, by the part's folder.
 
     The folder holds images in one subfolder per class or without subfolders, or a folder ``train``
     and optionally ``test`` (or ``val``) of that form. A folder ``unlabeled`` beside class folders
     holds images of unknown class. Folders below class folders are domains: batches, devices or
-    sources, of the same name in every class. Hidden files and other files are skipped.
+    sources, of the same name in every class. Hidden files and other files are skipped. If ``flat``,
+    folders within a part mean nothing.
     """
     train_folder = folder / TRAIN_FOLDER
     if not train_folder.is_dir():
-        return [_files_by_class(folder)]
-    train = _files_by_class(train_folder)
+        return {folder: _files_by_class(folder, flat=flat)}
+    train = _files_by_class(train_folder, flat=flat)
     test_folder = next((folder / name for name in TEST_FOLDERS if (folder / name).is_dir()), None)
     if test_folder is None:
-        return [train]
-    test = _files_by_class(test_folder)
+        return {train_folder: train}
+    test = _files_by_class(test_folder, flat=flat)
     known, tested = _class_names(train), _class_names(test)
     if bool(known) != bool(tested):
         raise ValueError(f"{folder}: one of train and {test_folder.name} has no class folders")
@@ -165,10 +217,10 @@ def find_parts(folder: Path) -> list[FilesByClass]:
         raise ValueError(
             f"{test_folder} has classes that {train_folder} lacks: {', '.join(unknown[:5])}"
         )
-    return [train, test]
+    return {train_folder: train, test_folder: test}
 
 
-def _files_by_class(folder: Path) -> FilesByClass:
+def _files_by_class(folder: Path, *, flat: bool) -> FilesByClass:
     """The image files of one folder, with or without one subfolder per class."""
 
     def refuse(error: OSError) -> None:  # instead of treating an unreadable subfolder as empty
@@ -187,6 +239,8 @@ def _files_by_class(folder: Path) -> FilesByClass:
             files = {name: [] for name in sorted(folders)}
         else:
             files[here.relative_to(folder).parts[0]] += images
+    if flat:
+        loose, files = [*loose, *(path for paths in files.values() for path in paths)], {}
     first = next((name for name, paths in files.items() if paths), None)
     if first is not None and loose:
         raise ValueError(
@@ -210,12 +264,18 @@ def _class_names(files: FilesByClass) -> tuple[str, ...]:
 
 
 def _pixels(
-    folder: Path, files: list[Path], image_size: int | None, loader: str, workers: int | None
+    folder: Path,
+    files: list[Path],
+    image_size: int | None,
+    loader: str,
+    workers: int | None,
+    values: tuple[int, int] | None,
 ) -> tuple[Tensor | StreamedPixels, Notes]:
     """The pixels of the readable files, decoded, mapped or streamed, and notes for remarks."""
     array = None
     if len(files) >= CACHE_FROM:
-        array = cached(folder, files, f"{image_size or 'own'}.npy")
+        chosen = [image_size or "own", *(values or ())]
+        array = cached(folder, files, f"{'-'.join(map(str, chosen))}.npy")
         if loader != "stream" and array.is_file():
             return map_pixels(array)
     headers, unreadable = read_headers(files)
@@ -226,11 +286,25 @@ def _pixels(
         )
     wanted = common_format(list(headers.values()), image_size)
     size = (wanted.width, wanted.height)
-    resized = sum((header.width, header.height) != size for header in headers.values())
+    every = list(headers.values())
+    if deep := [path for path, header in headers.items() if header.is_deep]:
+        wanted = replace(wanted, values=values or value_range(deep))
 
     def notes() -> Notes:
         left_out = {path.relative_to(folder).as_posix(): unreadable[path] for path in unreadable}
-        return {"images": len(files) - len(unreadable), "left_out": left_out, "resized": resized}
+        return {
+            "images": len(files) - len(unreadable),
+            "left_out": left_out,
+            "resized": sum((header.width, header.height) != size for header in every),
+            "pages": {
+                path.relative_to(folder).as_posix(): header.pages
+                for path, header in headers.items()
+                if header.pages > 1
+            },
+            "deep": len(deep),
+            "values": wanted.values if deep else None,
+            "cut": sum(header.is_cut for header in every),
+        }
 
     def fill(pixels: NDArray[np.uint8]) -> Notes:
         unreadable.update(decode_into(pixels, list(headers), wanted))

@@ -28,7 +28,7 @@ Pixels = UInt8[Tensor, "images channels height width"]
 Notes = dict[str, Any]
 """What a reader wants to know beside the pixels, as JSON has it."""
 
-_VERSION = 3  # of how files become pixels
+_VERSION = 4  # of how files become pixels
 
 
 def cache_folder() -> Path:

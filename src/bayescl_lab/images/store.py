@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl.axes import Int, Tensor
+from bayescl_lab._arrays import numbered
 from bayescl_lab.images.pixel_files import Pixels
 from bayescl_lab.images.streaming import ImageStream, MappedOrder, StreamedPixels
 
@@ -32,6 +33,8 @@ class ImageStore:
     rows: Int[Tensor, " images"] | None = None  # of pixels that are the images; None for all
     ids: NDArray[np.str_] | None = None  # in the data set: files in a folder, or numbers
     domains: Int[Tensor, " images"] | None = None  # -1 where unknown; None if of no image known
+    domain_names: tuple[str, ...] = ()
+    values: tuple[int, int] | None = None  # black and white in files of 16 bits, if there are any
 
     def __post_init__(self) -> None:
         count = len(self)
@@ -174,7 +177,7 @@ def copied_to(values: Tensor, device: torch.device) -> Tensor:
 
 def store_from_arrays(
     images: NDArray[np.generic],
-    labels: NDArray[np.generic],
+    labels: NDArray[np.generic] | None = None,
     *,
     domains: NDArray[np.generic] | None = None,
     name: str = "arrays",
@@ -184,17 +187,18 @@ def store_from_arrays(
     Args:
         images: ``[images, height, width]`` or ``[images, channels, height, width]``; whole
             numbers from 0 to 255, or floating-point numbers from 0 to 1.
-        labels: one whole number per image; any values, which become the names of classes.
-        domains: one whole number per image, such as its batch or device; -1 where unknown.
+        labels: a whole number or word per image, which become the names of classes; -1, NaN or an
+            empty word where unknown. Default: all are unknown.
+        domains: likewise, such as the batch or device of each image.
         name: name of the images in tables and messages.
 
     Example:
         >>> import numpy as np
-        >>> store = store_from_arrays(np.zeros((4, 8, 8)), np.array([3, 5, 3, 5]))
+        >>> store = store_from_arrays(np.zeros((4, 8, 8)), np.array([3, 5, -1, 5]))
         >>> store.image_shape, store.labels.tolist(), store.class_names
-        ((1, 8, 8), [0, 1, 0, 1], ('3', '5'))
+        ((1, 8, 8), [0, 1, -1, 1], ('3', '5'))
     """
-    images, labels = np.asarray(images), np.asarray(labels)
+    images = np.asarray(images)
     if images.ndim == 3:
         images = images[:, None]
     if images.ndim != 4:
@@ -202,23 +206,30 @@ def store_from_arrays(
             f"{name}: images must have shape [images, height, width] or "
             f"[images, channels, height, width], got {list(images.shape)}"
         )
-    if not np.issubdtype(labels.dtype, np.integer):
-        raise ValueError(f"{name}: labels must be whole numbers, got {labels.dtype}")
-    if domains is not None and (
-        domains.shape != labels.shape or not np.issubdtype(domains.dtype, np.integer)
-    ):
-        raise ValueError(
-            f"{name}: domains must be one whole number per image, "
-            f"got {domains.dtype} of shape {list(domains.shape)}"
-        )
-    values, positions = np.unique(labels, return_inverse=True)
+
+    def coded(what: str, values: NDArray[np.generic]) -> tuple[Tensor, tuple[str, ...]]:
+        if values.shape != images.shape[:1]:
+            raise ValueError(
+                f"{name}: {what} must hold one value per image, "
+                f"got {len(images)} images and {what} of shape {list(values.shape)}"
+            )
+        try:
+            codes, names = numbered(values)
+        except ValueError as error:
+            raise ValueError(f"{name}: {what} {error}") from None
+        return torch.from_numpy(codes), names
+
+    unknown = np.full(len(images), UNLABELLED)
+    numbers, class_names = coded("labels", unknown if labels is None else np.asarray(labels))
+    places, domain_names = coded("domains", unknown if domains is None else np.asarray(domains))
     return ImageStore(
         pixels=torch.from_numpy(_as_bytes(images, name)),
-        labels=torch.from_numpy(positions.reshape(labels.shape).astype(np.int64)),
-        class_names=tuple(map(str, values)),
+        labels=numbers,
+        class_names=class_names,
         name=name,
         ids=np.arange(len(images)).astype(str),
-        domains=None if domains is None else torch.from_numpy(domains.astype(np.int64)),
+        domains=places if domain_names else None,
+        domain_names=domain_names,
     )
 
 

@@ -40,12 +40,12 @@ def balanced_rows(labels: Int[Tensor, " images"], count: int, *, seed: int) -> I
 
 
 def stratified_split(
-    labels: Int[Tensor, " images"], *, share: float, seed: int
+    labels: Int[Tensor, " images"], *, share: float, seed: int, least: int = 0
 ) -> tuple[Int[Tensor, " first"], Int[Tensor, " second"]]:
     """Split rows in two so that every class is divided in the same proportion.
 
-    A ``share`` of every class, in (0, 1) and rounded to whole rows, goes to the first set. Rows are
-    ascending, and every row is in exactly one set.
+    A ``share`` of every class, in (0, 1) and rounded to whole rows, goes to the first set, and at
+    least ``least`` rows. Rows are ascending, and every row is in exactly one set.
 
     Example:
         >>> labels = torch.tensor([0] * 10 + [1] * 20)
@@ -54,7 +54,9 @@ def stratified_split(
         ([7, 14], [3, 6])
     """
     classes = _shuffled_classes(labels.cpu(), seed).values()
-    halves = zip(*(rows.tensor_split([round(share * len(rows))]) for rows in classes), strict=True)
+    sizes = (max(least, round(share * len(rows))) for rows in classes)
+    parts = (rows.tensor_split([size]) for rows, size in zip(classes, sizes, strict=True))
+    halves = zip(*parts, strict=True)
     first, second = (torch.cat(half).sort().values for half in halves)
     return first, second
 

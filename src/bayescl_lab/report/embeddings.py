@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from bayescl.diagnostics import (
     EmbeddingDiagnosis,
@@ -15,16 +16,29 @@ from bayescl_lab.report.tables import Table, number, paragraph
 from bayescl_lab.runs.advice import Advice
 
 _TAU_PLUS = {"labels": "counted with labels", "given": "if tau_plus is as given"}
-_UNKNOWN = "labels (--labels) count them, and --num-classes estimates them"
+_UNKNOWN = "labels count them, and --num-classes estimates them"
 
 
-def embeddings_page(diagnosis: EmbeddingDiagnosis, advice: Advice, *, name: str) -> str:
+Domains = Mapping[str, tuple[float, float]]
+"""Share of nearest neighbours of one domain and that by chance, of other outputs of an encoder."""
+
+
+def embeddings_page(
+    diagnosis: EmbeddingDiagnosis,
+    advice: Advice,
+    *,
+    name: str,
+    measured: str = "embeddings",
+    others: Domains = MappingProxyType({}),
+) -> str:
     """A diagnosis of embeddings as self-contained HTML.
 
     Args:
         diagnosis: what :func:`~bayescl.diagnostics.diagnose_embeddings` returned.
         advice: what to do, the last of the findings.
         name: name of the embeddings.
+        measured: what the embeddings are.
+        others: domains among the nearest neighbours of other outputs.
     """
     settings = {
         "layout": diagnosis.layout,
@@ -35,8 +49,8 @@ def embeddings_page(diagnosis: EmbeddingDiagnosis, advice: Advice, *, name: str)
     }
     section = Section(
         f"{name}: {diagnosis.items:,} embeddings",
-        [paragraph("about_embeddings", diagnosis)],
-        [batch_table(diagnosis), losses_table(diagnosis)],
+        [f"Measured on {measured}.", paragraph("about_embeddings", diagnosis)],
+        [batch_table(diagnosis, others), losses_table(diagnosis)],
         [*sentences(diagnosis), *advice_sentences(advice)],
         list(_pictures(diagnosis)),
         settings,
@@ -44,8 +58,8 @@ def embeddings_page(diagnosis: EmbeddingDiagnosis, advice: Advice, *, name: str)
     return page_of([section], "made from embeddings")
 
 
-def batch_table(diagnosis: EmbeddingDiagnosis) -> Table:
-    """The number of false negatives, and how well they are found."""
+def batch_table(diagnosis: EmbeddingDiagnosis, others: Domains = MappingProxyType({})) -> Table:
+    """The number of false negatives, how well they are found, and domains among the nearest."""
     false = f"{diagnosis.false_negatives:.1f} of {diagnosis.candidates}"
     by_chance = f"by chance {number(diagnosis.domain_by_chance, '.1%')}"
     nearest = "of the ten most similar candidates of each anchor"
@@ -58,6 +72,10 @@ def batch_table(diagnosis: EmbeddingDiagnosis) -> Table:
         ("their share, tau_plus", f"{diagnosis.tau_plus:.4f}" if is_known else "", ""),
         ("false among the nearest", number(diagnosis.nearest_false, ".1%"), nearest),
         ("of one domain among the nearest", number(diagnosis.nearest_domain, ".1%"), by_chance),
+        *(
+            (f"the same, {output}", f"{share:.1%}", f"by chance {chance:.1%}")
+            for output, (share, chance) in others.items()
+        ),
         ("found by similarity, ROC-AUC", by_similarity, "0.5: chance, 1: perfect"),
     ]
     head = ("figure", "value", "meaning")

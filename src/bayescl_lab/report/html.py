@@ -159,7 +159,9 @@ def _run_section(folder: Path, result: Result) -> Section:
     name = settings["loss"] if "loss" in settings else settings["encoder"]
     words = [counted(result["epochs"], "epoch")] if result.get("epochs") else []
     words += [f"seed {settings['seed']}"] if "seed" in settings else []
-    words += [f"scored on the {settings['evaluate_on']} part"]
+    images = result.get("images", {})
+    if result.get("metrics") or result.get("probes"):
+        words += [f"scored on the {settings['evaluate_on']} part"]
     lead = [
         f"Run `{folder.resolve().name}`: {', '.join(words)}.",
         *map(str, result.get("remarks", [])),
@@ -170,7 +172,7 @@ def _run_section(folder: Path, result: Result) -> Section:
         metrics, table = result["metrics"], metrics_table(result["metrics"])
         scores = {measure_title(k): f"{metrics[k]:.4f}" for k in metrics if k.endswith("@20")}
     else:
-        table = probe_table(result["probes"])
+        table = probe_table(result["probes"], images.get(settings["evaluate_on"]))
         scores = {row[0]: row[1] for row in table.rows}
     title = f"{loss_title(name)} on {data_title(settings['data'])}"
     return Section(title, lead, [table], scores=scores)

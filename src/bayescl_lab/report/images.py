@@ -17,17 +17,37 @@ from bayescl_lab.report.tables import (
     paired_differences,
 )
 
+FEW_IMAGES = 200
+"""Number of images below which an accuracy has an interval."""
 
-def probe_table(probes: Mapping[str, float]) -> Table:
-    """Accuracy of one encoder by every probe."""
+
+def probe_table(probes: Mapping[str, float], images: int | None = None) -> Table:
+    """Accuracy of one encoder by every probe, with an interval if it is of few images."""
     records = []
     for probe, accuracy in probes.items():
         if not probe.endswith("_spread"):
             record = {"probe": measure_title(probe), "accuracy, %": f"{100 * accuracy:.1f}"}
+            if images is not None and images < FEW_IMAGES:
+                low, high = accuracy_interval(accuracy, images)
+                record["95 % interval"] = f"{100 * low:.1f} to {100 * high:.1f}"
+                record["images"] = str(images)
             if f"{probe}_spread" in probes:
                 record["spread over draws"] = f"{100 * probes[f'{probe}_spread']:.1f}"
             records.append(record)
     return Table(records)
+
+
+def accuracy_interval(accuracy: float, images: int) -> tuple[float, float]:
+    """The interval (Wilson's, 95 %) of an accuracy on some images.
+
+    Example:
+        >>> [round(bound, 3) for bound in accuracy_interval(0.9, 20)]
+        [0.699, 0.972]
+    """
+    from scipy.stats import binomtest
+
+    interval = binomtest(round(accuracy * images), images).proportion_ci(method="wilson")
+    return float(interval.low), float(interval.high)
 
 
 def accuracy_table(result: Result) -> Table:
@@ -48,9 +68,15 @@ def accuracy_table(result: Result) -> Table:
             "-" if share is None else f"{100 * share:.0f} %" for share in shares
         )
         records.append(record)
+    part = result["settings"]["evaluate_on"]
+    images = (next(iter(result["runs"].values())).get("images") or {}).get(part)
+    count = ""
+    if images is not None and images < FEW_IMAGES:
+        low, high = accuracy_interval(0.5, images)
+        count = f" ({images} images: 50 % means {100 * low:.0f} to {100 * high:.0f} %)"
     return Table(
         records,
-        f"**Accuracy on the {result['settings']['evaluate_on']} part, in percent,** mean ± "
+        f"**Accuracy on the {part} part{count}, in percent,** mean ± "
         f"{result['summary']['spread']}; and the share of the oracle's gap closed, "
         "(loss - InfoNCE) / (oracle - InfoNCE) of the means.",
     )

@@ -6,14 +6,17 @@ when is measured in docs/which-loss.md.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from bayescl.diagnostics import EmbeddingDiagnosis
+from bayescl.ops.similarity import unit_vectors
 
 Rows = NDArray[np.generic]
 
@@ -56,6 +59,7 @@ class Advice:
         number: what the reason is about: a mean cosine, or a share of comparisons.
         copied: share of items that occur more than once, if that matters.
         most_frequent: share of the most frequent one, if some are far more frequent than others.
+        followed: the loss that a run was trained with, and the arguments that its calls take.
     """
 
     reason: Reason
@@ -63,11 +67,17 @@ class Advice:
     number: float = 0.0
     copied: float = 0.0
     most_frequent: float = 0.0
+    followed: frozenset[str] = frozenset()
 
     @property
     def call(self) -> str | None:
         """The loss and its arguments, as one writes it in Python; None if it cannot be told."""
         return self.call_of(_ANSWERS[self.reason][0]) if self.reason in _ANSWERS else None
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the run was trained with this loss."""
+        return self.reason in _ANSWERS and _ANSWERS[self.reason][0] in self.followed
 
     @property
     def alternative(self) -> str:
@@ -76,10 +86,11 @@ class Advice:
 
     @property
     def pass_on(self) -> tuple[str, ...]:
-        """Further arguments of each call of the loss, such as ``groups``."""
+        """Further arguments of each call of the loss, such as ``groups``, unless followed."""
         copies = ["groups"] * bool(self.copied) + ["log_q"] * bool(self.most_frequent)
         more = copies + ["domains"] * self.domains_matter
-        return tuple(dict.fromkeys([*_ANSWERS.get(self.reason, ("", ()))[1], *more]))
+        names = dict.fromkeys([*_ANSWERS.get(self.reason, ("", ()))[1], *more])
+        return tuple(name for name in names if name not in self.followed)
 
     @property
     def domains_matter(self) -> bool:
@@ -121,6 +132,7 @@ def advise(
     second: Rows | None = None,
     *,
     ids: Rows | None = None,
+    followed: Collection[str] = (),
 ) -> Advice:
     """Recommend a loss for embeddings, or say what is missing to do so.
 
@@ -129,10 +141,12 @@ def advise(
         first: the embeddings that it was made from, ``[items, dim]``.
         second: their second view, if there is one.
         ids: what each row is of, -1 where unknown; default: equal rows of the last view are copies.
+        followed: the loss that a run was trained with, and the arguments that its calls take.
     """
     unusable = _unusable(diagnosis, first, second)
     if unusable is not None:
         return unusable
+    choice = replace(_choice(diagnosis), followed=frozenset(followed))
     if ids is None:
         rows = np.ascontiguousarray(first if second is None else second)
         ids = np.array([hash(row.tobytes()) for row in rows])
@@ -140,17 +154,19 @@ def advise(
         numbers = ids.astype(np.int64)
         ids = np.where(numbers < 0, -1 - np.arange(len(ids)), numbers)  # an unknown one is alone
     copies: Any = _copies(diagnosis, ids)
-    return replace(_choice(diagnosis), **copies)
+    return replace(choice, **copies)
 
 
 def _unusable(diagnosis: EmbeddingDiagnosis, first: Rows, second: Rows | None) -> Advice | None:
     """What is wrong with embeddings that say nothing about any loss; None if they may."""
-    for rows in (first, second):
-        if rows is not None and (variance := _variance(rows)) < _COLLAPSED:
+    views = [_unit(rows) for rows in (first, second) if rows is not None]
+    for unit in views:
+        # 1 less the mean cosine
+        if (variance := float(unit.var(axis=0).sum())) < _COLLAPSED:
             return Advice(Reason.COLLAPSED, diagnosis, 1 - variance)
     if second is None:
         return None
-    if bool(np.isclose(first, second, rtol=1e-5, atol=1e-7).all(axis=1).mean() > 0.99):
+    if bool(np.isclose(views[0], views[1], rtol=1e-5, atol=1e-7).all(axis=1).mean() > 0.99):
         return Advice(Reason.EQUAL_VIEWS, diagnosis)
     free = diagnosis.losses["Bayesian"].label_free
     if free is not None and free.auc < _BY_CHANCE:
@@ -184,8 +200,7 @@ def _copies(diagnosis: EmbeddingDiagnosis, ids: Rows) -> dict[str, float]:
     return {"copied": copied, "most_frequent": float(counts.max()) / len(ids)}
 
 
-def _variance(rows: Rows) -> float:
-    """Mean squared distance of unit vectors from their mean: 1 less the mean cosine."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit = rows / np.where(lengths > 0, lengths, 1)
-    return float(unit.var(axis=0, dtype=np.float64).sum())
+def _unit(rows: Rows) -> NDArray[np.float64]:
+    """Rows of any finite length, scaled to length 1."""
+    unit: NDArray[np.float64] = unit_vectors(torch.from_numpy(rows.astype(np.float64))).numpy()
+    return unit

@@ -16,44 +16,76 @@ from bayescl_lab._files import open_atomically, staged_folder, write_atomically
 from bayescl_lab.runs.folder import RunFolder, as_json, check_vacant
 from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.record import write_arrays
-from bayescl_lab.runs.run import Kind
+from bayescl_lab.runs.run import ALL_PARTS, Kind
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from bayescl_lab.runs.images.run import ImageRun
+
 
 def run_embeddings(
-    path: Path, of: str | None = None, *, data: str | None = None, encoder: nn.Module | None = None
+    path: Path,
+    of: str | None = None,
+    *,
+    output: str = "features",
+    data: str | None = None,
+    encoder: nn.Module | None = None,
 ) -> pl.DataFrame:
     """Embed one part of a run's data, one of :attr:`.Kind.parts`, with the run's weights.
 
-    The table has ``id`` and ``embedding``. For images, the id is the number within the part,
-    ``image`` is the file in the folder or the number in the data set, and there are ``label`` and
-    ``class``, empty where they are unknown. ``encoder`` is the run's custom network.
+    The table has ``id`` and ``embedding``. For images, the id is the number of the row, ``image``
+    is the file in the folder or the number in the data set, and there are ``part``, ``label``,
+    ``class`` and ``domain``, empty where they are unknown, and ``output``.
+
+    Args:
+        path: the run folder.
+        of: the part; default: the first of the kind, or all of other images.
+        output: "features" of the encoder, or "head", the embeddings of the projection head, which
+            the loss compares; both of images without augmentation.
+        data: other images.
+        encoder: the run's custom network.
     """
     kind = Kind.of(path)
-    of = of or kind.parts[0]
-    check_choice("of", of, kind.parts)
     if kind is Kind.RANKING:
-        if data is not None:
-            raise ValueError("--data is for images: a recommender embeds what it was trained on")
+        of = of or kind.parts[0]
+        check_choice("of", of, kind.parts)
+        if data is not None or output != "features":
+            option = "data" if data is not None else "output"
+            raise ValueError(f"--{option} is for images: a recommender has one kind of embeddings")
         return load_recommender(path).embeddings(of)
 
-    from bayescl_lab.images.probes import extract_features
-    from bayescl_lab.runs.images.record import image_ids
     from bayescl_lab.runs.images.run import ImageRun
 
-    _, run, _ = ImageRun.reopen(path, data=data, encoder=encoder)
-    store = run.part(of)
-    features = extract_features(run.model.to(run.device), store).cpu().numpy()
+    of = of or (kind.parts[0] if data is None else ALL_PARTS)
+    check_choice("of", of, kind.parts)
+    _, run, _ = ImageRun.reopen(path, data=data, encoder=encoder, split=of == "evaluation")
+    both = ["train", "evaluation"] if run.parts.evaluation is not None else ["train"]
+    names = both if of == ALL_PARTS else [of]
+    frame = pl.concat([_image_rows(run, name, output) for name in names])
+    return frame.with_row_index("id").with_columns(pl.col("id").cast(pl.Int64))
+
+
+def _image_rows(run: ImageRun, part: str, output: str) -> pl.DataFrame:
+    """The rows of a part's images."""
+    from bayescl_lab.images.probes import extract_features
+    from bayescl_lab.runs.images.record import image_ids
+
+    store = run.part(part)
+    model: Any = run.model.to(run.device)
+    if output == "head":
+        model = torch.nn.Sequential(model, model.projection_head)
     labels = store.labels.cpu().numpy()
+    domains = np.full(len(store), -1) if store.domains is None else store.domains.cpu().numpy()
     return pl.DataFrame(
         {
-            "id": np.arange(len(features)),
             "image": image_ids(store),
+            "part": [part] * len(store),
             "label": labels,
             "class": np.array([*store.class_names, ""])[labels],
-            "embedding": features,
+            "domain": np.array([*store.domain_names, ""])[domains],
+            "output": [output] * len(store),
+            "embedding": extract_features(model, store).cpu().numpy(),
         }
     )
 
@@ -87,7 +119,7 @@ def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tup
     user's items. ``model.json`` describes the files. ``encoder`` is the run's custom network.
     """
     run = RunFolder(path, Kind.of(path))
-    check_vacant(to)
+    check_vacant(to, "name another folder")
     with staged_folder(to) as folder:
         if run.kind is Kind.IMAGES:
             written = _write_encoder(run, folder, encoder)

@@ -162,13 +162,13 @@ class RunFolder:
         return first.removeprefix(_HEADER), config
 
 
-def check_vacant(path: Path) -> None:
+def check_vacant(
+    path: Path, advice: str = "resume it with --resume or name another folder"
+) -> None:
     """Refuse a place that is a file, a folder that is not empty, or not writable."""
     if path.is_dir():
         if any(path.iterdir()):
-            raise ValueError(
-                f"{path} exists and is not empty: resume it with --resume or name another folder"
-            )
+            raise ValueError(f"{path} exists and is not empty: {advice}")
     elif path.exists():
         raise ValueError(f"{path} exists and is not a folder")
     check_writable(path)

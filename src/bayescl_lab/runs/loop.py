@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import signal
+import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,20 +97,24 @@ def fit_in_folder(
             max_epochs=epochs,
             logger=list(loggers) or False,
             log_every_n_steps=1,  # for values that modules log; rows come from the journal
-            callbacks=[*callbacks, *([_EndsAtOnce()] if several else []), journal],
+            callbacks=[*callbacks, journal],
             plugins=[AtomicCheckpointIO()],
             enable_checkpointing=False,  # Lightning's own; the journal saves
             enable_progress_bar=False,
             enable_model_summary=False,
             default_root_dir=folder.path,
         )
+        # Lightning's handler of SIGTERM ends a run as if it had finished, with status 0.
+        connector: Any = trainer._signal_connector
+        connector.register_signal_handlers = lambda: None
         last = folder.checkpoint if folder.checkpoint.is_file() else None
         try:
-            trainer.fit(module, batches, ckpt_path=last)
+            with _signals_for_all(trainer) if several else nullcontext():
+                trainer.fit(module, batches, ckpt_path=last)
         except SystemExit as stop:
-            # Lightning turns Ctrl-C into its own exit, with the status of a failure.
+            # Lightning turns a KeyboardInterrupt into its own exit, with the status of a failure.
             if isinstance(stop.__context__, KeyboardInterrupt):
-                raise KeyboardInterrupt from None
+                raise stop.__context__ from None
             raise
     return journal
 
@@ -225,24 +229,39 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         return read_checkpoint(Path(path))
 
 
-class _EndsAtOnce(pl.Callback):
-    """End on SIGTERM at once, with the processes that this one started.
+@contextmanager
+def _signals_for_all(trainer: pl.Trainer) -> Iterator[None]:
+    """End the processes that Lightning starts when Ctrl-C or SIGTERM ends this one.
 
-    Lightning's own handler waits for a broadcast that the other processes may never join.
+    They do not receive these signals themselves: the traceback of a process whose partner is gone
+    would reach the user. Nothing is sent to the others, who may never answer.
     """
+    launcher: Any = trainer.strategy.launcher
+    start, signals = launcher._call_children_scripts, (signal.SIGINT, signal.SIGTERM)
 
-    def on_train_start(self, trainer: pl.Trainer, *_: Any) -> None:
-        """Replace Lightning's handler; Lightning later restores the original one."""
-        if threading.current_thread() is not threading.main_thread():
-            return
+    def start_without_signals() -> None:
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # new processes inherit it
+        try:
+            start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
-        def end(number: int, _: object) -> None:
-            if trainer.strategy.launcher is not None:
-                trainer.strategy.launcher.kill(signal.Signals(number))
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
+    def end(number: int, _: object) -> None:
+        launcher.kill(signal.SIGKILL)
+        trainer._teardown = lambda: None  # type: ignore[method-assign]  # it would wait for them
+        signal.signal(number, handlers[signal.Signals(number)])
+        signal.raise_signal(number)
 
-        signal.signal(signal.SIGTERM, end)
+    if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
+        yield
+        return
+    launcher._call_children_scripts = start_without_signals
+    handlers = {number: signal.signal(number, end) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def made_loggers(names: Sequence[str], run: Path) -> list[Logger]:
@@ -266,7 +285,7 @@ def made_loggers(names: Sequence[str], run: Path) -> list[Logger]:
 
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
-    """Hide Lightning's announcements, and warnings that do not apply."""
+    """Hide Lightning's announcements, and warnings that do not apply to runs."""
     loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -277,6 +296,8 @@ def quiet_lightning() -> Iterator[None]:
             warnings.filterwarnings("ignore", message=r".isinstance\(treespec, LeafSpec\)")
             # Torch 2.15 names a successor, which sends buffers once; sparse ones cannot be sent.
             warnings.filterwarnings("ignore", message=".broadcast_buffers. is deprecated")
+            # The library's advice on small domains is a sampler; runs name an option instead.
+            warnings.filterwarnings("ignore", message="half of the anchors have at most")
             yield
     finally:
         for logger, level in zip(loggers, levels, strict=True):

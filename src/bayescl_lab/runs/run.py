@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 Result = dict[str, Any]
 """The content of ``result.json``."""
 
+ALL_PARTS = "all"
+"""All images, those of training first."""
+
 Rows = Sequence[Mapping[str, float]]
 """Rows of ``metrics.csv``."""
 
@@ -43,7 +46,7 @@ class Kind(str, Enum):
     @property
     def parts(self) -> tuple[str, ...]:
         """The parts of such a run's data that have embeddings, the default first."""
-        return ("evaluation", "train") if self is Kind.IMAGES else ("items", "users")
+        return ("evaluation", "train", ALL_PARTS) if self is Kind.IMAGES else ("items", "users")
 
     @classmethod
     def of(cls, path: Path) -> Kind:
@@ -115,9 +118,9 @@ class RunStart:
 class TrainedRun(ABC, Generic[AnySettings]):
     """A run with a model, ready to train or to be used.
 
-    Subclasses read the data and build the ``model`` and its ``batches``, one pass over which is an
-    epoch. All input errors are raised then, before a folder exists. Of several processes, the one
-    of ``rank`` 0 writes.
+    Subclasses read the data and build the ``model``, and before training the ``batches``, one pass
+    over which is an epoch. All input errors are raised then, before a folder exists. Of several
+    processes, the one of ``rank`` 0 writes.
     """
 
     kind: ClassVar[Kind]
@@ -199,11 +202,15 @@ class TrainedRun(ABC, Generic[AnySettings]):
         """
         writes = settings.this_process().rank == 0
         start = RunStart(out, cls.kind, settings, resume=resume)
-        if start.result is not None:
+        if start.result is not None and "record" not in given:
             return start.result if writes else {}
         if resume and "record" not in given:
             given |= cls.restore(start.folder)
-        run = cls(settings, **given)
+        run = cls(settings, **given)  # refuses data that differ from the record
+        if start.result is not None:
+            run.write_record(start.folder)
+            return start.result if writes else {}
+        _ = run.batches  # refuses settings that cannot train, before there is a folder
         begun = start.folder.checkpoint.is_file()
         if not begun:
             run.initialise()

@@ -7,12 +7,13 @@ and largest weights can still be inspected.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from bayescl.axes import Bool, Float, Int, Tensor
@@ -21,6 +22,7 @@ from bayescl.diagnostics import (
     ScoredCandidates,
     candidate_weights,
     diagnose,
+    diagnose_embeddings,
     in_eval_mode,
     reliability_figure,
     score_candidates,
@@ -30,8 +32,10 @@ from bayescl.figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR
 from bayescl.losses import BayesianContrastiveLoss
 from bayescl_lab._files import save_figure
 from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab.images.probes import extract_features
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
+from bayescl_lab.runs.images.record import image_ids
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.losses import LOSSES
 from bayescl_lab.runs.provenance import provenance
@@ -45,14 +49,17 @@ Views = tuple[Float[Tensor, "images dim"], Float[Tensor, "images dim"]]
 Row = dict[str, Any]
 """An anchor with the candidates of least ("down") and most weight ("up"), as plain values."""
 
-_IMAGES_AT_ONCE = 512
+_IMAGES_AT_ONCE, BATCH = 512, 256
+_LONGEST_NAME = 15
 
 
 class ImageInspection(NamedTuple):
     """The images that were inspected, and what the run's loss does with them.
 
     ``views`` are what the loss sees of each image, ``labels`` and ``domains`` None if no image has
-    any, ``options`` how it sees them, ``diagnosis`` what it does, and ``report`` plain values.
+    any, ``options`` how it sees them, ``diagnosis`` what it does, ``report`` plain values,
+    ``followed`` the loss and the arguments of its calls, and ``others`` the share of nearest
+    neighbours of one domain, and that by chance, for plain images.
     """
 
     views: Views
@@ -62,6 +69,8 @@ class ImageInspection(NamedTuple):
     diagnosis: Diagnosis
     report: dict[str, Any]
     files: tuple[Path, ...]
+    followed: tuple[str, ...]
+    others: dict[str, tuple[float, float]]
 
 
 def inspect_images(
@@ -94,7 +103,9 @@ def inspect_images(
         ValueError: if the folder does not hold a run on images with a checkpoint, or the images do
             not have the part.
     """
-    folder, run, epochs = ImageRun.reopen(path, data=data, encoder=encoder)
+    folder, run, epochs = ImageRun.reopen(
+        path, data=data, encoder=encoder, split=part == "evaluation"
+    )
     run.model.to(run.device)
     settings, store = run.settings, run.part(part)
     loss: Any = run.model.loss
@@ -108,6 +119,9 @@ def inspect_images(
     valid = first.valid.clone()
     valid[:, len(ids) :] = False  # the second views of the same images
     candidates = extreme_rows(first, ids[:anchors], ids, valid, shown)
+    for row in candidates:
+        numbers = {row["anchor"], *row["down"], *row["up"]}
+        row["images"] = {str(number): str(image_ids(store)[number]) for number in numbers}
     diagnosis, labels = diagnose(batches), store.labels[every]
     title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epochs"
     weighed_by = "its own weights" if first.tells_apart else "Bayesian weights"
@@ -138,7 +152,38 @@ def inspect_images(
             **provenance(),
         },
         tuple(folder.path / f"inspection-{name}.png" for name in figures),
+        tuple(_followed(run)),
+        _domains_of_outputs(run, store),
     )
+
+
+def _followed(run: ImageRun) -> Iterator[str]:
+    """The loss of a run, and what its calls take."""
+    yield type(run.model.loss).__name__
+    yield from ["domains"] * run.settings.domains
+    yield from ["labels"] * (run.settings.labels_per_class is not None)
+    yield from ["teacher"] * (run.settings.positive_share < 1)
+
+
+def _domains_of_outputs(run: ImageRun, store: ImageStore) -> dict[str, tuple[float, float]]:
+    """Domains among the nearest neighbours of plain images, by output of the encoder."""
+    if store.domains is None or not can_compare(store.domains):
+        return {}
+    outputs = {"head": nn.Sequential(run.model, run.model.projection_head), "features": run.model}
+    found = {}
+    for name, model in outputs.items():
+        rows = extract_features(model, store)
+        diagnosis = diagnose_embeddings(rows, domains=store.domains, items=BATCH)
+        if diagnosis.nearest_domain is not None and diagnosis.domain_by_chance is not None:
+            shares = diagnosis.nearest_domain, diagnosis.domain_by_chance
+            found[f"{name} of {len(store)} plain images"] = shares
+    return found
+
+
+def can_compare(domains: Tensor | NDArray[Any]) -> bool:
+    """Whether domains are known of enough items to compare nearest neighbours by them."""
+    known = domains[domains >= 0]
+    return len(known) > 10 and bool((known != known[0]).any())
 
 
 def extreme_rows(
@@ -238,8 +283,16 @@ def candidates_figure(
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch, Rectangle
 
+    ids = image_ids(store)
+
+    def name_of(image: int) -> str:
+        """The last letters of an image's file name, or its number."""
+        name = str(ids[image]).rpartition("/")[2].encode("ascii", "replace").decode()
+        name = name if not name.isdecimal() else f"no. {name}"
+        return name if len(name) <= _LONGEST_NAME else f"...{name[3 - _LONGEST_NAME :]}"
+
     shown = len(rows[0]["down"])
-    columns, pitch = 3 + 2 * shown, 1.2  # a cell is as wide as 1 and as high as the pitch
+    columns, pitch = 3 + 2 * shown, 1.35  # a cell is as wide as 1 and as high as the pitch
     width, height = 0.95 * columns, 0.95 * pitch * len(rows) + 1.1  # inches
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0, 0.6 / height, 1, 1 - 1.25 / height))
@@ -255,12 +308,13 @@ def candidates_figure(
         axes.imshow(pixels, extent=extent, interpolation="nearest", **drawing)
         axes.add_patch(Rectangle((left, top), wide, high, fill=False, lw=2, edgecolor=colour))
         place = left + wide / 2, top + high + 0.03
-        axes.text(*place, words, fontsize=7.5, ha="center", va="top")
+        text = f"{words}\n{name_of(image)}".strip()
+        axes.text(*place, text, fontsize=6.5, ha="center", va="top", parse_math=False)
 
     colours = {None: NEUTRAL, True: FALSE_COLOUR, False: TRUE_COLOUR}
     for number, row in enumerate(rows):
         top = number * pitch
-        draw(row["anchor"], 0, top, NEUTRAL, f"no. {row['anchor']}")
+        draw(row["anchor"], 0, top, NEUTRAL, "")
         for start, end in ((2, "down"), (3 + shown, "up")):
             false = row[f"{end}_false"] or [None] * shown
             candidates = zip(row[end], row[f"{end}_weights"], false, strict=True)

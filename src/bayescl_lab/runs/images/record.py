@@ -7,15 +7,17 @@ holds the id of every image, with its class, its part and a checksum.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
 from numpy.typing import NDArray
 
+from bayescl_lab._files import write_atomically
 from bayescl_lab.images.datasets import ImageParts, known_data_sets
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.folder import RunFolder, read_json
@@ -25,6 +27,7 @@ FILE = "images.npz"
 CHECKED = 5000
 """Number of images whose content is checked; in larger sets, this many at equal distances."""
 _ROWS_AT_ONCE = 256  # images that are read together
+COPIES = "copies.csv"
 _COLUMNS = ("ids", "parts", "labels", "checksums")
 
 
@@ -98,6 +101,34 @@ class ImageRecord:
                 f"{Path(self.data).name}: images differ from those that the run was trained on: "
                 f"{', '.join(changes)}: restore them, or evaluate on other data with --data"
             )
+
+    def write_copies(self, folder: RunFolder) -> Iterator[str]:
+        """Write which images have equal checksums to ``copies.csv``, and say how many.
+
+        Args:
+            folder: the run's folder.
+
+        Returns:
+            One line, or none if there are no copies.
+        """
+        table = pl.DataFrame({name: self.arrays[name] for name in _COLUMNS}).filter(
+            pl.col("checksums") != -1
+        )
+        number = pl.col("checksums").rank("dense").alias("group")
+        copies = table.filter(pl.len().over("checksums") > 1).select(
+            number, image="ids", part=pl.col("parts").replace_strict({0: "train", 1: "evaluation"})
+        )
+        if copies.is_empty():
+            return
+        write_atomically(folder.path / COPIES, copies.sort("group", "image").write_csv())
+        groups = copies.group_by("group").agg(pl.col("part").n_unique())
+        again, across = len(copies) - len(groups), int((groups["part"] > 1).sum())
+        checked = "" if len(table) == len(self.arrays["ids"]) else f" of {len(table):,} checked"
+        yield (
+            f"{again} images{checked} are exact copies of others"
+            + f", {across} of them in both parts" * (across > 0)
+            + f": {COPIES} in the run's folder lists them"
+        )
 
     def _by_id(self) -> dict[str, tuple[int, str, int]]:
         """Part, class and checksum of every image."""

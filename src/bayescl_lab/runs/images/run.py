@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +20,10 @@ from bayescl_lab._arrays import read_array
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
-from bayescl_lab.images.datasets import ImageParts, known_data_sets, load_images
+from bayescl_lab.images.datasets import ImageParts, announce, known_data_sets, load_images
 from bayescl_lab.images.encoders import ProjectionHead
-from bayescl_lab.images.probes import extract_features, few_label_draws, run_probes
+from bayescl_lab.images.folder import caution
+from bayescl_lab.images.probes import PROBES, extract_features, few_label_draws, run_probes
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.captured import CapturedStep
@@ -35,6 +39,12 @@ from bayescl_lab.runs.weights import part_of_state, read_weights
 
 _logger = logging.getLogger(__name__)
 
+FEW_CANDIDATES = 16
+"""Number of candidates below which a remark is made."""
+
+SUSPICIOUS, FEW_CLASSES = 0.99, 10
+"""Accuracy of every probe from which so few class folders may be sources instead."""
+
 
 class ImageRun(TrainedRun[ImageSettings]):
     """A run on images, ready to train, with its images, model and order of batches.
@@ -44,12 +54,13 @@ class ImageRun(TrainedRun[ImageSettings]):
         encoder: a custom network, instead of the one named by the settings.
         data: location of the images; default: from the settings.
         record: the record of images in the run's folder, which the images must match.
+        preparation: how other images are prepared, as the record of the run says.
+        split: whether other images are split into parts, if they are not yet.
     """
 
     kind = Kind.IMAGES
     settings_type = ImageSettings
     model: SimCLR
-    batches: StoreBatches
 
     def __init__(
         self,
@@ -58,45 +69,68 @@ class ImageRun(TrainedRun[ImageSettings]):
         *,
         data: str | None = None,
         record: ImageRecord | None = None,
+        preparation: Mapping[str, Any] | None = None,
+        split: bool = True,
     ) -> None:
         super().__init__(settings)
         self.data = settings.data if data is None else data
-        parts = load_images(self.data, **settings.choice_of_images())
+        choice = settings.choice_of_images()
+        if preparation is not None:
+            choice |= _choice_of_other_images(self.data, preparation, split=split)
+        parts = load_images(self.data, **choice)
         if record is not None:
             record.refuse_changes(ImageRecord.of(self.data, parts, {}))
+        if preparation is not None and parts.train.image_shape != (*preparation["image_shape"],):
+            raise ValueError(
+                f"{self.data}: images must have {_shape_words(preparation['image_shape'])} as in "
+                f"training, got {_shape_words(parts.train.image_shape)}"
+            )
+        self.parts: ImageParts = parts.to(self.device)
+        self.remarks = [*parts.remarks]
+        steps = max(1, len(parts.train) // settings.batch_size)
+        self.model = build_model(settings, self.parts.train, steps_per_epoch=steps, encoder=encoder)
+
+    @cached_property
+    def known(self) -> dict[str, Tensor]:
+        """What the loss knows of each training image, by the names of its arguments."""
+        settings, train = self.settings, self.parts.train
         loss = LOSSES[settings.loss.loss]
         if loss.needs_labels:
-            parts.train.require_labels(f"the {loss.title} loss")
-        place = {"rank": self.rank, "num_ranks": settings.num_processes}
-        order = EpochOrder(len(parts.train), settings.batch_size, settings.seed, **place)
-        self.parts: ImageParts = parts.to(self.device)
-        steps = len(order)
-        self.model = build_model(settings, self.parts.train, steps_per_epoch=steps, encoder=encoder)
-        self.known = _known_labels(self.parts.train, settings)
+            train.require_labels(f"the {loss.title} loss")
+        known = _known_labels(self.parts, settings)
         if settings.domains:
-            if self.parts.train.domains is None:
+            if train.domains is None:
                 raise ValueError(
-                    f"{self.data} tells no domains: give folders below the class folders, or an "
-                    'array "domains" in an .npz file'
+                    f"{self.data} has no domains: give folders below the class folders, a column "
+                    "of a table (--domain-column), or an array domains in an .npz file"
                 )
-            self.known["domains"] = self.parts.train.domains
+            known["domains"] = train.domains
+            self.remarks += _small_domains(train.domains, settings.batch_size)
         if settings.teacher is not None:
-            self.known["teacher"] = _teacher(Path(settings.teacher), self.parts.train)
-        self.batches = StoreBatches(self.parts.train, order, self.known)
+            known["teacher"] = _teacher(Path(settings.teacher), train)
+        return known
+
+    @cached_property
+    def batches(self) -> StoreBatches:
+        """The batches of the training images."""
+        train, settings, known = self.parts.train, self.settings, self.known
+        place = {"rank": self.rank, "num_ranks": settings.num_processes}
+        order = EpochOrder(len(train), settings.batch_size, settings.seed, **place)
+        return StoreBatches(train, order, known)
 
     def part(self, name: str) -> ImageStore:
         """The images of a part, "train" or "evaluation"; a ``ValueError`` if there are none."""
         check_choice("part", name, ("train", "evaluation"))
         store = self.parts.train if name == "train" else self.parts.evaluation
         if store is None:
-            raise ValueError(f"{self.data} has no evaluation part: ask for train")
+            raise ValueError(f"{self.data} has no evaluation part, only train")
         return store
 
     @classmethod
     def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
         """Location and record of the folder's images, or other images to evaluate on."""
         if data is not None:
-            return {"data": data}
+            return {"data": data, "preparation": ImageRecord.read(folder).preparation}
         if not folder.data_file.is_file():
             return {}
         record = ImageRecord.read(folder)
@@ -113,8 +147,13 @@ class ImageRun(TrainedRun[ImageSettings]):
             "divide_by": 255,
             "mean": normalization.mean.flatten().tolist(),
             "deviation": normalization.deviation.flatten().tolist(),
+            "values": self.parts.train.values,
         }
-        ImageRecord.of(self.data, self.parts, preparation).write(folder)
+        record = ImageRecord.of(self.data, self.parts, preparation)
+        record.write(folder)
+        self.remarks += record.write_copies(folder)
+        for remark in self.remarks:
+            announce(remark)
 
     def initialise(self) -> None:
         """Load the weights to start from: another run's, or a network's pretrained ones."""
@@ -166,33 +205,100 @@ class ImageRun(TrainedRun[ImageSettings]):
         self.model.to(self.device)
         return run_probes(self.model, self.parts, linear_protocol=self.settings.linear_protocol)
 
+    def counts(self) -> dict[str, int]:
+        """The number of training images, and of the images that probes are scored on."""
+        counts = {"train": len(self.parts.train)}
+        if self.parts.has_labels:
+            counts[self.settings.evaluate_on] = len(self.parts.labelled()[1])
+        return counts
+
     def results(self, folder: RunFolder, rows: Rows) -> Result:
         """Every probe, the numbers of images and of labels that the loss knew, and remarks."""
         del folder, rows
-        train, evaluation = self.parts.train, self.parts.evaluation
-        evaluated = {} if evaluation is None else {self.settings.evaluate_on: len(evaluation)}
         labels = self.known.get("labels")
         known = 0 if labels is None else int((labels != UNLABELLED).sum())
-        remarks = list(self.parts.remarks)
+        counts, probes = self.counts(), self.evaluate() if self.parts.has_labels else {}
+        remarks = [*self.remarks]
         if known:
-            remarks.append(f"the loss knew the labels of {known} of {len(train)} training images")
+            remarks.append(f"the loss knew the labels of {known} of {counts['train']} images")
         return {
-            "images": {"train": len(train), **evaluated},
+            "images": counts,
             "labels_known": known,
-            "remarks": remarks,
-            "probes": self.evaluate() if self.parts.has_labels else {},
+            "remarks": [*remarks, *self._suspicion(probes, remarks)],
+            "probes": probes,
         }
 
+    def _suspicion(self, probes: Mapping[str, float], remarks: Sequence[str]) -> Iterator[str]:
+        """Ask whether folders are classes if a few of them are told apart almost perfectly."""
+        scores = [probes[name] for name in PROBES if name in probes]
+        of_folders = Path(self.data).is_dir() and self.settings.table is None
+        names = self.parts.train.class_names
+        is_easy = scores and min(scores) >= SUSPICIOUS and len(names) <= FEW_CLASSES
+        line = caution(names)
+        if of_folders and is_easy and not any("are read as classes" in text for text in remarks):
+            yield f"every probe is right for at least {SUSPICIOUS:.0%} of the images: {line}"
 
-def _known_labels(train: ImageStore, settings: ImageSettings) -> dict[str, Int[Tensor, " images"]]:
+
+def _small_domains(domains: Int[Tensor, " images"], batch_size: int) -> Iterator[str]:
+    """Say so if most images have few candidates of their own domain in a batch."""
+    counts = domains[domains >= 0].bincount()
+    sizes = counts[domains.clamp_min(0)].where(domains >= 0, len(domains))
+    median = int(2 * batch_size * sizes.median() / len(domains)) - 2
+    if median < FEW_CANDIDATES:
+        yield (
+            f"half of the images have about {max(0, median)} candidates of their own domain in a "
+            "batch, or fewer: a larger --batch-size gives more"
+        )
+
+
+def _choice_of_other_images(
+    data: str, preparation: Mapping[str, Any], *, split: bool
+) -> dict[str, Any]:
+    """How to load images that a run was not trained on, prepared as those that it was."""
+    _, height, width = preparation["image_shape"]
+    choice: dict[str, Any] = {"table": None}
+    if height == width:
+        choice["image_size"] = height
+    if (values := preparation.get("values")) and Path(data).is_dir():
+        choice["values"] = tuple(values)
+    if split:
+        return choice
+    limits = ("classes", "max_train_images", "max_evaluation_images")
+    return {
+        **choice,
+        **dict.fromkeys(limits),
+        "evaluate_on": "test",
+        "labels_per_class": sys.maxsize,  # all stay in the first part
+    }
+
+
+def _shape_words(shape: Sequence[int]) -> str:
+    channels, height, width = shape
+    return f"{channels} channel{'s' * (channels > 1)} and {width} x {height} pixels"
+
+
+def _known_labels(parts: ImageParts, settings: ImageSettings) -> dict[str, Int[Tensor, " images"]]:
     """The labels that the loss knows, -1 for the other images."""
     per_class = settings.labels_per_class
     if per_class is None or LOSSES[settings.loss.loss].needs_labels:
         return {}
+    train = parts.train
     train.labelled()  # refuses images without labels
+    classes = len(train.class_names)
+    for label, name in enumerate(train.class_names):
+        counts = [
+            0 if store is None else int((store.labels == label).sum())
+            for store in (train, parts.evaluation)
+        ]
+        if counts[0] < per_class:
+            raise ValueError(
+                "labels_per_class must be at most the number of labelled training images of each "
+                f"class, got {per_class}: class {name} has {counts[0]}, and {counts[1]} more in "
+                f"the {settings.evaluate_on} part"
+            )
     (rows,) = few_label_draws(
         train.labels,
-        num_classes=len(train.class_names),
+        num_classes=classes,
         labels_per_class=per_class,
         draws=1,
         seed=derived_seed(settings.seed, Purpose.LABELS),
@@ -290,6 +396,7 @@ def evaluate_images(
         "epochs": epochs,
         "of_epochs": run.settings.epochs,
         "evaluated_on": run.settings.evaluate_on if data is None else data,
+        "images": run.counts(),
         "probes": run.evaluate(),
         "settings": run.settings.as_config(),
     }

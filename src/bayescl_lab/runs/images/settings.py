@@ -11,11 +11,13 @@ from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, Share, at_least, between
 from bayescl_lab.images.streaming import decoding_workers
-from bayescl_lab.runs.losses import LOSSES, LossSettings
+from bayescl_lab.images.table import ImageTable
+from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.settings import Device, TrainedSettings
 
 SHA256 = "#sha256="
 """Stands between the file of weights and its checksum."""
+_COLUMNS = ("file_column", "label_column", "domain_column")
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,17 @@ class ImageOptions(TrainedSettings):
 
     Attributes:
         data: name of a data set (see "bayescl data list"), or the path of a folder of images or of
-            an .npz file with arrays "images" and "labels".
+            an .npz file with an array "images", and maybe "labels" and "domains".
+        table: a CSV, TSV or Parquet file with labels or domains of the images of a folder.
+        file_column: the table's column of files; default: found by its name (file, path, image,
+            ...).
+        label_column: its column of labels, numbers or words, empty where unknown; default: found by
+            its name (label, class, ...), if there is one.
+        domain_column: its column of domains; default: found by its name (domain, batch, device,
+            ...), if there is one.
+        folders: whether the folders of images are classes or domains.
+        value_range: LOW,HIGH, the values of grey images of 16 bits that become black and white;
+            default: the smallest and the largest of all images.
         evaluate_on: the part that probes are scored on; "validation" is for choosing settings, and
             is then left out of training.
         classes: use only these classes: comma-separated names, or a number of classes to draw;
@@ -63,7 +75,8 @@ class ImageOptions(TrainedSettings):
         labels_per_class: labelled training images of each class that the loss knows, drawn by the
             seed; the oracles know all. Default: none.
         domains: keep to candidates of an image's own domain (batch, device, source), for data that
-            tell them: an array "domains" of an .npz file, or folders below the class folders.
+            have them: an array "domains" of an .npz file, a column of a table, or folders below
+            the class folders.
         ranks: how the Bayesian loss counts a candidate's rank: mid counts half of equal logits and
             of the candidate itself, upper all of them, as the paper does.
         positive_share: part of the target that the other view keeps. The embeddings of the images
@@ -87,6 +100,12 @@ class ImageOptions(TrainedSettings):
     """
 
     data: str = "digits"
+    table: str | None = None
+    file_column: str | None = None
+    label_column: str | None = None
+    domain_column: str | None = None
+    folders: Literal["classes", "domains"] = "classes"
+    value_range: str | None = None
     evaluate_on: Literal["test", "validation"] = "test"
     classes: str | None = None
     max_train_images: Annotated[int, at_least(2)] | None = None
@@ -136,6 +155,11 @@ class ImageOptions(TrainedSettings):
             if self.positive_share == 1:
                 raise ValueError("teacher has no effect if positive_share is 1")
             object.__setattr__(self, "teacher", str(Path(self.teacher).resolve()))
+        if self.table is not None:  # to resume from another directory
+            object.__setattr__(self, "table", str(Path(self.table).resolve()))
+        elif given := [name for name in _COLUMNS if getattr(self, name) is not None]:
+            raise ValueError(f"{given[0]} is for a table: name it with --table")
+        self._values()
         if self.weights is None or SHA256 in self.weights:
             return
         file = Path(self.weights).resolve()
@@ -145,6 +169,18 @@ class ImageOptions(TrainedSettings):
             raise ValueError(f"weights: there is no file {self.weights}")
         checksum = hashlib.sha256(file.read_bytes()).hexdigest()
         object.__setattr__(self, "weights", f"{file}{SHA256}{checksum}")
+
+    def _values(self) -> tuple[int, int] | None:
+        """The values that become black and white."""
+        if self.value_range is None:
+            return None
+        low, _, high = self.value_range.partition(",")
+        if not (low.isdecimal() and high.isdecimal() and int(low) < int(high) < 1 << 16):
+            raise ValueError(
+                "value_range must be LOW,HIGH with 0 <= LOW < HIGH <= 65535, "
+                f"got {self.value_range!r}"
+            )
+        return int(low), int(high)
 
 
 @dataclass(frozen=True)
@@ -160,12 +196,15 @@ class ImageSettings(ImageOptions):
 
     def choice_of_images(self) -> dict[str, Any]:
         """Arguments of :func:`~bayescl_lab.images.datasets.load_images` but for where they are."""
-        limits = ("max_train_images", "max_evaluation_images")
-        names = ("evaluate_on", "classes", *limits, "image_size", "loader")
+        limits = ("max_train_images", "max_evaluation_images", "labels_per_class")
+        names = ("evaluate_on", "classes", *limits, "image_size", "loader", "folders")
+        columns = {name: getattr(self, name) for name in _COLUMNS}
         workers = self.loader_workers
         return {
             **{name: getattr(self, name) for name in names},
             "loader_workers": decoding_workers(self.devices) if workers is None else workers,
+            "table": None if self.table is None else ImageTable.read(Path(self.table), **columns),
+            "values": self._values(),
         }
 
     @property
@@ -175,7 +214,6 @@ class ImageSettings(ImageOptions):
 
     def as_config(self) -> dict[str, Any]:
         """The settings as plain values, without those that change nothing."""
-        unused = {"labels_per_class"} if LOSSES[self.loss.loss].needs_labels else set()
-        unused |= {"positive_share", "teacher"} if self.loss.made.needs_labels else set()
+        unused = {"positive_share", "teacher"} if self.loss.made.needs_labels else set()
         unused |= set() if self.loss.uses_ranks else {"ranks"}
         return {name: it for name, it in super().as_config().items() if name not in unused}

@@ -1,0 +1,202 @@
+"""Runs on made-up images with a known answer: what is printed is what was trained and measured."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from PIL import Image
+from scipy.stats import binomtest
+
+import bayescl_lab
+
+QUICK = "--batch-size 16 --width 4 --epochs 1 --device cpu"
+KINDS = ("ant", "bee", "cow")
+TABLE = "--data flat --table meta.csv --label-column type --domain-column scope"
+
+
+def images(count: int = 72) -> np.ndarray:
+    """Images of three kinds, seen by three microscopes that tint them."""
+    generator = np.random.default_rng(0)
+    pixels = generator.integers(0, 60, (count, 12, 12, 3))
+    for number, image in enumerate(pixels):
+        image[3 * (number % 3) : 3 * (number % 3) + 3] += 120
+        image[..., number // 3 % 3] += 60
+    return pixels.clip(0, 255).astype(np.uint8)
+
+
+@pytest.fixture
+def flat(bayescl) -> None:
+    """A flat folder with three copies, and a table with a label for a third of it."""
+    Path("flat").mkdir()
+    lines = ["file,scope,type,x", "gone.png,s0,ant,1"]
+    for number, image in enumerate(images()):
+        Image.fromarray(image).save(f"flat/{number:03}.png")
+        kind = KINDS[number % 3] if number < 24 else ""
+        lines.append(f"{number:03}.png,s{number // 3 % 3},{kind},1")
+    for number in range(3):
+        shutil.copy(f"flat/{number + 40:03}.png", f"flat/copy{number}.png")
+    Path("meta.csv").write_text("\n".join(lines))
+
+
+@pytest.fixture
+def run(flat, trained) -> Path:
+    """A run on the folder, with domains."""
+    return Path(trained("scopes", f"train images {TABLE} --domains {QUICK}"))
+
+
+def result(folder: str | Path = "run") -> dict:
+    return json.loads(Path(folder, "result.json").read_text())
+
+
+def test_a_table_is_counted_copies_are_listed_and_few_images_have_an_interval(bayescl, run):
+    said = result(run)
+    remarks = "\n".join(said["remarks"])
+    assert "files from 'file', labels from 'type', domains from 'scope'" in remarks
+    assert "1 of 73 rows name no image, or several: gone.png" in remarks
+    assert "3 of 75 images have no row: copy0.png" in remarks
+    assert "51 of 75 images have no label" in remarks
+    assert "3 domains: s0 (24), s1 (24), s2 (24); 3 images have none" in remarks
+    assert "3 images are exact copies of others" in remarks
+    copies = pl.read_csv(run / "copies.csv")
+    pairs = copies.group_by("group").agg(pl.col("image").sort())["image"].to_list()
+    assert sorted(pairs) == [[f"{number + 40:03}.png", f"copy{number}.png"] for number in range(3)]
+    assert said["images"] == {"train": 69, "test": 6}  # 30 % of the 24 labelled ones
+    shown = bayescl("evaluate run").out
+    accuracy = said["probes"]["knn"]
+    interval = binomtest(round(6 * accuracy), 6).proportion_ci(method="wilson")
+    assert re.search(
+        rf"k-NN +│ +{100 * accuracy:.1f} │ "
+        rf"+{100 * interval.low:.1f} to {100 * interval.high:.1f} │ +6 │",
+        shown,
+    )
+
+
+def test_inspect_measures_what_embed_writes_and_each_says_which(bayescl, run):
+    shown = bayescl("inspect run").out
+    assert "measured on head of two augmented views" in shown
+    assert "the run keeps to candidates of the anchor's own domain" in shown
+    assert "pass domains=" not in shown
+    others = json.loads(Path("run/inspection.json").read_text())["others"]
+    assert "measured on head of two" in bayescl("inspect run").out
+    for output in ("head", "features"):
+        assert bayescl(f"embed run --of train --output {output} --out e.parquet").status == 0
+        frame = pl.read_parquet("e.parquet")
+        assert set(frame["output"]) == {output}
+        shown = bayescl("inspect e.parquet --out e.html").out
+        assert f"measured on {output} of plain images" in shown
+        assert f"Measured on {output} of plain images" in Path("e.html").read_text()
+        measured = json.loads(Path("e.json").read_text())["nearest_domain"]
+        share, chance = others[f"{output} of 69 plain images"]
+        assert measured == pytest.approx(share)
+        # An independent count of the ten nearest of every image whose microscope is known.
+        known = frame.filter(pl.col("domain") != "")
+        rows = known["embedding"].to_numpy().astype(float)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        similarity = rows @ rows.T
+        np.fill_diagonal(similarity, -2)
+        nearest = np.argsort(-similarity, axis=1)[:, :10]
+        domains = known["domain"].to_numpy()
+        counted = (domains[nearest] == domains[:, None]).mean()
+        assert counted == pytest.approx(share, abs=0.005)
+        assert chance < 0.5
+
+
+def test_file_names_stand_under_the_candidates(bayescl, run):
+    assert bayescl("inspect run").status == 0
+    report = json.loads(Path("run/inspection.json").read_text())["run"]
+    ids = np.load("run/images.npz")["ids"]
+    for row in report["candidates"]["anchors"]:
+        assert set(map(int, row["images"])) == {row["anchor"], *row["down"], *row["up"]}
+        for number, name in row["images"].items():
+            assert name == ids[int(number)]
+
+
+def test_embedding_needs_neither_a_batch_nor_labels_nor_domains(bayescl, run):
+    Path("nine").mkdir()
+    for number in range(9):
+        shutil.copy(f"flat/{number:03}.png", "nine")
+    for options in ("--of train", "--of all", ""):
+        assert bayescl(f"embed run --data nine {options} --out e.parquet").status == 0
+        frame = pl.read_parquet("e.parquet")
+        assert frame["image"].to_list() == [f"{number:03}.png" for number in range(9)]
+    expected = bayescl_lab.load("run").embed(images()[:9].transpose(0, 3, 1, 2))
+    np.testing.assert_allclose(frame["embedding"].to_numpy(), expected, rtol=1e-4, atol=1e-5)
+    assert bayescl("inspect run --data nine").status == 0
+    assert bayescl("embed run --of all --out all.parquet").status == 0
+    frame = pl.read_parquet("all.parquet")
+    assert frame["part"].value_counts(sort=True).rows() == [("train", 69), ("evaluation", 6)]
+    shutil.rmtree("nine")
+    Path("nine").mkdir()
+    Image.new("L", (12, 12)).save("nine/grey.png")
+    complaint = bayescl("embed run --data nine --out e.npy").complaint
+    assert "images must have 3 channels and 12 x 12 pixels as in training, got 1 chann" in complaint
+
+
+def test_a_finished_run_refuses_other_images_and_follows_its_own(bayescl, run):
+    shutil.copytree("flat", "moved")
+    assert bayescl("train images --resume --out run --data moved").status == 0
+    shutil.rmtree("flat")
+    assert bayescl("evaluate run").status == 0
+    Path("moved/000.png").unlink()
+    complaint = bayescl("train images --resume --out run --data moved").complaint
+    assert "images differ from those that the run was trained on: 1 fewer" in complaint
+
+
+def test_a_second_export_and_a_run_without_labels_say_nothing_misleading(bayescl, flat):
+    assert bayescl(f"train images --data flat {QUICK} --out plain").status == 0
+    assert bayescl("report plain").status == 0
+    page = Path("plain/report.html").read_text()
+    assert "scored on" not in page
+    assert bayescl("embed plain --of train --out plain.parquet").status == 0
+    assert bayescl("inspect plain.parquet").status == 0
+    for advice in (bayescl("inspect plain").out, Path("plain/inspection.html").read_text()):
+        assert "--labels" not in advice
+    Path("exp").mkdir()
+    Path("exp/file").touch()
+    assert bayescl("export plain --to exp").complaint.endswith("is not empty: name another folder")
+
+
+def test_unlabeled_images_of_an_archive_are_in_no_figure(bayescl):
+    labels = np.where(np.arange(72) < 24, np.arange(72) % 3, -1)
+    np.savez("some.npz", images=images().transpose(0, 3, 1, 2), labels=labels)
+    assert bayescl(f"train images --data some.npz {QUICK} --out run").status == 0
+    assert result()["images"] == {"train": 66, "test": 6}
+    frame = pl.from_numpy(np.load("run/images.npz")["labels"], schema=["label"])
+    counts = dict(frame["label"].value_counts().rows())
+    assert counts == {-1: 48, 0: 8, 1: 8, 2: 8}
+    more = bayescl(f"train images --data some.npz {QUICK} --labels-per-class 7 --out more")
+    assert "the loss knew the labels of 21 of 69 images" in more.out
+    assert result("more")["images"] == {"train": 69, "test": 3}
+    refused = bayescl(f"train images --data some.npz {QUICK} --labels-per-class 9 --out none")
+    assert "got 9: class 0 has 8, and 0 more in the test part" in refused.complaint
+
+
+def test_few_folders_that_every_probe_tells_apart_get_a_line_of_caution(bayescl):
+    for number, value in enumerate([0, 255] * 30):
+        place = Path("places", f"{'ab'[number % 2]}x", f"{number}.png")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        noise = np.random.default_rng(number).integers(-30, 30, (8, 8))
+        Image.fromarray((value + noise).clip(0, 255).astype(np.uint8)).save(place)
+    line = "folders are read as classes (ax, bx); if they are sources, pass --folders domains"
+    assert line in bayescl(f"train images --data places {QUICK} --out run").out
+    assert line not in bayescl(f"train images --data places {QUICK} --folders domains").out
+
+
+def test_images_of_16_bits_are_embedded_with_the_range_of_the_run(bayescl):
+    values = np.random.default_rng(0).integers(0, 4096, (20, 8, 8)).astype(np.uint16)
+    values[0, 0, :2] = 0, 4095
+    for folder, factor in (("deep", 1), ("half", 0.5)):
+        Path(folder).mkdir()
+        for number, image in enumerate(values):
+            Image.fromarray((image * factor).astype(np.uint16)).save(f"{folder}/{number:02}.tif")
+    assert bayescl(f"train images --data deep {QUICK} --out run").status == 0
+    assert bayescl("embed run --data half --out e.npy").status == 0
+    bytes_of_half = np.round(np.floor(values * 0.5) * (255 / 4095)).astype(np.uint8)
+    expected = bayescl_lab.load("run").embed(bytes_of_half)
+    np.testing.assert_allclose(np.load("e.npy"), expected, rtol=1e-4, atol=1e-5)

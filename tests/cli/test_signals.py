@@ -1,0 +1,89 @@
+"""Ctrl-C and SIGTERM end a run with their own status and one line that says how to continue."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from runs.launched import SECONDS, begin
+
+SCRIPT = Path(__file__).with_name("in_background.py")
+IMAGES = "train images --data shapes.npz --batch-size 20 --width 4 --device cpu --epochs 100000"
+CHECKPOINT = "run/checkpoints/last.ckpt"
+ENDS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated")}
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+
+@pytest.mark.parametrize("number", ENDS)
+@pytest.mark.parametrize(
+    ("options", "reached", "message"),
+    [
+        ("", CHECKPOINT, "continues from the last checkpoint"),
+        ("--checkpoint-every 99999", "run/metrics.csv", "continues from the start"),
+        pytest.param(
+            "--devices 2",
+            CHECKPOINT,
+            "continues from the last checkpoint",
+            marks=pytest.mark.distributed,
+        ),
+        pytest.param(
+            "--devices 2 --checkpoint-every 99999",
+            "run/config.yaml",  # the second process is only starting
+            "continues from the start",
+            marks=pytest.mark.distributed,
+        ),
+    ],
+)
+def test_a_signal_ends_a_run_with_its_status_and_one_line(
+    shapes, tmp_path, number, options, reached, message
+):
+    assert_ends(f"{IMAGES} {options}", tmp_path, number, reached, message)
+
+
+def assert_ends(line: str, folder: Path, number: int, reached: str, message: str) -> None:
+    """Start ``line --out run``, send a signal once a file is there, and check what is left."""
+    status, word = ENDS[number]
+    log, words = folder / "log", shlex.split(f"{line} --out run")
+    process = begin(SCRIPT, folder, *words, log=log, OMP_NUM_THREADS=1)
+    wait_for(folder / reached, process)
+    # A terminal sends Ctrl-C to the whole group, a scheduler SIGTERM to the process it started.
+    (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+    process.join(SECONDS)
+    process.kill()
+    assert process.exitcode == status, log.read_text()
+    errors = [it for it in log.read_text().splitlines() if not it.startswith("epoch ")]
+    command = " ".join(words[:2])
+    assert errors == [f"bayescl: {word}: bayescl {command} --out run --resume {message}"]
+    metrics = folder / "run/metrics.csv"
+    before = metrics.read_text() if metrics.exists() else ""
+    time.sleep(0.5)
+    assert (metrics.read_text() if metrics.exists() else "") == before
+
+
+def wait_for(file: Path, process) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not file.exists() and process.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", ENDS)
+@pytest.mark.parametrize("command", ["train images", "compare images --losses info_nce"])
+def test_before_there_is_a_folder_the_line_says_to_run_the_command_again(
+    bayescl, shapes, monkeypatch, number, command
+):
+    handlers = {number: signal.getsignal(number) for number in ENDS}
+    monkeypatch.setattr(
+        "bayescl_lab.images.datasets.array_names", lambda _: signal.raise_signal(number)
+    )
+    status, word = ENDS[number]
+    outcome = bayescl(f"{command} --data {shapes} --out run")
+    for each, handler in handlers.items():  # the command ignores further signals
+        signal.signal(each, handler)
+    assert outcome.status == status
+    assert outcome.err == f"bayescl: {word}: nothing was done yet: run the same command again\n"
