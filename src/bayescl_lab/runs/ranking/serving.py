@@ -297,7 +297,7 @@ class Recommender:
         rows = getattr(self.scorer, of, None)
         if rows is None:
             raise ValueError(
-                "popularity, ease and gf-cf have no embeddings: train with mf, lightgcn or ials"
+                "popularity and ease have no embeddings: train with mf, lightgcn or ials"
             )
         return np.asarray(rows.cpu())
 
