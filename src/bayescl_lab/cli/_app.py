@@ -27,6 +27,7 @@ COMMANDS = {
     "recommend": "Show the best new items for a user, or write lists for many users.",
     "report": "Make an HTML page of runs and comparisons.",
     "reproduce": "Make the paper's tables on images, one or all.",
+    "similar": "Show the items whose embeddings are most similar to that of an item.",
     "simulate": "Run the numerical experiments and write a data file and a figure for each.",
     "train": "Train an encoder on images, or a recommender on interactions.",
 }
@@ -35,7 +36,8 @@ COMMANDS = {
 A command is a function of that name in the module of that name or in that of :data:`_MODULES`.
 """
 
-_MODULES = dict.fromkeys(("embed", "evaluate", "export", "recommend", "report"), "finished")
+_FINISHED = ("embed", "evaluate", "export", "recommend", "report", "similar")
+_MODULES = dict.fromkeys(_FINISHED, "finished")
 
 SECOND_WORDS = {
     "compare": ("images", "ranking"),

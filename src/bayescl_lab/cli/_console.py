@@ -51,7 +51,10 @@ def print_guesses(data: RankingData) -> None:
     from bayescl_lab.ranking.datasets import guessed_columns
 
     if guessed := guessed_columns(data):
-        columns = ", ".join(f"{kind}s from {name!r}" for kind, name in guessed.items())
+        columns = ", ".join(
+            f"{kind}s from column {name}" if data.no_header else f"{kind}s from {name!r}"
+            for kind, name in guessed.items()
+        )
         options = ", ".join(f"--{kind}-column" for kind in guessed)
         say(f"columns guessed: {columns} ({options} to change)")
 
