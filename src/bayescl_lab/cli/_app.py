@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -64,9 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Options may be spelled with _ or -.
     words = [re.sub(r"^--[^=]+", lambda name: name[0].replace("_", "-"), word) for word in words]
     try:
-        application(words).meta(
-            words, exit_on_error=False, print_error=False, result_action="return_none"
-        )
+        with warnings.catch_warnings():
+            warnings.showwarning = _print_warning
+            application(words).meta(
+                words, exit_on_error=False, print_error=False, result_action="return_none"
+            )
     except KeyboardInterrupt as interrupt:
         # A second Ctrl-C while Python shuts down would only add a traceback.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -76,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         message = _message(error)
         if message is None:
             raise
-        _print_error(message)
+        _print_error(_with_options(message, words))
         return BAD_INPUT
     return 0
 
@@ -172,6 +175,27 @@ def _message(error: Exception) -> str | None:
     if is_full or isinstance(error, MemoryError):
         return "not enough memory for these sizes: choose smaller ones"
     return None
+
+
+def _with_options(message: str, words: list[str]) -> str:
+    """A message with the settings that it names as options: ``--batch-size`` for batch_size."""
+    command = application(words).parse_commands(words)[1][-1]
+    if command.default_command is None:
+        return message
+    arguments = command.assemble_argument_collection()
+    options = {name for argument in arguments for name in argument.names}
+
+    def option(found: re.Match[str]) -> str:
+        name = "--" + found[0].replace("_", "-")
+        return name if name in options and found[0] not in words else found[0]
+
+    message = re.sub(r"(?<![\w./'-])[a-z]+(_[a-z]+)+(?![\w./'-])", option, message)
+    return re.sub(r"^[a-z]+(?= (must|needs|is only|cannot)\b)", option, message)
+
+
+def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning as one line, without the place in a program that raised it."""
+    _print_error(f"warning: {message}")
 
 
 def _print_error(message: str) -> None:
