@@ -166,7 +166,10 @@ COMMANDS = [
     (f"{RANKING} --loss bpr --alpha 0.9", "bpr does not take alpha; it takes"),
     (f"{RANKING} --patience 1", "patience must be 0 if --watch-every is 0"),
     (f"{RANKING} --item-norm-exponent -1", "--item-norm-exponent must be at least 0, got -1"),
-    (f"{RANKING} --score inner --item-norm-exponent .5", "--item-norm-exponent must be 0 if the sc"),
+    (
+        f"{RANKING} --score inner --item-norm-exponent .5",
+        "--item-norm-exponent must be 0 if",
+    ),
     (f"{RANKING} --score inner --propagate 1", "propagate must be 0 if the score is inner, got 1"),
     (f"{RANKING} --weight-decay -1", "--weight-decay must be at least 0, got -1"),
     (f"{RANKING} --dim 100000000000000", "not enough memory"),
