@@ -43,7 +43,7 @@ docs: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt \
 		--constraint tests/integrations/constraints.txt \
-		pytorch-metric-learning lightly implicit cornac
+		pytorch-metric-learning lightly implicit cornac==3.0.1
 	$(BIN)/python benchmarks/loss_speed.py
 	$(BIN)/python benchmarks/loss_memory.py
 	$(BIN)/python benchmarks/image_epoch.py

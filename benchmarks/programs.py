@@ -29,6 +29,7 @@ from functools import cache
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -52,7 +53,7 @@ TRIED = {
         {"factors": (64,), "learning_rate": (0.01, 0.03), "regularization": (0.01, 0.03, 0.1)}
     ),
     IMPLICIT_ALS: settings_of({"factors": DIMS, "regularization": (1.0, 10.0, 30.0)}),
-    OURS: settings_of({"dim": DIMS, "learning_rate": (0.01, 0.02, 0.03)}),
+    OURS: settings_of({"dim": DIMS, "lr": (0.01, 0.02, 0.03)}),
 }
 EPOCHS = {
     BPR: (40, 60, 80, 120, 160, 240),
@@ -219,22 +220,18 @@ def recommender(
     from implicit.cpu.als import AlternatingLeastSquares
     from implicit.cpu.bpr import BayesianPersonalizedRanking
 
-    from bayescl.losses import InfoNCELoss
-    from bayescl_lab.integrations.cornac import ContrastiveRecommender
-
     own: Any
-    if name == OURS:
-        loss: Any = InfoNCELoss(temperature=0.15)
-        own = ContrastiveRecommender(loss=loss, epochs=epochs, seed=seed, **options)
-        return own, own.fit, train
     if name == BPR:
         own = models.BPR(max_iter=epochs, seed=seed, num_threads=1, **options)
         return own, own.fit, train
-    kind = BayesianPersonalizedRanking if name == IMPLICIT_BPR else AlternatingLeastSquares
-    own = kind(iterations=epochs, random_state=seed, num_threads=1, **options)
+    if name == OURS:
+        own = SimpleNamespace()
+    else:
+        kind = BayesianPersonalizedRanking if name == IMPLICIT_BPR else AlternatingLeastSquares
+        own = kind(iterations=epochs, random_state=seed, num_threads=1, **options)
 
     class Factors(models.Recommender):  # type: ignore[misc]
-        """Cornac's view of what implicit has fitted."""
+        """Cornac's view of embeddings that others have trained."""
 
         def score(self, user_idx: int, item_idx: int | None = None) -> Any:
             """Scores of all items for a user."""
@@ -243,7 +240,25 @@ def recommender(
 
     model = Factors(name)
     model.fit(train)  # only numbers users and items
+    if name == OURS:
+        return model, lambda data: train_ours_on(data, own, epochs, seed, **options), train
     return model, lambda data: own.fit(data, show_progress=False), train.csr_matrix
+
+
+def train_ours_on(data: Any, to: Any, epochs: int, seed: int, *, dim: int, lr: float) -> None:
+    """Train our recommender on a data set of Cornac, and put its embeddings where asked."""
+    from recommender_course import trained
+
+    from bayescl_lab.ranking.interactions import Interactions
+
+    users, items, _ = data.uir_tuple
+    sizes: dict[str, Any] = {"user_ids": int(data.num_users), "item_ids": int(data.num_items)}
+    of = {"dim": dim, "lr": lr, "epochs": epochs, "batch_size": None, "temperature": 0.15}
+    for _, module, _ in trained(
+        Interactions.from_pairs(users, items, **sizes), of, "info_nce", seed
+    ):
+        scorer = module.scorer()
+    to.user_factors, to.item_factors = scorer.users.numpy(), scorer.items.numpy()
 
 
 def recommenders(chosen: argparse.Namespace) -> list[Figures]:

@@ -18,7 +18,7 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from operator import itemgetter
@@ -40,7 +40,6 @@ from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.ranking.ease import EASE
 from bayescl_lab.ranking.encoder import MatrixFactorization
-from bayescl_lab.ranking.graph_filter import GraphFilter
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
@@ -104,7 +103,7 @@ SMALL = "ml-100k"  # dense, so that propagation harms
 CHOICE, CHOOSING_SEED = RESULTS / "recommender-choice.json", 1000
 TITLES = {
     "popularity": "popularity",
-    "graph filter": "GF-CF",
+    "graph filter": "GF-CF",  # in the journal, by an earlier version
     "ials": "iALS",
     "ease": "EASE",
     "info_nce": "InfoNCE",
@@ -123,15 +122,10 @@ IALS_WEIGHTS = {
 }
 
 
-def course(
-    parts: RankingParts,
-    of: Mapping[str, Any],
-    loss: str,
-    seed: int,
-    rankings: Sequence[tuple[int, float]],
-) -> list[dict[str, Any]]:
-    """Train one seed; a row of figures each time it is judged."""
-    train = parts.train
+def trained(
+    train: Interactions, of: Mapping[str, Any], loss: str, seed: int
+) -> Iterator[tuple[int, RankingModule, float]]:
+    """Train one seed; after each epoch its number, the module and the CPU seconds so far."""
     with seeded(derived_seed(seed, Purpose.WEIGHTS)):
         encoder = MatrixFactorization(train, of["dim"])
     batches = UserBatches(train, of["batch_size"], seed)
@@ -144,15 +138,28 @@ def course(
         seed=seed,
     )
     made = module.configure_optimizers()
-    rows, seconds = [], 0.0
+    seconds = 0.0
     for epoch in range(of["epochs"]):
         start = time.process_time()
         module.train_epoch(batches, epoch, made)
         seconds += time.process_time() - start
-        if (epoch + 1) % of["every"] == 0:
+        yield epoch + 1, module, seconds
+
+
+def course(
+    parts: RankingParts,
+    of: Mapping[str, Any],
+    loss: str,
+    seed: int,
+    rankings: Sequence[tuple[int, float]],
+) -> list[dict[str, Any]]:
+    """Train one seed; a row of figures each time it is judged."""
+    rows = []
+    for epoch, module, seconds in trained(parts.train, of, loss, seed):
+        if epoch % of["every"] == 0:
             for layers, exponent in rankings:
                 module.propagate, module.item_norm_exponent = layers, exponent
-                row = {"epoch": epoch + 1, "propagate": layers, "item_norm_exponent": exponent}
+                row = {"epoch": epoch, "propagate": layers, "item_norm_exponent": exponent}
                 rows.append({**row, "cpu_s": round(seconds, 2), **judged(module.scorer(), parts)})
     return rows
 
@@ -266,7 +273,6 @@ def main() -> None:
     parts = loaded(chosen.data)
     plain: dict[str, Callable[[Interactions], Scorer]] = {
         "popularity": Popularity,
-        "graph filter": GraphFilter,
         "ials": lambda train: IALS(train, **IALS_WEIGHTS[chosen.data]),
     }
     if chosen.data in EASE_PENALTY:

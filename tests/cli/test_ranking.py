@@ -40,7 +40,7 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
 
     assert bayescl("recommend run --all -k 2 --out lists.csv").status == 0
     lists = pl.read_csv("lists.csv")
-    assert lists.columns == ["user", "rank", "item", "score"]
+    assert lists.columns == ["user", "rank", "item", "score", "source"]
     assert lists["user"].n_unique() == 48
     assert len(lists) == 96
     assert bayescl("recommend run --user u-4 -k 3 --out one.parquet").status == 0
@@ -54,7 +54,10 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
         lists.filter(pl.col("user") == "u-4")["item"].to_list()
     )
     Path("some.txt").write_text("u-4\nnobody\n")
-    assert "bought.csv has no user nobody" in (
+    outcome = bayescl("recommend run --users some.txt --out some.parquet")
+    assert outcome.out == "unknown users skipped, 1 of them: nobody\n1 list: some.parquet\n"
+    Path("some.txt").write_text("nobody\n")
+    assert "knows none of the users in some.txt" in (
         bayescl("recommend run --users some.txt --out some.parquet").complaint
     )
 
@@ -215,7 +218,10 @@ def test_an_unknown_user_is_refused_or_gets_popular_items_said_as_such_and_a_len
     bayescl, recommender
 ):
     complaint = bayescl("recommend run --user somebody").complaint
-    assert "bought.csv has no user somebody: name items that somebody new has (items)" in complaint
+    assert (
+        "bought.csv has no user somebody: name items that somebody new has with --items"
+        in complaint
+    )
     outcome = bayescl("recommend run --user somebody --popular")
     assert "training saw nothing of user somebody; these are the most popular items" in outcome.out
     outcome = bayescl("recommend run --popular --user [/x]\x1b[31m")
@@ -234,7 +240,7 @@ def test_somebody_new_gets_a_list_by_items_or_is_told_which_are_unknown(
     group = [f"film {number}" for number in (1, 4, 7)]
     loaded = library.load(name)
     lists = loaded.recommend(items=group, k=4)
-    assert lists.columns == ["rank", "item", "score"]
+    assert lists.columns == ["rank", "item", "score", "source"]
     assert not set(lists["item"]) & set(group)
     # Users of the table choose films whose numbers leave the same remainder.
     assert [int(item.removeprefix("film ")) % 3 for item in lists["item"]] == [1] * 4
@@ -247,7 +253,7 @@ def test_somebody_new_gets_a_list_by_items_or_is_told_which_are_unknown(
         loaded.recommend(items=["film 99", "film 1", "x", "x"])
     with pytest.raises(ValueError, match="items must name at least one item"):
         loaded.recommend(items=[])
-    with pytest.raises(ValueError, match="give either a user or the items of a new user"):
+    with pytest.raises(ValueError, match="give one of user_id, items"):
         loaded.recommend("u-1", items=group)
     Path("new.jsonl").write_text(
         "".join(f'{{"user": "{u}", "item": "film {i}"}}\n' for i in (1, 4) for u in ("eve", 7))
@@ -258,9 +264,9 @@ def test_somebody_new_gets_a_list_by_items_or_is_told_which_are_unknown(
     for user, lists in pl.read_csv("new.csv").group_by("user", maintain_order=True):
         assert user[0] in ("eve", "7")
         assert lists["item"].to_list() == alone["item"].to_list()
-    assert "has no item q" in bayescl(f"recommend {name} --items q").complaint
+    assert "knows none of the items q" in bayescl(f"recommend {name} --items q").complaint
     outcome = bayescl(f"recommend {name} --items 'film 1,film 4' -k 3")
     assert "for somebody new" in outcome.out
     outcome = bayescl(f"recommend {name} --items 'film 1,film 4' -k 3 --out one.csv")
-    assert "1 lists: one.csv" in outcome.out
-    assert pl.read_csv("one.csv").columns == ["rank", "item", "score"]
+    assert "1 list: one.csv" in outcome.out
+    assert pl.read_csv("one.csv").columns == ["rank", "item", "score", "source"]

@@ -47,7 +47,7 @@ def test_the_papers_size_without_a_gpu_is_refused_at_once(bayescl):
 
 def test_all_tables_are_made_by_one_command_that_says_first_what_it_takes(bayescl):
     refused = bayescl(f"reproduce all --max-train-images 200 {SMALL}")
-    assert "batch_size must be at most" in refused.err
+    assert "--batch-size must be at most" in refused.err
     assert not Path("table").exists()
     outcome = bayescl(f"reproduce all --losses hard {SMALL}")
     made = ["binary", "multiclass"]  # the others do without this loss
@@ -104,6 +104,15 @@ def test_the_time_left_is_that_of_runs_that_were_not_finished_before(capsys, mon
     now = [0.0]
     monkeypatch.setattr("bayescl_lab.cli._console.time.monotonic", lambda: now[0])
     with EpochBar(100) as bar:
-        for now[0], done in ((1.0, 0), (2.0, 90), (12.0, 91)):
+        for now[0], done in ((1.0, 0), (2.0, 90), (7.0, 90.5), (12.0, 91)):
             bar.tell("run", done)
     assert "run: 91 of 100 epochs; about 0:01:30 left" in capsys.readouterr().err
+
+
+def test_a_slow_first_step_gives_no_estimate(capsys, monkeypatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("bayescl_lab.cli._console.time.monotonic", lambda: now[0])
+    with EpochBar(16) as bar:
+        for now[0], done in ((4.0, 0), (15.0, 0.1), (16.0, 0.4), (27.0, 4.0), (38.0, 8.0)):
+            bar.tell("run", done)
+    assert "left" not in capsys.readouterr().err

@@ -79,7 +79,7 @@ def test_lists_leave_out_what_a_user_has_in_any_part_and_what_is_excluded(bayesc
     assert not {"film 0", "film 3"} & set(pl.read_csv("left.csv")["item"])
     Path("sold-out.txt").write_text("film 99\n")
     line = "recommend run --user u-1 --exclude"
-    assert "has no item film 99" in bayescl(f"{line} sold-out.txt").complaint
+    assert "unknown items skipped, 1 of them: film 99" in bayescl(f"{line} sold-out.txt").out
     assert "cannot read" in bayescl(f"{line} nowhere.txt").complaint
 
 

@@ -148,7 +148,7 @@ def test_baselines_can_be_added_to_a_finished_cell_and_are_fitted_once_for_two(s
         return {file: file.stat().st_mtime_ns for file in folder.rglob("result.json")}
 
     before = made(plan, "cell")
-    assert before["baselines"].keys() == {"popularity", "gf-cf", "ease"}
+    assert before["baselines"].keys() == {"popularity", "ease"}
     assert before["remarks"] == []
     done = times(tmp_path)
     plan = replace(plan, ials_settings=[{"regularization": one} for one in (0.01, 100.0)])
@@ -168,7 +168,7 @@ def test_baselines_can_be_added_to_a_finished_cell_and_are_fitted_once_for_two(s
 def test_ease_is_left_out_with_a_remark_where_it_does_not_fit(small, tmp_path, monkeypatch):
     monkeypatch.setattr("bayescl_lab.ranking.ease.usable_memory", lambda: 2000)
     cell = reproduce_cell(RankingCell(small, ("info_nce",), 1), tmp_path / "cell")
-    assert cell["baselines"].keys() == {"popularity", "gf-cf", "ials"}
+    assert cell["baselines"].keys() == {"popularity", "ials"}
     (remark,) = cell["remarks"]
     assert remark.startswith("EASE is left out: EASE of 24 items needs")
 

@@ -51,6 +51,7 @@ numpy.savez("images.npz", images=images[:, 0].numpy(), labels=numpy.arange(40) %
 quick = "--epochs 1 --batch-size 16 --device cpu --out"
 assert main(f"train ranking --data my.csv {quick} runs/second".split()) == 0
 assert main(f"train images --data images.npz {quick} runs/first".split()) == 0
+Path("live").symlink_to("runs/second")
 assert main("evaluate runs/first".split()) == 0
 assert main("export runs/first --to DIR".split()) == 0
 assert main("export runs/second --to LISTS".split()) == 0

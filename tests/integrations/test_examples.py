@@ -53,11 +53,6 @@ def finite(value: Any) -> bool:
             lambda names: type(names["loss"]),
             lambda names: names["similarity"].argmax(1).tolist() == [0, 1, 2],
         ),
-        (
-            "cornac.md", "cornac_experiment.py", ["cornac", "lightning"],
-            lambda names: type(names["model"]),
-            lambda names: len(names["experiment"].result) == 2,
-        ),
     ],
 )  # fmt: skip
 def test_an_example_runs_with_their_lines_and_with_ours(

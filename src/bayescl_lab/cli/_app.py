@@ -29,6 +29,7 @@ COMMANDS = {
     "recommend": "Show the best new items for a user, or write lists for many users.",
     "report": "Make an HTML page of runs and comparisons.",
     "reproduce": "Make the paper's tables on images, one or all.",
+    "similar": "Show the items whose embeddings are most similar to that of an item.",
     "simulate": "Run the numerical experiments and write a data file and a figure for each.",
     "train": "Train an encoder on images, or a recommender on interactions.",
 }
@@ -37,7 +38,8 @@ COMMANDS = {
 A command is a function of that name in the module of that name or in that of :data:`_MODULES`.
 """
 
-_MODULES = dict.fromkeys(("embed", "evaluate", "export", "recommend", "report"), "finished")
+_FINISHED = ("embed", "evaluate", "export", "recommend", "report", "similar")
+_MODULES = dict.fromkeys(_FINISHED, "finished")
 
 SECOND_WORDS = {
     "compare": ("images", "ranking"),
@@ -61,16 +63,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 on success; with one line on standard error, 2 on bad input, 130 on Ctrl-C and 143 on
         SIGTERM.
     """
-    warnings.showwarning = _print_warning
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)
     words = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
     # Options may be spelled with _ or -.
     words = [re.sub(r"^--[^=]+", lambda name: name[0].replace("_", "-"), word) for word in words]
     try:
-        application(words).meta(
-            words, exit_on_error=False, print_error=False, result_action="return_none"
-        )
+        with warnings.catch_warnings():
+            warnings.showwarning = _print_warning
+            application(words).meta(
+                words, exit_on_error=False, print_error=False, result_action="return_none"
+            )
     except KeyboardInterrupt as stop:
         # A second signal while Python shuts down would only add a traceback.
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -82,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         message = _message(error)
         if message is None:
             raise
-        _print_error(message)
+        _print_error(_with_options(message, words))
         return BAD_INPUT
     return 0
 
@@ -186,6 +189,22 @@ def _message(error: Exception) -> str | None:
     if is_full or isinstance(error, MemoryError):
         return "not enough memory for these sizes: choose smaller ones"
     return None
+
+
+def _with_options(message: str, words: list[str]) -> str:
+    """A message with the settings that it names as options: ``--batch-size`` for batch_size."""
+    command = application(words).parse_commands(words)[1][-1]
+    if command.default_command is None:
+        return message
+    arguments = command.assemble_argument_collection()
+    options = {name for argument in arguments for name in argument.names}
+
+    def option(found: re.Match[str]) -> str:
+        name = "--" + found[0].replace("_", "-")
+        return name if name in options and found[0] not in words else found[0]
+
+    message = re.sub(r"(?<![\w./'-])[a-z]+(_[a-z]+)+(?![\w./'-])", option, message)
+    return re.sub(r"^[a-z]+(?= (must|needs|is only|cannot)\b)", option, message)
 
 
 def _print_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from bisect import bisect
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 LEAST_SECONDS = 5.0
 """Seconds of work from which on the time left is estimated."""
+_STEADY = 1.5
+"""Ratio of the speeds of both halves up to which the time left is estimated."""
 _STILL = " (still at work)"
 MINIMUM_WIDTH = 120
 """Width of tables if there is no terminal to measure."""
@@ -51,7 +54,10 @@ def print_guesses(data: RankingData) -> None:
     from bayescl_lab.ranking.datasets import guessed_columns
 
     if guessed := guessed_columns(data):
-        columns = ", ".join(f"{kind}s from {name!r}" for kind, name in guessed.items())
+        columns = ", ".join(
+            f"{kind}s from column {name}" if data.no_header else f"{kind}s from {name!r}"
+            for kind, name in guessed.items()
+        )
         options = ", ".join(f"--{kind}-column" for kind in guessed)
         say(f"columns guessed: {columns} ({options} to change)")
 
@@ -113,16 +119,27 @@ class Bar(Progress):
         return self
 
 
-def time_left(seconds: float, done: float, left: float) -> str:
-    """The time left after some seconds of work, in words; nothing before there is enough to go by.
+def time_left(marks: Sequence[tuple[float, float]], left: float) -> str:
+    """The time left in words, from moments and the work that was done by then.
+
+    Empty before both halves of the time show about the same speed, as when a first step compiles.
 
     Example:
-        >>> time_left(60.0, 2.0, 8.0)
+        >>> time_left([(0.0, 0.0), (30.0, 1.0), (60.0, 2.0)], 8.0)
         'about 0:04:00 left'
+        >>> time_left([(0.0, 0.0), (30.0, 0.1), (60.0, 2.0)], 8.0)
+        ''
     """
-    if done <= 0 or seconds < LEAST_SECONDS:
+    (begin, before), (now, done) = marks[0], marks[-1]
+    if now - begin < LEAST_SECONDS:
         return ""
-    return f"about {timedelta(seconds=round(seconds * left / done))} left"
+    middle, then = marks[bisect(marks, ((begin + now) / 2,))]
+    if not (begin < middle and before < then < done):
+        return ""
+    early, late = (then - before) / (middle - begin), (done - then) / (now - middle)
+    if max(early, late) > _STEADY * min(early, late):
+        return ""
+    return f"about {timedelta(seconds=round(left / late))} left"
 
 
 class EpochBar(Bar):
@@ -143,7 +160,7 @@ class EpochBar(Bar):
         self.update(self._task, left="")
         self._total, self._probes = total, probes
         self._loss, self._state = "", "preparing"
-        self._begin: tuple[float, float] | None = None  # the time and epochs where work began
+        self._marks: list[tuple[float, float]] = []  # moments and the epochs done by then
         self._created = self._shown_at = time.monotonic()
         self._stop = threading.Event()
 
@@ -161,10 +178,10 @@ class EpochBar(Bar):
     def tell(self, description: str, done: float) -> None:
         """Show progress and the time left; in a line now and then if there is no terminal."""
         now = time.monotonic()
-        if self._begin is None or now - self._created < LEAST_SECONDS:
-            self._begin = (now, done)  # finished runs that are resumed take no time
-        start, before = self._begin
-        left = time_left(now - start, done - before, self._total - done + self._probes)
+        if now - self._created < LEAST_SECONDS:
+            self._marks.clear()  # finished runs that are resumed take no time
+        self._marks.append((now, done))
+        left = time_left(self._marks, self._total - done + self._probes)
         super().tell(description, done)
         self.update(self._task, left=left)
         state = f"{description}: {done:.4g} of {self._total} epochs"

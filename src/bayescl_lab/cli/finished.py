@@ -1,16 +1,22 @@
-"""``bayescl embed``, ``evaluate``, ``export``, ``recommend``, ``report``: uses of finished runs."""
+"""Uses of finished runs: embed, evaluate, export, recommend, report and similar."""
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from bayescl_lab._fields import Count, Words
 from bayescl_lab._files import open_atomically, write_atomically
-from bayescl_lab.cli._console import console, printable, say, show, table
-from bayescl_lab.cli._options import check_output, named_encoder, write_table
+from bayescl_lab.cli._console import console, printable, say, show
+from bayescl_lab.cli._console import table as table_of
+from bayescl_lab.cli._options import FLAT, check_output, named_encoder, write_table
+from bayescl_lab.ranking.data import TableOptions
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def embed(
@@ -67,7 +73,7 @@ def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) 
         encoder: my_module:build, as in training, for a run with your own encoder.
     """
     from bayescl_lab.report.images import probe_table
-    from bayescl_lab.report.ranking import baseline_sentences, metrics_table
+    from bayescl_lab.report.ranking import baseline_sentences, data_sentences, metrics_table
     from bayescl_lab.runs.run import Kind
 
     if Kind.of(run) is Kind.RANKING:
@@ -86,7 +92,9 @@ def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) 
         show(title, probe_table(result["probes"], result["images"].get(part)))
     else:
         show(title, metrics_table(result["metrics"]))
-        say(*baseline_sentences(result))
+        say(*baseline_sentences(result), *data_sentences(result))
+        if not result["metrics"]:
+            say("--data FILE evaluates on other interactions")
 
 
 def export(run: Path, *, to: Path, encoder: str | None = None) -> None:
@@ -111,6 +119,7 @@ def recommend(
     user: str | None = None,
     items: Words = (),
     newcomers: Path | None = None,
+    table: Annotated[TableOptions, FLAT] = TableOptions(),
     k: Annotated[Count, Parameter(name=("-k", "--k"))] = 10,
     all: bool = False,
     users: Path | None = None,
@@ -122,15 +131,16 @@ def recommend(
     """Show the best new items for a user, or write lists for many users.
 
     Lists leave out the items that the user has in any part of the data. Users without items in the
-    training part get the most popular ones. For somebody who is not in the data, use --items, or
-    --newcomers for many. The run's folder is enough; the data are not needed.
+    training part get the most popular ones; the column source says so. For somebody who is not in
+    the data, use --items, or --newcomers for many. The run's folder is enough; the data are not
+    needed. Ids in files that the data do not have are skipped and named.
 
     Args:
         run: a run folder of "train ranking"; the run may still be training.
         user: the user's id in the data set.
         items: comma-separated ids of the items of somebody who is not in the data.
-        newcomers: a table of people who are not in the data, with a row for each of their items and
-            columns such as user and item, whose lists to write to --out.
+        newcomers: a table of people who are not in the data, with a row for each of their items,
+            whose lists to write to --out. It is read with the following options.
         k: length of a list.
         all: write lists for all users to the file given by --out.
         users: a text file with the ids of users, one per line, whose lists to write to --out.
@@ -156,25 +166,85 @@ def recommend(
     many = None if users is None else _lines(users, "users")
     if many == []:
         raise ValueError(f"the file of users {users} is empty")
-    of_new = _newcomers(newcomers) if newcomers is not None else items or None
+    of_new: Any = _newcomers(newcomers, table) if newcomers is not None else items or None
     recommender = load_recommender(run)
-    choice: Any = {"exclude": left_out, "allow_known": allow_known, "popular": popular}
-    lists = recommender.recommend(many or user, k, items=of_new, **choice)
+    theirs = of_new.values() if isinstance(of_new, dict) else [of_new or ()]
+    named = {"user": many or (), "item": [*left_out, *chain.from_iterable(theirs)]}
+    skipped = {kind: recommender.unknown(kind, ids) for kind, ids in named.items()}
+    if items and len(skipped["item"]) >= len(set(items)):
+        raise ValueError(f"the run knows none of the items {', '.join(items)}")
+    if many and len(skipped["user"]) >= len(set(many)):
+        raise ValueError(f"the run knows none of the users in {users}")
+    try:
+        lists = recommender.recommend(
+            many or user,
+            k,
+            items=of_new,
+            all_users=all,
+            exclude=left_out,
+            allow_known=allow_known,
+            popular=popular,
+            skip_unknown=True,
+        )
+    except ValueError as error:
+        if user is None or popular or not recommender.unknown("user", user):
+            raise
+        raise ValueError(
+            f"{error}: name items that somebody new has with --items, or pass --popular"
+        ) from None
+    for kind, ids in skipped.items():
+        if ids:
+            shown = ", ".join(map(printable, ids[:10])) + ", ..." * (len(ids) > 10)
+            say(f"unknown {kind}s skipped, {len(ids):,} of them: {shown}")
+    wanted = 1
+    if any(to_file):
+        wanted = len(recommender.record.known.user_ids) if all else len(set(many or of_new))
+        wanted -= len(skipped["user"])
+    _show_lists(lists, user, out, wanted)
 
-    recipient = "somebody new" if items else f"user {printable(user)}"
-    by_popularity = recommender.popular_lists(many or user, items=of_new)
-    if out is None:
-        head = [name for name in lists.columns if name != "user"]
+
+def _show_lists(lists: pl.DataFrame, user: str | None, out: Path | None, wanted: int) -> None:
+    """Write lists, or print the one of a user or of somebody new."""
+    from bayescl_lab.ranking.interactions import in_words
+
+    def count(frame: pl.DataFrame) -> int:
+        return frame["user"].n_unique() if "user" in frame.columns else min(1, len(frame))
+
+    made, by_popularity = count(lists), count(lists.filter(source="popularity"))
+    recipient = "somebody new" if user is None else f"user {printable(user)}"
+    if out is not None:
+        write_table(lists, out)
+        remark = f" ({by_popularity} of popular items, since training saw nothing of the user)"
+        say(f"{in_words({'lists': made})[0]}{remark if by_popularity else ''}: {out}")
+    elif made:
+        head = [name for name in lists.columns if name not in ("user", "source")]
         rows = [[*row[:-1], f"{row[-1]:.4f}"] for row in lists.select(head).rows()]
-        console().print(table(f"for {recipient}", head, rows, words=len(head) - 1))
+        console().print(table_of(f"for {recipient}", head, rows, words=len(head) - 1))
         if by_popularity:
-            what = "these items" if items else recipient
+            what = "these items" if user is None else recipient
             say(f"training saw nothing of {what}; these are the most popular items by users")
-        return
-    write_table(lists, out)
-    count = lists["user"].n_unique() if any(to_file) else 1
-    remark = f" ({by_popularity} of popular items, since training saw nothing of the user)"
-    say(f"{count} lists{remark if by_popularity else ''}: {out}")
+    if nothing := wanted - made:
+        who = recipient if wanted == 1 else in_words({"users": nothing})[0]
+        has = "has" if nothing == 1 else "have"
+        say(f"{who} {has} every item: nothing is left to recommend (see --allow-known)")
+
+
+def similar(
+    run: Path, item: str, *, k: Annotated[Count, Parameter(name=("-k", "--k"))] = 10
+) -> None:
+    """Show the items whose embeddings are most similar to that of an item.
+
+    Args:
+        run: a run folder of "train ranking".
+        item: the item's id in the data set.
+        k: number of items.
+    """
+    from bayescl_lab.runs.ranking.serving import load_recommender
+
+    found = load_recommender(run).similar_items(item, k)
+    rows = [[*row[:-1], f"{row[-1]:.4f}"] for row in found.rows()]
+    title = f"similar to {printable(item)}"
+    console().print(table_of(title, found.columns, rows, words=len(found.columns) - 1))
 
 
 def report(names: Words = (), *, out: Path | None = None) -> None:
@@ -199,14 +269,14 @@ def report(names: Words = (), *, out: Path | None = None) -> None:
     say(f"report: {file}")
 
 
-def _newcomers(file: Path) -> dict[int | str, list[int | str]]:
+def _newcomers(file: Path, options: TableOptions) -> dict[int | str, list[int | str]]:
     """The items of everybody in a table, in its order."""
     import polars as pl
 
     from bayescl_lab.ranking.data import RankingData
     from bayescl_lab.ranking.readers.table import read_tables
 
-    rows = read_tables([file], None, RankingData(str(file)), name=file.name).train
+    rows = read_tables([file], None, RankingData(str(file), **vars(options)), name=file.name).train
     grouped = rows.select(pl.all().cast(pl.String)).group_by("user", maintain_order=True)
     return dict(grouped.agg("item").rows())
 

@@ -103,7 +103,7 @@ def ranking(
         encoder: model of the embeddings; or a model that is fitted without a loss: ials, ease or
             popularity.
         loss: the loss to train mf and lightgcn with. Its hyper-parameters follow. Temperature
-            defaults to 0.2 with cosines and 1 with inner products, beta to 0.5, concentration to
+            defaults to 0.15 with cosines and 1 with inner products, beta to 0.5, concentration to
             0.03, and tau_plus to the density of the interactions (debiased, hard: a tenth of it).
         regularization: L2 penalty of ease and ials; default: 300 and 0.03.
         unobserved_weight: weight of all pairs in ials, beside the weight 1 of interactions.
@@ -156,7 +156,7 @@ def ranking(
 
 def _print_ranking(result: Mapping[str, Any], folder: Path) -> None:
     """Print a recommender's result, and remarks on its data."""
-    from bayescl_lab.report.ranking import baseline_sentences, metrics_table
+    from bayescl_lab.report.ranking import baseline_sentences, data_sentences, metrics_table
     from bayescl_lab.report.verdicts import training_verdict
 
     settings = result["settings"]
@@ -166,14 +166,7 @@ def _print_ranking(result: Mapping[str, Any], folder: Path) -> None:
         show(title, metrics_table(result["metrics"]))
     if result.get("best_epoch") is not None:
         say(f"best epoch on validation: {result['best_epoch']} of {result['epochs']}")
-    say(*baseline_sentences(result))
-    if result["metrics"]:
-        left_out = result["users_left_out"]
-        nothing = f"; {left_out} have no items to find and were left out" if left_out else ""
-        say(f"{result['users']} users evaluated{nothing}")
-    else:
-        say("all data were trained on: nothing is left to evaluate")
-    say(*(f"{count} {phrase}" for phrase, count in result["report"].items()))
+    say(*baseline_sentences(result), *data_sentences(result))
     if "seconds_per_epoch" in result:
         say(f"{result['seconds_per_epoch']:.2f} seconds per epoch")
     say(*training_verdict(settings), f"run folder: {folder}")

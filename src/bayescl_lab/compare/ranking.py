@@ -18,7 +18,6 @@ from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline
 from bayescl_lab.runs.ranking.run import CRITERION, RankingRun, train_ranking
 from bayescl_lab.runs.ranking.settings import (
     EASE_NAME,
-    FILTER_NAME,
     IALS_NAME,
     POPULARITY,
     BaselineSettings,
@@ -85,7 +84,7 @@ def tuned_baselines(
     """By name, the settings of every baseline of a plan for test, and how they were chosen.
 
     That is the ``choice`` with the ``scores`` of all that was tried; nothing is tried for
-    popularity and GF-CF. Finished runs in the folder are kept.
+    popularity. Finished runs in the folder are kept.
     """
     tried: dict[Any, Sequence[Values]] = {
         EASE_NAME: [{"regularization": value} for value in plan.regularizations],
@@ -102,7 +101,7 @@ def tuned_baselines(
     )
     return {
         name: (make(name, entry.get("choice", {}), "test"), entry)
-        for name, entry in {POPULARITY: {}, FILTER_NAME: {}, **chosen}.items()
+        for name, entry in {POPULARITY: {}, **chosen}.items()
     }
 
 

@@ -1,1 +1,1 @@
-"""Other libraries, one per file: a recommender for Cornac's experiments, timm's networks."""
+"""Other libraries, one per file: timm's networks."""

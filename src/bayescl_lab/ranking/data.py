@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict, field, fields, make_dataclass
 from typing import Any, Literal
 
 from pydantic import FiniteFloat
@@ -15,7 +15,8 @@ Split = Literal["per-user", "random", "last", "time", "given", "author", "none"]
 
 _OF_TABLES = (
     *("user_column", "item_column", "rating_column", "timestamp_column"),
-    *("separator", "encoding", "no_header", "skip_bad_rows", "test_data"),
+    *("separator", "encoding", "no_header", "date_format", "skip_bad_rows", "allow_null_ids"),
+    *("sum_ratings", "test_data"),
 )
 """Options that files of a fixed format do not need."""
 
@@ -38,12 +39,17 @@ class RankingData:
         rating_column: a table's column of ratings; default: guessed if ratings are used.
         timestamp_column: a table's column of times; default: guessed if times are used.
         min_rating: the lowest rating that counts; default: all count.
+        sum_ratings: add up the ratings of each user and item, such as quantities of which returns
+            are negative, before min_rating; pairs whose sum is not above 0 are left out.
         k_core: leave out users and items with fewer interactions than this.
         separator: a table's column separator; default: detected.
         encoding: how a text table is encoded, such as latin-1; default: UTF-8.
         no_header: the table's first line is an interaction; its columns are called 1, 2 and so on,
             by default user, item, rating and timestamp in this order.
+        date_format: order of day and month in a table's times, dmy or mdy, or a pattern such as
+            "%d %b %Y"; default: found from the values, which must tell.
         skip_bad_rows: leave out and count rows of a table with missing or unparsable values.
+        allow_null_ids: keep ids such as NULL, nan and None, which otherwise count as missing.
         test_data: a second table with the test part.
 
     Raises:
@@ -58,18 +64,21 @@ class RankingData:
     rating_column: str | None = None
     timestamp_column: str | None = None
     min_rating: FiniteFloat | None = None
+    sum_ratings: bool = False
     k_core: CountOr0 = 0
     separator: str | None = None
     encoding: str | None = None
     no_header: bool = False
+    date_format: str | None = None
     skip_bad_rows: bool = False
+    allow_null_ids: bool = False
     test_data: str | None = None
 
     @property
     def columns(self) -> dict[str, str | None]:
         """The columns of a table to read, with their names if given."""
         names = {"user": self.user_column, "item": self.item_column}
-        if self.min_rating is not None or self.rating_column is not None:
+        if self.min_rating is not None or self.rating_column is not None or self.sum_ratings:
             names["rating"] = self.rating_column
         if self.split in ("last", "time") or self.timestamp_column is not None:
             names["timestamp"] = self.timestamp_column
@@ -97,3 +106,23 @@ class RankingData:
         """Remove these options from a run's settings."""
         names = [field.name for field in fields(cls)]
         return cls(**{name: values.pop(name) for name in names if name in values})
+
+
+_OF_ALL_TABLES = (
+    *("user_column", "item_column", "separator", "encoding", "no_header"),
+    *("skip_bad_rows", "allow_null_ids"),
+)
+TableOptions: Any = dataclass(
+    make_dataclass(
+        "TableOptions",
+        [
+            (option.name, option.type, field(default=option.default))
+            for option in fields(RankingData)
+            if option.name in _OF_ALL_TABLES
+        ],
+        frozen=True,
+        namespace={"__doc__": RankingData.__doc__, "__module__": __name__},
+    ),
+    frozen=True,
+)
+"""The options of :class:`RankingData` that say how pairs are read from any table."""

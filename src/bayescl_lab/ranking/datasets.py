@@ -11,11 +11,11 @@ from bayescl_lab.ranking import catalog
 from bayescl_lab.ranking.catalog import PUBLISHED, known_folder, required_folder
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.filters import numbered_interactions
-from bayescl_lab.ranking.interactions import RankingParts
+from bayescl_lab.ranking.interactions import RankingParts, in_words
 from bayescl_lab.ranking.readers.archives import INTER, JSONL, PARQUET, TABLES, table_suffix
-from bayescl_lab.ranking.readers.columns import RawInteractions, chosen_columns
+from bayescl_lab.ranking.readers.columns import RawInteractions, check_order, chosen_columns
 from bayescl_lab.ranking.readers.formats import recognised
-from bayescl_lab.ranking.readers.table import read_tables, table_header
+from bayescl_lab.ranking.readers.table import first_rows, read_tables
 from bayescl_lab.ranking.splits import split_interactions
 
 _TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.1
@@ -72,12 +72,17 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
     if split == "given" and not given:
         raise ValueError(f"{data} comes without a test part: split cannot be 'given'")
     train, test, report = numbered_interactions(
-        raw, min_rating=settings.min_rating, k_core=settings.k_core
+        raw,
+        min_rating=settings.min_rating,
+        sum_ratings=settings.sum_ratings,
+        k_core=settings.k_core,
     )
     if split == "none":
         if evaluate_on != "test":
             raise ValueError("split 'none' leaves no validation part: evaluate on 'test'")
         everything = train if test is None else train.joined(test)
+        if everything.density == 1:
+            raise ValueError(f"{data}: every user has every item, so nothing is left to rank")
         return RankingParts(everything, everything.subset(slice(0)), evaluate_on, report)
     kind, seed = "per-user" if given or split is None else split, settings.split_seed
     if test is None:
@@ -107,23 +112,31 @@ def read_interactions(options: RankingData) -> RawInteractions:
             raise ValueError(f"{path} has a test part: test_data is for single files")
         test = Path(options.test_data)
     if (suffix := table_suffix(files[0])) in (INTER, *JSONL):
-        options.refuse(f"{suffix} text", ("separator", "encoding", "no_header"))
+        options.refuse(f"{suffix} text", ("separator", "no_header"))
     return read_tables(files, test, options, name=path.resolve().name)
 
 
 def guessed_columns(options: RankingData) -> dict[str, str]:
     """The columns that :func:`read_interactions` would guess; reads only a table's header.
 
-    By "user", "item", "rating" and "timestamp", without those that have these names; empty for data
-    sets that are not tables. A header that cannot be understood is a ``ValueError``.
+    By "user", "item", "rating" and "timestamp", without those that have these names; of a table
+    without a header, with a value of the first row. Empty for data sets that are not tables. A
+    header that cannot be understood is a ``ValueError``.
     """
     path, wanted = Path(options.data), options.columns
-    unnamed = [kind for kind, name in wanted.items() if name is None]
+    unnamed = [kind for kind in wanted if getattr(options, f"{kind}_column") is None]
     if options.data in PUBLISHED or not (unnamed and path.exists()) or recognised(path):
         return {}
     table = _tables(path)[0][0]
-    columns = chosen_columns(table_header(table, options), wanted, table)
-    return {kind: columns[kind] for kind in unnamed if columns[kind] != kind}
+    header, values = first_rows(table, options)
+    columns = chosen_columns(header, wanted, table)
+    first = dict(zip(header, values, strict=False))
+    check_order(columns, first, options, table)
+    return {
+        kind: name + (f" (such as {first[name]!r})" if name in first else "")
+        for kind, name in columns.items()
+        if kind in unnamed and name != kind
+    }
 
 
 def source_files(data: str, test_data: str | None = None) -> tuple[Path, ...]:
@@ -215,5 +228,5 @@ def verify_interactions(name: str) -> list[str]:
         f"{folder} is {name} as published: {train.num_users:,} users, {train.num_items:,} items, "
         f"{pairs} interactions",
         *(f"{path.name} is the published file (its checksum matches)" for path in present),
-        *(f"{count:,} {phrase}" for phrase, count in report.items()),
+        *in_words(report),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +20,8 @@ class Interactions:
         matrix: users x items in canonical CSR form (sorted, no duplicates), float32 ones.
         user_ids: the original id of each row, int64 or str.
         item_ids: the original id of each column, int64 or str.
-        timestamps: time of each stored entry, in the matrix's order, or None if unknown.
+        timestamps: time of each stored entry, in the matrix's order, whole numbers (nanoseconds
+            for dates) or floats; None if unknown.
         item_titles: a readable name of each column, or None.
         name: name of the interactions in tables and messages.
     """
@@ -27,7 +29,7 @@ class Interactions:
     matrix: csr_array
     user_ids: NDArray[Any]
     item_ids: NDArray[Any]
-    timestamps: NDArray[np.float64] | None = None
+    timestamps: NDArray[Any] | None = None
     item_titles: NDArray[np.str_] | None = None
     name: str = "interactions"
 
@@ -84,7 +86,7 @@ class Interactions:
         if isinstance(item_ids, int):
             item_ids = np.arange(item_ids, dtype=np.int64)
         rows, columns = np.asarray(users, dtype=np.int64), np.asarray(items, dtype=np.int64)
-        times = None if timestamps is None else np.asarray(timestamps, dtype=np.float64)
+        times = None if timestamps is None else np.asarray(timestamps)
         shape = (len(user_ids), len(item_ids))
         if not len(rows) == len(columns) == len(rows if times is None else times):
             raise ValueError(
@@ -167,6 +169,23 @@ class Interactions:
         matrix = csr_array(sum((other.matrix for other in others), self.matrix))
         matrix.data[:] = 1
         return replace(self, matrix=matrix, timestamps=None)
+
+
+def in_words(report: Mapping[str, int]) -> list[str]:
+    """Counts with their phrases, whose first noun is singular for 1.
+
+    Example:
+        >>> in_words({"duplicate pairs merged": 1, "users outside the 5-core": 1200})
+        ['1 duplicate pair merged', '1,200 users outside the 5-core']
+    """
+    nouns = re.compile(r"\b(rating|user|item|pair|row|line|interaction|sum|list)s\b( that are)?")
+    verb = {None: "", " that are": " that is"}
+    return [
+        f"{count:,} {phrase}"
+        if count != 1
+        else "1 " + nouns.sub(lambda found: found[1] + verb[found[2]], phrase, count=1)
+        for phrase, count in report.items()
+    ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_count
 from bayescl_lab.ranking.full_ranking import TopItems, full_ranking
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
-from bayescl_lab.ranking.scorers import Scorer
+from bayescl_lab.ranking.scorers import Scorer, ServedScorer
 
 METRICS = ("precision", "recall", "ndcg", "hit_rate", "mrr", "map")
 """The names of the metrics, in the order of the table above."""
@@ -38,26 +38,47 @@ LIST_LENGTHS = (5, 10, 20)
 
 
 def evaluate_ranking(
-    scorer: Scorer, parts: RankingParts, ks: Sequence[int] = LIST_LENGTHS
+    scorer: Scorer,
+    parts: RankingParts,
+    ks: Sequence[int] = LIST_LENGTHS,
+    *,
+    trained_on: Interactions | None = None,
 ) -> dict[str, Any]:
     """Rank all items that a user has not seen in training, and evaluate lists of several lengths.
+
+    Lists are those that are served; see :class:`~bayescl_lab.ranking.scorers.ServedScorer`.
+
+    Args:
+        scorer: the model.
+        parts: what lists leave out and what they should find.
+        ks: lengths of lists.
+        trained_on: the interactions that the model was trained on. Default: all that lists leave
+            out.
 
     Returns:
         ``metrics``, see :func:`ranking_metrics`; ``users``, the number of users in the means; and
         ``users_left_out``, of users without relevant items. Without an evaluation part there are no
-        metrics.
+        metrics. If some of the users are unknown to training, ``known_users`` and
+        ``unknown_users`` have the ``metrics`` and ``users`` of each group.
 
     Raises:
         ValueError: if a k is below 1.
     """
     evaluated = torch.from_numpy(np.flatnonzero(np.diff(parts.evaluation.matrix.indptr)))
-    metrics: dict[str, float] = {}
+    left_out = parts.evaluation.num_users - len(evaluated)
+    result: dict[str, Any] = {"metrics": {}, "users": len(evaluated), "users_left_out": left_out}
     if len(evaluated) > 0:
         deepest = max(check_count("k", k, 1) for k in ks)
-        top = full_ranking(scorer, deepest, seen=parts.train, users=evaluated)
-        metrics = ranking_metrics(top, parts.evaluation, ks)
-    left_out = parts.evaluation.num_users - len(evaluated)
-    return {"metrics": metrics, "users": len(evaluated), "users_left_out": left_out}
+        served = ServedScorer(scorer, trained_on or parts.train)
+        top = full_ranking(served, deepest, seen=parts.train, users=evaluated)
+        result["metrics"] = ranking_metrics(top, parts.evaluation, ks)
+        is_new = served.is_new[evaluated]
+        for name, rows in (("known_users", ~is_new), ("unknown_users", is_new)):
+            if is_new.any() and rows.any():
+                group = TopItems(top.users[rows], top.items[rows], top.scores[rows])
+                metrics = ranking_metrics(group, parts.evaluation, ks)
+                result[name] = {"users": len(group.users), "metrics": metrics}
+    return result
 
 
 def ranking_metrics(

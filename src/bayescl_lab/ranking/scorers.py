@@ -6,6 +6,7 @@ from typing import Literal, Protocol, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import (
@@ -101,6 +102,35 @@ class Popularity:
         """Return the counts, whatever the items."""
         del items
         return self.counts.clone()
+
+
+class ServedScorer:
+    """Scores as lists are made from them: what a model is evaluated by and serves.
+
+    Users without interactions in training have no embedding, so they get the popularity of the
+    items. Items without interactions in training have none either, and are never listed.
+
+    Args:
+        scorer: the trained model.
+        train: the interactions that it was trained on.
+        without: further items to leave out.
+    """
+
+    def __init__(
+        self, scorer: Scorer, train: Interactions, without: NDArray[np.int64] | tuple[()] = ()
+    ) -> None:
+        self.scorer, self.popularity = scorer, Popularity(train).counts
+        self.num_users, self.num_items = scorer.num_users, scorer.num_items
+        self.is_new = torch.from_numpy(np.diff(train.matrix.indptr) == 0)
+        self.left_out = self.popularity == 0
+        self.left_out[torch.as_tensor(without, dtype=torch.int64)] = True
+
+    def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
+        """Return the score of every item for each of some users."""
+        scores = self.scorer.scores(users)
+        scores[self.is_new[users].to(scores.device)] = self.popularity.to(scores)
+        scores[:, self.left_out.to(scores.device)] = -torch.inf
+        return scores
 
 
 def check_item_norm_exponent(value: float, score: Score | str) -> float:

@@ -6,6 +6,8 @@ run of every method sees the same one.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -64,8 +66,8 @@ def split_interactions(
         held_out = in_all if kind == "random" else _first_of_users(interactions, order, share)
     if not held_out.any() or held_out.all():
         raise ValueError(
-            f"{interactions.name}: {interactions.num_interactions} interactions of "
-            f"{interactions.num_users} users are too few to split ({kind})"
+            f"{interactions.name}: too few to split ({kind}), "
+            f"interactions {interactions.num_interactions}, users {interactions.num_users}"
         )
     return interactions.subset(~held_out), interactions.subset(held_out)
 
@@ -84,14 +86,14 @@ def _first_of_users(
     return held_out
 
 
-def _times(interactions: Interactions) -> NDArray[np.float64]:
+def _times(interactions: Interactions) -> NDArray[Any]:
     """The timestamps of all entries, which there must be."""
     if interactions.timestamps is None:
         raise ValueError(f"{interactions.name} has no timestamps to split by: name their column")
     return interactions.timestamps
 
 
-def _latest(times: NDArray[np.float64], share: float) -> NDArray[np.bool_]:
+def _latest(times: NDArray[Any], share: float) -> NDArray[np.bool_]:
     """The entries from a moment on, so many that they come closest to a share of all."""
     moments, counts = np.unique(times, return_counts=True)
     from_moment = np.cumsum(counts[::-1])[::-1]
@@ -100,7 +102,7 @@ def _latest(times: NDArray[np.float64], share: float) -> NDArray[np.bool_]:
     return latest
 
 
-def _last(interactions: Interactions, times: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _last(interactions: Interactions, times: NDArray[Any]) -> NDArray[np.bool_]:
     """The latest entry of each user with at least two."""
     per_user = np.diff(interactions.matrix.indptr)
     starts = interactions.matrix.indptr[:-1][per_user > 0]

@@ -21,6 +21,7 @@ from bayescl_lab.report.ranking import (
     baseline_sentences,
     cell_tables,
     cell_title,
+    data_sentences,
     metrics_table,
     read_cells,
 )
@@ -166,9 +167,9 @@ def _run_section(folder: Path, result: Result) -> Section:
         f"Run `{folder.resolve().name}`: {', '.join(words)}.",
         *map(str, result.get("remarks", [])),
         *training_verdict(settings),
-        *(f"{sentence}." for sentence in baseline_sentences(result)),
     ]
     if "metrics" in result:
+        lead += [f"{text}." for text in (*baseline_sentences(result), *data_sentences(result))]
         metrics, table = result["metrics"], metrics_table(result["metrics"])
         scores = {measure_title(k): f"{metrics[k]:.4f}" for k in metrics if k.endswith("@20")}
     else:

@@ -10,10 +10,12 @@ from typing import Any
 from bayescl_lab.paper.ranking.printed import METRICS, MISPRINTS, PUBLISHED
 from bayescl_lab.paper.ranking.printed import PAPER as PRINTED
 from bayescl_lab.ranking.encoders import ENCODERS
+from bayescl_lab.ranking.interactions import in_words
 from bayescl_lab.report.tables import (
     Result,
     Table,
     as_markdown,
+    counted,
     difference_table,
     loss_title,
     mean_text,
@@ -168,6 +170,31 @@ def against_paper(cell: Result) -> str:
         f"{len(gaps) - len(below)} of {len(gaps)} figures are at or above what the paper prints "
         f"for the same loss{'; below it are ' * bool(below)}{', '.join(below)}."
     )
+
+
+def data_sentences(result: Mapping[str, Any]) -> list[str]:
+    """How many users were evaluated, known and unknown to training, and what reading left out.
+
+    ``result`` is ``result.json`` or ``evaluation.json`` of a recommender.
+    """
+    if not result["metrics"]:
+        return [
+            "all data were trained on: nothing is left to evaluate",
+            *in_words(result.get("report", {})),
+        ]
+    left_out, lines = result.get("users_left_out"), []
+    nothing = f"; {counted(left_out, 'user')} without items to find left out" if left_out else ""
+    lines.append(f"{counted(result['users'], 'user')} evaluated{nothing}")
+    for group, what in (
+        ("known_users", "known to training"),
+        ("unknown_users", "unknown to training, who get popular items"),
+    ):
+        if group in result:
+            metrics = result[group]["metrics"]
+            figures = [f"{measure_title(name)} {metrics[name]:.4f}" for name in MEASURES]
+            users = counted(result[group]["users"], "user")
+            lines.append(f"of them {users} {what}: {', '.join(figures)}")
+    return [*lines, *in_words(result.get("report", {}))]
 
 
 def baseline_sentences(result: Mapping[str, Any]) -> list[str]:

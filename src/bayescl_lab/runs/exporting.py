@@ -99,14 +99,12 @@ def user_item_pairs(
         The users' embeddings, the items', the items' numbers, and the loss's temperature, if any.
     """
     recommender = load_recommender(path)
-    users, items = recommender.parts.train.pairs()
+    users, items = recommender.trained_on.pairs()
     order = np.random.default_rng(seed).permutation(len(users))
     drawn = order[np.unique(users[order], return_index=True)[1]]  # one pair of each user
     drawn = np.random.default_rng(seed).permutation(drawn)[:pairs]
     rows = {"users": users[drawn], "items": items[drawn]}
-    of_users, of_items = (
-        recommender.embeddings(of)["embedding"].to_numpy()[number] for of, number in rows.items()
-    )
+    of_users, of_items = (recommender.matrix(of)[number] for of, number in rows.items())
     return of_users, of_items, rows["items"], RunFolder.find(path).config().get("temperature")
 
 
@@ -160,19 +158,23 @@ def _write_recommender(run: RunFolder, folder: Path) -> dict[str, Any]:
     recommender = load_recommender(run.path)
     users, items = (recommender.embeddings(of) for of in ("users", "items"))
     known = recommender.record.known
-    titles = {} if known.item_titles is None else {"item_titles": known.item_titles}
+    rows, columns = (np.flatnonzero(recommender.trained_rows(of)) for of in ("users", "items"))
+    matrix = known.matrix[rows][:, columns]
+    titles = {} if known.item_titles is None else {"item_titles": known.item_titles[columns]}
     arrays = {
-        "user_ids": known.user_ids,
-        "item_ids": known.item_ids,
+        "user_ids": known.user_ids[rows],
+        "item_ids": known.item_ids[columns],
         "users": users["embedding"].to_numpy(),
         "items": items["embedding"].to_numpy(),
-        "known_starts": known.matrix.indptr,
-        "known_items": known.matrix.indices,
+        "known_starts": matrix.indptr,
+        "known_items": matrix.indices,
     }
     write_arrays(folder / "recommender.npz", {**arrays, **titles})
     return {
         "use": "scores = users @ items.T; a user's known items are "
         "known_items[known_starts[row]:known_starts[row + 1]]",
-        "users": known.num_users,
-        "items": known.num_items,
+        "users": len(rows),
+        "items": len(columns),
+        "left_out": "users and items without interactions in training, which have no embedding: "
+        f"{known.num_users - len(rows)} users, {known.num_items - len(columns)} items",
     }

@@ -43,13 +43,13 @@ def test_movielens_gives_ratings_times_and_titles_which_may_be_absent_but_not_da
     ("content", "message"),
     [
         ("", " is empty"),
-        ("1\t2\t3\n", ", line 1: there must be 4 values, got 3"),
-        ("1\t2\t3\t4\n\n1\t2\t3\t4\t5\n", ", line 3: there must be 4 values, got 5"),
+        ("1\t2\t3\n", ", line 1: there is no timestamp"),
+        ("1\t2\t3\t4\n\n1\t2\t3\t4\t5\n", ", line 3: there are more values than in the first line"),
         ("1\t2\t3\t4\n1\ttwo\t3\t4\n", ", line 2: item must be a whole number, got 'two'"),
         ("1\t2\t3\t4\n\t2\t3\t4\n", ", line 2: there is no user"),
         ("1\t2\tgood\t4\n", ", line 1: rating must be a finite number, got 'good'"),
         ("1\t2\t3\tlater\n", ", line 1: timestamp must be a number or a date, got 'later'"),
-        ("1::2::3::4\n1::2::3:5::4\n", ", line 2: rating must be a finite number, got '3:5'"),
+        ("1::2::3::4\n1::2::3:5::4\n", ", line 2: there is no timestamp"),
     ],
 )
 def test_damage_in_movielens_is_named_with_its_line(write, content, message):
@@ -76,7 +76,7 @@ def test_lightgcn_has_a_user_and_all_items_in_a_line(write):
         ("0 99999999999999999999\n", ", line 1: ids must be whole numbers"),
         ("", " is empty"),
         ("0\n1\n", " has no interactions"),
-        (b"0 1\n\x80 1\n", ", line 2: this is not UTF-8 text"),
+        (b"0 1\n\x80 1\n", ", line 2: ids must be whole numbers, got '\\x80'"),
     ],
 )
 def test_damage_in_lightgcn_is_named_with_its_line(write, content, message):
@@ -100,7 +100,7 @@ def test_files_that_are_missing_or_damaged_are_named(write):
     with pytest.raises(ValueError, match="must hold both files of Yahoo!R3"):
         read_yahoo_r3(train.parent, "yahoo-r3")
     path = write("x-test.txt", "1\t14\t5\n1\t14\n")
-    with pytest.raises(ValueError, match=complaint(path, ", line 2: there must be 3 values")):
+    with pytest.raises(ValueError, match=complaint(path, ", line 2: there is no rating")):
         read_yahoo_r3(path.parent, "yahoo-r3")
     folder = write("lists/train.txt", "0 1\n").parent
     with pytest.raises(ValueError, match=complaint("there is no file ", str(folder / "test.txt"))):

@@ -116,24 +116,24 @@ def test_lists_hold_the_best_unseen_items_of_the_users_own_group(settings, tmp_p
     known = recommender.parts.train
     row = known.user_ids.tolist().index("u-3")
     lists = recommender.recommend("u-3", k=2)
-    assert lists.columns == ["user", "rank", "item", "score"]
+    assert lists.columns == ["user", "rank", "item", "score", "source"]
     assert lists.select("user", "rank").rows() == [("u-3", 1), ("u-3", 2)]
     assert lists["score"].is_sorted(descending=True)
     seen = set(known.item_ids[known.matrix[[row]].indices])
     assert not seen & set(lists["item"])
     unseen_of_group = {f"film {item}" for item in range(24) if item % 3 == 0} - seen
     assert set(lists["item"]) <= unseen_of_group
-    everyone = recommender.recommend(k=2)
+    everyone = recommender.recommend(all_users=True, k=2)
     own = everyone.filter(everyone["user"] == "u-3")
     assert own.drop("score").equals(lists.drop("score"))
     assert own["score"].to_list() == pytest.approx(lists["score"].to_list(), abs=1e-5)
     # Strangers get popular items, on request.
-    assert (recommender.popular_lists("u-0"), recommender.popular_lists("u-99")) == (0, 1)
     with pytest.raises(ValueError, match=r"has no users u-99, who"):
         recommender.recommend(["u-0", "u-99", "who"])
     both = recommender.recommend(["u-3", "u-0"], k=2)
     assert both["user"].to_list() == ["u-3", "u-3", "u-0", "u-0"]
-    counts = np.sort(np.bincount(recommender.record.known.matrix.indices))[::-1]
+    counts = np.sort(np.bincount(recommender.trained_on.matrix.indices))[::-1]
     popular = recommender.recommend("u-99", k=5, popular=True)
+    assert popular["source"].to_list() == ["popularity"] * 5
     assert popular["user"].to_list() == ["u-99"] * 5
     assert popular["score"].to_list() == counts[:5].tolist()

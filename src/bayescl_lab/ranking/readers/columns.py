@@ -12,13 +12,16 @@ read (Polars' categoricals), so a row costs four bytes whatever the length of it
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+
+from bayescl_lab.ranking.data import RankingData
+from bayescl_lab.ranking.readers.times import times
 
 
 @dataclass(frozen=True)
@@ -35,14 +38,6 @@ class RawInteractions:
     titles: pl.DataFrame | None = None
     name: str = "interactions"
     report: Mapping[str, int] = field(default_factory=dict)
-
-
-class BadRowError(ValueError):
-    """A row lacks a value, has too many, or has one that cannot be read."""
-
-
-class NotUTF8Error(ValueError):
-    """A text file is not UTF-8."""
 
 
 _KEYS = ("id", "", "no", "nr", "number", "key", "code", "uuid", "hash", "index", "idx")
@@ -115,6 +110,31 @@ def chosen_columns(
     return columns
 
 
+def check_order(
+    columns: Mapping[str, str], values: Mapping[str, str], options: RankingData, where: object
+) -> None:
+    """Refuse a table without a header whose first ids read the other way around, such as i1, u1.
+
+    Columns that were named are not questioned.
+    """
+    if options.user_column is not None or options.item_column is not None:
+        return
+    words = {
+        kind: re.sub(r"[\W\d_].*", "", values.get(columns[kind], "").casefold())
+        for kind in ("user", "item")
+    }
+    known = {
+        kind: {kind[0], *(name for names in _GUESSES[kind] for name in names)}
+        for kind in ("user", "item")
+    }
+    if words["user"] in known["item"] and words["item"] in known["user"]:
+        raise ValueError(
+            f"{where} starts with {values[columns['user']]!r} and {values[columns['item']]!r}, "
+            "which look like an item and a user: pass --user-column 2 --item-column 1, or "
+            "--user-column 1 --item-column 2 if they are not"
+        )
+
+
 def _guessed(kind: str, header: Sequence[str]) -> list[str]:
     """The columns that look most like the wanted kind."""
     plain = {name: re.sub(r"[\W_]+", "", name.casefold()) for name in header}
@@ -122,108 +142,117 @@ def _guessed(kind: str, header: Sequence[str]) -> list[str]:
     return next(filter(None, matches), [])
 
 
+_NULLS = ("null", "none", "nan", "na", "n/a", "#n/a", "<na>", "nil", "undefined", "\\n")
+"""Spellings of a missing id, in lower case."""
+_FIRST_ROWS = 5
+_WANTED = {"rating": "a finite number", "timestamp": "a number or a date"}
+
+
 def interaction_columns(
     frame: pl.LazyFrame,
-    place: Callable[[int], str],
+    where: str,
+    options: RankingData,
     *,
     whole_ids: bool = False,
-    skip_bad_rows: bool = False,
 ) -> tuple[pl.DataFrame, int]:
-    """Check ids and turn ratings and timestamps into numbers.
+    """Check ids and turn ratings and times into numbers.
 
     Ids are stripped text or whole numbers. Floating-point ids with whole values, as other tools
     write for whole numbers next to missing ones, count as whole numbers.
 
     Args:
-        frame: the columns ``row``, the number of each row in its file; ``user``, ``item`` and maybe
-            ``rating`` and ``timestamp``, of any type; and maybe ``surplus``, which is not null in
-            rows with too many values.
-        place: names a row by its number, or raises its own error if the whole row is damaged.
+        frame: the columns ``line``, the number of each row in its file; ``user``, ``item`` and
+            maybe ``rating`` and ``timestamp``, of any type; and maybe ``surplus``, which is not
+            null in rows with too many values.
+        where: names the file and the unit of its line numbers, such as "a.csv, line".
+        options: how tables are read, which says whether bad rows are left out.
         whole_ids: whether ids must be whole numbers.
-        skip_bad_rows: whether rows with a missing or invalid value are left out; else the first is
-            a ``BadRowError``.
 
     Returns:
         The checked columns, with ids as Int64 or Categorical; and the number of rows left out.
+
+    Raises:
+        ValueError: if a row lacks a value, has too many or an invalid one, and bad rows are not
+            left out.
     """
     types = dict(frame.collect_schema())
-    del types["row"]
-    values = [_values(name, dtype, whole_ids).alias(name) for name, dtype in types.items()]
-    table = frame.with_columns(values).select(*types).collect(engine="streaming")
-    table = table.with_columns(_settled(table[name], dtype) for name, dtype in types.items())
+    del types["line"]
+    values = [_values(name, dtype, whole_ids, options).alias(name) for name, dtype in types.items()]
+    table = frame.select(values).collect(engine="streaming")
+    table = table.with_columns(
+        _settled(table[name], dtype, options, where) for name, dtype in types.items()
+    )
     valid = table.drop("surplus", strict=False)
     if not any(column.null_count() for column in table):
         return valid, 0
     bad = table.select(pl.any_horizontal(pl.all().is_null())).to_series()
-    if skip_bad_rows:
+    if options.skip_bad_rows:
         return valid.filter(~bad), int(bad.sum())
     first = bad.arg_true()[0]
-    row = frame.slice(first, 1).collect()
-    where = place(row["row"][0])
     name = next(column.name for column in table if column[first] is None)
-    value = row[name][0]
-    if value is None or str(value).strip() == "":
-        raise BadRowError(f"{where}: there is no {name}")
-    kind = {"rating": "a finite number", "timestamp": "a number or a date"}.get(name)
-    kind = kind or ("a whole number" if whole_ids else "a whole number or text")
-    raise BadRowError(f"{where}: {name} must be {kind}, got {value!r}")
+    rows = table[name].is_null().arg_true()
+    lines = frame.select("line").collect(engine="streaming")["line"].gather(rows[:_FIRST_ROWS])
+    places = f"{where}{'s' * (len(rows) > 1)} {', '.join(map(str, lines))}"
+    places += f" and {len(rows) - _FIRST_ROWS:,} more" * (len(rows) > _FIRST_ROWS)
+    value = frame.slice(first, 1).collect()[name][0]
+    skip = "" if whole_ids else "; --skip-bad-rows leaves such rows out"
+    if name == "surplus":
+        wrong = f"there are more values than in the first line{skip}"
+    elif value is None or str(value).strip() == "":
+        wrong = f"there is no {name}{skip}"
+    elif name in ("user", "item") and isinstance(value, str) and not whole_ids:
+        wrong = f"{name} {value!r} stands for a missing id{skip}, --allow-null-ids keeps them"
+    else:
+        kind = "a whole number" if whole_ids else "a whole number or text"
+        wrong = f"{name} must be {_WANTED.get(name, kind)}, got {value!r}{skip}"
+    raise ValueError(f"{places}: {wrong}")
 
 
-def _values(name: str, dtype: pl.DataType, whole_ids: bool) -> pl.Expr:
+def _values(name: str, dtype: pl.DataType, whole_ids: bool, options: RankingData) -> pl.Expr:
     """The values of a column, null where one is missing or invalid."""
     column = pl.col(name)
-    text = column.str.strip_chars()
     if name == "surplus":  # here a value is what makes a row invalid
         return pl.when(column.is_null()).then(statement=True)
-    if name == "timestamp" and dtype == pl.String:
-        return text  # numbers or dates, which only the whole column tells
     if name == "timestamp" and dtype in (pl.Date, pl.Datetime):
-        return column.dt.epoch("us").cast(pl.Float64) / 1e6
+        return column.dt.timestamp("ns").cast(pl.Datetime("ns"))
+    if name == "timestamp" and dtype == pl.String:
+        return column.str.strip_chars()  # which only the whole column can tell
+    if name == "timestamp" and dtype.is_integer():
+        return column.cast(pl.Int64, strict=False)
     if name in ("rating", "timestamp"):
         known = dtype.is_numeric() or dtype == pl.String
-        return _numbers(text if dtype == pl.String else column) if known else pl.lit(None)
+        text = column.str.strip_chars() if dtype == pl.String else column
+        numbers = text.cast(pl.Float64, strict=False)
+        return pl.when(numbers.is_finite()).then(numbers) if known else pl.lit(None)
     if whole_ids:
-        return text.cast(pl.Int64, strict=False)
+        return column.str.strip_chars().cast(pl.Int64, strict=False)
     if dtype.is_integer() and dtype != pl.UInt64:
         return column.cast(pl.Int64)
     if dtype.is_float():
         return column.fill_nan(None)
     if dtype.is_nested() or dtype in (pl.Binary, pl.Object, pl.Null):
         return pl.lit(None)
-    return _names(column.cast(pl.String))
+    return _names(column.cast(pl.String), () if options.allow_null_ids else _NULLS)
 
 
-def _numbers(column: pl.Expr) -> pl.Expr:
-    """Finite numbers, also in text."""
-    numbers = column.cast(pl.Float64, strict=False)
-    return pl.when(numbers.is_finite()).then(numbers)
-
-
-def _names(text: pl.Expr) -> pl.Expr:
+def _names(text: pl.Expr, nulls: Sequence[str] = ()) -> pl.Expr:
     """Stripped text, numbered; null if it ends in NUL, which NumPy drops from an id."""
     text = text.str.strip_chars()
     valid = (text.str.len_bytes() > 0) & ~text.str.ends_with("\0")
+    if nulls:
+        valid &= ~text.str.to_lowercase().is_in(nulls)
     return pl.when(valid).then(text).cast(pl.Categorical)
 
 
-def _settled(column: pl.Series, dtype: pl.DataType) -> pl.Series:
+def _settled(column: pl.Series, dtype: pl.DataType, options: RankingData, where: str) -> pl.Series:
     """A column after conversions that need all of it: of times in text, of ids in floats."""
-    name = pl.first()
     if column.name == "timestamp" and column.dtype == pl.String:
-        numbers = column.to_frame().select(_numbers(name)).to_series()
-        if numbers.null_count():
-            try:
-                moments = column.str.to_datetime(time_unit="us", strict=False)
-            except pl.exceptions.ComputeError:  # nothing in it looks like a date
-                return numbers
-            if moments.null_count() < numbers.null_count():
-                return moments.dt.epoch("us").cast(pl.Float64) / 1e6
-        return numbers
+        return times(column, options.date_format, where.rpartition(",")[0])
     if column.name in ("user", "item") and dtype.is_float():
         whole = column.cast(pl.Int64, strict=False)
         if ((whole == column) | column.is_null()).all():
             return whole
-        return column.to_frame().select(_names(name.cast(pl.String))).to_series()
+        return column.to_frame().select(_names(pl.first().cast(pl.String))).to_series()
     return column
 
 

@@ -17,7 +17,6 @@ Yahoo!R3        two files of user, song and rating, separated by tabs, whose nam
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -25,12 +24,14 @@ from pathlib import Path
 import polars as pl
 
 from bayescl_lab.ranking.catalog import PUBLISHED
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.readers.columns import RawInteractions
-from bayescl_lab.ranking.readers.table import read_text, text_lines
+from bayescl_lab.ranking.readers.table import read_text
 
 _MOVIELENS = {"user": 0, "item": 1, "rating": 2, "timestamp": 3}
 _YAHOO = {"user": 0, "item": 1, "rating": 2}
-_read_tabbed = partial(read_text, separator="\t", quotes=False, whole_ids=True)
+_read_plain = partial(read_text, options=RankingData(no_header=True), quotes=False, whole_ids=True)
+_read_tabbed = partial(_read_plain, separator="\t")
 
 Reader = Callable[[Path, str], RawInteractions]
 """Reads the files in a folder as the data set of a name; a ``ValueError`` names file and line."""
@@ -46,7 +47,10 @@ def read_lightgcn(folder: Path, name: str) -> RawInteractions:
 
 def _read_lists(path: Path) -> tuple[pl.DataFrame, int]:
     """Pairs of one file, and the number of its lines with only a user."""
-    words = pl.Series(list(text_lines(path)), dtype=pl.String).str.extract_all(r"\S+")
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    lines = path.read_text(encoding="latin-1").removeprefix("\xef\xbb\xbf").split("\n")
+    words = pl.Series(lines, dtype=pl.String).str.extract_all(r"\S+")
     rows = pl.DataFrame({"words": words}).with_row_index("line", offset=1)
     rows = rows.filter(pl.col("words").list.len() > 0)
     if rows.height == 0:
@@ -73,15 +77,9 @@ def read_ml_100k(folder: Path, name: str) -> RawInteractions:
 
 def read_ml_1m(folder: Path, name: str) -> RawInteractions:
     """Read ``ratings.dat``, with titles from ``movies.dat`` beside it."""
-    path = folder / "ratings.dat"
-    with tempfile.TemporaryDirectory(prefix="bayescl-") as temporary:
-        tabbed = Path(temporary, path.name)
-        with tabbed.open("w", encoding="utf-8", newline="") as file:
-            file.writelines(line.replace("::", "\t") for line in text_lines(path))
-        try:
-            train, _ = _read_tabbed(tabbed, _MOVIELENS)
-        except ValueError as error:
-            raise ValueError(str(error).replace(str(tabbed), str(path))) from None
+    # The separator is two colons: every other column is empty.
+    places = {kind: 2 * place for kind, place in _MOVIELENS.items()}
+    train, _ = _read_plain(folder / "ratings.dat", places, separator=":")
     titles = _titles(folder / "movies.dat", "::")
     return RawInteractions(train, titles=titles, name=name)
 

@@ -14,14 +14,13 @@ from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
     EASE_NAME,
-    FILTER_NAME,
     IALS_NAME,
     POPULARITY,
     BaselineSettings,
 )
 from bayescl_lab.runs.run import Kind, Result, RunStart
 
-TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE", FILTER_NAME: "GF-CF", IALS_NAME: "iALS"}
+TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE", IALS_NAME: "iALS"}
 """Titles of baselines for readers."""
 
 _MOST_UNASKED = 2**30

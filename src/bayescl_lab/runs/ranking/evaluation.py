@@ -25,12 +25,12 @@ def evaluate_run(path: Path, *, data: str | None = None) -> dict[str, Any]:
     if data is None:
         recommender.record.refuse_changes()
     else:
-        parts = recommender.record.on(data, config).parts(parts.evaluated_on)
+        parts = recommender.record.on(data, folder).parts(parts.evaluated_on)
     evaluation = {
         "epochs": epochs,
         "of_epochs": None if epochs is None else config["epochs"],
         "evaluated_on": parts.evaluated_on if data is None else data,
-        **evaluate_ranking(scorer, parts),
+        **evaluate_ranking(scorer, parts, trained_on=recommender.trained_on),
         "baselines": evaluate_baselines(parts, without=config["encoder"]),
         "report": parts.report,
         "settings": config,

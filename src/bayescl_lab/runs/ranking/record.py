@@ -148,17 +148,16 @@ class RankingRecord:
             places(other.item_ids.tolist(), self.known.item_ids),
         )
 
-    def on(self, data: str, config: Mapping[str, Any]) -> RankingRecord:
+    def on(self, data: str, folder: RunFolder) -> RankingRecord:
         """The same run, to be evaluated on other interactions of the users and items it knows.
 
-        Interactions that the run was trained on, or that chose its epoch, are left out, as are
-        users and items that it does not know; the report counts them. The run's settings say how to
-        read the other data.
+        Pairs of :func:`seen_pairs` are left out, as are users and items that the run does not know;
+        the report counts them. The settings of the run in the folder say how to read the data.
 
         Raises:
             ValueError: if the data cannot be read, or nothing is left to evaluate on.
         """
-        reading = RankingData.taken_from(dict(config))
+        reading = RankingData.taken_from(folder.config())
         reading = replace(reading, data=data, test_data=None, split="none")
         parts = load_interactions(**asdict(reading))
         users, items = (
@@ -174,7 +173,7 @@ class RankingRecord:
             item_titles=self.known.item_titles,
             name=parts.train.name,
         )
-        trained = self.parts("test").train.contains(*other.pairs())
+        trained = seen_pairs(folder, other)
         if trained.all():
             raise ValueError(f"{data} has no interaction that the run was not trained on")
         left_out = {
@@ -186,6 +185,27 @@ class RankingRecord:
         report = {**parts.reading, **{phrase: count for phrase, count in left_out.items() if count}}
         description = {**self.description, "report": report}
         return replace(self, evaluation=other.subset(~trained), description=description)
+
+
+def seen_pairs(folder: RunFolder, other: Interactions) -> NDArray[np.bool_]:
+    """Which of other pairs a run was trained on, or chose its epoch by, matched by id.
+
+    The same of the run that it was initialised from, and so on, as far as their folders exist.
+    """
+    seen = np.zeros(other.num_interactions, dtype=bool)
+    visited: set[Path] = set()
+    while folder.data_file.is_file() and folder.path.resolve() not in visited:
+        visited.add(folder.path.resolve())
+        record, config = RankingRecord.read(folder), folder.config()
+        users, items = (
+            rows[numbers]
+            for rows, numbers in zip(record.rows_of(other), other.pairs(), strict=True)
+        )
+        trained_on = record.parts("test" if config.get("watch_every") else "validation").train
+        seen |= (users >= 0) & trained_on.contains(users, items)
+        if config.get("init") is not None:
+            folder = RunFolder(Path(config["init"]), folder.kind)
+    return seen
 
 
 def write_embeddings(folder: RunFolder, scorer: EmbeddingScorer, epochs: int) -> None:

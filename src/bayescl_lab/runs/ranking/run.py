@@ -19,7 +19,7 @@ from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.loop import AtomicCheckpointIO, Journal
 from bayescl_lab.runs.ranking.baselines import data_figures, evaluate_baselines
-from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
+from bayescl_lab.runs.ranking.record import RankingRecord, seen_pairs, write_embeddings
 from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.run import Kind, Result, Rows, TrainedRun
 from bayescl_lab.runs.weights import read_weights
@@ -93,7 +93,7 @@ class RankingRun(TrainedRun[RankingSettings]):
     def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
         """The interactions recorded in the folder, or others to evaluate on."""
         if data is not None:
-            return {"record": RankingRecord.read(folder).on(data, folder.config())}
+            return {"record": RankingRecord.read(folder).on(data, folder)}
         if not folder.data_file.is_file():
             return {}
         record = RankingRecord.read(folder)
@@ -105,8 +105,19 @@ class RankingRun(TrainedRun[RankingSettings]):
         self.record.write(folder)
 
     def start_from(self, path: Path) -> None:
-        """Load another run's embeddings of the users and items that both runs know."""
+        """Load another run's embeddings of the users and items that both runs know.
+
+        A run that has seen pairs that this one is evaluated on is refused.
+        """
         folder = RunFolder.open(path, Kind.RANKING)
+        for part in filter(None, (self.watched, self.parts)):
+            if seen := int(seen_pairs(folder, part.evaluation).sum()):
+                raise ValueError(
+                    f"init: the run in {path} was trained on {seen:,} of the "
+                    f"{part.evaluation.num_interactions:,} pairs of the {part.evaluated_on} part, "
+                    "so this run would be judged by what it knows: pass --split none, and judge "
+                    f"the earlier run on new data with `bayescl evaluate {path} --data FILE`"
+                )
         state = read_weights(folder)
         users, items = RankingRecord.read(folder).rows_of(self.interactions)
         for name, rows in (("user_table", users), ("item_table", items)):
@@ -148,7 +159,7 @@ class RankingRun(TrainedRun[RankingSettings]):
     def evaluate(self) -> dict[str, Any]:
         """Evaluate the current recommender: metrics, and counts of users."""
         self.model.to(self.device)
-        return evaluate_ranking(self.model.scorer(), self.parts)
+        return evaluate_ranking(self.model.scorer(), self.parts, trained_on=self.interactions)
 
     def results(self, folder: RunFolder, rows: Rows) -> Result:
         """Evaluate the best epoch, or else the last, and write its embeddings."""

@@ -7,13 +7,11 @@ which are mapped into memory, and not even torch; everything else is loaded when
 
 from __future__ import annotations
 
-import math
 import os
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,11 +20,10 @@ from numpy.typing import NDArray
 
 from bayescl.checks import check_count
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.record import places
 from bayescl_lab.runs.run import Kind
 
 if TYPE_CHECKING:
-    from bayescl.axes import Float, Int, Tensor
+    from bayescl.axes import Tensor
     from bayescl_lab.ranking.interactions import Interactions, RankingParts
     from bayescl_lab.ranking.scorers import Scorer
     from bayescl_lab.runs.ranking.record import RankingRecord
@@ -52,9 +49,8 @@ class Recommender:
         self._folder = folder
         self._config = folder.config()
         self._evaluate_on = self._config.get("evaluate_on", "test")
-        # So many of the parts (train, validation, test) were trained on or chose the epoch.
-        self._training = 1 if self._evaluate_on == "validation" else 2
         self._arrays = _mapped(folder.path / "interactions.npz")
+        self._rows: dict[str, dict[str, int]] = {}
         matrices = folder.path / "embeddings.npz"
         is_final = folder.is_finished and matrices.is_file()
         self._matrices = _mapped(matrices) if is_final else None
@@ -64,112 +60,126 @@ class Recommender:
         user_id: int | str | Sequence[int | str] | None = None,
         k: int = 10,
         *,
-        items: Items | Mapping[int | str, Items] | None = None,
-        exclude: Items = (),
+        items: int | str | Items | Mapping[int | str, int | str | Items] | None = None,
+        all_users: bool = False,
+        exclude: int | str | Items = (),
         allow_known: bool = False,
         popular: bool = False,
+        skip_unknown: bool = False,
     ) -> pl.DataFrame:
         """The best items that users do not have yet.
 
         A user's items in any part of the data are left out: the run was trained on one part and
-        evaluated on another, but the user has them all. Users without interactions in training get
-        the most popular items. A new user with some items gets a list based on them: with
-        embeddings by :mod:`bayescl_lab.ranking.fold_in`, with EASE and iALS by their own formulas.
-        Items without interactions in training are ignored; if there are no others, the list is that
-        of popular items.
+        evaluated on another, but the user has them all. Items without interactions in training are
+        never listed, and users without any get the most popular items. A new user with some items
+        gets a list based on them: with embeddings by :mod:`bayescl_lab.ranking.fold_in`, with EASE
+        and iALS by their own formulas. Of the new user's items, those without interactions in
+        training are ignored; if there are no others, the list is that of popular items.
 
         Args:
-            user_id: the user's id in the data set, or several; default: all users.
+            user_id: the user's id in the data set, or several.
             k: items per list; users who have nearly all items get fewer.
             items: ids of the items of a user who is not in the data; instead of ``user_id``. Or the
                 items of several such users by their ids.
+            all_users: make lists of all users; instead of ``user_id``.
             exclude: ids of further items to leave out.
             allow_known: whether lists may hold items that the user has.
             popular: whether a single user who is not in the data gets the most popular items; by
                 default such a user is an error.
+            skip_unknown: whether unknown ids are skipped where several are given; see
+                :meth:`unknown`. Default: they are an error.
 
         Returns:
             One row per item, list by list: ``user`` (not for ``items`` of one user), ``rank`` from
-            1, ``item``, ``title`` if the data set has titles, and ``score``, for popular items the
-            number of their users.
+            1, ``item``, ``title`` if the data set has titles, ``score``, and ``source``: "model",
+            or "popularity" for popular items, whose score is the number of their users.
 
         Raises:
-            ValueError: if ``exclude``, ``items`` or the users have an unknown id, both a user and
-                items are given, ``items`` is empty, or ``k`` is below 1.
+            ValueError: if ``exclude``, ``items`` or the users have an unknown id, not exactly one
+                of ``user_id``, ``items`` and ``all_users`` is given, ``items`` is empty, or ``k``
+                is below 1.
         """
+        if (user_id is not None) + (items is not None) + all_users != 1:
+            raise ValueError(
+                "give one of user_id, items (of somebody who is not in the data) and all_users"
+            )
         k = min(check_count("k", k, 1), len(self._arrays["item_ids"]))
-        without = self._places("item", exclude)
-        if items is not None:
-            if user_id is not None:
-                raise ValueError("give either a user or the items of a new user, not both")
-            if isinstance(items, Mapping):
-                options: Any = {"exclude": exclude, "allow_known": allow_known}
-                lists = {
-                    user: self.recommend(k=k, items=of_user, **options)
-                    for user, of_user in items.items()
-                }
-                return pl.concat(
-                    made.insert_column(0, pl.lit(str(user)).alias("user"))
-                    for user, made in lists.items()
+        without = self._places("item", exclude, skip_unknown=skip_unknown)
+        if isinstance(items, Mapping):
+            options: Any = {"exclude": exclude, "allow_known": allow_known}
+            lists = [
+                self.recommend(k=k, items=of_user, skip_unknown=skip_unknown, **options).select(
+                    pl.lit(str(user)).alias("user"), pl.all()
                 )
-            owned = np.unique(self._places("item", items))
-            if len(owned) == 0:
+                for user, of_user in items.items()
+            ]
+            return pl.concat(lists)
+        if items is not None:
+            owned = np.unique(self._places("item", items, skip_unknown=skip_unknown))
+            if len(_listed(items)) == 0:
                 raise ValueError("items must name at least one item, got none")
-            users, scores = None, self._newcomer_scores(owned)
-        elif isinstance(user_id, (int, str)):
+            known = owned[self._popularity[owned] > 0]
+            users, scores = None, self._newcomer_scores(known) if len(known) else None
+        elif np.isscalar(user_id):
             row, owned, is_trained = self._user(user_id)
             if row < 0 and not popular:
-                raise ValueError(
-                    f"{self._arrays['name']} has no user {user_id}: name items that somebody new "
-                    "has (items), or ask for the most popular ones (popular)"
-                )
-            users = self._arrays["user_ids"][[row]] if row >= 0 else [user_id]
-            scores = self._scores_of(row) if is_trained else self._popularity
+                self._places("user", user_id)  # says that there is no such user
+            users = [str(user_id)] if row < 0 else self._arrays["user_ids"][[row]]
+            scores = self._scores_of(row) if is_trained else None
         else:
-            rows = None if user_id is None else self._places("user", user_id)
-            known = None if allow_known else self.record.known
-            return self._many_lists(rows, k, without, known)
+            rows = None if all_users else self._places("user", user_id, skip_unknown=skip_unknown)
+            return self._many_lists(rows, k, without, None if allow_known else self.record.known)
         left_out = without if allow_known else np.concatenate([without, owned])
-        return self._frame(*_best(scores, left_out, k), users)
+        best = self._best(self._popularity if scores is None else scores, left_out, k)
+        return self._frame(*best, users).with_columns(source=_source(scores is not None))
 
-    def popular_lists(
-        self,
-        user_id: int | str | Sequence[int | str] | None = None,
-        *,
-        items: Items | Mapping[int | str, Items] | None = None,
-    ) -> int:
-        """How many lists of :meth:`recommend` hold popular items, since training saw nothing."""
-        if isinstance(items, Mapping):
-            return sum(self.popular_lists(items=of_user) for of_user in items.values())
-        if items is not None:
-            return int(len(self._trained(self._places("item", items))) == 0)
-        if isinstance(user_id, (int, str)):
-            return int(not self._user(user_id)[2])
-        rows = slice(None) if user_id is None else self._places("user", user_id)
-        return int((~self._trained_users[rows]).sum())
+    def unknown(self, kind: str, ids: int | str | Items) -> list[str]:
+        """Those ids of users or items ("user" or "item") that the data do not have, each once."""
+        index = self._index(kind)
+        return [name for name in dict.fromkeys(_listed(ids)) if name not in index]
 
     def similar_items(self, item_id: int | str, k: int = 10) -> pl.DataFrame:
         """The up to ``k`` items with the most similar embeddings, by cosine.
 
         Columns are ``rank`` from 1, ``item``, ``title`` if the data set has titles, and
-        ``similarity``. An unknown item, a ``k`` below 1, or a recommender without embeddings is a
-        ``ValueError``.
+        ``similarity``. An item that is unknown or has no interactions in training, a ``k`` below 1,
+        or a recommender without embeddings is a ``ValueError``.
         """
         check_count("k", k, 1)
-        items = self._embeddings("items")
-        column = self._places("item", [item_id])
+        items = self.matrix("items")
+        [column] = self._places("item", item_id)
+        if self._popularity[column] == 0:
+            raise ValueError(f"item {item_id} has no interactions in training, so no embedding")
         lengths = np.maximum(np.linalg.norm(items, axis=1), np.finfo(items.dtype).tiny)
-        similarity = items @ (items[column[0]] / lengths[column[0]]) / lengths
-        best = _best(similarity, column, min(k, len(items)))
+        similarity = items @ (items[column] / lengths[column]) / lengths
+        best = self._best(similarity, np.array([column]), min(k, len(items)))
         return self._frame(*best).rename({"score": "similarity"})
 
     def embeddings(self, of: str) -> pl.DataFrame:
-        """The embeddings of all "users" or all "items": ``id`` and ``embedding``, in data order.
+        """The embeddings of "users" or "items": ``id`` and ``embedding``, in data order.
 
-        A recommender without embeddings is a ``ValueError``.
+        Users and items without interactions in training have none and are left out. A recommender
+        without embeddings is a ``ValueError``.
         """
+        rows = np.flatnonzero(self.trained_rows(of))
         ids = self._arrays["user_ids" if of == "users" else "item_ids"]
-        return pl.DataFrame({"id": ids, "embedding": self._embeddings(of)})
+        return pl.DataFrame({"id": ids[rows], "embedding": self.matrix(of)[rows]})
+
+    def matrix(self, of: str) -> NDArray[np.float32]:
+        """The embeddings of all "users" or "items", meaningless where training saw nothing."""
+        if self._matrices:
+            return np.asarray(self._matrices[of])
+        rows = getattr(self.scorer, of, None)
+        if rows is None:
+            raise ValueError("popularity and ease have no embeddings: train with mf or ials")
+        return np.asarray(rows.cpu())
+
+    def trained_rows(self, of: str) -> NDArray[np.bool_]:
+        """True for "users" or "items" with interactions in training."""
+        if of == "items":
+            return np.asarray(self._popularity > 0)
+        has_any: NDArray[np.bool_] = np.diff(self.trained_on.matrix.indptr) > 0
+        return has_any
 
     # What needs all interactions or torch.
 
@@ -184,6 +194,11 @@ class Recommender:
     def parts(self) -> RankingParts:
         """The interactions that the run is evaluated on."""
         return self.record.parts(self._evaluate_on)
+
+    @cached_property
+    def trained_on(self) -> Interactions:
+        """The interactions that training saw."""
+        return self.record.parts("validation").train
 
     @property
     def scorer(self) -> Scorer:
@@ -215,32 +230,21 @@ class Recommender:
         without: NDArray[np.int64],
         known: Interactions | None,
     ) -> pl.DataFrame:
-        """The lists of many users, scored in blocks; popular items for those not in training."""
+        """The lists of many users, scored in blocks."""
         import torch
 
         from bayescl_lab.ranking.full_ranking import full_ranking
+        from bayescl_lab.ranking.scorers import ServedScorer
 
-        scorer = self.scorer
-        popularity, trained = map(torch.from_numpy, (self._popularity, self._trained_users))
-
-        def scores(users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
-            scores = scorer.scores(users)
-            scores[~trained[users]] = popularity.to(scores)
-            scores[:, without] = -math.inf
-            return scores
-
-        shape = {"num_users": scorer.num_users, "num_items": scorer.num_items}
-        list_scorer: Any = SimpleNamespace(scores=scores, **shape)
+        served = ServedScorer(self.scorer, self.trained_on, without)
         users = None if rows is None else torch.from_numpy(rows)
-        top = full_ranking(list_scorer, k, seen=known, users=users)
-        ids = self._arrays["user_ids"] if rows is None else self._arrays["user_ids"][rows]
-        return self._frame(top.items.numpy(), top.scores.numpy(), ids)
-
-    @property
-    def _trained_users(self) -> NDArray[np.bool_]:
-        """True for users with interactions in training."""
-        has_any: NDArray[np.bool_] = np.diff(self.parts.train.matrix.indptr) > 0
-        return has_any
+        top = full_ranking(served, k, seen=known, users=users)
+        lists = self._frame(top.items.numpy(), top.scores.numpy(), top.users.numpy())
+        names = pl.Series(self._arrays["user_ids"])
+        return lists.with_columns(
+            user=names.gather(lists["user"]),
+            source=_source(pl.Series(self.trained_rows("users")).gather(lists["user"])),
+        )
 
     @cached_property
     def _scores_from(self) -> Callable[[Tensor], Tensor]:
@@ -252,34 +256,26 @@ class Recommender:
         scorer: Any = self.scorer
         baseline = baseline_of(self._config)
         if baseline is None:
-            return NewcomerScorer(scorer, self.parts.train).scores_from
+            return NewcomerScorer(scorer, self.trained_on).scores_from
         if baseline.encoder == IALS_NAME:
             return partial(newcomer_scores, scorer.items, penalty=baseline.penalty)
         scores_from: Callable[[Tensor], Tensor] = scorer.scores_from
         return scores_from
 
     def _newcomer_scores(self, items: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The scores of all items for a user who has some items."""
-        trained = self._trained(items)
-        if len(trained) == 0:
-            return self._popularity
+        """The scores of all items for a user who has some items that training saw."""
         import torch
 
-        return np.asarray(self._scores_from(torch.from_numpy(trained)))
+        return np.asarray(self._scores_from(torch.from_numpy(items)))
 
     # What needs a few rows of the files.
 
-    def _user(self, user_id: int | str) -> tuple[int, NDArray[Any], bool]:
+    def _user(self, user_id: Any) -> tuple[int, NDArray[Any], bool]:
         """A user's row, or -1, and items in all parts, and whether training saw any of them."""
-        [row] = places([str(user_id).strip()], self._arrays["user_ids"])
+        row = self._index("user").get(str(user_id).strip(), -1)
         entries = slice(*self._arrays["starts"][row : row + 2]) if row >= 0 else slice(0)
-        is_trained = (self._arrays["parts"][entries] < self._training).any()
-        return int(row), self._arrays["items"][entries], bool(is_trained)
-
-    def _trained(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of some items that have interactions in training."""
-        trained = self._arrays["items"][self._arrays["parts"] < self._training]
-        return items[np.isin(items, trained)]
+        is_trained = (self._arrays["parts"][entries] == 0).any()
+        return row, self._arrays["items"][entries], bool(is_trained)
 
     def _scores_of(self, row: int) -> NDArray[np.float32]:
         """The scores of all items for one user."""
@@ -290,37 +286,46 @@ class Recommender:
 
         return self.scorer.scores(torch.tensor([row]))[0].numpy()
 
-    def _embeddings(self, of: str) -> NDArray[np.float32]:
-        """The matrix of users or items."""
-        if self._matrices:
-            return np.asarray(self._matrices[of])
-        rows = getattr(self.scorer, of, None)
-        if rows is None:
-            raise ValueError(
-                "popularity, ease and gf-cf have no embeddings: train with mf, lightgcn or ials"
-            )
-        return np.asarray(rows.cpu())
-
     @cached_property
     def _popularity(self) -> NDArray[np.float32]:
-        """The number of users of each item in all parts."""
-        counts = np.bincount(self._arrays["items"], minlength=len(self._arrays["item_ids"]))
+        """The number of users of each item in training."""
+        items = self._arrays["items"][self._arrays["parts"] == 0]
+        counts = np.bincount(items, minlength=len(self._arrays["item_ids"]))
         return counts.astype(np.float32)
 
-    def _places(self, kind: str, ids: Sequence[int | str]) -> NDArray[np.int64]:
-        """The rows of some users or the columns of some items; refuses unknown ones."""
-        wanted = [str(value).strip() for value in ids]
-        rows = places(wanted, self._arrays[f"{kind}_ids"])
-        unknown = list(dict.fromkeys(wanted[place] for place in np.flatnonzero(rows < 0)))
-        if unknown:
+    def _index(self, kind: str) -> dict[str, int]:
+        """The row of each user or the column of each item by its id as text."""
+        if kind not in self._rows:
+            ids = self._arrays[f"{kind}_ids"].tolist()
+            self._rows[kind] = {str(name): row for row, name in enumerate(ids)}
+        return self._rows[kind]
+
+    def _places(self, kind: str, ids: Any, *, skip_unknown: bool = False) -> NDArray[np.int64]:
+        """The rows of some users or the columns of some items; refuses or skips unknown ones."""
+        index, unknown = self._index(kind), self.unknown(kind, ids)
+        if unknown and not skip_unknown:
             names = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
+            close = (f"{unknown[0]}.0", unknown[0].removesuffix(".0"), unknown[0].lstrip("0"))
+            hint = next((f", but {name}" for name in close if name in index), "")
             raise ValueError(
-                f"{self._arrays['name']} has no {kind}{'s' * (len(unknown) > 1)} {names}"
+                f"{self._arrays['name']} has no {kind}{'s' * (len(unknown) > 1)} {names}{hint}"
             )
-        return rows
+        rows = [index[name] for name in _listed(ids) if name in index]
+        return np.array(rows, dtype=np.int64)
+
+    def _best(
+        self, scores: NDArray[np.float32], without: NDArray[np.int64], k: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The ``k`` best items that training saw, equal ones by column; -1 is no item."""
+        if np.isnan(scores).any():
+            raise ValueError("scores must not be NaN")
+        kept = np.where(self._popularity > 0, scores, -np.inf)
+        kept[without] = -np.inf
+        items = np.argsort(-kept, kind="stable")[:k]
+        return np.where(kept[items] > -np.inf, items, -1), kept[items]
 
     def _frame(self, items: NDArray[Any], scores: NDArray[Any], users: Any = None) -> pl.DataFrame:
-        """Lists as rows, with the ids of their users if there are any; -1 is no item."""
+        """Lists as rows, with their users if there are any; -1 is no item."""
         items, scores = np.atleast_2d(items), np.atleast_2d(scores)
         rows, ranks = np.nonzero(items >= 0)
         chosen = items[rows, ranks]
@@ -331,21 +336,19 @@ class Recommender:
         return pl.DataFrame({**columns, "score": scores[rows, ranks]})
 
 
+def _listed(ids: Any) -> list[str]:
+    """Ids as stripped text; text or a number is one id."""
+    return [str(name).strip() for name in ([ids] if np.isscalar(ids) else ids)]
+
+
+def _source(by_model: bool | pl.Series) -> pl.Expr:
+    """The column that says where a list is from."""
+    return pl.when(by_model).then(pl.lit("model")).otherwise(pl.lit("popularity"))
+
+
 def load_recommender(path: Path) -> Recommender:
     """Open a run's folder, which may still train, with its best weights or else the last."""
     return Recommender(RunFolder.open(path, Kind.RANKING))
-
-
-def _best(
-    scores: NDArray[np.float32], without: NDArray[np.int64], k: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The ``k`` best items of one list and their scores, equal ones by column; -1 is no item."""
-    if np.isnan(scores).any():
-        raise ValueError("scores must not be NaN")
-    kept = scores.copy()
-    kept[without] = -np.inf
-    items = np.argsort(-kept, kind="stable")[:k]
-    return np.where(kept[items] > -np.inf, items, -1), kept[items]
 
 
 def _mapped(path: Path) -> dict[str, NDArray[Any]]:

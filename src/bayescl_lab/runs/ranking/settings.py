@@ -14,7 +14,6 @@ from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.ease import EASE
 from bayescl_lab.ranking.encoders import ENCODERS
-from bayescl_lab.ranking.graph_filter import GraphFilter
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import (
@@ -30,7 +29,6 @@ from bayescl_lab.runs.settings import Device, StoredSettings, TrainedSettings
 POPULARITY: Literal["popularity"] = "popularity"
 EASE_NAME: Literal["ease"] = "ease"
 IALS_NAME: Literal["ials"] = "ials"
-FILTER_NAME: Literal["gf-cf"] = "gf-cf"
 BASELINES = (POPULARITY, EASE_NAME)
 """Names of the baselines that others are compared with."""
 
@@ -141,11 +139,10 @@ _PENALTY = ("regularization", "unobserved_weight", "frequency_exponent")
 _OWN = {
     POPULARITY: (),
     EASE_NAME: ("regularization",),
-    FILTER_NAME: (),
     IALS_NAME: ("dim", *_PENALTY, "epochs", "seed"),
 }
 """Settings of each baseline, besides the data and the part to evaluate on."""
-_REGULARIZATION = {POPULARITY: 1.0, EASE_NAME: 300.0, FILTER_NAME: 1.0, IALS_NAME: 0.03}
+_REGULARIZATION = {POPULARITY: 1.0, EASE_NAME: 300.0, IALS_NAME: 0.03}
 
 
 @dataclass(frozen=True)
@@ -153,8 +150,7 @@ class BaselineSettings(StoredSettings):
     """All settings that affect a baseline; :class:`~bayescl_lab.ranking.ials.IALS` has a formula.
 
     Attributes:
-        encoder: popularity, ease, gf-cf (a filter over the graph of users and items) or ials, which
-            alone has embeddings.
+        encoder: popularity, ease or ials, which alone has embeddings.
         data: the data set and how to read it.
         regularization: L2 penalty of ease (default: 300) and ials (default: 0.03).
         evaluate_on: the part to evaluate on, "test" or "validation".
@@ -165,7 +161,7 @@ class BaselineSettings(StoredSettings):
         seed: seed of the initial embeddings of ials.
     """
 
-    encoder: Literal["popularity", "ease", "gf-cf", "ials"]
+    encoder: Literal["popularity", "ease", "ials"]
     data: RankingData = field(default_factory=RankingData)
     regularization: Positive | None = None
     evaluate_on: Literal["test", "validation"] = "test"
@@ -199,8 +195,6 @@ class BaselineSettings(StoredSettings):
             return Popularity(train)
         if self.encoder == EASE_NAME:
             return EASE(train, self.penalty["regularization"])
-        if self.encoder == FILTER_NAME:
-            return GraphFilter(train)
         return IALS(train, dim=self.dim, epochs=self.epochs, seed=self.seed, **self.penalty)
 
 

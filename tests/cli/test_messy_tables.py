@@ -1,0 +1,154 @@
+"""Exports of shops as they come: what a command reads, counts, or refuses in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import bayescl_lab as library
+
+PAIRS = [(user, item) for user in range(20) for item in range(12) if (user + item) % 3 == 0]
+ROWS = [f"u{user},i{item}" for user, item in PAIRS]
+TEXT = "\n".join(["user,item", *ROWS]) + "\n"
+TRAIN = "train ranking --encoder popularity --split none --out run"
+
+
+def interactions() -> dict[str, int]:
+    return json.loads(Path("run/result.json").read_text())["interactions"]
+
+
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        (TEXT.replace("\n", "\r").encode(), ""),
+        (TEXT.replace("\n", "\r\n").encode(), ""),
+        (TEXT.encode("utf-16"), ""),
+        (TEXT.encode("utf-16-be"), "--encoding utf-16-be"),
+        (TEXT.encode("utf-8-sig"), ""),
+        (
+            TEXT.replace(",", ";").replace("user", '"user, and, more, words"').encode(),
+            "--user-column 'user, and, more, words'",
+        ),
+        (TEXT.replace("u1,", "NULL,").encode(), "--allow-null-ids"),
+        (TEXT.replace("i1\n", "nan\n").encode(), "--allow-null-ids"),
+        ("\n".join(ROWS).encode(), "--no-header"),
+    ],
+)
+def test_a_table_is_read_however_it_was_exported(bayescl, content, options):
+    Path("a.csv").write_bytes(content)
+    outcome = bayescl(f"{TRAIN} --data a.csv {options}")
+    assert outcome.status == 0, outcome.err
+    assert interactions() == {"users": 20, "items": 12, "train": len(PAIRS), "test": 0}
+
+
+@pytest.mark.parametrize("null", ["NULL", "nan", "None", "n/a", "#N/A", "<NA>", "\\N", "undefined"])
+@pytest.mark.parametrize("kind", ["user", "item"])
+def test_ids_that_stand_for_missing_ones_are_refused_with_their_rows(bayescl, null, kind):
+    lines = [*ROWS]
+    for row in (3, 7):
+        user, item = lines[row].split(",")
+        lines[row] = f"{null},{item}" if kind == "user" else f"{user},{null}"
+    Path("a.csv").write_text("\n".join(["user,item", *lines]))
+    complaint = bayescl(f"{TRAIN} --data a.csv").complaint
+    assert f"a.csv, lines 5, 9: {kind} {null!r} stands for a missing id" in complaint
+    assert "--skip-bad-rows leaves such rows out, --allow-null-ids keeps them" in complaint
+    outcome = bayescl(f"{TRAIN} --data a.csv --skip-bad-rows")
+    assert "2 rows with missing or unparsable values left out" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("first", "is_refused"),
+    [("i1,u1", True), ("sku-7,customer-1", True), ("u1,i1", False), ("7,1", False)],
+)
+def test_a_table_without_header_says_its_columns_and_asks_if_ids_contradict(
+    bayescl, first, is_refused
+):
+    lines = [",".join(reversed(row.split(","))) if is_refused else row for row in ROWS]
+    Path("a.csv").write_text("\n".join([first, *lines]))
+    outcome = bayescl(f"{TRAIN} --data a.csv --no-header")
+    if is_refused:
+        assert "which look like an item and a user: pass --user-column 2" in outcome.complaint
+        assert bayescl(f"{TRAIN} --data a.csv --no-header --user-column 2 --item-column 1").out
+    else:
+        user, item = first.split(",")
+        said = f"users from column 1 (such as {user!r}), items from column 2 (such as {item!r})"
+        assert said in outcome.out
+
+
+def test_bytes_that_are_no_text_get_no_hint_of_another_library(bayescl):
+    for content in (b"user,item\na,\xe9\n", b'user,item\na,"b\nc,d\n', b"user,item\n\x00\xff"):
+        Path("a.csv").write_bytes(content)
+        complaint = bayescl(f"{TRAIN} --data a.csv").complaint
+        assert complaint.startswith("a.csv")
+        for word in ("polars", "schema", "ignore_errors", "infer", "extra_columns", "dtype"):
+            assert word not in complaint
+
+
+def test_returned_purchases_are_subtracted_on_request_and_mentioned_otherwise(bayescl):
+    lines = [f"{row},2" for row in ROWS] + [f"{row},-2" for row in ROWS[:3]] + [f"{ROWS[5]},-1"]
+    Path("a.csv").write_text("\n".join(["user,item,quantity", *lines]))
+    line = f"{TRAIN} --data a.csv --rating-column quantity"
+    outcome = bayescl(f"{line} --sum-ratings")
+    assert "3 sums of ratings not above 0 left out" in outcome.out
+    assert interactions()["train"] == len(ROWS) - 3
+    library.load("run")
+    outcome = bayescl(f"{line.replace('run', 'other')} --min-rating 1")
+    assert "4 ratings below 0 (if they are returns, --sum-ratings subtracts them)" in outcome.out
+
+
+def test_nothing_to_rank_is_said_by_training_and_by_recommending(bayescl):
+    Path("a.csv").write_text("1,1\n1,2\n2,1\n2,2\n")
+    for encoder in ("mf", "popularity"):
+        line = f"train ranking --data a.csv --no-header --split none --encoder {encoder} --out x"
+        assert "every user has every item, so nothing is left to rank" in bayescl(line).complaint
+    Path("a.csv").write_text("1,1\n1,2\n1,3\n2,1\n2,2\n")
+    assert bayescl(f"{TRAIN} --data a.csv --no-header").status == 0
+    outcome = bayescl("recommend run --user 1")
+    assert (
+        outcome.out == "user 1 has every item: nothing is left to recommend (see --allow-known)\n"
+    )
+    outcome = bayescl("recommend run --all --out all.csv")
+    assert "1 list: all.csv\n1 user has every item" in outcome.out
+
+
+def test_newcomers_come_in_any_table_and_unknown_items_are_skipped_and_named(bayescl):
+    Path("a.csv").write_text(TEXT)
+    assert bayescl(f"{TRAIN} --data a.csv").status == 0
+    Path("new.txt").write_text("who;what\nann;i1\nann;xx\nbob;yy\nann;i4\n", encoding="utf-16")
+    line = "recommend run --newcomers new.txt -k 2 --out new.csv"
+    assert "no column that looks like users" in bayescl(line).complaint
+    outcome = bayescl(f"{line} --user-column who --item-column what")
+    assert "unknown items skipped, 2 of them: xx, yy\n2 lists" in outcome.out
+    assert pl.read_csv("new.csv")["user"].to_list() == ["ann", "ann", "bob", "bob"]
+
+
+def test_an_evaluation_without_a_held_out_part_says_so_and_the_page_has_the_counts(bayescl):
+    Path("a.csv").write_text(TEXT + ROWS[0])
+    assert bayescl(f"{TRAIN} --data a.csv").status == 0
+    assert "nothing is left to evaluate" in bayescl("evaluate run").out
+    assert bayescl("train ranking --encoder popularity --data a.csv --out judged").status == 0
+    assert bayescl("report judged").status == 0
+    page = Path("judged/report.html").read_text()
+    for words in ("20 users evaluated", "1 duplicate pair merged"):
+        assert words in page
+
+
+def test_an_id_that_differs_by_a_decimal_point_gets_a_hint(bayescl):
+    Path("a.csv").write_text("user,item\n" + "".join(f"{u}.0,i{i}\n" for u, i in PAIRS))
+    assert bayescl(f"{TRAIN} --data a.csv").status == 0
+    assert "has no user 3, but 3.0: name items" in bayescl("recommend run --user 3").complaint
+
+
+def test_similar_items_are_a_command(bayescl):
+    Path("a.csv").write_text(TEXT)
+    line = "train ranking --data a.csv --encoder ials --dim 4 --epochs 2 --split none --out run"
+    assert bayescl(line).status == 0
+    shown = bayescl("similar run i1 -k 3").out
+    expected = library.load("run").similar_items("i1", 3)
+    for item, value in expected.select("item", "similarity").rows():
+        assert item in shown
+        assert f"{value:.4f}" in shown
+    assert "has no item q" in bayescl("similar run q").complaint

@@ -1,0 +1,72 @@
+"""Command lines of the pages parse, and defaults in help texts are those of the settings."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from cyclopts import CycloptsError
+from tests.docs.test_pages import PAGES, blocks, name_of
+
+from bayescl_lab.cli import train
+from bayescl_lab.cli._app import COMMANDS, application
+from bayescl_lab.runs.losses import ranking_loss
+from bayescl_lab.runs.ranking.settings import BaselineSettings
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def command_lines(page: Path) -> list[str]:
+    """Every command line of a page, in its blocks and in its sentences."""
+    shown = "\n".join(blocks(page, "sh")).replace("\\\n", " ")
+    lines = re.findall(r"^(?:\w+=\S+ )*bayescl (.+)$", shown, re.MULTILINE)
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return [
+        re.sub(r"\s+#.*| &$| \.\.\.", "", line)
+        for line in (*lines, *re.findall(r"`bayescl ([a-z][^`]+)`", text))
+    ]
+
+
+def refusal(line: str) -> str | None:
+    """Why a command does not know an option or a choice, if so; values are not looked at."""
+    words = shlex.split(re.sub(r"--(config \S+|print-config)", "", line))
+    if words[0] not in COMMANDS:
+        return f"there is no command {words[0]}"
+    if not any(word.startswith("-") for word in words):
+        return None  # only named
+    try:
+        application(words).parse_args(words, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        unknown = re.search("Unknown|Choose from|[Uu]nrecognized|must be one of", str(error))
+        return str(error) if unknown else None
+    return None
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if command_lines(page)], ids=name_of)
+def test_every_command_line_of_a_page_is_one_that_the_program_takes(page: Path) -> None:
+    refused = {line: why for line in command_lines(page) if (why := refusal(line))}
+    assert not refused
+
+
+@pytest.mark.parametrize("name", ["ranking.md", "serving.md", "quickstart/recommenders.md"])
+def test_every_option_in_the_sentences_of_a_recommenders_page_exists(name: str) -> None:
+    commands = ["train ranking", "train images", "compare ranking", "reproduce ranking"]
+    commands += ["recommend run", "evaluate run", "embed run"]
+    text = (DOCS / name).read_text(encoding="utf-8")
+    for option in sorted(set(re.findall(r"`(--[a-z][^`]*)`", text))):
+        assert None in [refusal(f"{command} {option}") for command in commands], option
+
+
+def test_defaults_in_the_help_of_training_a_recommender_are_those_of_its_settings() -> None:
+    text = " ".join(str(train.ranking.__doc__).split())
+    cosine, inner = (ranking_loss("hard").resolved(score=score) for score in ("cosine", "inner"))
+    beta = ranking_loss("bayesian").resolved(score="cosine")["beta"]
+    assert (
+        f"Temperature defaults to {cosine['temperature']:g} with cosines and "
+        f"{inner['temperature']:g} with inner products, beta to {beta:g}, concentration to "
+        f"{cosine['concentration']:g}"
+    ) in text
+    penalties = [BaselineSettings(name).regularization for name in ("ease", "ials")]
+    assert f"default: {penalties[0]:g} and {penalties[1]:g}" in text
