@@ -47,7 +47,7 @@ from bayescl_lab.images.subsets import stratified_split
 from bayescl_lab.report.tables import mean_text
 
 BASELINE, SAMPLER = "MultipleNegativesRankingLoss", "NO_DUPLICATES sampler"
-GUIDED = "guide's mask"
+GUIDED, TAUGHT = "guide's mask", "InfoNCE, documents as teacher"
 CLASSES, DIM = 77, 128
 GUIDE_SEED = 1000  # is added to a run's seed for its guide, which starts from other weights
 
@@ -57,6 +57,7 @@ OWN: dict[str, Grid] = {
     BASELINE: {},
     SAMPLER: {},
     "InfoNCE, equal texts masked": {},
+    TAUGHT: {"positive_share": (0.5, 0.2)},
     GUIDED: {"guide_margin": (0.0, 0.1)},
     "margin rule": {"margin": (0.0, 0.1)},
     "debiased": {"tau_plus": (1 / CLASSES, 2 / CLASSES)},
@@ -187,7 +188,7 @@ def loss_of(method: str, model: SentenceTransformer, **options: Any) -> torch.nn
         "hard": bayescl.HardContrastiveLoss,
         "Bayesian": bayescl.BayesianContrastiveLoss,
     }
-    rules = {"teacher": options.pop("teacher", None)}
+    rules = {"teacher": "documents" if method == TAUGHT else options.pop("teacher", None)}
     for name, by_teacher in (("margin", False), ("guide_margin", True)):
         if name in options:
             gap = options.pop(name) * (-1 if by_teacher else 1)
@@ -278,6 +279,7 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--batch_sizes", type=int, nargs="+", default=[64, 512])
     parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--name", default="banking77-trainer", help="name of the result file")
     options = parser.parse_args()
     options.methods = [name for name in OWN if name in (BASELINE, *options.methods)]
     rows: list[dict[str, Any]] = []
@@ -302,7 +304,7 @@ def main() -> None:
         lines += runs.lines
     libraries = ("sentence-transformers", "transformers", "tokenizers")
     path = publish(
-        "banking77-trainer",
+        options.name,
         rows,
         settings_tried=record["settings_tried"],
         seeds=options.seeds,

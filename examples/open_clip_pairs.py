@@ -19,7 +19,7 @@ model = CLIP(
 images = torch.randn(8, 3, 32, 32)
 texts = tokenize([f"a photo of number {number}" for number in range(8)], context_length=16)
 
-criterion = ClipLoss(loss=BayesianContrastiveLoss)
+criterion = ClipLoss(loss=BayesianContrastiveLoss, teacher="text", positive_share=0.8)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 for _ in range(3):

@@ -28,7 +28,8 @@ tokenizer.train_from_iterator(
     [*pairs["anchor"], *pairs["positive"]], trainers.WordLevelTrainer(special_tokens=["[UNK]"])
 )
 model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=64)], device="cpu")
-loss = ContrastiveRankingLoss(model, BayesianContrastiveLoss(temperature=0.05))
+loss = BayesianContrastiveLoss(temperature=0.05, positive_share=0.8)
+loss = ContrastiveRankingLoss(model, loss, teacher="documents")
 
 with tempfile.TemporaryDirectory() as folder:
     settings = SentenceTransformerTrainingArguments(

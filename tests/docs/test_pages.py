@@ -33,12 +33,13 @@ import torch
 from bayescl.integrations.open_clip import ClipLoss
 loss, texts = ClipLoss(), torch.tensor([[1, 2], [1, 2], [3, 4], [5, 6]])
 rows = torch.nn.functional.normalize(torch.randn(2, 4, 8), dim=-1)
+sentence_embeddings = torch.randn(4, 5)
 model_out = {"image_features": rows[0], "text_features": rows[1], "logit_scale": torch.tensor(9.0)}
 """,
     "docs/integrations/pytorch_metric_learning.md": """
 import torch
-view_1, view_2 = torch.randn(2, 8, 4)
-groups = torch.tensor([0, 0, 1, 1, -1, -1, -1, -1])
+images, view_1, view_2 = torch.randn(3, 8, 4)
+model = torch.nn.Linear(4, 4)
 """,
     "docs/serving.md": """
 from pathlib import Path
@@ -67,7 +68,7 @@ from sentence_transformers.sentence_transformer.training_args import (
 from tokenizers import Tokenizer, models, pre_tokenizers
 from bayescl import BayesianContrastiveLoss
 from bayescl.integrations.sentence_transformers import ContrastiveRankingLoss, LossStateCallback
-questions, answers, intents = ["a b", "c d"], ["a c", "b d"], [0, -1]
+questions, answers, embeddings = ["a b", "c d"], ["a c", "b d"], [[0.1, 0.2], [0.2, 0.1]]
 tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1, "b": 2, "c": 3, "d": 4}, "[UNK]"))
 tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
 model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=4)], device="cpu")

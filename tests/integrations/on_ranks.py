@@ -1,4 +1,4 @@
-"""What each of two processes computes with an adapter and with the loss that it replaces."""
+"""Results of each of two processes with an adapter and with the loss that it replaces."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ RANKING: list[dict[str, Any]] = [
     {"both_directions": True},
     {"both_directions": True, "duplicates": "keep"},
     {"margin": bayescl.Margin(absolute=0.02, extra=True)},
+    {"teacher": "documents", "both_directions": True},
 ]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cases import each
 
 import bayescl
 from bayescl.integrations import lightly as ours
@@ -22,8 +21,8 @@ def views(batch: int, seed: int) -> list[torch.Tensor]:
     return [rows(batch, 2 * seed + view).requires_grad_() for view in (0, 1)]
 
 
-@each("temperature", [0.07, 0.5])
-@each("batch", [2, 7])
+@pytest.mark.parametrize("temperature", [0.07, 0.5])
+@pytest.mark.parametrize("batch", [2, 7])
 def test_info_nce_is_theirs(theirs, temperature: float, batch: int) -> None:
     mine, reference = (made(temperature) for made in (ours.NTXentLoss, theirs.NTXentLoss))
     assert_same(stepped(mine, views(batch, 0)), stepped(reference, views(batch, 0)))
@@ -41,6 +40,18 @@ def test_losses_that_correct_nothing_are_info_nce() -> None:
             torch.testing.assert_close(mine(*views(3, seed)), reference(*views(3, seed)))
     default = ours.NTXentLoss(0.5, loss=BAYESIAN)(*views(3, 2))
     assert not torch.isclose(default, ours.NTXentLoss(0.5)(*views(3, 2)))
+
+
+def test_a_teacher_is_the_third_input_and_needs_a_share_of_the_target(theirs) -> None:
+    plain = rows(7, 9)
+    for loss in (bayescl.InfoNCELoss, BAYESIAN):
+        mine = ours.NTXentLoss(0.3, loss=loss, positive_share=0.2)
+        direct = loss(temperature=0.3, positive_share=0.2)
+        wanted = stepped(direct, views(7, 0), teacher=plain)
+        assert_same(stepped(mine, views(7, 0), plain), wanted)
+        assert_same(stepped(mine, views(7, 0), teacher=plain), wanted)
+    untaught = stepped(theirs.NTXentLoss(0.3), views(7, 0))
+    assert_same(stepped(ours.NTXentLoss(0.3, positive_share=1), views(7, 0), plain), untaught)
 
 
 def test_a_memory_bank_is_refused() -> None:

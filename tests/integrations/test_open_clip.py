@@ -10,7 +10,6 @@ import torch
 pytest.importorskip("open_clip", reason="needs open_clip")
 
 import open_clip as theirs
-from cases import each
 
 import bayescl
 from bayescl.integrations import open_clip as ours
@@ -21,7 +20,7 @@ IMAGES, TEXTS = (torch.nn.functional.normalize(rows(6, seed), dim=1) for seed in
 SCALE = torch.tensor(10.0)
 
 
-@each("call", [{}, {"logit_bias": torch.tensor(-3.0)}])
+@pytest.mark.parametrize("call", [{}, {"logit_bias": torch.tensor(-3.0)}])
 def test_info_nce_is_clip_loss(call: dict) -> None:
     assert_same(pairs_of_clip(ours.ClipLoss(), **call), pairs_of_clip(theirs.ClipLoss(), **call))
     found, wanted = (
@@ -43,7 +42,29 @@ def test_the_others_are_our_own_losses_at_the_models_temperature() -> None:
     assert bias.grad == 0
 
 
-def test_equal_captions_are_no_negatives_of_each_other() -> None:
+def test_either_tower_or_a_tensor_is_the_teacher_of_both_sides() -> None:
+    direct = bayescl.InfoNCELoss(temperature=0.1, positive_share=0.8, normalize=False)
+    other = rows(6, 2)
+    for tower, call, teacher in (
+        ("text", {}, TEXTS), ("image", {}, IMAGES), (None, {"teacher": other}, other),
+        ("text", {"teacher": other}, other),
+    ):  # fmt: skip
+        wrapped = ours.ClipLoss(teacher=tower, positive_share=0.8)
+        wanted = direct.in_batch(IMAGES, TEXTS, teacher=teacher, both_directions=True)
+        torch.testing.assert_close(wrapped(IMAGES, TEXTS, SCALE, **call), wanted)
+    images, texts = IMAGES.clone().requires_grad_(), TEXTS.clone().requires_grad_()
+    ours.ClipLoss(teacher="text", positive_share=0.8)(images, texts, SCALE).backward()
+    again = TEXTS.clone().requires_grad_()
+    direct.in_batch(IMAGES, again, teacher=TEXTS, both_directions=True).backward()
+    torch.testing.assert_close(texts.grad, again.grad)  # nothing flows through the teacher
+
+
+def test_a_teacher_without_a_share_of_the_target_changes_nothing() -> None:
+    wrapped = ours.ClipLoss(teacher="text", positive_share=1)
+    assert_same(pairs_of_clip(wrapped), pairs_of_clip(theirs.ClipLoss()))
+
+
+def test_equal_captions_are_not_negatives_of_each_other() -> None:
     texts = theirs.tokenize(["a cat", "a dog", "a cat", "a bird"], context_length=8)
     groups = ours.caption_groups(texts)
     assert groups[0] == groups[2]
@@ -56,6 +77,7 @@ def test_equal_captions_are_no_negatives_of_each_other() -> None:
     torch.testing.assert_close(value, expected)
 
 
-def test_what_cannot_be_had_is_refused() -> None:
-    with pytest.raises(ValueError, match="use_horovod"):
-        ours.ClipLoss(use_horovod=True)
+def test_wrong_arguments_are_refused() -> None:
+    for name, value in (("use_horovod", True), ("teacher", "audio")):
+        with pytest.raises(ValueError, match=name):
+            ours.ClipLoss(**{name: value})

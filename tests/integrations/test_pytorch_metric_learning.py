@@ -7,7 +7,6 @@ import torch
 
 pytest.importorskip("pytorch_metric_learning", reason="needs pytorch-metric-learning")
 
-from cases import each
 from pytorch_metric_learning import distances, losses, miners, reducers, regularizers
 
 import bayescl
@@ -44,7 +43,7 @@ OPTIONS = {
 }
 
 
-@each("temperature", [0.07, 0.5])
+@pytest.mark.parametrize("temperature", [0.07, 0.5])
 def test_info_nce_is_their_ntxent_loss(temperature: float) -> None:
     for name, options in OPTIONS.items():
         # Theirs stops at 87 for one pair, where its exponential underflows.
@@ -102,13 +101,13 @@ REDUCERS = [
 DISTANCES = (distances.CosineSimilarity, Plain)
 
 
-@each("call", [*CALLS.values(), three_steps])
+@pytest.mark.parametrize("call", [*CALLS.values(), three_steps])
 def test_info_nce_is_theirs_in_every_call(call) -> None:
     assert_same(ours.NTXentLoss(0.2), losses.NTXentLoss(0.2), call)
 
 
-@each("call", list(CALLS))
-@each("name", ["InfoNCELoss", "HardContrastiveLoss", "BayesianContrastiveLoss"])
+@pytest.mark.parametrize("call", list(CALLS))
+@pytest.mark.parametrize("name", ["InfoNCELoss", "HardContrastiveLoss", "BayesianContrastiveLoss"])
 def test_cosines_of_our_own_give_what_the_librarys_matrix_gives(name: str, call: str) -> None:
     for reducer in REDUCERS:
         options = {"temperature": 0.3, "reducer": reducer, "loss": getattr(bayescl, name)}
@@ -132,7 +131,7 @@ def test_without_negatives_or_positives_nothing_is_paid() -> None:
     assert ours.SelfSupervisedLoss(ours.NTXentLoss())(rows(1, 0), rows(1, 1)) == 0
 
 
-def test_what_is_known_of_two_views_goes_through_reducers_and_regularizers() -> None:
+def test_metadata_of_two_views_goes_through_reducers_and_regularizers() -> None:
     groups = torch.arange(8) // 2
     options = {"embedding_regularizer": OPTIONS["regularizer"]["embedding_regularizer"]}
     for reducer in REDUCERS[:2]:
@@ -142,13 +141,27 @@ def test_what_is_known_of_two_views_goes_through_reducers_and_regularizers() -> 
         direct = bayescl.InfoNCELoss(temperature=0.3)(*views, groups=groups)
         norm = torch.cat(views).norm(dim=1).mean()
         torch.testing.assert_close(value, direct + norm)
-        assert loss.known == {}
+        assert loss.metadata == {}
 
 
-def test_what_is_known_of_two_views_needs_rows_of_both_as_anchors() -> None:
+def test_metadata_of_two_views_needs_rows_of_both_as_anchors() -> None:
     loss = ours.SelfSupervisedLoss(ours.NTXentLoss(), symmetric=False)
     with pytest.raises(ValueError, match="groups must be None without symmetric=True"):
         loss(rows(8, 0), rows(8, 1), groups=torch.arange(8))
+
+
+def test_a_teacher_of_two_views_is_the_losses_own_teacher() -> None:
+    plain = rows(8, 2)
+    for share in (0.2, 1.0):
+        wrapped = ours.SelfSupervisedLoss(ours.NTXentLoss(0.3, positive_share=share))
+        direct = bayescl.InfoNCELoss(temperature=0.3, positive_share=share)
+        reference = losses.SelfSupervisedLoss(losses.NTXentLoss(0.3)) if share == 1 else direct
+        known = {} if share == 1 else {"teacher": plain}
+
+        def call(loss, first, second, wrapped=wrapped, known=known) -> torch.Tensor:
+            return loss(first, second, **({"teacher": plain} if loss is wrapped else known))
+
+        assert_same(wrapped, reference, call)
 
 
 def test_the_others_are_our_own_losses_too() -> None:

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from cases import each
 
 pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
 pytest.importorskip("datasets", reason="needs the trainer's requirements")
@@ -24,7 +23,7 @@ from sentence_transformers.sentence_transformer import losses as theirs
 from torch import Tensor
 
 import bayescl
-from bayescl import Margin
+from bayescl import Margin, Rows
 from bayescl.integrations import sentence_transformers as ours
 from integrations import tiny_models
 
@@ -87,8 +86,8 @@ def assert_same_step(mine, reference, model: SentenceTransformer, columns: list)
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-5 * scale)
 
 
-@each("kind", ["static", "bert", "cached, with dropout"])
-@each("symmetric", [False, True])
+@pytest.mark.parametrize("kind", ["static", "bert", "cached, with dropout"])
+@pytest.mark.parametrize("symmetric", [False, True])
 def test_info_nce_is_multiple_negatives_ranking_loss(kind: str, symmetric: bool) -> None:
     cached = kind.startswith("cached")
     model = model_of(kind, **({"dropout": 0.3} if cached else {})).train(cached)
@@ -101,11 +100,22 @@ def test_info_nce_is_multiple_negatives_ranking_loss(kind: str, symmetric: bool)
         assert_same_step(mine, reference, model, columns)
 
 
-@each("name", ["HardContrastiveLoss", "BayesianContrastiveLoss"])
-@each("rules", [{}, {"both_directions": True, "margin": Margin(absolute=0.05, extra=True)}])
+@pytest.mark.parametrize("name", ["HardContrastiveLoss", "BayesianContrastiveLoss"])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {},
+        {"teacher": "documents"},
+        {
+            "teacher": "documents",
+            "both_directions": True,
+            "margin": Margin(absolute=0.05, extra=True),
+        },
+    ],
+)
 def test_cached_equals_plain(name: str, rules: dict) -> None:
     model = model_of("bert")
-    columns = [ANCHORS, [*POSITIVES[:4], POSITIVES[0]], FIRST_NEGATIVES]
+    columns = [ANCHORS, [*POSITIVES[:4], POSITIVES[0]], FIRST_NEGATIVES, SECOND_NEGATIVES]
     loss = getattr(bayescl, name)(temperature=0.2)
     plain = ours.ContrastiveRankingLoss(model, loss, **rules)
     cached = ours.CachedContrastiveRankingLoss(model, loss, mini_batch_size=2, **rules)
@@ -146,8 +156,8 @@ def assert_drops(
     return value
 
 
-@each("side", ["left", "right"])
-def test_a_duplicate_is_no_negative_under_any_padding(side: str) -> None:
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_duplicate_is_not_a_negative_under_any_padding(side: str) -> None:
     model = model_of("bert", padding_side=side)
     # "dog" is padded to 1 + 3 words in the second column and to 2 in the third.
     positives = ["dog", "red", "dog", "red green blue eats"]
@@ -159,7 +169,7 @@ def test_a_duplicate_is_no_negative_under_any_padding(side: str) -> None:
     assert step(kept, model, columns) > value
 
 
-@each("both", [False, True])
+@pytest.mark.parametrize("both", [False, True])
 def test_a_candidate_is_dropped_for_each_reason_alone(both: bool) -> None:
     # Row 2 has row 0's anchor, row 3's positive is that anchor; the last two negatives repeat a
     # positive and an anchor.
@@ -169,8 +179,8 @@ def test_a_candidate_is_dropped_for_each_reason_alone(both: bool) -> None:
     assert_drops(dropped, model_of("static"), columns, both)
 
 
-@each("kind", ["", "Cached"])
-@each("strategy", ["absolute", "relative"])
+@pytest.mark.parametrize("kind", ["", "Cached"])
+@pytest.mark.parametrize("strategy", ["absolute", "relative"])
 def test_a_margin_by_a_teacher_is_gists_mask(kind: str, strategy: str) -> None:
     guide, model = tiny_models.bert(dim=4, seed=5), model_of("bert")
     cached = {"mini_batch_size": 2} if kind else {}
@@ -198,15 +208,77 @@ def test_a_margin_and_the_label_column_reach_the_loss() -> None:
     torch.testing.assert_close(wrapped(tiny_models.features(model, columns), domains), wanted)
     scores = torch.rand(5)  # a column that other losses read
     assert ranking(model)(tiny_models.features(model, columns), scores).isfinite()
-    both = ranking(model, label_column=("labels", "domains"))
     classes = torch.tensor([0, 0, -1, -1, -1])
-    value = both(tiny_models.features(model, columns), torch.stack([classes, domains], dim=1))
-    wanted = bayescl.InfoNCELoss(temperature=0.05).in_batch(
-        queries, documents, extra=extra, domains=domains, labels=classes
-    )
-    torch.testing.assert_close(value, wanted)
-    with pytest.raises(ValueError, match=r"label must have shape \[pairs, 2\]"):
-        both(tiny_models.features(model, columns), domains)
+    for name in ("InfoNCELoss", "SupervisedContrastiveLoss"):
+        value = ranking(model, name, label_column="labels")(
+            tiny_models.features(model, columns), classes
+        )
+        loss = getattr(bayescl, name)(temperature=0.05)
+        wanted = loss.in_batch(queries, documents, extra=extra, labels=classes)
+        torch.testing.assert_close(value, wanted)
+
+
+@pytest.mark.parametrize("kind", ["", "Cached"])
+@pytest.mark.parametrize("both", [False, True])
+def test_the_documents_are_the_teacher_of_both_directions(kind: str, both: bool) -> None:
+    model, columns = model_of("bert"), COLUMNS["triplets"]
+    cached = {"mini_batch_size": 2} if kind else {}
+    loss = bayescl.InfoNCELoss(temperature=0.2, positive_share=0.8)
+    mine = ranking(
+        model, kind=kind, teacher="documents", both_directions=both, temperature=0.2,
+        positive_share=0.8, **cached,
+    )  # fmt: skip
+
+    class ByHand(torch.nn.Module):
+        def forward(self, features: list[dict], labels: None = None) -> Tensor:
+            queries, documents, extra = (model(column)["sentence_embedding"] for column in features)
+            return loss.in_batch(
+                queries, documents, extra=extra, teacher=documents.detach(), both_directions=both
+            )
+
+    assert_same_step(mine, ByHand(), model, columns)
+    untaught = ranking(model, kind=kind, both_directions=both, temperature=0.2, **cached)
+    assert not torch.isclose(step(mine, model, columns), step(untaught, model, columns))
+
+
+def test_a_teacher_without_a_share_of_the_target_changes_nothing() -> None:
+    model, columns = model_of("static"), COLUMNS["triplets"]
+    reference = theirs.MultipleNegativesRankingLoss(model)
+    for teacher in ("documents", tiny_models.bert(dim=4, seed=5)):
+        mine = ranking(model, teacher=teacher, positive_share=1)
+        assert_same_step(mine, reference, model, columns)
+
+
+@pytest.mark.parametrize("kind", ["", "Cached"])
+def test_the_label_column_or_another_model_is_the_teacher(kind: str) -> None:
+    guide, model = tiny_models.bert(dim=4, seed=5), model_of("bert")
+    columns, cached = COLUMNS["triplets"], {"mini_batch_size": 2} if kind else {}
+    features = tiny_models.features(model, columns)
+    queries, documents, extra = embedded(model, columns)
+    loss = bayescl.InfoNCELoss(temperature=0.05)
+    taught = [guide.encode(texts, convert_to_tensor=True) for texts in columns]
+
+    found = ranking(model, kind=kind, teacher="label", **cached)(features, taught[1])
+    wanted = loss.in_batch(queries, documents, extra=extra, teacher=taught[1])
+    torch.testing.assert_close(found, wanted)
+    with pytest.raises(ValueError, match="teacher='label' needs a label column"):
+        ranking(model, teacher="label")(features, None)
+
+    rows = [Rows(part, teacher=of) for part, of in zip((queries, documents), taught, strict=False)]
+    found = ranking(model, kind=kind, teacher=guide, **cached)(features, None)
+    torch.testing.assert_close(found, loss.in_batch(*rows, extra=extra))
+    margin = Margin(absolute=2.0, extra=True)  # masks nothing
+    found = ranking(model, kind=kind, teacher=guide, margin=margin, **cached)(features, None)
+    torch.testing.assert_close(found, loss.in_batch(*rows, extra=Rows(extra, teacher=taught[2])))
+
+
+def test_a_teacher_works_under_matryoshka_loss_plain_and_cached() -> None:
+    model = model_of("bert")
+    wrapped = [
+        theirs.MatryoshkaLoss(model, ranking(model, BAYESIAN, kind, teacher="documents"), [8, 4])
+        for kind in ("", "Cached")
+    ]
+    assert_same_step(*wrapped, model, COLUMNS["triplets"])
 
 
 def test_a_last_batch_of_one_pair_costs_nothing_and_one_of_duplicates_is_finite() -> None:
@@ -254,11 +326,13 @@ def test_settings_are_for_the_model_card() -> None:
     assert settings["mini_batch_size"] == 4
 
 
-def test_what_cannot_be_had_or_cannot_work_is_refused() -> None:
+def test_wrong_arguments_are_refused() -> None:
     model = model_of("static")
     for options in (
         {"duplicates": "drop"},
+        {"teacher": "queries"},
         {"label_column": "speaker"},
+        {"label_column": "labels", "teacher": "label"},
         {"reduction": "none"},
     ):
         with pytest.raises(ValueError, match=next(iter(options))):
@@ -299,7 +373,7 @@ def with_temperature(model: SentenceTransformer) -> ours.ContrastiveRankingLoss:
     )
 
 
-@each("wrapped", [False, True])
+@pytest.mark.parametrize("wrapped", [False, True])
 def test_a_training_that_resumes_ends_where_one_without_a_break_does(
     wrapped: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -1,4 +1,4 @@
-"""Find equal texts in a batch by their tokens.
+"""Read the texts of a batch from their tokens, and find equal ones.
 
 Embeddings cannot tell: dropout gives one text two different embeddings.
 """
@@ -14,13 +14,13 @@ from bayescl.axes import Int, Tensor
 
 _NOT_TEXT = frozenset({"pixel_values", "pixel_values_videos", "input_features", "input_values"})
 _BASE, _OTHER = 0x5851F42D4C957F2D, 0x14057B7EF767814F
-"""Odd numbers without a pattern, so that sums of their small multiples hardly ever meet."""
+"""Odd numbers without a pattern, so that sums of their small multiples are hardly ever equal."""
 
 
 def text_keys(features: Mapping[str, Any], salt: int = 0) -> Int[Tensor, " rows"]:
     """Return a 64-bit key per text; equal tokens give equal keys, whatever the padding.
 
-    ``salt`` tells columns and devices apart: all keys differ in a column of images or sound.
+    In a column of images or sound all keys differ, also from those of another ``salt``.
     """
     if "input_ids" not in features or _NOT_TEXT & features.keys():
         known = next(value for value in features.values() if isinstance(value, Tensor))
@@ -36,7 +36,7 @@ def text_keys(features: Mapping[str, Any], salt: int = 0) -> Int[Tensor, " rows"
 
 
 def token_rows(features: Mapping[str, Any]) -> tuple[Int[Tensor, " tokens"], Int[Tensor, " rows"]]:
-    """Return all tokens of a column in one row, without padding, and how many each text has."""
+    """Return all tokens of a column in one row, without padding, and the length of each text."""
     tokens = features["input_ids"]
     if "cu_seq_lens_q" in features:
         return tokens.reshape(-1), features["cu_seq_lens_q"].to(torch.int64).diff()
@@ -46,3 +46,28 @@ def token_rows(features: Mapping[str, Any]) -> tuple[Int[Tensor, " tokens"], Int
     mask = features.get("attention_mask")
     counted = torch.ones_like(tokens) != 0 if mask is None else mask != 0
     return tokens[counted], counted.sum(dim=1)
+
+
+def text_groups(
+    anchors: Int[Tensor, " pairs"],
+    positives: Int[Tensor, " pairs"],
+    *extra: Int[Tensor, " extra"],
+) -> list[Int[Tensor, "rows 3"]]:
+    """Return ``groups`` of each argument, given the keys of its texts.
+
+    A candidate does not count if it has the anchor's text, its positive's text or the same anchor:
+    the three groups compare anchors, positives, and anchors with candidates.
+    """
+    sides = [anchors, positives, anchors], [anchors, positives, positives]
+    return [torch.stack(keys, dim=1) for keys in (*sides, *([keys] * 3 for keys in extra))]
+
+
+def decoded_texts(features: Mapping[str, Any], model: Any) -> list[str]:
+    """Decode the texts of a column from its tokens. The model may be wrapped or compiled."""
+    model = getattr(model, "module", model)
+    tokenizer = getattr(model, "_orig_mod", model).tokenizer
+    tokens, lengths = token_rows(features)
+    decode = getattr(tokenizer, "batch_decode", None) or tokenizer.decode_batch
+    rows = [row.tolist() for row in tokens.split(lengths.tolist())]
+    texts: list[str] = decode(rows, skip_special_tokens=True)
+    return texts

@@ -15,18 +15,19 @@ from bayescl.losses import ContrastiveLoss, InfoNCELoss
 
 
 class NTXentLoss(nn.Module):
-    """Any loss of this package with lightly's arguments; by default InfoNCE, as lightly's own.
+    """Any loss of this package with lightly's arguments, and a teacher as third input.
 
-    Every row of both outputs is an anchor and all rows of other images are its candidates, as in
+    Every row of both outputs is an anchor, and all rows of other images are its candidates, as in
     SimCLR.
 
     Args:
-        temperature: softmax scale, positive.
-        memory_bank_size: must be 0. For candidates of a memory bank, call
+        temperature: Temperature of the softmax, positive. Default: 0.5.
+        memory_bank_size: Must be 0. For candidates of a memory bank, call
             :meth:`~bayescl.losses.ContrastiveLoss.sampled`.
-        gather_distributed: whether candidates come from all devices. No effect in a single process.
-        loss: a class of :mod:`bayescl.losses`.
-        **options: its further arguments, such as ``alpha`` and ``tau_plus``.
+        gather_distributed: Whether candidates come from all devices. This has no effect in a single
+            process. Default: False.
+        loss: Class of :mod:`bayescl.losses`. Default: InfoNCE, which is lightly's own loss.
+        **options: Further arguments of the loss, such as ``positive_share`` and ``alpha``.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -35,6 +36,8 @@ class NTXentLoss(nn.Module):
         >>> criterion = NTXentLoss(temperature=0.5)
         >>> criterion(torch.eye(3), torch.eye(3))
         tensor(0.4327)
+        >>> criterion(torch.eye(3), torch.eye(3), torch.eye(3))  # half of the target is shared
+        tensor(1.4327)
     """
 
     def __init__(
@@ -53,19 +56,25 @@ class NTXentLoss(nn.Module):
         self.gather_distributed = gather_distributed
 
     def forward(
-        self, out0: Float[Tensor, "batch dim"], out1: Float[Tensor, "batch dim"], **known: Any
+        self,
+        out0: Float[Tensor, "batch dim"],
+        out1: Float[Tensor, "batch dim"],
+        teacher: Float[Tensor, "batch teacher_dim"] | None = None,
+        **metadata: Any,
     ) -> Float[Tensor, ""]:
         """Compute the loss of two views of a batch.
 
         Args:
-            out0: embeddings of the first views.
-            out1: embeddings of the second views of the same images, in the same order.
-            **known: ``groups``, ``domains``, ``labels`` and other arguments of
+            out0: Embeddings of the first views.
+            out1: Embeddings of the second views of the same images, in the same order.
+            teacher: Embeddings of the images without augmentation, from the same model without
+                gradient or from another model. Default: no soft targets.
+            **metadata: ``groups``, ``domains``, ``labels`` and other arguments of
                 :meth:`~bayescl.losses.ContrastiveLoss.forward`.
 
         Raises:
             ValueError: if shapes do not match.
         """
         self.loss.gather = self.gather_distributed and distributed.is_initialized()
-        value: Tensor = self.loss(out0, out1, **known)
+        value: Tensor = self.loss(out0, out1, teacher=teacher, **metadata)
         return value

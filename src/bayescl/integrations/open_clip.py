@@ -1,17 +1,19 @@
 """A loss with the interface of open_clip's ``ClipLoss``.
 
-It replaces open_clip's class anywhere, and does not need open_clip itself. Equal captions may be
-groups, which are not each other's negatives. Tested against open_clip 3.3.
+It replaces open_clip's class anywhere, and does not need open_clip itself. One of the towers may be
+the teacher of soft targets. Equal captions may be groups, which are not each other's negatives.
+Tested against open_clip 3.3.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
 
 from bayescl import distributed
 from bayescl.axes import Float, Int, Tensor
+from bayescl.checks import check_choice
 from bayescl.integrations._texts import text_keys
 from bayescl.losses import ContrastiveLoss, InfoNCELoss
 
@@ -19,20 +21,21 @@ from bayescl.losses import ContrastiveLoss, InfoNCELoss
 class ClipLoss(nn.Module):
     """Any loss of this package between images and texts, with open_clip's arguments.
 
-    Both are anchors; by default the loss is InfoNCE, as open_clip's own.
-    Features are used as they are, as in open_clip, whose models scale them to length 1. Candidates
-    of other devices always carry a gradient, as with ``local_loss=True, gather_with_grad=True`` in
-    open_clip.
+    Images and texts are both anchors. Features are used without scaling, as in open_clip, whose
+    models return unit vectors. Candidates of other devices always carry a gradient, as with
+    ``local_loss=True, gather_with_grad=True`` in open_clip.
 
     Args:
-        local_loss, gather_with_grad, cache_labels, rank: accepted for compatibility, ignored.
-        world_size: processes to gather from; 1 does not gather.
-        use_horovod: must be False.
-        loss: a class of :mod:`bayescl.losses`.
-        **options: its further arguments, such as ``alpha`` and ``tau_plus``.
+        local_loss, gather_with_grad, cache_labels, rank: Accepted for compatibility and ignored.
+        world_size: Number of processes to gather from; 1 does not gather. Default: 1.
+        use_horovod: Must be False.
+        loss: Class of :mod:`bayescl.losses`. Default: InfoNCE, which is open_clip's own loss.
+        teacher: ``"text"`` or ``"image"``: the tower whose features, without gradient, are the
+            teacher of both sides. Default: no soft targets.
+        **options: Further arguments of the loss, such as ``positive_share`` and ``alpha``.
 
     Raises:
-        ValueError: if ``use_horovod`` is set or an option is out of range.
+        ValueError: if ``use_horovod`` is set or an argument is out of range.
 
     Example:
         >>> loss = ClipLoss()
@@ -50,13 +53,17 @@ class ClipLoss(nn.Module):
         use_horovod: bool = False,
         *,
         loss: type[ContrastiveLoss] = InfoNCELoss,
+        teacher: Literal["text", "image"] | None = None,
         **options: Any,
     ) -> None:
         super().__init__()
         del local_loss, gather_with_grad, cache_labels, rank
         if use_horovod:
             raise ValueError("use_horovod must be False: rows are gathered by torch.distributed")
+        if teacher is not None:
+            check_choice("teacher", teacher, ("text", "image"))
         self.world_size = world_size
+        self.teacher = teacher
         self.loss = loss(normalize=False, **options)
 
     def forward(
@@ -66,30 +73,36 @@ class ClipLoss(nn.Module):
         logit_scale: Float[Tensor, ""],
         logit_bias: Float[Tensor, ""] | None = None,
         output_dict: bool = False,
-        **known: Any,
+        *,
+        teacher: Float[Tensor, "batch teacher_dim"] | None = None,
+        **metadata: Any,
     ) -> Float[Tensor, ""] | dict[str, Tensor]:
         """Compute the loss of a batch of pairs.
 
         Args:
-            image_features: embeddings of images, of length 1.
-            text_features: embeddings of their texts, in the same order, of length 1.
-            logit_scale: factor of the similarities, 1 / temperature. Differentiated.
-            logit_bias: the model's, if it has one; it cancels in the softmax.
-            output_dict: whether to return ``{"contrastive_loss": value}``.
-            **known: what is known of the pairs, as in
-                :meth:`~bayescl.losses.ContrastiveLoss.in_batch`: ``groups`` (of equal captions, see
-                :func:`caption_groups`), ``domains``, ``labels`` and ``margin``.
+            image_features: Embeddings of images, of length 1.
+            text_features: Embeddings of their texts, in the same order, of length 1.
+            logit_scale: Factor of the similarities, 1 / temperature. Differentiated.
+            logit_bias: Bias of the model, if it has one. It cancels in the softmax.
+            output_dict: Whether to return ``{"contrastive_loss": value}``. Default: False.
+            teacher: Embeddings of the pairs by any model. Default: those of the tower that the
+                constructor names.
+            **metadata: ``groups`` (of equal captions, see :func:`caption_groups`), ``domains``,
+                ``labels`` and ``margin`` of :meth:`~bayescl.losses.ContrastiveLoss.in_batch`.
         """
+        if teacher is None and self.teacher is not None:
+            teacher = text_features if self.teacher == "text" else image_features
         self.loss.gather = self.world_size > 1 and distributed.is_initialized()
         value: Tensor = self.loss.in_batch(
             image_features,
             text_features,
             both_directions=True,
             temperature=1 / logit_scale,
-            **known,
+            teacher=teacher,
+            **metadata,
         )
         if logit_bias is not None:
-            value = value + 0 * logit_bias.sum()  # a zero gradient, as a softmax gives it
+            value = value + 0 * logit_bias.sum()  # so that the bias has a gradient
         return {"contrastive_loss": value} if output_dict else value
 
 
@@ -97,7 +110,7 @@ def caption_groups(texts: Int[Tensor, "batch length"]) -> Int[Tensor, " batch"]:
     """Return one integer per caption, equal for captions with equal tokens.
 
     Args:
-        texts: output of open_clip's tokenizer.
+        texts: Output of open_clip's tokenizer.
 
     Example:
         >>> groups = caption_groups(torch.tensor([[1, 5, 2], [1, 6, 2], [1, 5, 2]]))

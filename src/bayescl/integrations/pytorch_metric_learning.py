@@ -27,18 +27,19 @@ _OF_THEIR_BASE = {"distance", "reducer", "collect_stats"} | _REGULARIZING
 
 
 class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
-    """Any loss of this package on the pairs that labels or a miner name; by default InfoNCE.
+    """Any loss of this package on the pairs given by labels or by a miner.
 
     Every positive pair is contrasted with all negative pairs of its anchor, as in the library's
     own ``NTXentLoss``. Distances that are small for similar items are negated. The floor of the
     debiased and the hard loss assumes cosines; for another distance pass ``minimum_similarity``.
 
     Args:
-        temperature: softmax scale, positive, or a :class:`~bayescl.losses.LearnableTemperature`.
-        loss: a class of :mod:`bayescl.losses`.
+        temperature: Temperature of the softmax, positive, or a
+            :class:`~bayescl.losses.LearnableTemperature`. Default: 0.07.
+        loss: Class of :mod:`bayescl.losses`. Default: InfoNCE, which is the library's own loss.
         **options: ``distance`` (default: cosine similarity), ``reducer``,
             ``embedding_regularizer``, ``embedding_reg_weight`` and ``collect_stats`` as in all
-            losses of the library, and further arguments of ours, such as ``alpha``.
+            losses of the library, and further arguments of the loss, such as ``alpha``.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -59,12 +60,12 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         base = {name: options.pop(name) for name in _OF_THEIR_BASE & options.keys()}
         super().__init__(mat_based_loss=False, **base)
         self.loss = loss(temperature=temperature, reduction="none", normalize=False, **options)
-        self.known: dict[str, Any] = {}  # of the items of two views, during a call of the wrapper
+        self.metadata: dict[str, Any] = {}  # of the items of two views, set by the wrapper
         self.add_to_recordable_attributes(list_of_names=["temperature"], is_stat=False)
 
     @property
     def temperature(self) -> float:
-        """The softmax scale as a number."""
+        """Current temperature as a number."""
         return float(torch.as_tensor(self.loss.current_temperature()).detach())
 
     def get_default_distance(self) -> Any:
@@ -104,7 +105,7 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         alone = indices_tuple is None and ref_labels is labels and ref_emb is embeddings
         views = _two_views(labels) if alone else None
         if views is not None:
-            losses = ours(*(embeddings[rows] for rows in views), **self.known)
+            losses = ours(*(embeddings[rows] for rows in views), **self.metadata)
             rows = torch.cat(views)
             return self._for_reducer(losses, rows, rows.roll(len(rows) // 2))
         anchors, positives, *other = convert_to_pairs(indices_tuple, labels, ref_labels)
@@ -164,47 +165,50 @@ def _two_views(labels: Tensor | None) -> tuple[Tensor, Tensor] | None:
 
 
 class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
-    """The library's wrapper for two views, which hands on what is known of the items.
+    """The library's wrapper for two views, with a teacher and metadata of the items.
 
     Args:
-        loss: :class:`NTXentLoss`, or one that the library's own wrapper accepts.
-        symmetric: whether rows of both views are anchors, rather than only those of the first.
+        loss: :class:`NTXentLoss`, or any loss that the library's own wrapper accepts.
+        symmetric: Whether rows of both views are anchors, or only those of the first.
+            Default: True.
 
     Example:
         >>> loss_func = SelfSupervisedLoss(NTXentLoss(temperature=0.5))
         >>> loss_func(torch.eye(3), torch.eye(3))
         tensor(0.4327)
+        >>> loss_func(torch.eye(3), torch.eye(3), teacher=torch.eye(3))  # half is shared
+        tensor(1.4327)
     """
 
     def forward(
         self,
         embeddings: Float[Tensor, "batch dim"],
         ref_emb: Float[Tensor, "batch dim"],
-        **known: Any,
+        **metadata: Any,
     ) -> Float[Tensor, ""]:
         """Compute the loss of two views of the same items, in the same order.
 
         Args:
-            embeddings: of the first views.
-            ref_emb: of the second views.
-            **known: ``groups``, ``domains``, ``labels`` and whatever else is known of the items, as
-                in :meth:`~bayescl.losses.ContrastiveLoss.forward`; only for symmetric losses of
-                this package.
+            embeddings: Embeddings of the first views.
+            ref_emb: Embeddings of the second views.
+            **metadata: ``teacher``, ``groups``, ``domains``, ``labels`` and other arguments of
+                :meth:`~bayescl.losses.ContrastiveLoss.forward`. Needs ``symmetric=True`` and a loss
+                of this package with the default distance.
 
         Raises:
-            ValueError: if something is known for a loss that cannot use it.
+            ValueError: if metadata is given for a loss that cannot use it.
         """
         ours = isinstance(self.loss, NTXentLoss) and self.loss.on_inner_products
-        if known and not (ours and self.symmetric):
+        if metadata and not (ours and self.symmetric):
             raise ValueError(
-                f"{', '.join(known)} must be None without symmetric=True and an NTXentLoss of "
+                f"{', '.join(metadata)} must be None without symmetric=True and an NTXentLoss of "
                 "bayescl with the default distance"
             )
         if ours:
-            self.loss.known = known
+            self.loss.metadata = metadata
         try:
             value: Tensor = super().forward(embeddings, ref_emb)
         finally:
             if ours:
-                self.loss.known = {}
+                self.loss.metadata = {}
         return value

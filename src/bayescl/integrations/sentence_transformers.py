@@ -8,7 +8,7 @@ negative. Tested with sentence-transformers 6.2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,8 +18,8 @@ from torch import nn
 from bayescl import distributed
 from bayescl.axes import Float, Tensor
 from bayescl.batch import Rows
-from bayescl.checks import check_choice, check_count, check_shape, missing
-from bayescl.integrations._texts import text_keys, token_rows
+from bayescl.checks import check_choice, check_count, missing
+from bayescl.integrations._texts import decoded_texts, text_groups, text_keys
 from bayescl.losses import ContrastiveLoss, Margin
 
 try:
@@ -31,11 +31,11 @@ except ImportError as error:
     raise missing("sentence-transformers 6 or newer", "sentence-transformers", error) from error
 
 Features = dict[str, Any]
+Metadata = dict[str, Any]
+"""``groups`` and ``teachers`` of anchors, positives and hard negatives; arguments of the loss."""
+
 STATE_FILE = "bayescl_loss.pt"
 """Name of the file with the losses' state beside a checkpoint."""
-
-Known = dict[str, Any]
-"""Arguments of a loss's ``in_batch``, besides embeddings."""
 
 
 class ContrastiveRankingLoss(nn.Module):
@@ -46,36 +46,41 @@ class ContrastiveRankingLoss(nn.Module):
     as in ``MultipleNegativesRankingLoss``.
 
     Args:
-        model: the model to train.
-        loss: any loss of this package, with ``reduction="mean"`` or ``"sum"``; its temperature is
+        model: Model to train.
+        loss: Any loss of this package, with ``reduction="mean"`` or ``"sum"``. Its temperature is
             one over the scale of ``MultipleNegativesRankingLoss``. With ``gather=True`` candidates
-            come from all devices; no effect in a single process.
-        both_directions: whether every positive is also an anchor against all anchors. Hard
-            negatives do not take part in the second direction.
-        duplicates: with ``"mask"``, equal texts are never each other's negatives: a candidate with
+            come from all devices; this has no effect in a single process.
+        both_directions: Whether every positive is also an anchor against all anchors. Hard
+            negatives do not take part in the second direction. Default: False.
+        duplicates: With ``"mask"``, equal texts are never each other's negatives: a candidate with
             the anchor's text, its positive's text or the same anchor does not count. Texts are
             compared by their tokens, after truncation and prompts. With ``"keep"``, all count.
-        margin: leaves out candidates that score like the positive; see :class:`~bayescl.Margin`.
-            Hard negatives are exempt unless the margin says otherwise.
-        teacher: another model, whose embeddings of the texts are passed as the ``teacher`` of both
-            sides. It reads decoded tokens. With ``Margin(..., by_teacher=True)`` the margin uses
-            its similarities. Default: no teacher.
-        label_column: what the data set's label column holds of each pair: ``"labels"``,
-            classes with -1 where unknown, or ``"domains"``. Both for a column of lists. Default:
-            the column is not used.
+            Default: ``"mask"``.
+        teacher: Source of soft targets. ``"documents"`` takes the model's own embeddings of the
+            positives, without gradient and without another forward pass. ``"label"`` takes the data
+            set's label column, which then holds an embedding of each pair's document by any model.
+            Another model encodes the texts itself; it reads decoded tokens. Candidates whose
+            documents are alike share ``1 - loss.positive_share`` of the target. Hard negatives get
+            a share only with ``margin.extra``. Default: no soft targets.
+        margin: Leaves out candidates that score like the positive; see :class:`~bayescl.Margin`.
+            Hard negatives are exempt unless ``margin.extra`` is set.
+        label_column: Content of the data set's label column: ``"labels"`` for classes, with -1
+            where unknown, or ``"domains"``. Default: the column is not used.
 
     Raises:
-        ValueError: if ``loss`` returns more than one value, or another argument is out of range.
+        ValueError: if ``loss`` returns more than one value or needs labels that are not given, or
+            another argument is out of range.
 
     Example:
-        >>> from bayescl import BayesianContrastiveLoss
+        >>> from bayescl import InfoNCELoss
         >>> from sentence_transformers.sentence_transformer.modules import StaticEmbedding
         >>> from tokenizers import Tokenizer, models
         >>> words = Tokenizer(models.WordLevel({"?": 0, "cat": 1, "dog": 2, "cow": 3}, "?"))
         >>> model = SentenceTransformer(modules=[StaticEmbedding(words, embedding_dim=4)])
-        >>> loss = ContrastiveRankingLoss(model, BayesianContrastiveLoss(temperature=0.05))
+        >>> loss = InfoNCELoss(temperature=0.05, positive_share=0.8)
+        >>> loss = ContrastiveRankingLoss(model, loss, teacher="documents")
         >>> columns = [model.preprocess(texts) for texts in (["cat", "dog"], ["dog", "cow"])]
-        >>> value = loss(columns)  # cow is a negative of cat, but dog is none of itself
+        >>> value = loss(columns)  # cow is a negative of cat; dog is not a negative of itself
 
     See Also:
         :class:`CachedContrastiveRankingLoss`: large batches in the memory of small ones.
@@ -88,25 +93,33 @@ class ContrastiveRankingLoss(nn.Module):
         both_directions: bool = False,
         duplicates: Literal["mask", "keep"] = "mask",
         *,
+        teacher: Literal["documents", "label"] | SentenceTransformer | None = None,
         margin: Margin | None = None,
-        teacher: SentenceTransformer | None = None,
-        label_column: str | Sequence[str] = (),
+        label_column: Literal["labels", "domains"] | None = None,
     ) -> None:
         super().__init__()
         check_choice("duplicates", duplicates, ("mask", "keep"))
+        if isinstance(teacher, str):
+            check_choice("teacher", teacher, ("documents", "label"))
+        if label_column is not None:
+            check_choice("label_column", label_column, ("labels", "domains"))
+            if teacher == "label":
+                raise ValueError(f"label_column must be None with teacher='label': {label_column}")
         if loss.reduction == "none":
             raise ValueError("loss must have reduction='mean' or 'sum', got 'none'")
-        if loss.needs_groups or loss.needs_labels:
+        if loss.needs_groups or (loss.needs_labels and label_column != "labels"):
             raise ValueError(f"loss must not need labels of texts, got {type(loss).__name__}")
         self.model = model
         self.loss = loss
         self.both_directions = both_directions
         self.duplicates = duplicates
-        self.teacher = None if teacher is None else teacher.requires_grad_(False).eval()
+        self.teacher: Any = teacher
+        if isinstance(teacher, nn.Module):
+            teacher.requires_grad_(False).eval()
         self.margin = margin
-        self.label_column = (label_column,) if isinstance(label_column, str) else label_column
-        for name in self.label_column:
-            check_choice("label_column", name, ("labels", "domains"))
+        # How many of anchors, positives and hard negatives have a teacher.
+        self._taught = 3 if margin is not None and margin.extra else 2
+        self.label_column = label_column
         self.gather_across_devices = loss.gather
 
     def forward(
@@ -115,130 +128,94 @@ class ContrastiveRankingLoss(nn.Module):
         """Compute the loss of a batch.
 
         Args:
-            sentence_features: the tokenized columns: anchors, positives, hard negatives.
-            labels: the data set's label column; see ``label_column``.
+            sentence_features: Tokenized columns: anchors, positives, hard negatives.
+            labels: Label column of the data set; see ``teacher`` and ``label_column``.
 
         Raises:
-            ValueError: if there are fewer than two columns.
+            ValueError: if there are fewer than two columns or the label column is missing or has
+                the wrong shape.
         """
         columns = list(sentence_features)
-        many = distributed.is_initialized() and distributed.world_size() > 1
-        self.loss.gather = self.gather_across_devices and many
-        return self._embedded(columns, self._known(columns, labels))
-
-    def _embedded(self, columns: Sequence[Features], known: list[Known]) -> Float[Tensor, ""]:
-        return self._value(embed_columns(self.model, columns), known)
-
-    def _known(self, columns: Sequence[Features], labels: Tensor | None) -> list[Known]:
-        """Say what is known of a batch in each direction, before the model changes its features."""
         if len(columns) < 2:
             raise ValueError(f"a batch must hold at least 2 columns of texts, got {len(columns)}")
-        keys: list[Tensor] = []
-        teachers: list[Tensor] = []
+        many = distributed.is_initialized() and distributed.world_size() > 1
+        self.loss.gather = self.gather_across_devices and many
+        # The model changes its features, so they are read first.
+        return self._embedded(columns, self._metadata(columns, labels))
+
+    def _embedded(self, columns: Sequence[Features], metadata: Metadata) -> Float[Tensor, ""]:
+        return self._value(embed_columns(self.model, columns), metadata)
+
+    def _metadata(self, columns: Sequence[Features], labels: Tensor | None) -> Metadata:
+        """Read the metadata of a batch from its texts and its label column."""
+        metadata: Metadata = {"margin": self.margin, "groups": [], "teachers": []}
         if self.duplicates == "mask":
             first = distributed.rank() * len(columns) if distributed.is_initialized() else 0
             keys = [text_keys(column, first + place) for place, column in enumerate(columns)]
-        if self.teacher is not None:
-            texts = [_decoded(column, self.model) for column in columns]
+            metadata["groups"] = text_groups(*_blocks(keys))
+        if self.teacher == "label":
+            if labels is None:
+                raise ValueError("teacher='label' needs a label column of embeddings, got none")
+            metadata["teachers"] = [None, labels]
+        elif self.teacher not in (None, "documents"):
+            texts = [decoded_texts(column, self.model) for column in columns]
             options = {"convert_to_tensor": True, "show_progress_bar": False}
-            teachers = [self.teacher.encode(of_column, **options) for of_column in texts]
-        shared = {**self._of_pairs(labels), "margin": self.margin}
-        sides = [(keys, teachers), (keys[1::-1], teachers[1::-1])]
-        return [
-            {**shared, **self._of_texts(of_keys), "teachers": of_teacher}
-            for of_keys, of_teacher in sides[: 1 + self.both_directions]
-        ]
+            encoded = [self.teacher.encode(column, **options) for column in texts]
+            metadata["teachers"] = _blocks(encoded)[: self._taught]
+        if self.label_column is not None:
+            metadata[self.label_column] = labels
+        return metadata
 
-    def _of_pairs(self, column: Tensor | None) -> Known:
-        """What the label column says of the pairs."""
-        names = self.label_column
-        if column is None or not names:
-            return {}
-        if len(names) > 1:
-            check_shape("label", column, ("pairs", len(names)))
-        return dict(zip(names, [column] if len(names) == 1 else column.unbind(1), strict=True))
-
-    def _of_texts(self, keys: list[Tensor]) -> Known:
-        """Which texts are equal."""
-        known: Known = {}
-        if keys:
-            anchors, positives, *rest = keys
-            extra_keys = torch.cat([positives[:0], *rest])
-            known["groups"] = torch.stack([anchors, positives], dim=1)
-            if rest:
-                known["extra_groups"] = torch.stack([extra_keys, extra_keys], dim=1)
-            # Groups compare anchors with anchors, and positives with positives.
-            columns = [positives, extra_keys] if rest else [positives]
-            if self.loss.gather:
-                columns = [distributed.gather(part) for part in columns]
-            candidates = torch.cat(columns)
-            if bool(torch.isin(anchors, candidates).any()):
-                known["valid"] = candidates != anchors[:, None]
-        return known
-
-    def _value(self, embeddings: Sequence[Tensor], known: list[Known]) -> Float[Tensor, ""]:
+    def _value(self, embeddings: Sequence[Tensor], metadata: Metadata) -> Float[Tensor, ""]:
         """Compute the loss from the embeddings of all columns."""
         self.loss.train(self.model.training)  # the trainer switches the mode of the model alone
-        anchors, positives, *rest = embeddings
-        gather = self.loss.gather
-        alone = len(anchors) == 1 and not gather
-        if alone and not rest:
-            return (anchors * positives).sum() * 0.0  # the last batch of an epoch may be one pair
-        # Without hard negatives a lone pair has no other candidate. With them, it has in one
-        # direction. A mask on several devices is of one direction only.
-        both = self.both_directions and not alone
-        value = self._of_direction(embeddings, known[0], both_directions=both and not gather)
-        if both and gather:
-            value = value + self._of_direction([positives, anchors], known[1])
-        halved = self.loss.reduction == "mean" and self.both_directions and (gather or alone)
-        return value / 2 if halved else value
-
-    def _of_direction(
-        self, embeddings: Sequence[Tensor], known: Known, **options: Any
-    ) -> Float[Tensor, ""]:
-        """Compute the loss of one call, whose first column holds the anchors."""
-        known = dict(known)
-        extra_keys = known.pop("extra_groups", None)
-        teachers = known.pop("teachers", None) or [None] * len(embeddings)
-        anchors, positives = map(_with_teacher, embeddings[:2], teachers[:2])
-        extra = None
-        if len(embeddings) > 2:
-            of_extra = None if teachers[2] is None else torch.cat(teachers[2:])
-            extra = replace(
-                _with_teacher(torch.cat([*embeddings[2:]]), of_extra), groups=extra_keys
-            )
-        value: Tensor = self.loss.in_batch(anchors, positives, extra=extra, **options, **known)
+        is_alone = len(embeddings[0]) == 1 and not self.loss.gather
+        if is_alone and len(embeddings) == 2:  # the last batch of an epoch may be one pair
+            return (embeddings[0] * embeddings[1]).sum() * 0.0
+        blocks, known = _blocks(embeddings), dict(metadata)
+        groups, teachers = known.pop("groups"), known.pop("teachers")
+        if self.teacher == "documents":  # an anchor's teacher is its positive's
+            teachers = [None, *(block.detach() for block in blocks[1 : self._taught])]
+        rows = [
+            Rows(block, groups=keys, teacher=teacher)
+            for block, keys, teacher in zip_longest(blocks, groups, teachers)
+        ]
+        # A single pair has hard negatives as candidates, in the first direction only.
+        known["both_directions"] = self.both_directions and not is_alone
+        extra = rows[2] if len(rows) > 2 else None
+        value: Tensor = self.loss.in_batch(rows[0], rows[1], extra=extra, **known)
         return value
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings for the model card."""
-        shown = ("both_directions", "duplicates", "gather_across_devices")
+        is_model = isinstance(self.teacher, nn.Module)
         return {
             "loss": f"{type(self.loss).__name__}({self.loss.extra_repr()})",
-            "teacher": None if self.teacher is None else type(self.teacher).__name__,
+            "teacher": type(self.teacher).__name__ if is_model else self.teacher,
             "margin": None if self.margin is None else str(self.margin),
-            **{name: getattr(self, name) for name in shown},
+            "both_directions": self.both_directions,
+            "duplicates": self.duplicates,
+            "gather_across_devices": self.gather_across_devices,
         }
 
 
 class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # type: ignore[misc]
     """The same loss in the memory of a small batch: texts are encoded twice, a few at a time.
 
-    It uses the cached engine of sentence-transformers, so it can be wrapped like the library's own
-    cached losses. Models that start with a ``StaticEmbedding`` cannot be split and raise an error.
+    The result does not change. It uses the cached engine of sentence-transformers, so it can be
+    wrapped like the library's own cached losses.
 
     Args:
-        model: the model to train.
-        loss: any loss of this package, with ``reduction="mean"`` or ``"sum"``.
-        both_directions: see :class:`ContrastiveRankingLoss`, also for all other arguments.
-        duplicates: ``"mask"`` or ``"keep"``.
-        mini_batch_size: number of texts encoded at a time.
-        mini_batch_num_tokens: number of tokens encoded at a time, instead of a number of texts.
-        show_progress_bar: whether to show the progress of encoding.
-        **rules: ``margin``, ``teacher`` and ``label_column``.
+        model: Model to train.
+        loss: As in :class:`ContrastiveRankingLoss`.
+        mini_batch_size: Number of texts encoded at a time. Default: 32.
+        mini_batch_num_tokens: Number of tokens encoded at a time, instead of a number of texts.
+            Default: not used.
+        show_progress_bar: Whether to show the progress of encoding. Default: False.
+        **options: Further arguments of :class:`ContrastiveRankingLoss`.
 
     Raises:
-        ValueError: if an argument is out of range or the model cannot be split.
+        ValueError: if an argument is out of range, or the model starts with a ``StaticEmbedding``.
 
     Reference:
         Gao et al., "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup",
@@ -249,45 +226,39 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         self,
         model: SentenceTransformer,
         loss: ContrastiveLoss,
-        both_directions: bool = False,
-        duplicates: Literal["mask", "keep"] = "mask",
         *,
         mini_batch_size: int = 32,
         mini_batch_num_tokens: int | None = None,
         show_progress_bar: bool = False,
-        **rules: Any,
+        **options: Any,
     ) -> None:
-        super().__init__(model, loss, both_directions, duplicates, **rules)
+        super().__init__(model, loss, **options)
         if has_static_embedding_input(model):
-            raise ValueError(
-                "model must not start with a StaticEmbedding, whose batches cannot be split: "
-                "use ContrastiveRankingLoss"
-            )
+            raise ValueError("model must not start with a StaticEmbedding, which cannot be split")
         self.mini_batch_size = check_count("mini_batch_size", mini_batch_size, 1)
         if mini_batch_num_tokens is not None:
             check_count("mini_batch_num_tokens", mini_batch_num_tokens, 1)
         self.mini_batch_num_tokens = mini_batch_num_tokens
         self.show_progress_bar = show_progress_bar
 
-    def _embedded(self, columns: Sequence[Features], known: list[Known]) -> Float[Tensor, ""]:
+    def _embedded(self, columns: Sequence[Features], metadata: Metadata) -> Float[Tensor, ""]:
         """Compute the loss; the gradients of the model appear in the backward pass."""
         trained = [parameter for parameter in self.loss.parameters() if parameter.requires_grad]
         earlier = [parameter.grad for parameter in trained]
         self.loss.zero_grad()
-        # What is known is passed as labels, which reach calculate_loss under wrappers, too.
-        value: Tensor = CachedLossMixin.forward_cached(self, columns, known)
+        # Metadata is passed as labels, which also reach calculate_loss under wrappers.
+        value: Tensor = CachedLossMixin.forward_cached(self, columns, metadata)
         for parameter, before in zip(trained, earlier, strict=True):
             gradient, parameter.grad = parameter.grad, before
-            if gradient is not None:  # becomes that of a term of 0, scaled as the model's are
+            if gradient is not None:  # moves to a term of 0, which is scaled like the model's loss
                 value = value + ((parameter - parameter.detach()) * gradient).sum()
         return value
 
     def calculate_loss(
-        self, reps: list[list[Tensor]], labels: Any = None, *, with_backward: bool = False
+        self, reps: list[list[Tensor]], labels: Metadata, *, with_backward: bool = False
     ) -> Float[Tensor, ""]:
-        """Compute the loss from embeddings in mini-batches, and their gradients if asked."""
-        embeddings = [torch.cat(column) for column in reps]
-        value = self._value(embeddings, [{}, {}] if labels is None else labels)
+        """Compute the loss from embeddings in mini-batches and, if asked, their gradients."""
+        value = self._value([torch.cat(column) for column in reps], labels)
         if with_backward:
             value.backward()
             value = value.detach()
@@ -296,44 +267,26 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings for the model card."""
         shown = ("mini_batch_size", "mini_batch_num_tokens")
-        return {**super().get_config_dict(), **{name: getattr(self, name) for name in shown}}
+        return super().get_config_dict() | {name: getattr(self, name) for name in shown}
 
 
-def _with_teacher(embeddings: Tensor, teacher: Tensor | None) -> Rows:
-    return Rows(embeddings, teacher=None if teacher is None else teacher.to(embeddings.device))
-
-
-def _decoded(features: Features, model: Any) -> list[str]:
-    """The texts of a column, from its tokens; the model may be wrapped or compiled."""
-    model = getattr(model, "module", model)
-    tokenizer = getattr(model, "_orig_mod", model).tokenizer
-    tokens, lengths = token_rows(features)
-    decode = getattr(tokenizer, "batch_decode", None) or tokenizer.decode_batch
-    rows = [row.tolist() for row in tokens.split(lengths.tolist())]
-    texts: list[str] = decode(rows, skip_special_tokens=True)
-    return texts
+def _blocks(columns: Sequence[Tensor]) -> list[Tensor]:
+    """Concatenate the columns of hard negatives, if there are any."""
+    return [*columns[:2], *([torch.cat([*columns[2:]])] if len(columns) > 2 else [])]
 
 
 class LossStateCallback(TrainerCallback):  # type: ignore[misc]
     """Save the state of a loss beside every checkpoint, and restore it on resuming.
 
-    The trainer saves only the model: a learnable temperature and scheduled hyper-parameters would
-    start over when training resumes.
+    The trainer saves only the model. Without this callback, a learnable temperature and
+    hyper-parameters that changed would start over when training resumes.
 
     Args:
-        loss: the trainer's loss, wrapped or not, or its mapping of losses by data set.
+        loss: The trainer's loss, wrapped or not, or its mapping of losses by data set.
 
     Raises:
         FileNotFoundError: when training resumes from a checkpoint that was saved without this
             callback.
-
-    Example:
-        ::
-
-            trainer = SentenceTransformerTrainer(
-                model=model, loss=loss, callbacks=[LossStateCallback(loss)], ...
-            )
-            trainer.train(resume_from_checkpoint=True)
     """
 
     def __init__(self, loss: nn.Module | Mapping[str, nn.Module]) -> None:
@@ -349,21 +302,19 @@ class LossStateCallback(TrainerCallback):  # type: ignore[misc]
             unfinished.replace(path)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Restore the state when training continues; nothing in the file is executed."""
+        """Restore the state when training resumes. Nothing in the file is executed."""
         del control
         if state.global_step == 0:
             return
         path = _state_file(args, state)
         if not path.exists():
-            raise FileNotFoundError(
-                f"{path} does not exist: was the checkpoint saved with LossStateCallback?"
-            )
+            raise FileNotFoundError(f"{path} is missing: it is written by LossStateCallback")
         states = torch.load(path, map_location="cpu", weights_only=True)
         for name, module in self._stateful():
             module.load_state_dict(states[name])
 
     def _stateful(self) -> Iterator[tuple[str, nn.Module]]:
-        """The losses of this package, by their path in what wraps them."""
+        """Yield the losses of this package, by their path inside their wrappers."""
         for first, loss in self._losses.items():
             for name, module in loss.named_modules(prefix=first):
                 if isinstance(module, ContrastiveLoss):
