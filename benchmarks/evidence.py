@@ -110,7 +110,10 @@ def plan() -> list[Case]:
 
 
 def _planned() -> Iterator[Case]:
-    temperatures, one, three = (0.2, 0.5), ("info_nce",), ("marks", "digits", "words")
+    temperatures, one, three = (0.2, 0.5), ("info_nce",), ("digits", "marks", "words")
+    measured = [name for name in SETS if name.startswith("measured")]
+    main = [name for name in SETS if name not in measured]
+    nuisances = "marks", "stripes", "backgrounds", "batches-20"
 
     def cases(
         data: Iterable[str],
@@ -125,13 +128,14 @@ def _planned() -> Iterator[Case]:
     # 1. Gain.
     yield from cases(FIRST, shares=(1, 0.1))
     # 2. No regret.
-    yield from cases(SETS, temperatures, (1, 0.5))
+    yield from cases(main, temperatures, (1, 0.5))
     yield from cases(FIRST, temperatures, (1, 0.5), methods=["bayesian"])
     yield from cases(FIRST, methods=["oracle"])
     # 3. Exact pairs.
     yield from cases(["pairs"], (0.05, 0.1, 0.25), (1, 0.8, 0.5))
     # 4. A smaller share on every set, the nuisance that views remove among them.
-    yield from cases(SETS, shares=[0.2])
+    yield from cases(main, shares=[0.2])
+    yield from cases(measured, shares=(1, 0.5, 0.2, 0.1))
     # 5. Variants.
     yield from cases(FIRST[:2], (0.1, 0.25), (1, 0.5, 0.1))
     yield from cases(FIRST[:2], shares=(1, 0.5, 0.1), variants=WITH_BASELINE)
@@ -141,9 +145,9 @@ def _planned() -> Iterator[Case]:
     yield from cases(FIRST, shares=[0.5], variants=["another view as teacher"])
     # 6. Other people's methods, and the nuisance named.
     yield from cases(three, methods=("fnc_eliminate", "fnc_attract", "glofnd"))
-    yield from cases(("marks", "stripes", "backgrounds", "batches-20"), methods=["domains"])
+    yield from cases(nuisances, shares=(1, 0.5, 0.1), methods=["domains"])
     yield from cases(("words",), methods=["oracle"])
-    yield from cases(SETS, shares=[0.1])
+    yield from cases(main, shares=[0.1])
     yield from cases(["pairs"], (0.05, 0.1, 0.25), methods=["oracle"])
 
 
@@ -234,11 +238,14 @@ def summary(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     for line in lines:
         cell = tuple(line[name] for name in about)
         cells.setdefault(cell, {})[line["seed"]] = line["scores"]
-    orders = [*SETS, "pairs"], [*TITLES]
+    sets, methods = [*SETS, "pairs"], [*TITLES]
+
+    def place(cell: tuple[Any, ...]) -> tuple[Any, ...]:
+        data, method, temperature, share, variant = cell
+        return sets.index(data), methods.index(method), variant, temperature, -share
+
     records = []
-    for cell in sorted(
-        cells, key=lambda cell: (orders[0].index(cell[0]), orders[1].index(cell[1]), cell[2:])
-    ):
+    for cell in sorted(cells, key=place):
         data, method, temperature, _, variant = cell
         record: dict[str, Any] = dict(zip(about, cell, strict=True)) | {"loss": TITLES[method]}
         runs = cells[cell]

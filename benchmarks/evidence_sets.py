@@ -37,7 +37,8 @@ from bayescl_lab.images.probes import ProbeData, few_label_probe, knn_probe, lin
 from bayescl_lab.images.subsets import SEED, stratified_split
 
 NUISANCES, SIDE = 6, 8  # kinds of a nuisance, and pixels of an image's side
-CLASSES, WIDTH, VECTORS = 10, 64, {"train": 2000, "test": 1000}  # of vectors in batches
+CLASSES, WIDTH, VECTORS = 10, 64, (2000, 1000)  # of vectors in batches: training and test
+SHIFTS = (0.3, 0.5, 0.6, 0.7, 1.0)  # how far a batch moves measurements
 DRAWS = 30  # of a few-label probe
 RECORDINGS = "spoken-digits.npz"
 
@@ -175,24 +176,58 @@ def _vectors(batches: int, device: torch.device) -> DataSet:
         content = torch.cat([classes[labels], 3 * moved[numbers], own], dim=1)
         return torch.tanh(content @ map_), labels, numbers
 
-    (rows_of, labels, numbers), (new, truth, _) = map(made, VECTORS.values())
-    rows_of, labels, numbers, new, truth = (
-        each.to(device) for each in (rows_of, labels, numbers, new, truth)
+    (train, labels, numbers), (new, truth, _) = map(made, VECTORS)
+    train, new, labels, truth, numbers = (
+        each.to(device) for each in (train, new, labels, truth, numbers)
     )
 
-    def network() -> tuple[nn.Module, nn.Module]:
-        layers = nn.Linear(WIDTH, 256), nn.BatchNorm1d(256), nn.ReLU(), nn.Linear(256, 128)
-        return nn.Sequential(*layers, nn.BatchNorm1d(128), nn.ReLU()), ProjectionHead(128, 256, 128)
+    def view(rows: Tensor) -> Tensor:
+        return train[rows] + 0.3 * torch.randn(len(rows), WIDTH)
 
     return DataSet(
-        labels,
-        truth,
-        rows_of.__getitem__,
-        new.__getitem__,
-        lambda rows: rows_of[rows] + 0.3 * torch.randn(len(rows), WIDTH),
-        network,
-        nuisance=numbers,
+        labels, truth, train.__getitem__, new.__getitem__, view, _perceptron, nuisance=numbers
     )
+
+
+def _measured(shift: float, device: torch.device) -> DataSet:
+    """Vectors measured in 20 batches; a view measures the item again, in the same batch.
+
+    Measurements of an item differ in all but the batch's contribution, which ``shift`` scales.
+    """
+    drawn = torch.Generator().manual_seed(20)
+    classes, moved = (torch.randn(count, 16, generator=drawn) for count in (CLASSES, 20))
+    content_map = torch.randn(32, WIDTH, generator=drawn) / 32**0.5
+    moved = shift * moved @ torch.randn(16, WIDTH, generator=drawn) / 16**0.5
+
+    def made(count: int) -> tuple[Tensor, Tensor, Tensor]:
+        labels = torch.randint(CLASSES, (count,), generator=drawn)
+        numbers = torch.randint(20, (count,), generator=drawn)
+        own = torch.randn(count, 16, generator=drawn)
+        return torch.cat([classes[labels], own], dim=1), labels, numbers
+
+    (train, labels, numbers), (new, truth, new_numbers) = map(made, VECTORS)
+    train, new, labels, truth, numbers, new_numbers, content_map, moved = (
+        each.to(device)
+        for each in (train, new, labels, truth, numbers, new_numbers, content_map, moved)
+    )
+
+    def measured(content: Tensor, numbers: Tensor) -> Tensor:
+        return torch.tanh(content @ content_map + moved[numbers])
+
+    def view(rows: Tensor) -> Tensor:
+        content = train[rows]
+        return measured(content + torch.randn_like(content), numbers[rows])
+
+    plain, unseen = measured(train, numbers), measured(new, new_numbers)
+    return DataSet(
+        labels, truth, plain.__getitem__, unseen.__getitem__, view, _perceptron, nuisance=numbers
+    )
+
+
+def _perceptron() -> tuple[nn.Module, nn.Module]:
+    """Make an encoder of vectors, and a projection head."""
+    layers = nn.Linear(WIDTH, 256), nn.BatchNorm1d(256), nn.ReLU(), nn.Linear(256, 128)
+    return nn.Sequential(*layers, nn.BatchNorm1d(128), nn.ReLU()), ProjectionHead(128, 256, 128)
 
 
 def _sounds(what: str, device: torch.device) -> DataSet:
@@ -257,6 +292,7 @@ _LOADERS: dict[str, Callable[[torch.device], DataSet]] = {
     },
     "batches-20": partial(_vectors, 20),
     "batches-6": partial(_vectors, 6),
+    **{f"measured-{shift}": partial(_measured, shift) for shift in SHIFTS},
     "words": partial(_sounds, "words"),
     "speakers": partial(_sounds, "speakers"),
     "questions": _questions,
