@@ -1,375 +1,336 @@
-"""Where which loss helps: data sets, temperatures, numbers of classes and of labels, and rivals.
+"""Soft targets from a teacher: what they gain, and where they cost something.
 
-    BAYESCL_DATA=data python benchmarks/evidence.py
-    BAYESCL_DATA=data python benchmarks/evidence.py --parts tune compare --sets digits
+    python benchmarks/evidence_sets.py build/evidence-data
+    BAYESCL_DATA=build/evidence-data python benchmarks/evidence.py --minutes 60
 
-Two parts, each resumable; every finished run is a line of ``benchmarks/results/evidence.jsonl``:
+One plan of runs, the most important first: gains with a small share, no regret with a share of
+one half, exact pairs, nuisances that views remove, variants, and other people's methods. The
+teacher is the unaugmented item in the same network, in the same mode, without gradient. Every
+finished run is a line of ``benchmarks/results/evidence.jsonl`` and is not run again. Sets whose
+data are absent are skipped.
 
-- ``tune``: every method has as many settings, and one is chosen on a validation part with five
-  labels of each class, by the mean of all scores.
-- ``compare``: the chosen settings on the test part, with no label, 1, 5 or 20 of each class.
-
-``own`` is the accuracy of a linear classifier learned from the labels that the loss knew; for
-methods without labels, from the same labels. Writes ``benchmarks/results/evidence.json``: means and
-spreads over seeds; and ``docs/_static/gains.svg`` with its dark twin.
+Writes ``benchmarks/results/evidence.json``: means and spreads over seeds, and differences from
+InfoNCE at the same temperature, paired by seed.
 """
 
 from __future__ import annotations
 
-import json
-import statistics
+import copy
+import math
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, fields
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from itertools import product
+from multiprocessing import TimeoutError, get_context
+from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import torch
-from evidence_methods import (
-    LABELLED_BATCH,
-    TITLES,
-    Step,
-    label_spreading,
-    method,
-    own_classifier,
-)
-from evidence_sets import CLASSES, DataSet, data_set
-from harness import PICTURES, RESULTS, Journal, options, save_light_and_dark, write_json
-from joblib import Parallel, delayed
-from matplotlib.figure import Figure
+from evidence_sets import SETS, DataSet, data_set, why_absent
+from exact_pairs import pair_scores
+from harness import RESULTS, Journal, options, write_json
+from rivals import FNC, GloFND
 from sound import known
 from torch import Tensor, nn
 
+import bayescl
 from bayescl_lab.compare.summary import mean_and_spread
+from bayescl_lab.runs.provenance import git_commit, hardware, versions
 
-LABELS = (1, 5, 20)
+SEEDS = (1, 2, 3)
+FIRST = ("digits", "marks", "batches-20")
+"""Sets on which variants and other losses run."""
 
-LABEL_FREE = ("info_nce", "bayesian", "oracle", "attracting_oracle")
-RIVALS = ("cross_entropy", "supcon", "pseudo")
-TUNING_SEED = 1000
-_TEMPERATURES = (0.1, 0.3, 0.5)
-GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
-    "info_nce": {"temperature": (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)},
-    "bayesian": {"temperature": _TEMPERATURES, "alpha": (0.8, 1.0)},
-    **{rival: {"temperature": _TEMPERATURES, "weight": (0.3, 1.0)} for rival in RIVALS},
-    "oracle": {"temperature": (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)},
-    "attracting_oracle": {"temperature": (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)},
+Losses = dict[str, Callable[..., bayescl.ContrastiveLoss]]
+LOSSES: Losses = {
+    "info_nce": bayescl.InfoNCELoss,
+    "domains": bayescl.InfoNCELoss,
+    "bayesian": partial(bayescl.BayesianContrastiveLoss, beta=0.5),
+    "bayesian_hard": partial(bayescl.BayesianContrastiveLoss, beta=0.9),
+    "hard": bayescl.HardContrastiveLoss,
+    "oracle": bayescl.OracleContrastiveLoss,
 }
-"""Six settings of each method."""
+TITLES = {
+    "info_nce": "InfoNCE",
+    "domains": "InfoNCE, domains",
+    "bayesian": "Bayesian",
+    "bayesian_hard": "Bayesian, beta 0.9",
+    "hard": "hard",
+    "fnc_eliminate": "FNC, left out",
+    "fnc_attract": "FNC, attracted",
+    "glofnd": "GloFND",
+    "oracle": "oracle",
+}
+"""What a reader sees, in the order of tables."""
 
-SEEDS = {"digits": 4, "words": 4, "speakers": 2, "questions": 3, "cifar10-jpeg": 2}
-FEW = {"words": 2}
-"""Seeds of rivals and oracles, where they are fewer."""
 
-CHOSEN_ON = {"speakers": "words"}
-"""Sets whose settings are those of another."""
+@dataclass(frozen=True)
+class Variant:
+    """How a run differs from the others."""
 
-PHOTOGRAPHS = "cifar10-jpeg"
-"""Only a temperature is chosen there; the attracting oracle has InfoNCE's."""
+    head: bool = True  # whether there is a projection head
+    batch: int | None = None  # items in a batch; None is the set's own
+    teacher: str = "plain"  # the plain item, or "view", another view of it
+    scale: float = 1.0  # the teacher's temperature as a multiple of the loss's
+    momentum: float = 0.0  # of a moving average of the network that embeds the teacher
+    labels: int = 0  # of each class that the target knows
 
-JUDGED = tuple(TITLES[name] for name in ("info_nce", "spreading", *RIVALS))
-"""Methods whose labels a classifier uses, too."""
+
+VARIANTS = {
+    "": Variant(),
+    "no head": Variant(head=False),
+    "batches of 64": Variant(batch=64),
+    "another view as teacher": Variant(teacher="view"),
+    "sharper teacher": Variant(scale=0.5),
+    "softer teacher": Variant(scale=1.5),
+    "moving average": Variant(momentum=0.95),
+    "five labels": Variant(labels=5),
+}
+WITH_BASELINE = ("no head", "batches of 64")
+"""Variants that InfoNCE has, too; all others are compared with plain InfoNCE."""
 
 
 @dataclass(frozen=True)
 class Case:
     """One run."""
 
-    data: str  # one of evidence_sets.CLASSES
-    method: str  # a key of GRIDS
-    values: dict[str, Any] = field(default_factory=dict)  # its hyper-parameters
-    labels: int = 0  # of each class that it knows
-    seed: int = 0  # of weights, views, order and which labels are known
-    evaluate_on: str = "test"  # or "validation"
-    head: bool = True  # whether there is a projection head
+    data: str  # one of SETS, or "pairs"
+    method: str = "info_nce"  # one of TITLES
+    temperature: float = 0.2
+    share: float = 1.0  # the positive's; 1 is without a teacher
+    variant: str = ""  # one of VARIANTS
+    seed: int = 1
+
+
+def plan() -> list[Case]:
+    """List the runs, the most important first."""
+    return list(dict.fromkeys(_planned()))
+
+
+def _planned() -> Iterator[Case]:
+    temperatures, one, three = (0.2, 0.5), ("info_nce",), ("digits", "marks", "words")
+    measured = [name for name in SETS if name.startswith("measured")]
+    main = [name for name in SETS if name not in measured]
+    nuisances = "marks", "stripes", "backgrounds", "batches-20"
+
+    def cases(
+        data: Iterable[str],
+        temperatures: Iterable[float] = (0.2,),
+        shares: Iterable[float] = (1.0,),
+        methods: Iterable[str] = one,
+        variants: Iterable[str] = ("",),
+    ) -> Iterator[Case]:
+        for seed, *values in product(SEEDS, data, methods, temperatures, shares, variants):
+            yield Case(*values, seed=seed)
+
+    # 1. Gain.
+    yield from cases(FIRST, shares=(1, 0.1))
+    # 2. No regret.
+    yield from cases(main, temperatures, (1, 0.5))
+    yield from cases(FIRST, temperatures, (1, 0.5), methods=["bayesian"])
+    yield from cases(FIRST, methods=["oracle"])
+    # 3. Exact pairs.
+    yield from cases(["pairs"], (0.05, 0.1, 0.25), (1, 0.8, 0.5))
+    # 4. A smaller share on every set, the nuisance that views remove among them.
+    yield from cases(main, shares=[0.2])
+    yield from cases(measured, shares=(1, 0.5, 0.2, 0.1))
+    # 5. Variants.
+    yield from cases(FIRST[:2], (0.1, 0.25), (1, 0.5, 0.1))
+    yield from cases(FIRST[:2], shares=(1, 0.5, 0.1), variants=WITH_BASELINE)
+    others = [name for name in VARIANTS if name and name not in WITH_BASELINE]
+    yield from cases(FIRST[:2], shares=[0.1], variants=others)
+    yield from cases(FIRST[:2], shares=(1, 0.1), methods=("bayesian_hard", "hard", "bayesian"))
+    yield from cases(FIRST, shares=[0.5], variants=["another view as teacher"])
+    # 6. Other people's methods, and the nuisance named.
+    yield from cases(three, methods=("fnc_eliminate", "fnc_attract", "glofnd"))
+    yield from cases(nuisances, shares=(1, 0.5, 0.1), methods=["domains"])
+    yield from cases(("words",), methods=["oracle"])
+    yield from cases(main, shares=[0.1])
+    yield from cases(["pairs"], (0.05, 0.1, 0.25), methods=["oracle"])
 
 
 def run(case: Case) -> dict[str, Any]:
-    """Train on one thread, judge and return the record of a case."""
-    torch.set_num_threads(1)
-    start = time.perf_counter()
-    data = data_set(case.data, case.evaluate_on)
+    """Train, evaluate and return the record of a case, with its CPU seconds."""
+    start = time.process_time()
+    if case.data == "pairs":
+        scores = pair_scores(_loss(case), case.seed)
+    else:
+        scores = trained_scores(case, data_set(case.data))
+    seconds = round(time.process_time() - start, 2)
+    return asdict(case) | {"scores": scores, "seconds": seconds}
+
+
+def trained_scores(case: Case, data: DataSet) -> dict[str, float]:
+    """Train an encoder as a case says and evaluate it."""
+    variant = VARIANTS[case.variant]
     torch.manual_seed(case.seed)
     encoder, head = data.network()
-    head = head if case.head else nn.Identity()
-    labels = known(data.labels, case.labels, case.seed)
-    with torch.no_grad():
-        length = encoder.eval()(data.plain(torch.arange(2))).shape[1]
-    about = {"classes": CLASSES[case.data], "features": length}
-    loss = method(case.method, case.values, **about)
-    seconds = _train(data, encoder, head, loss, labels)
-    encoder.eval()
-    features, unseen = data.features(encoder)
-    record: dict[str, Any] = {"scores": data.judged(features, unseen)}
-    arrays = (unseen, data.evaluated)
-    if case.labels:
-        record["own"] = {str(case.labels): own_classifier(features, labels, *arrays)}
-        if hasattr(loss, "classifier"):
-            with torch.no_grad():
-                guesses = loss.classifier(unseen).argmax(1)
-            record["classifier"] = float((guesses == data.evaluated).float().mean())
-    else:
-        record["own"], record["spreading"] = {}, {}
-        for count in LABELS:
-            drawn = known(data.labels, count, case.seed)
-            record["own"][str(count)] = own_classifier(features, drawn, *arrays)
-            wanted = (case.seed == TUNING_SEED and count == 5) or case.evaluate_on == "test"
-            if case.method == "info_nce" and wanted:
-                record["spreading"][str(count)] = label_spreading(features, drawn, *arrays)
-    record |= {"loss_seconds": seconds, "seconds": time.perf_counter() - start}
-    return asdict(case) | record
-
-
-def _train(
-    data: DataSet,
-    encoder: nn.Module,
-    head: nn.Module,
-    loss: nn.Module,
-    labels: Tensor,
-) -> float:
-    """Train in place; the seconds in the loss."""
-    parameters = [*encoder.parameters(), *head.parameters(), *loss.parameters()]
-    optimizer = torch.optim.Adam(parameters, lr=data.learning_rate)
-    labelled = (labels >= 0).nonzero().squeeze(1)
-    steps = len(data.labels) // data.batch_size
-    total = steps * data.epochs
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, total)
-    seconds = 0.0
-    for module in (encoder, head, loss):
-        module.train()
-    for number in range(total):
-        if number % steps == 0:
+    network = nn.Sequential(encoder, head) if variant.head else encoder
+    loss = _loss(case, items=len(data.labels))
+    optimizer = torch.optim.Adam(network.parameters(), lr=data.learning_rate)
+    batch = variant.batch or data.batch_size
+    steps = len(data.labels) // batch
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, data.epochs * steps)
+    momentum = loss.momentum if isinstance(loss, FNC) else variant.momentum
+    slow = copy.deepcopy(network) if momentum else network
+    labels = known(data.labels.cpu(), variant.labels, case.seed).to(data.labels.device)
+    for step in range(data.epochs * steps):
+        if step % steps == 0:
             order = torch.randperm(len(data.labels))
-        rows = order[number % steps * data.batch_size :][: data.batch_size]
-
-        def embedded(rows: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-            first, second = (encoder(view) for view in data.views(rows))
-            return (first, second), (head(first), head(second))
-
-        features, embeddings = embedded(rows)
-        drawn = None
-        if loss.wants_labelled and len(labelled):
-            some = labelled[torch.randperm(len(labelled))[:LABELLED_BATCH]]
-            drawn = (*embedded(some), labels[some])
-        step = Step(
-            features,
-            embeddings,
-            data.labels[rows],
-            drawn,
-            lambda rows=rows: encoder(data.plain(rows)),
-            number / total,
-        )
-        began = time.thread_time()
-        value = loss(step)
-        seconds += time.thread_time() - began
+        rows = order[step % steps * batch :][:batch]
+        views = [data.view(rows) for _ in range(2)]
+        embeddings = [network(view) for view in views]
+        if isinstance(loss, GloFND):
+            value = loss(*embeddings, rows, step / (data.epochs * steps))
+        elif isinstance(loss, FNC):
+            shown = [*views, *(data.view(rows) for _ in range(loss.supports))]
+            with torch.no_grad():
+                value_of = partial(loss, slow=[slow(view) for view in shown])
+            value = value_of(*embeddings)
+        else:
+            about: dict[str, Tensor] = {}
+            if case.share != 1:
+                with torch.no_grad():
+                    item = data.plain(rows) if variant.teacher == "plain" else data.view(rows)
+                    about["teacher"] = slow(item)
+            if case.method == "oracle":
+                about["groups"] = data.labels[rows]
+            if case.method == "domains":
+                about["domains"] = data.nuisance[rows]
+            if variant.labels:
+                about["labels"] = labels[rows]
+            value = loss(*embeddings, **about)
         optimizer.zero_grad()
         value.backward()
         optimizer.step()
         schedule.step()
-    return seconds
+        if momentum:
+            _follow(slow, network, min(momentum, step / (step + 10)))
+    return data.scores(encoder)
 
 
-def tuning(data: str) -> Iterator[Case]:
-    """The settings of every method; on photographs, temperatures of InfoNCE."""
-    if data == PHOTOGRAPHS:
-        for seed, temperature in product(range(SEEDS[data]), (0.05, 0.1, 0.25, 0.5)):
-            yield Case(data, "info_nce", {"temperature": temperature}, 0, seed, "validation")
-        return
-    for name, grid in GRIDS.items():
-        for values in product(*grid.values()):
-            labels = 0 if name in LABEL_FREE else 5
-            setting = dict(zip(grid, values, strict=True))
-            yield Case(data, name, setting, labels, TUNING_SEED, "validation")
+def _loss(case: Case, items: int = 0) -> nn.Module:
+    """Make the loss of a case."""
+    if case.method.startswith("fnc"):
+        return FNC(case.temperature, attract=case.method == "fnc_attract")
+    if case.method == "glofnd":
+        return GloFND(case.temperature, items)
+    return LOSSES[case.method](
+        temperature=case.temperature,
+        positive_share=case.share,
+        teacher_temperature=VARIANTS[case.variant].scale * case.temperature,
+    )
 
 
-def comparison(data: str, chosen: dict[str, dict[str, Any]]) -> Iterator[Case]:
-    """The chosen settings with every number of labels, seed by seed."""
-    some = data in ("speakers", PHOTOGRAPHS)
-    for seed in range(SEEDS[data]):
-        yield Case(data, "info_nce", chosen["info_nce"], 0, seed)
-        if seed >= FEW.get(data, SEEDS[data]):
-            continue
-        for name in chosen:
-            if name in LABEL_FREE and name != "info_nce":
-                yield Case(data, name, chosen[name], 0, seed)
-            elif name in RIVALS:
-                for labels in LABELS if seed == 0 and not some else (5,):
-                    yield Case(data, name, chosen[name], labels, seed)
+@torch.no_grad()
+def _follow(slow: nn.Module, network: nn.Module, momentum: float) -> None:
+    """Move an average of a network towards it."""
+    for average, parameter in zip(slow.parameters(), network.parameters(), strict=True):
+        average.lerp_(parameter, 1 - momentum)
 
 
-def run_of(line: dict[str, Any]) -> dict[str, Any]:
-    """What says which run a line of the journal is of: its case."""
-    return {field.name: line[field.name] for field in fields(Case)}
+def summary(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Summarise runs: means and spreads over seeds, and differences from InfoNCE by seed."""
+    about = ("data", "method", "temperature", "share", "variant")
+    cells: dict[tuple[Any, ...], dict[int, dict[str, float]]] = {}
+    for line in lines:
+        cell = tuple(line[name] for name in about)
+        cells.setdefault(cell, {})[line["seed"]] = line["scores"]
+    sets, methods = [*SETS, "pairs"], [*TITLES]
 
+    def place(cell: tuple[Any, ...]) -> tuple[Any, ...]:
+        data, method, temperature, share, variant = cell
+        return sets.index(data), methods.index(method), variant, temperature, -share
 
-def finished(records: Journal, cases: Iterable[Case]) -> list[dict[str, Any]]:
-    """The records of those cases that are finished."""
-    return [records[asdict(case)] for case in cases if asdict(case) in records]
-
-
-def value_of(record: dict[str, Any]) -> float:
-    """The mean of all scores, which chooses a setting."""
-    own = record["own"].get("5", record["own"].get(str(record["labels"])))
-    return statistics.mean([*record["scores"].values(), own])
-
-
-def choice(data: str, records: Journal) -> dict[str, dict[str, Any]]:
-    """The best setting of every method."""
-    data = CHOSEN_ON.get(data, data)
-    values: dict[str, dict[str, list[float]]] = {}
-    for record in finished(records, tuning(data)):
-        settings = values.setdefault(record["method"], {})
-        settings.setdefault(json.dumps(record["values"]), []).append(value_of(record))
-    best = {
-        name: json.loads(max(settings, key=lambda setting: statistics.mean(settings[setting])))
-        for name, settings in values.items()
-    }
-    if data == PHOTOGRAPHS and best:
-        best["attracting_oracle"] = best["info_nce"]
-    return best
-
-
-def summary(records: Journal) -> dict[str, Any]:
-    """Means and spreads over seeds, in percent and percentage points."""
-    chosen = {data: choice(data, records) for data in SEEDS}
-    runs = {}
-    for data, values in chosen.items():
-        if values:
-            of_data = finished(records, comparison(data, values))
-            if {"info_nce", "attracting_oracle"} <= {record["method"] for record in of_data}:
-                runs[data] = of_data
-    compared = {data: compared_rows(of_data) for data, of_data in runs.items()}
-    return {
-        "choice": chosen,
-        "comparison": compared,
-        "own": own_rows(compared, {data: spreading(of_data) for data, of_data in runs.items()}),
-        "runs": len(records.lines),
-    }
-
-
-def compared_rows(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each method and number of labels."""
-    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
-    for record in records:
-        groups.setdefault((record["method"], record["labels"]), []).append(record)
-    baseline, ceiling = groups["info_nce", 0], groups["attracting_oracle", 0]
-    order = list(TITLES)
-    rows = []
-    for (name, labels), runs in sorted(groups.items(), key=lambda g: (order.index(g[0][0]), g[0])):
-        known = "all" if "oracle" in name else str(labels)
-        row: dict[str, Any] = {"method": TITLES[name], "labels": known, "seeds": len(runs)}
-        for score in runs[0]["scores"]:
-            row[score] = _text([100 * run["scores"][score] for run in runs])
-            row[f"{score}_gain"] = _gain(runs, baseline, score)
-            whole = _gain(ceiling, baseline, score)["mean"]
-            row[f"{score}_way"] = row[f"{score}_gain"]["mean"] / whole
-        row["own"] = {
-            count: [100 * max(run["own"][count], run.get("classifier", 0)) for run in runs]
-            for count in map(str, LABELS)
-            if all(count in run["own"] for run in runs)
-        }
-        rows.append(row)
-    return rows
-
-
-def spreading(records: list[dict[str, Any]]) -> dict[str, list[float]]:
-    """Accuracies by label spreading on InfoNCE's features, with its best setting for each count."""
-    runs = [record for record in records if record["method"] == "info_nce"]
-    return {
-        count: max(
-            ([100 * run["spreading"][count][name] for run in runs] for name in tried),
-            key=statistics.mean,
-        )
-        for count, tried in runs[0]["spreading"].items()
-    }
-
-
-def own_rows(
-    compared: dict[str, list[dict[str, Any]]], spread: dict[str, dict[str, list[float]]]
-) -> list[dict[str, Any]]:
-    """Accuracy of a classifier from the labels that the loss knew, by data, labels and method."""
-    rows = []
-    for data, of_data in compared.items():
-        for count in map(str, LABELS):
-            row: dict[str, Any] = {"data": data, "labels": int(count), **dict.fromkeys(JUDGED, "")}
-            accuracies = {
-                each["method"]: each["own"].get(count)
-                for each in of_data
-                if each["labels"] == count or each["method"] == TITLES["info_nce"]
+    records = []
+    for cell in sorted(cells, key=place):
+        data, method, temperature, _, variant = cell
+        record: dict[str, Any] = dict(zip(about, cell, strict=True)) | {"loss": TITLES[method]}
+        runs = cells[cell]
+        names = next(iter(runs.values()))
+        record["seeds"] = len(runs)
+        record["scores"] = {n: mean_and_spread([run[n] for run in runs.values()]) for n in names}
+        of = variant if variant in WITH_BASELINE else ""
+        base = cells.get((data, "info_nce", temperature, 1.0, of), {})
+        best = cells.get((data, "oracle", temperature, 1.0, of), {})
+        if shared := [seed for seed in runs if seed in base]:
+            record["above_info_nce"] = {
+                n: mean_and_spread([runs[seed][n] - base[seed][n] for seed in shared])
+                for n in names
             }
-            accuracies[TITLES["spreading"]] = spread[data].get(count)
-            for name, values in accuracies.items():
-                if values and name in JUDGED:
-                    row[name] = _text(values)
-            if any(row[method] for method in JUDGED):
-                rows.append(row)
-    return rows
+        if shared := [seed for seed in runs if seed in base and seed in best]:
+            record["gap_closed"] = {
+                n: math.fsum(runs[seed][n] - base[seed][n] for seed in shared)
+                / (math.fsum(best[seed][n] - base[seed][n] for seed in shared) or math.nan)
+                for n in names
+            }
+        records.append(record)
+    return records
 
 
-DRAWN = {  # methods and numbers of known labels: what a reader sees, and its colour
-    ("bayesian", "0"): ("Bayesian", "#8a8f98"),
-    ("supcon", "5"): ("SupCon, 5 labels", "#d0663c"),
-}
+def regrets(records: list[dict[str, Any]], share: float = 0.5) -> list[dict[str, Any]]:
+    """List the differences of runs with a teacher from InfoNCE, the least favourable first."""
+    rows = [
+        {name: record[name] for name in ("data", "loss", "temperature", "variant", "seeds")}
+        | {"probe": probe, "above_info_nce": difference["mean"]}
+        for record in records
+        if record["share"] == share and record["variant"] in ("", *WITH_BASELINE)
+        for probe, difference in record.get("above_info_nce", {}).items()
+    ]
+    return sorted(rows, key=lambda row: row["above_info_nce"])
 
 
-def drawn(compared: dict[str, list[dict[str, Any]]], ink: str) -> Figure:
-    """Gains over InfoNCE with one label of each class, with spreads over seeds, by data set."""
-    name_of = {title: name for name, title in TITLES.items()}
-    gains = {
-        data: {(name_of[row["method"]], row["labels"]): row["few_label_1_gain"] for row in rows}
-        for data, rows in compared.items()
-        if data != PHOTOGRAPHS  # no method of these ran there
-    }
-    figure, axis = plt.subplots(figsize=(8, 0.7 * len(gains) + 1.3))
-    for place, of_data in enumerate(gains.values()):
-        for number, (key, (_, colour)) in enumerate(DRAWN.items()):
-            if gain := of_data.get(key):
-                height, spread = place + 0.16 * (number - 1.5), gain.get("spread", 0.0)
-                axis.errorbar(gain["mean"], height, xerr=spread, fmt="o", color=colour)
-    for name, colour in DRAWN.values():
-        axis.plot([], [], "o", color=colour, label=name)
-    axis.axvline(0, color=ink, linewidth=0.8)
-    axis.set_yticks(range(len(gains)), gains)
-    axis.invert_yaxis()
-    axis.set_xlabel("1 label of each class, points above InfoNCE", color=ink)
-    figure.legend(loc="upper center", ncols=len(DRAWN), frameon=False, fontsize=9)
-    figure.tight_layout(rect=(0, 0, 1, 0.9))
-    return figure
+def finished(journal: Journal, cases: Iterable[Case]) -> list[dict[str, Any]]:
+    """Return the lines of those cases that are finished."""
+    return [journal[asdict(case)] for case in cases if asdict(case) in journal]
 
 
-def _text(values: list[float], sign: str = "") -> str:
-    """Mean and standard deviation; the latter only of several values."""
-    deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):{sign}.1f}{deviation}"
-
-
-def _gain(runs: list[dict[str, Any]], baseline: list[dict[str, Any]], score: str) -> dict[str, Any]:
-    """Mean and spread of the difference to InfoNCE with the same seed, in points."""
-    by_seed = {run["seed"]: run["scores"][score] for run in baseline}
-    both = [run for run in runs if run["seed"] in by_seed]
-    return mean_and_spread([100 * (run["scores"][score] - by_seed[run["seed"]]) for run in both])
+def _start(device: str) -> None:
+    """Prepare a process for runs of one thread."""
+    warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)  # few labels
+    torch.set_num_threads(1)
+    torch.set_default_device(device)
 
 
 def main() -> None:
-    """Train what is missing, then summarise."""
-    chosen = options(__doc__, parts=["tune", "compare"], sets=list(SEEDS), workers=1)
-    records = Journal(RESULTS / "evidence.jsonl", run_of)
-    parallel = Parallel(chosen.workers, return_as="generator_unordered")
-    for part, data in product(chosen.parts, chosen.sets):
-        if part == "tune":
-            cases = tuning(CHOSEN_ON.get(data, data))
-        else:
-            cases = comparison(data, choice(data, records))
-        missing = [case for case in cases if asdict(case) not in records]
-        for record in parallel(delayed(run)(case) for case in missing):
-            records.add(record)
-            figures = ", ".join(f"{k} {100 * v:.1f}" for k, v in record["scores"].items())
-            print(f"{run_of(record)}: {figures}; {record['seconds']:.0f} s", flush=True)
-    result = summary(records)
-    write_json(RESULTS / "evidence.json", result)
-    save_light_and_dark(PICTURES / "gains.svg", partial(drawn, result["comparison"]))
+    """Run what is missing for some minutes, and write the summary."""
+    chosen = options(
+        __doc__,
+        only=[*SETS, "pairs"],
+        minutes=60.0,
+        processes=1,
+        device="cpu",
+        journal=str(RESULTS / "evidence.jsonl"),
+        commit=git_commit() or "",
+    )
+    until = time.monotonic() + 60 * chosen.minutes
+    journal = Journal(
+        Path(chosen.journal), lambda line: {each.name: line[each.name] for each in fields(Case)}
+    )
+    absent = {name: why_absent(name) for name in chosen.only}
+    for name, why in absent.items():
+        if why:
+            print(f"{name} is skipped: {why}")
+    cases = [case for case in plan() if case.data in absent and not absent[case.data]]
+    missing = [case for case in cases if asdict(case) not in journal]
+    print(f"{len(missing)} of {len(cases)} runs are missing", flush=True)
+    about = {"commit": chosen.commit, "versions": versions(), "device": chosen.device}
+    about["cpu"] = hardware()["cpu"]
+    with get_context("spawn").Pool(chosen.processes, _start, [chosen.device]) as pool:
+        results = pool.imap_unordered(run, missing)
+        try:
+            while True:
+                line = results.next(max(0.0, until - time.monotonic()))
+                journal.add(line | about)
+                shown = " ".join(f"{100 * value:.1f}" for value in line["scores"].values())
+                print(*list(line.values())[:6], shown, f"{line['seconds']:.0f} s", flush=True)
+        except (StopIteration, TimeoutError):
+            pool.terminate()
+    records = summary(finished(journal, plan()))
+    body = {"runs": len(journal.lines), "records": records, "regrets": regrets(records)}
+    write_json(RESULTS / "evidence.json", body)
 
 
 if __name__ == "__main__":

@@ -1,203 +1,342 @@
-"""The data of ``evidence.py``: what is drawn of each set, by which network, and how it is judged.
+"""The data of ``evidence.py``: items, views of them, a network, and how its features are evaluated.
 
-A set gives training rows, two views of some of them, a network and scores of its features.
+    BAYESCL_DATA=data python benchmarks/evidence_sets.py FOLDER
+
+The command copies into a folder what the runs read from ``$BAYESCL_DATA``: recordings as arrays,
+which load at once, and the questions. Sets whose data are absent cannot be loaded; all others are
+made from scikit-learn's digits or from random numbers.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import astuple, dataclass
+from functools import cache, partial
+from itertools import product
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))
 
 import sound
-from intents.questions import find_data, load_questions
+from intents.questions import Questions, find_data, load_questions
 from intents.training import BagEncoder, precisions
 
-from bayescl_lab.images.augmentation import AffineNoise
-from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
-from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.encoders import ProjectionHead, SmallConvEncoder
-from bayescl_lab.images.probes import (
-    ProbeData,
-    few_label_probe,
-    knn_probe,
-    linear_probe,
-)
-from bayescl_lab.images.subsets import stratified_split
+from bayescl_lab.images.probes import ProbeData, few_label_probe, knn_probe, linear_probe
+from bayescl_lab.images.subsets import SEED, stratified_split
 
-CLASSES = {"digits": 10, "words": 10, "speakers": 6, "cifar10-jpeg": 10, "questions": 77}
-"""Of each set: written digits; spoken digits by word, and by speaker; photographs; and questions of
-bank customers."""
-PROBES = ("few_label_1", "few_label_5", "knn", "linear")
-RETRIEVAL = ("precision_1", "precision_10", "precision_100", "few_label_1", "few_label_5")
-_DRAWS = 30
-_CIFAR = {"validation": 4000, "test": 5000}
+NUISANCES, SIDE = 6, 8  # kinds of a nuisance, and pixels of an image's side
+CLASSES, WIDTH, VECTORS = 10, 64, (2000, 1000)  # of vectors in batches: training and test
+SHIFTS = (0.3, 0.5, 0.6, 0.7, 1.0)  # how far a batch moves measurements
+DRAWS = 30  # of a few-label probe
+RECORDINGS = "spoken-digits.npz"
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """One set, ready for training."""
+    """Items to train on and to evaluate with, on torch's default device."""
 
-    labels: Tensor  # of training rows
-    views: Callable[[Tensor], tuple[object, object]]  # two views of some rows
-    plain: Callable[[Tensor], object]  # these rows as they are
-    network: Callable[[], tuple[nn.Module, nn.Module]]  # an encoder, and a head for training
-    features: Callable[[nn.Module], tuple[Tensor, Tensor]]  # of training and of other rows
-    evaluated: Tensor  # labels of the latter
-    epochs: int
+    labels: Tensor  # of training items
+    truth: Tensor  # labels of the items to evaluate with
+    plain: Callable[[Tensor], Any]  # some training items as they are
+    unseen: Callable[[Tensor], Any]  # some of the other items
+    view: Callable[[Tensor], Any]  # a random view of some training items
+    network: Callable[[], tuple[nn.Module, nn.Module]]  # an encoder, and a projection head
+    epochs: int = 30
     batch_size: int = 256
     learning_rate: float = 1e-3  # of Adam; it follows a cosine down to 0
-    scores: tuple[str, ...] = PROBES  # beside ``own``
+    nuisance: Tensor | None = None  # of training items
+    retrieval: bool = False  # whether precision is measured instead of k-NN and a linear probe
 
-    def judged(self, features: Tensor, evaluated: Tensor) -> dict[str, float]:
-        """Every score of :attr:`scores`, in [0, 1]."""
-        count = int(self.labels.max()) + 1
-        data = ProbeData(features, self.labels, evaluated, self.evaluated, count)
-        scores = {
-            f"few_label_{n}": few_label_probe(data, labels_per_class=n, draws=_DRAWS).mean
-            for n in (1, 5)
-        }
-        if self.scores == RETRIEVAL:
-            new, known = (F.normalize(rows, dim=1) for rows in (evaluated, features))
-            return scores | precisions(new, self.evaluated, known, self.labels)
-        return scores | {"knn": knn_probe(data), "linear": linear_probe(data).top_1}
-
-
-@cache
-def data_set(name: str, evaluate_on: str) -> DataSet:
-    """Load a set; ``evaluate_on`` is "validation", a part of the training rows, or "test"."""
-    if name == "questions":
-        return _questions(evaluate_on)
-    if name in ("words", "speakers"):
-        return _sounds(name, evaluate_on)
-    limit = None if name == "digits" else _CIFAR[evaluate_on]
-    place = name if name == "digits" else str(_shared() / name)
-    parts = load_images(place, evaluate_on=evaluate_on, max_train_images=limit)
-    train, test = parts.train, parts.evaluation
-    grey = name == "digits"
-    return _pictures(
-        train.images,
-        train.labels,
-        test.images,
-        test.labels,
-        augmentation=AffineNoise(0.75) if grey else SimCLRAugmentation(1.0, None),
-        network=lambda: SmallConvEncoder(1, 32) if grey else SmallConvEncoder(3, 32, 2),
-        epochs=30 if grey else 15,
-    )
-
-
-def _shared() -> Path:
-    """Where the data are."""
-    return Path(os.environ.get("BAYESCL_DATA", "data"))
-
-
-def _pictures(
-    images: Tensor,
-    labels: Tensor,
-    unseen: Tensor,
-    truth: Tensor,
-    *,
-    augmentation: nn.Module,
-    network: Callable[[], SmallConvEncoder],
-    epochs: int,
-) -> DataSet:
-    pixels = images.float() / 255
-    mean, deviation = (f(pixels, dim=(0, 2, 3), keepdim=True) for f in (torch.mean, torch.std))
-
-    def normalised(views: Tensor) -> Tensor:
-        return (views - mean) / deviation
-
-    def views(rows: Tensor) -> tuple[Tensor, Tensor]:
-        seeds = torch.randint(2**31, (2,)).tolist()
-        first, second = (augmentation(images[rows], seed=seed) for seed in seeds)
-        return normalised(first), normalised(second)
-
-    def made() -> tuple[nn.Module, nn.Module]:
-        encoder = network()
-        return encoder, ProjectionHead(encoder.feature_dim, 256, 128)
-
-    def plain(rows: Tensor) -> Tensor:
-        return normalised(pixels[rows])
-
-    def features(encoder: nn.Module) -> tuple[Tensor, Tensor]:
-        return _embedded(encoder, normalised(pixels)), _embedded(
-            encoder, normalised(unseen.float() / 255)
+    @torch.no_grad()
+    def scores(self, encoder: nn.Module) -> dict[str, float]:
+        """Every score of an encoder, in [0, 1]."""
+        encoder.eval()
+        features, new = (
+            torch.cat([encoder(part(rows)) for rows in torch.arange(len(of)).split(512)]).cpu()
+            for part, of in ((self.plain, self.labels), (self.unseen, self.truth))
         )
+        labels, truth = self.labels.cpu(), self.truth.cpu()
+        with torch.device("cpu"):
+            data = ProbeData(features, labels, new, truth, int(labels.max()) + 1)
+            scores = {
+                f"few_label_{count}": few_label_probe(
+                    data, labels_per_class=count, draws=DRAWS
+                ).mean
+                for count in (1, 5)
+            }
+            if self.retrieval:
+                rows, columns = (F.normalize(each, dim=1) for each in (new, features))
+                return precisions(rows, truth, columns, labels) | scores
+            return scores | {"knn": knn_probe(data), "linear": linear_probe(data).top_1}
 
-    return DataSet(labels, views, plain, made, features, truth, epochs)
+
+def affine_noise(images: Tensor, strength: float = 0.75) -> Tensor:
+    """Draw a view of each image: an affine map and noise of a random level, as ``AffineNoise``."""
+    count = len(images)
+
+    def between(low: float, high: float) -> Tensor:
+        return torch.empty(count, device=images.device).uniform_(low, high)
+
+    angle, shear = (between(-1, 1) * math.radians(most * strength) for most in (15, 10))
+    size = between(1 - 0.15 * strength, 1 + 0.15 * strength)
+    shift = torch.stack([between(-0.2, 0.2) for _ in range(2)], dim=1) * strength
+    turn = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], 1).view(-1, 2, 2)
+    slant = torch.eye(2, device=images.device).repeat(count, 1, 1)
+    slant[:, 0, 1] = shear.tan()
+    back = torch.linalg.inv(turn @ slant * size.view(-1, 1, 1))
+    places = torch.cat([back, -back @ shift[:, :, None]], dim=2)
+    grid = F.affine_grid(places, list(images.shape), align_corners=False)
+    moved = F.grid_sample(images, grid, align_corners=False)
+    level = 0.15 * strength * between(0, 1).view(-1, 1, 1, 1)
+    return moved + level * torch.randn_like(moved)
 
 
-def _sounds(name: str, evaluate_on: str) -> DataSet:
-    """Views of words move the pitch, by which speakers differ; views of speakers do not."""
-    train, test = _recordings()
-    if evaluate_on == "validation":
-        both = train.words * 6 + train.speakers
-        rest, held_out = stratified_split(both, share=0.8, seed=0)
-        train, test = train.at(torch.as_tensor(rest)), train.at(torch.as_tensor(held_out))
-    pitch = 0.15 if name == "words" else 0.0
+def overlays(kind: str) -> Tensor:
+    """Make the picture of each nuisance, ``[nuisances, 1, side, side]`` in [0, 1]."""
+    pictures = torch.zeros(NUISANCES, 1, SIDE, SIDE)
+    places = torch.linspace(-1, 1, SIDE)
+    if kind == "marks":
+        for picture, (row, column) in zip(pictures, product((0, 6), (0, 3, 6)), strict=True):
+            picture[0, row : row + 2, column : column + 2] = 1
+    elif kind in ("backgrounds", "removed"):
+        coarse = torch.rand(NUISANCES, 1, 3, 3, generator=torch.Generator().manual_seed(0))
+        level = 1.0 if kind == "removed" else 0.6
+        pictures = level * F.interpolate(coarse, (SIDE, SIDE), mode="bicubic").clamp(0, 1)
+    elif kind == "stripes":
+        slants = torch.arange(NUISANCES) * math.pi / NUISANCES
+        along = slants.cos()[:, None, None] * places + slants.sin()[:, None, None] * places[:, None]
+        pictures = 0.25 * (1 + (2.5 * math.pi * along).sin())[:, None]
+    return pictures
 
-    def views(rows: Tensor) -> tuple[Tensor, Tensor]:
-        first, second = (sound.view(train.pictures[rows], pitch) for _ in range(2))
-        return first, second
+
+def _digits(kind: str, device: torch.device) -> DataSet:
+    """Written digits, with a nuisance over them; ``removed`` draws it anew for each view."""
+    bunch = load_digits()
+    images = torch.as_tensor(bunch.images / 16).float()[:, None]
+    classes = torch.as_tensor(bunch.target)
+    parts = stratified_split(classes, share=0.7, seed=SEED)
+    train, new = (images[part] for part in parts)
+    drawn = torch.Generator().manual_seed(1)
+    numbers, new_numbers = (
+        torch.randint(NUISANCES, (len(part),), generator=drawn) for part in parts
+    )
+    over = overlays(kind)
+    plain, unseen = torch.maximum(train, over[numbers]), torch.maximum(new, over[new_numbers])
+    labels, truth, train, plain, unseen, numbers, over = (
+        each.to(device)
+        for each in (*(classes[part] for part in parts), train, plain, unseen, numbers, over)
+    )
+    mean, deviation = float(plain.mean()), float(plain.std())
+
+    def view(rows: Tensor) -> Tensor:
+        seen = affine_noise(train[rows])
+        if kind != "digits":
+            number = numbers[rows]
+            if kind == "removed":
+                number = torch.randint(NUISANCES, (len(rows),))
+            seen = torch.maximum(seen, over[number] + 0.05 * torch.randn(len(rows), 1, 1, 1))
+        return (seen - mean) / deviation
 
     def network() -> tuple[nn.Module, nn.Module]:
-        return sound.encoder(), ProjectionHead(64, 128, 64)
-
-    def features(encoder: nn.Module) -> tuple[Tensor, Tensor]:
-        return _embedded(encoder, train.pictures), _embedded(encoder, test.pictures)
+        return SmallConvEncoder(1, 32), ProjectionHead(128, 256, 128)
 
     return DataSet(
-        getattr(train, name),
-        views,
-        lambda rows: train.pictures[rows],
+        labels,
+        truth,
+        ((plain - mean) / deviation).__getitem__,
+        ((unseen - mean) / deviation).__getitem__,
+        view,
         network,
-        features,
-        getattr(test, name),
-        epochs=30,
-        learning_rate=2e-3,
+        nuisance=None if kind == "digits" else numbers,
     )
 
 
-_recordings = cache(sound.spoken_digits)
+def _vectors(batches: int, device: torch.device) -> DataSet:
+    """Vectors that their class, their batch and they themselves add to, seen by a random map."""
+    drawn = torch.Generator().manual_seed(batches)
+    classes, moved = (torch.randn(count, 16, generator=drawn) for count in (CLASSES, batches))
+    map_ = torch.randn(48, WIDTH, generator=drawn) / 48**0.5
 
+    def made(count: int) -> tuple[Tensor, Tensor, Tensor]:
+        labels = torch.randint(CLASSES, (count,), generator=drawn)
+        numbers = torch.randint(batches, (count,), generator=drawn)
+        own = torch.randn(count, 16, generator=drawn)
+        content = torch.cat([classes[labels], 3 * moved[numbers], own], dim=1)
+        return torch.tanh(content @ map_), labels, numbers
 
-def _questions(evaluate_on: str) -> DataSet:
-    parts = load_questions(find_data(), evaluate_on=evaluate_on)
-    train, new = parts.train, parts.evaluation
+    (train, labels, numbers), (new, truth, _) = map(made, VECTORS)
+    train, new, labels, truth, numbers = (
+        each.to(device) for each in (train, new, labels, truth, numbers)
+    )
 
-    def views(rows: Tensor) -> tuple[object, object]:
-        first, second = (train.take(rows, dropout=0.3) for _ in range(2))
-        return first, second
-
-    def network() -> tuple[nn.Module, nn.Module]:
-        return BagEncoder(parts.num_features), nn.Identity()
-
-    def features(encoder: nn.Module) -> tuple[Tensor, Tensor]:
-        return encoder.embed(train), encoder.embed(new)
+    def view(rows: Tensor) -> Tensor:
+        return train[rows] + 0.3 * torch.randn(len(rows), WIDTH)
 
     return DataSet(
+        labels, truth, train.__getitem__, new.__getitem__, view, _perceptron, nuisance=numbers
+    )
+
+
+def _measured(shift: float, device: torch.device) -> DataSet:
+    """Vectors measured in 20 batches; a view measures the item again, in the same batch.
+
+    Measurements of an item differ in all but the batch's contribution, which ``shift`` scales.
+    """
+    drawn = torch.Generator().manual_seed(20)
+    classes, moved = (torch.randn(count, 16, generator=drawn) for count in (CLASSES, 20))
+    content_map = torch.randn(32, WIDTH, generator=drawn) / 32**0.5
+    moved = shift * moved @ torch.randn(16, WIDTH, generator=drawn) / 16**0.5
+
+    def made(count: int) -> tuple[Tensor, Tensor, Tensor]:
+        labels = torch.randint(CLASSES, (count,), generator=drawn)
+        numbers = torch.randint(20, (count,), generator=drawn)
+        own = torch.randn(count, 16, generator=drawn)
+        return torch.cat([classes[labels], own], dim=1), labels, numbers
+
+    (train, labels, numbers), (new, truth, new_numbers) = map(made, VECTORS)
+    train, new, labels, truth, numbers, new_numbers, content_map, moved = (
+        each.to(device)
+        for each in (train, new, labels, truth, numbers, new_numbers, content_map, moved)
+    )
+
+    def measured(content: Tensor, numbers: Tensor) -> Tensor:
+        return torch.tanh(content @ content_map + moved[numbers])
+
+    def view(rows: Tensor) -> Tensor:
+        content = train[rows]
+        return measured(content + torch.randn_like(content), numbers[rows])
+
+    plain, unseen = measured(train, numbers), measured(new, new_numbers)
+    return DataSet(
+        labels, truth, plain.__getitem__, unseen.__getitem__, view, _perceptron, nuisance=numbers
+    )
+
+
+def _perceptron() -> tuple[nn.Module, nn.Module]:
+    """Make an encoder of vectors, and a projection head."""
+    layers = nn.Linear(WIDTH, 256), nn.BatchNorm1d(256), nn.ReLU(), nn.Linear(256, 128)
+    return nn.Sequential(*layers, nn.BatchNorm1d(128), nn.ReLU()), ProjectionHead(128, 256, 128)
+
+
+def _sounds(what: str, device: torch.device) -> DataSet:
+    """Spoken digits by word or speaker; views of words move the pitch, by which speakers differ."""
+    train, new = (sound.Recordings(*(each.to(device) for each in part)) for part in _recordings())
+    return DataSet(
+        getattr(train, what),
+        getattr(new, what),
+        train.pictures.__getitem__,
+        new.pictures.__getitem__,
+        lambda rows: sound.view(train.pictures[rows], 0.15 if what == "words" else 0.0),
+        lambda: (sound.encoder(), ProjectionHead(64, 128, 64)),
+        learning_rate=2e-3,
+        nuisance=train.speakers if what == "words" else None,
+    )
+
+
+def _recordings() -> list[sound.Recordings]:
+    """Training and test recordings, from arrays where they are prepared."""
+    file = _data() / RECORDINGS
+    if not file.exists():
+        return list(sound.spoken_digits())
+    with np.load(file) as arrays:
+        everything = sound.Recordings(
+            torch.from_numpy(arrays["pictures"]).float() / 255,
+            *(torch.from_numpy(arrays[name]).long() for name in ("words", "speakers")),
+        )
+        test = torch.from_numpy(arrays["is_test"])
+    return [everything.at(~test), everything.at(test)]
+
+
+def _questions(device: torch.device) -> DataSet:
+    """Questions of bank customers; a view lacks some of the words."""
+    parts = load_questions(find_data())
+    train, new = (
+        Questions(*(each.to(device) for each in astuple(part)))
+        for part in (parts.train, parts.evaluation)
+    )
+    return DataSet(
         train.labels,
-        views,
-        train.take,
-        network,
-        features,
         new.labels,
+        train.take,
+        new.take,
+        partial(train.take, dropout=0.3),
+        lambda: (BagEncoder(parts.num_features), nn.Identity()),
         epochs=12,
         batch_size=512,
         learning_rate=5e-3,
-        scores=RETRIEVAL,
+        retrieval=True,
     )
 
 
-@torch.no_grad()
-def _embedded(encoder: nn.Module, pictures: Tensor) -> Tensor:
-    return torch.cat([encoder(rows) for rows in pictures.split(512)])
+def _data() -> Path:
+    """The folder of the data."""
+    return Path(os.environ.get("BAYESCL_DATA", "data"))
+
+
+_LOADERS: dict[str, Callable[[torch.device], DataSet]] = {
+    **{
+        kind: partial(_digits, kind)
+        for kind in ("digits", "marks", "stripes", "backgrounds", "removed")
+    },
+    "batches-20": partial(_vectors, 20),
+    "batches-6": partial(_vectors, 6),
+    **{f"measured-{shift}": partial(_measured, shift) for shift in SHIFTS},
+    "words": partial(_sounds, "words"),
+    "speakers": partial(_sounds, "speakers"),
+    "questions": _questions,
+}
+SETS = tuple(_LOADERS)
+
+
+@cache
+def data_set(name: str) -> DataSet:
+    """Load one of :data:`SETS` onto torch's default device."""
+    device = torch.get_default_device()
+    with torch.device("cpu"):  # so that the items are the same on every device
+        return _LOADERS[name](device)
+
+
+def why_absent(name: str) -> str | None:
+    """Return why a set cannot be loaded, or ``None`` if it can."""
+    if name in ("words", "speakers") and not any(
+        (_data() / file).exists() for file in (RECORDINGS, "spoken-digits.tar.gz")
+    ):
+        return f"{_data()} has no {RECORDINGS} and no spoken-digits.tar.gz"
+    if name == "questions":
+        try:
+            find_data()
+        except ValueError as error:
+            return str(error)
+    return None
+
+
+def main() -> None:
+    """Copy what the runs read into the folder that is named."""
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = sound.spoken_digits()
+    arrays = {
+        name: torch.cat([getattr(part, name) for part in parts]).numpy()
+        for name in sound.Recordings._fields
+    }
+    arrays["pictures"] = (255 * arrays["pictures"]).round().astype(np.uint8)
+    is_test = np.repeat([False, True], [len(part.words) for part in parts])
+    np.savez_compressed(folder / RECORDINGS, is_test=is_test, **arrays)
+    questions = find_data()
+    shutil.copytree(questions, folder / questions.name, dirs_exist_ok=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -18,16 +18,15 @@ from dataclasses import dataclass, field
 from datetime import date
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib.pyplot as plt
 import torch
-from matplotlib.figure import Figure
-from rich.console import Console
-from rich.table import Table
 
 from bayescl_lab._files import write_atomically
 from bayescl_lab.runs.provenance import provenance
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RESULTS = Path(__file__).parent / "results"
 PICTURES = Path(__file__).parents[1] / "docs" / "_static"
@@ -119,6 +118,8 @@ def usage(whose: int = resource.RUSAGE_SELF) -> tuple[float, float]:
 
 def save_light_and_dark(path: Path, draw: Callable[[str], Figure]) -> None:
     """Save a figure as SVG and its dark twin, ``-dark``; ``draw`` is given the colour of ink."""
+    import matplotlib.pyplot as plt
+
     look = {"svg.hashsalt": path.stem, "axes.spines.top": False, "axes.spines.right": False}
     for suffix, ink, style in (("", "#1f2430", "default"), ("-dark", "#e6e6e6", "dark_background")):
         with plt.style.context(style), plt.rc_context(look):
@@ -154,6 +155,9 @@ def options(description: str | None, *switches: str, **defaults: Any) -> argpars
 
 def publish(name: str, rows: Sequence[Row], *, write: bool = True, **body: Any) -> Path | None:
     """Print the rows of a result as a table, and write a dated file of it."""
+    from rich.console import Console
+    from rich.table import Table
+
     columns = dict.fromkeys(name for row in rows for name in row if name not in UNSHOWN)
     plain = {key: value for key, value in body.items() if not isinstance(value, (dict, list))}
     table = Table(*columns, title=", ".join(f"{key} {value}" for key, value in plain.items()))

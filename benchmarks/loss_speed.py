@@ -10,9 +10,22 @@ from functools import partial
 from typing import Any
 
 import torch
-from contenders import COMPARISON, REFERENCE, contenders, views_of_classes
+from contenders import (
+    BAYESIAN,
+    COMPARISON,
+    REFERENCE,
+    TEMPERATURE,
+    Loss,
+    contenders,
+    views_of_classes,
+)
 from harness import median_ratio, options, publish, time_side_by_side
+from torch import Tensor
 
+import bayescl
+
+TEACHER = ", with teacher"
+"""End of the name of a loss that is also measured without a teacher."""
 _LARGE = 2000
 """Items above which a sixth of the rounds is enough, and all that anybody waits for."""
 
@@ -20,6 +33,22 @@ _LARGE = 2000
 def steps_of(batch: int) -> int:
     """Steps timed together."""
     return max(8, 2048 // batch * (2 if batch < 128 else 1))
+
+
+def with_and_without_teacher() -> dict[str, Loss]:
+    """Return the losses that are measured with a teacher beside those without."""
+    info_nce = bayescl.InfoNCELoss(temperature=TEMPERATURE)
+    bayesian = bayescl.BayesianContrastiveLoss(**BAYESIAN)
+
+    def taught(call: Callable[..., Tensor]) -> Loss:
+        return lambda first, second: call(first, second, teacher=second.detach())
+
+    return {
+        "InfoNCE in_batch": info_nce.in_batch,
+        f"InfoNCE{TEACHER}": taught(info_nce),
+        f"InfoNCE in_batch{TEACHER}": taught(info_nce.in_batch),
+        f"Bayesian{TEACHER}": taught(bayesian),
+    }
 
 
 def steps(loss: Callable[..., torch.Tensor], batches: list[list[torch.Tensor]]) -> None:
@@ -42,7 +71,8 @@ def main() -> None:
     for batch in chosen.batch:
         count = steps_of(batch)
         batches = [views_of_classes(batch, chosen.dim, seed) for seed in range(count)]
-        methods = {name: partial(steps, loss, batches) for name, loss in contenders(batch).items()}
+        losses = contenders(batch) | with_and_without_teacher()
+        methods = {name: partial(steps, loss, batches) for name, loss in losses.items()}
         rounds = chosen.rounds if batch <= _LARGE else max(3, chosen.rounds // 6)
         measured = time_side_by_side(methods, rounds=rounds, clock=chosen.clock)
         for name, times in measured.items():
@@ -64,6 +94,9 @@ def main() -> None:
             if COMPARISON in measured:
                 faster = median_ratio(measured[COMPARISON], times)
                 row["times_faster_than_comparison"] = round(faster, 2)
+            if name.endswith(TEACHER):
+                without = measured[name.removesuffix(TEACHER)]
+                row["ratio_to_without_teacher"] = round(median_ratio(times, without), 3)
             rows.append(row)
     publish("loss-speed", rows)
 

@@ -16,9 +16,11 @@ from torch.nn import functional as F
 from bayescl.axes import Float, Int, Tensor
 from bayescl.diagnostics import in_eval_mode
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.images.datasets import ImageParts
-from bayescl_lab.images.simclr import SimCLR
-from bayescl_lab.images.store import ImageStore
+
+if TYPE_CHECKING:
+    from bayescl_lab.images.datasets import ImageParts
+    from bayescl_lab.images.simclr import SimCLR
+    from bayescl_lab.images.store import ImageStore
 
 TOP = 5  # guesses in the second score
 ROWS_AT_ONCE = 1024  # rows whose neighbours are searched for at a time
