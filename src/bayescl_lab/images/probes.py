@@ -7,7 +7,7 @@ features' own device.
 from __future__ import annotations
 
 from statistics import fmean, stdev
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import nn
