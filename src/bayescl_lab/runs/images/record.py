@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import torch
 from numpy.typing import NDArray
 
@@ -111,6 +110,8 @@ class ImageRecord:
         Returns:
             One line, or none if there are no copies.
         """
+        import polars as pl
+
         table = pl.DataFrame({name: self.arrays[name] for name in _COLUMNS}).filter(
             pl.col("checksums") != -1
         )
