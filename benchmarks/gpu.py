@@ -172,12 +172,10 @@ def main() -> int:
     harness.RESULTS = Path(chosen.out)
     checked = check(device, (40,) if quick else CHECKED)
     publish("gpu-accuracy", checked, write=not quick)
-    if quick:
-        measured = speed(device, (64,), 1), training(device, "small", (24, 16), 1)
-    else:
-        measured = speed(device, BATCHES, 5), training(device, "resnet18", (2560, 32), 5)
-    for name, rows in zip(("gpu-speed", "gpu-training"), measured, strict=True):
-        publish(name, rows, write=not quick)
+    encoder, sizes = ("small", (24, 16)) if quick else ("resnet18", (2560, 32))
+    publish("gpu-training", training(device, encoder, sizes, 1 if quick else 5), write=not quick)
+    batches, rounds = ((64,), 1) if quick else (BATCHES, 5)
+    publish("gpu-speed", speed(device, batches, rounds), write=not quick)
     return int(not all(row["passed"] for row in checked))
 
 

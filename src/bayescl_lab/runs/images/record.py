@@ -6,6 +6,8 @@ holds the id of every image, with its class, its part and a checksum.
 
 from __future__ import annotations
 
+import csv
+import io
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -110,21 +112,25 @@ class ImageRecord:
         Returns:
             One line, or none if there are no copies.
         """
-        import polars as pl
-
-        table = pl.DataFrame({name: self.arrays[name] for name in _COLUMNS}).filter(
-            pl.col("checksums") != -1
-        )
-        number = pl.col("checksums").rank("dense").alias("group")
-        copies = table.filter(pl.len().over("checksums") > 1).select(
-            number, image="ids", part=pl.col("parts").replace_strict({0: "train", 1: "evaluation"})
-        )
-        if copies.is_empty():
+        ids, parts, checksums = (self.arrays[name] for name in ("ids", "parts", "checksums"))
+        known = np.flatnonzero(checksums != -1)
+        group, counts = np.unique(checksums[known], return_inverse=True, return_counts=True)[1:]
+        is_copied = counts[group] > 1
+        if not is_copied.any():
             return
-        write_atomically(folder.path / COPIES, copies.sort("group", "image").write_csv())
-        groups = copies.group_by("group").agg(pl.col("part").n_unique())
-        again, across = len(copies) - len(groups), int((groups["part"] > 1).sum())
-        checked = "" if len(table) == len(self.arrays["ids"]) else f" of {len(table):,} checked"
+        rows = sorted(zip(group[is_copied].tolist(), known[is_copied].tolist(), strict=True))
+        text = io.StringIO()
+        table = csv.writer(text, lineterminator="\n")
+        table.writerow(("group", "image", "part"))
+        parts_of: dict[int, set[str]] = {}
+        for number, image in rows:
+            part = "evaluation" if parts[image] else "train"
+            table.writerow((number, ids[image], part))
+            parts_of.setdefault(number, set()).add(part)
+        write_atomically(folder.path / COPIES, text.getvalue())
+        again = len(rows) - len(parts_of)
+        across = sum(len(found) > 1 for found in parts_of.values())
+        checked = "" if len(known) == len(ids) else f" of {len(known):,} checked"
         yield (
             f"{again} images{checked} are exact copies of others"
             + f", {across} of them in both parts" * (across > 0)
