@@ -29,8 +29,7 @@ from torch.nn import functional as F
 sys.path.append(str(Path(__file__).parents[1] / "examples"))
 
 import sound
-from intents.questions import Questions, find_data, load_questions
-from intents.training import BagEncoder, precisions
+from questions import BagEncoder, Questions, find_data, load_questions, precisions
 
 from bayescl_lab.images.encoders import ProjectionHead, SmallConvEncoder
 from bayescl_lab.images.probes import ProbeData, few_label_probe, knn_probe, linear_probe
@@ -261,18 +260,15 @@ def _recordings() -> list[sound.Recordings]:
 
 def _questions(device: torch.device) -> DataSet:
     """Questions of bank customers; a view lacks some of the words."""
-    parts = load_questions(find_data())
-    train, new = (
-        Questions(*(each.to(device) for each in astuple(part)))
-        for part in (parts.train, parts.evaluation)
-    )
+    *parts, num_features = load_questions(find_data())
+    train, new = (Questions(*(each.to(device) for each in astuple(part))) for part in parts)
     return DataSet(
         train.labels,
         new.labels,
         train.take,
         new.take,
         partial(train.take, dropout=0.3),
-        lambda: (BagEncoder(parts.num_features), nn.Identity()),
+        lambda: (BagEncoder(num_features), nn.Identity()),
         epochs=12,
         batch_size=512,
         learning_rate=5e-3,

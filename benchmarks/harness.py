@@ -18,18 +18,14 @@ from dataclasses import dataclass, field
 from datetime import date
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from bayescl_lab._files import write_atomically
 from bayescl_lab.runs.provenance import provenance
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 RESULTS = Path(__file__).parent / "results"
-PICTURES = Path(__file__).parents[1] / "docs" / "_static"
 UNSHOWN = ("runs", "course")  # columns of single runs, which are for the file alone
 Row = dict[str, Any]
 
@@ -114,18 +110,6 @@ def usage(whose: int = resource.RUSAGE_SELF) -> tuple[float, float]:
     used = resource.getrusage(whose)
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return used.ru_utime + used.ru_stime, used.ru_maxrss / unit
-
-
-def save_light_and_dark(path: Path, draw: Callable[[str], Figure]) -> None:
-    """Save a figure as SVG and its dark twin, ``-dark``; ``draw`` is given the colour of ink."""
-    import matplotlib.pyplot as plt
-
-    look = {"svg.hashsalt": path.stem, "axes.spines.top": False, "axes.spines.right": False}
-    for suffix, ink, style in (("", "#1f2430", "default"), ("-dark", "#e6e6e6", "dark_background")):
-        with plt.style.context(style), plt.rc_context(look):
-            file = path.with_stem(path.stem + suffix)
-            draw(ink).savefig(file, transparent=True, metadata={"Date": None})
-            plt.close()
 
 
 def options(description: str | None, *switches: str, **defaults: Any) -> argparse.Namespace:

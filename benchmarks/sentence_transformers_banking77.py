@@ -24,8 +24,7 @@ from typing import Any, NamedTuple
 import torch
 from datasets import Dataset
 from harness import publish
-from intents.questions import read_texts
-from intents.training import partners
+from questions import partners, read_texts
 from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,

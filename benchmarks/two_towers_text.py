@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 from harness import RESULTS, options, write_json
-from intents.questions import find_data
+from questions import find_data
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from torch import Tensor, nn
 from torch.nn import functional as F

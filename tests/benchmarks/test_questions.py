@@ -1,15 +1,11 @@
-"""The comparison on questions, with a few questions made up for the purpose."""
+"""Questions as bags of words, with a few questions made up for the purpose."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from banking77 import GRIDS, question_plan
-from intents.questions import find_data, load_questions
-from intents.training import SCORES, TextSettings, fit, partners, precisions, train_questions
+from questions import find_data, load_questions, partners, precisions
 from sklearn.feature_extraction.text import CountVectorizer
-
-import bayescl
 
 NOUNS = ("card", "transfer", "fee")
 WORDS = ("please", "my", "now", "help", "where", "is", "the", "again")
@@ -34,33 +30,31 @@ def folder(tmp_path):
 
 
 def test_features_are_what_the_vectorizer_counts(folder):
-    parts = load_questions(folder)
+    train, _, num_features = load_questions(folder)
     texts = [line.split('"')[1] for line in (folder / "train.csv").read_text().splitlines()[1:]]
     counts = CountVectorizer(ngram_range=(1, 2)).fit_transform(texts).toarray()
     rows = torch.tensor([5, 0, 300])
-    bags = parts.train.take(rows)
+    bags = train.take(rows)
     for row, features in zip(rows, bags.features.tensor_split(bags.offsets[1:]), strict=True):
-        counted = torch.bincount(features, minlength=parts.num_features)
+        counted = torch.bincount(features, minlength=num_features)
         assert torch.equal(counted, torch.from_numpy(counts[row]))
 
 
-def test_only_the_training_part_gives_words_and_validation_comes_out_of_it(folder):
+def test_only_the_training_part_gives_words(folder):
     (folder / "test.csv").write_text("text,category\nunheardof,card\n")
-    test = load_questions(folder).evaluation
-    assert (len(test), len(test.features)) == (1, 0)
-    parts = load_questions(folder, evaluate_on="validation")
-    assert len(parts.train) + len(parts.evaluation) == 360
-    assert parts.evaluation.labels.bincount().tolist() == [24, 24, 24]
+    _, test, _ = load_questions(folder)
+    assert (len(test.labels), len(test.features)) == (1, 0)
     (folder / "train.csv").write_text("question,intent\na,b\n")
     with pytest.raises(ValueError, match="columns text and category"):
         load_questions(folder)
 
 
 def test_a_dropped_word_takes_its_pairs_with_it(folder):
-    questions = load_questions(folder).train
+    questions, *_ = load_questions(folder)
+    torch.manual_seed(0)
     rows = torch.arange(50)
     whole = questions.take(rows)
-    dropped = questions.take(rows, dropout=0.5, generator=torch.Generator().manual_seed(0))
+    dropped = questions.take(rows, dropout=0.5)
     assert 0 < len(dropped.features) < len(whole.features) / 2
     none = questions.take(rows, dropout=1.0)
     assert (len(none.features), none.offsets.tolist()) == (0, [0] * 50)
@@ -86,32 +80,11 @@ def test_precision_counts_neighbours_of_the_intent():
     assert found == {"precision_1": 1.0, "precision_10": 0.6, "precision_100": 0.06}
 
 
-def test_training_puts_questions_of_an_intent_together(folder):
-    parts = load_questions(folder)
-    loss = bayescl.InfoNCELoss(temperature=0.2)
-    for pairs in ("views", "intents"):
-        settings = TextSettings(pairs=pairs, batch_size=60, epochs=3)
-        (encoder, _), (again, _) = (fit(loss, parts, 0, settings) for _ in range(2))
-        embeddings = encoder.embed(parts.train)
-        assert torch.equal(embeddings, again.embed(parts.train))
-        torch.testing.assert_close(embeddings.norm(dim=1), torch.ones(len(embeddings)))
-    rows = encoder.embed(parts.evaluation), parts.evaluation.labels
-    assert precisions(*rows, embeddings, parts.train.labels)["precision_10"] > 0.9
-
-
-def test_every_loss_runs_and_tries_five_temperatures_and_as_many_settings(folder):
-    plan = question_plan()  # refuses unequal budgets
-    for method, grid in GRIDS.items():
-        assert {0.05, 0.1, 0.2, 0.3, 0.5} <= set(grid["temperature"])
-        assert method in plan.titles
-        result = train_questions(method, 0, "test", str(folder), batch_size=60, epochs=1)
-        assert set(result["scores"]) == set(SCORES)
-
-
 def test_the_real_data_are_as_published():
     try:
         folder = find_data()
     except ValueError as absent:
         pytest.skip(str(absent))
-    parts = load_questions(folder)
-    assert (len(parts.train), len(parts.evaluation), len(parts.intents)) == (10_003, 3_080, 77)
+    train, test, _ = load_questions(folder)
+    intents = len(train.labels.unique())
+    assert (len(train.labels), len(test.labels), intents) == (10_003, 3_080, 77)
