@@ -19,6 +19,7 @@ WORK = {
     "data_parallel": equality.data_parallel,
     "gathered": gathering.gathered,
     "reductions": gathering.reductions,
+    "batches of domains": gathering.batches_of_domains,
     "cache": gathering.cache,
     "messages": refusals.messages,
 }
@@ -78,6 +79,12 @@ def test_the_gradient_cache_gathers(found) -> None:
     """The cache with dropout, BatchNorm, a loss that gathers and unequal numbers of chunks."""
     for findings in found:
         assert findings["cache"]["distance"] < 1e-6
+
+
+def test_processes_draw_different_batches_of_domains(found) -> None:
+    for findings in found:
+        drawn = findings["batches of domains"]
+        assert drawn["distinct"] == drawn["drawn"] > 200
 
 
 REFUSALS = {  # rank 1 is the one that differs

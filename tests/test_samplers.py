@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
-from bayescl import DomainBatchSampler
+from bayescl import DomainBatchSampler, distributed
 
 DOMAINS = torch.arange(1000) % 20
 
@@ -45,12 +46,65 @@ def test_it_continues_in_the_midst_of_an_epoch() -> None:
     assert list(resumed) == whole  # the next epoch starts anew
 
 
+def test_rank_and_number_of_processes_come_from_the_process_group(monkeypatch) -> None:
+    drawn = []
+    monkeypatch.setattr(distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(distributed, "world_size", lambda: 2)
+    for rank in range(2):
+        monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
+        drawn.append(list(DomainBatchSampler(DOMAINS, 48)))
+        told = DomainBatchSampler(DOMAINS, 48, rank=rank, num_processes=2)
+        assert drawn[-1] == list(told)
+    assert drawn[0] != drawn[1]
+    alone = DomainBatchSampler(DOMAINS, 48, rank=0, num_processes=1)
+    assert len(alone) == 20
+
+
+@pytest.mark.parametrize("size", [2, 3, 8])
+def test_small_domains_are_named_with_their_size_and_what_to_do(size: int) -> None:
+    words = rf"domains of at most {size} items.*: merge similar domains, or mark items of small"
+    with pytest.warns(UserWarning, match=words):
+        DomainBatchSampler(torch.arange(240) // size, 64, 4)
+
+
+@pytest.mark.parametrize("size", [9, 20])
+def test_domains_that_give_enough_candidates_are_no_reason_to_warn(size: int) -> None:
+    DomainBatchSampler(torch.arange(180) // size, 64, 4)
+    DomainBatchSampler(torch.arange(180) // 4, 16, 4)  # pieces of 4 are all that is asked for
+
+
+@pytest.mark.parametrize(
+    "domains",
+    [
+        [0.5, 1.0, 2.0, 2.0],
+        np.array([0.0, 1.0]),
+        torch.rand(4),
+        ["a", "b"],
+        np.array(["a", "b"]),
+        [1, None],
+        None,
+        "ab",
+        torch.tensor([1j, 2j]),
+    ],
+)
+def test_domains_that_are_not_integers_are_refused(domains: object) -> None:
+    with pytest.raises(ValueError, match="domains must hold integers, got"):
+        DomainBatchSampler(domains, 2, 1)
+
+
+@pytest.mark.parametrize("domains", [[], 3, torch.zeros(3, 2, dtype=torch.int64)])
+def test_domains_are_one_per_item(domains: object) -> None:
+    with pytest.raises(ValueError, match=r"domains must (be one per item|have shape)"):
+        DomainBatchSampler(domains, 2, 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ({"batch_size": 4, "num_domains": 5}, "num_domains must be at most batch_size"),
         ({"batch_size": 2000}, "batch_size must leave every process a batch"),
-        ({"batch_size": 4, "rank": 1}, "rank must be below num_processes"),
+        ({"batch_size": 4, "rank": 1, "num_processes": 1}, "rank must be below num_processes"),
+        ({"batch_size": 4, "rank": 1}, "rank and num_processes must be given together"),
     ],
 )
 def test_bad_numbers_are_refused(arguments: dict[str, int], words: str) -> None:

@@ -276,11 +276,10 @@ class Batch:
     @property
     def _alone(self) -> Int[Tensor, "anchors few"] | None:
         """Columns of each anchor itself and of its positive, if each anchor has one."""
-        if self.positive is None or self.anchor_of is not None:
-            return None
+        positive = None if self.anchor_of is not None else self.positive
         if self.own is None:
-            return self.positive[:, None]
-        return torch.stack([self.own, self.positive], dim=1)
+            return None if positive is None else positive[:, None]
+        return self.own[:, None] if positive is None else torch.stack([self.own, positive], dim=1)
 
     def _excluded_mask(self, rows: slice) -> Bool[Tensor, "rows candidates"]:
         """True where a column does not count, in new memory."""

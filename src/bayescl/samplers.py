@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.utils.data import Sampler
 
+from bayescl import distributed
 from bayescl.axes import Int, Tensor
-from bayescl.checks import check_count
+from bayescl.checks import check_count, check_keys
 
 __all__ = ["DomainBatchSampler"]
+
+_SMALL = 9
+"""Size of a domain below which a warning is given: two views of 8 items give an anchor 14
+candidates, and with fewer than 16 InfoNCE lost accuracy (docs/quickstart/batches.md)."""
 
 _EPOCH = 2**32  # seeds of one run's epochs lie this far from those of the next seed
 
@@ -27,16 +33,17 @@ class DomainBatchSampler(Sampler[list[int]]):
     Across processes, each takes every ``num_processes``-th batch, and all take equally many.
 
     Args:
-        domains: the domain of each item of the data set.
+        domains: the domain of each item of the data set, an integer.
         batch_size: items in a batch.
         num_domains: pieces that a batch is made of, at most ``batch_size``.
         seed: of the order, from 0.
         drop_last: whether a last batch that is not full is left out.
-        rank: number of this process.
-        num_processes: how many share the epoch.
+        rank: number of this process. Default: its rank in torch's default process group, or 0
+            without a group.
+        num_processes: how many processes share the epoch. Default: the size of that group, or 1.
 
     Raises:
-        ValueError: if a number is out of range.
+        ValueError: if ``domains`` are not integers, or a number is out of range.
 
     Example:
         >>> sampler = DomainBatchSampler([0, 0, 0, 0, 1, 1, 1, 1], batch_size=4, num_domains=1)
@@ -58,17 +65,21 @@ class DomainBatchSampler(Sampler[list[int]]):
         *,
         seed: int = 0,
         drop_last: bool = True,
-        rank: int = 0,
-        num_processes: int = 1,
+        rank: int | None = None,
+        num_processes: int | None = None,
     ) -> None:
-        self.domains = torch.as_tensor(domains).long().cpu()
-        if self.domains.ndim != 1 or len(self.domains) == 0:
-            raise ValueError(f"domains must be one per item, got {list(self.domains.shape)}")
+        self.domains = _integers(domains)
         self.batch_size = check_count("batch_size", batch_size, 1)
         self.num_domains = check_count("num_domains", num_domains, 1)
         if num_domains > batch_size:
             raise ValueError(f"num_domains must be at most batch_size, got {num_domains}")
         self.seed = check_count("seed", seed, 0)
+        if (rank is None) != (num_processes is None):
+            raise ValueError("rank and num_processes must be given together")
+        if rank is None or num_processes is None:
+            has_group = distributed.is_initialized()
+            rank = distributed.rank() if has_group else 0
+            num_processes = distributed.world_size() if has_group else 1
         self.num_processes = check_count("num_processes", num_processes, 1)
         self.rank = check_count("rank", rank, 0)
         if rank >= num_processes:
@@ -80,6 +91,19 @@ class DomainBatchSampler(Sampler[list[int]]):
             raise ValueError(
                 f"batch_size must leave every process a batch, got {batch_size} for "
                 f"{len(self.domains)} items on {num_processes} processes"
+            )
+        self._warn_of_small_domains()
+
+    def _warn_of_small_domains(self) -> None:
+        """Warn if most items have few others of their own domain."""
+        _, places, counts = self.domains.unique(return_inverse=True, return_counts=True)
+        median = int(counts[places].median())
+        if median < min(self.batch_size // self.num_domains, _SMALL):
+            warnings.warn(
+                f"half of the items are in domains of at most {median} items, so with domains= "
+                "they have few candidates: merge similar domains, or mark items of small ones with "
+                "-1 in the loss, which agrees with every domain",
+                stacklevel=3,
             )
 
     def __len__(self) -> int:
@@ -114,3 +138,18 @@ class DomainBatchSampler(Sampler[list[int]]):
         """Continue where :meth:`state_dict` was called, if batches are not drawn ahead."""
         self.set_epoch(state["epoch"])
         self.drawn = check_count("drawn", state["drawn"], 0)
+
+
+def _integers(domains: Sequence[int] | Int[Tensor, " items"]) -> Int[Tensor, " items"]:
+    """Return domains as a tensor on the CPU, or refuse what is not one integer per item."""
+    try:
+        found = torch.as_tensor(domains)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(
+            f"domains must hold integers, got {str(domains)[:60]}: number them, for example by "
+            "numpy.unique(domains, return_inverse=True)[1]"
+        ) from None
+    if found.numel() == 0:
+        raise ValueError(f"domains must be one per item, got {list(found.shape)}")
+    check_keys("domains", found, (found.shape[0] if found.ndim else 1,), keys=0)
+    return found.long().cpu()

@@ -28,6 +28,27 @@ def test_info_nce_is_theirs(theirs, temperature: float, batch: int) -> None:
     assert_same(stepped(mine, views(batch, 0)), stepped(reference, views(batch, 0)))
 
 
+@pytest.mark.filterwarnings("ignore:a batch of one item")
+def test_one_item_has_their_loss_and_gradient(theirs) -> None:
+    mine, reference = (made(0.5) for made in (ours.NTXentLoss, theirs.NTXentLoss))
+    assert_same(stepped(mine, views(1, 0)), stepped(reference, views(1, 0)))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("loss", [bayescl.InfoNCELoss, BAYESIAN, bayescl.DebiasedContrastiveLoss])
+def test_one_item_costs_nothing_and_is_warned_of_once(loss, dtype, reduction: str) -> None:
+    criterion = ours.NTXentLoss(loss=loss, reduction=reduction)
+    last = [view.detach().to(dtype).requires_grad_() for view in views(1, 0)]
+    with pytest.warns(UserWarning, match="a batch of one item has no candidates, so its loss is 0"):
+        value = criterion(*last)
+    assert torch.equal(value, torch.zeros(2) if reduction == "none" else torch.tensor(0.0))
+    value.sum().backward()
+    assert all((view.grad == 0).all() for view in last)
+    assert not criterion(*last).any()  # without another warning
+    assert criterion(*views(2, 0)).all()
+
+
 def test_losses_that_correct_nothing_are_info_nce() -> None:
     for options in (
         {"loss": bayescl.DebiasedContrastiveLoss, "tau_plus": 0.0},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import product
 
 import pytest
@@ -28,6 +29,28 @@ def test_info_nce_is_clip_loss(call: dict) -> None:
         for made in (ours.ClipLoss, theirs.ClipLoss)
     )
     torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("call", [{}, {"logit_bias": torch.tensor(-3.0)}])
+def test_one_pair_has_their_loss_and_gradients(call: dict) -> None:
+    found = []
+    for made in (ours.ClipLoss, theirs.ClipLoss):
+        leaves = [IMAGES[:1].clone(), TEXTS[:1].clone(), SCALE.clone()]
+        for leaf in leaves:
+            leaf.requires_grad_()
+        value = made()(*leaves, **call)
+        found.append([value.detach(), *torch.autograd.grad(value, leaves)])
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("loss", [bayescl.InfoNCELoss, bayescl.BayesianContrastiveLoss])
+def test_one_pair_is_warned_of_once(loss) -> None:
+    criterion = ours.ClipLoss(loss=loss)
+    with pytest.warns(UserWarning, match="a batch of one item has no candidates, so its loss is 0"):
+        assert criterion(IMAGES[:1], TEXTS[:1], SCALE) == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert criterion(IMAGES[:1], TEXTS[:1], SCALE, output_dict=True)["contrastive_loss"] == 0
 
 
 def test_the_others_are_our_own_losses_at_the_models_temperature() -> None:

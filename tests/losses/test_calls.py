@@ -11,6 +11,7 @@ from cases import rows
 from torch import Tensor
 
 import bayescl
+from bayescl.batch import Batch, Rows
 
 engines = pytest.mark.parametrize("engine", ["reference", "blocked"])
 
@@ -68,3 +69,19 @@ def test_a_damaged_state_is_refused_by_name(state: Any) -> None:
     loss = bayescl.BayesianContrastiveLoss()
     with pytest.raises(ValueError, match="the state of BayesianContrastiveLoss must hold the num"):
         loss.load_state_dict({"_extra_state": state})
+
+
+@engines
+@pytest.mark.parametrize("several", [False, True])
+def test_a_batch_of_ones_own_leaves_out_each_anchor_itself(engine: str, several: bool) -> None:
+    """Anchors are the columns, and their positives are other rows."""
+    anchors, positives = rows(5, 0), rows(10 if several else 5, 1)
+    of = torch.arange(5).repeat(2) if several else None
+    own = torch.arange(5)
+    batch = Batch("in_batch", Rows(anchors), Rows(positives), (Rows(anchors),), of, own=own)
+    loss = bayescl.InfoNCELoss(engine=engine, reduction="none", normalize=False, chunk_size=2)
+    whose = own if of is None else of
+    positive = (anchors[whose] * positives).sum(dim=1) / 0.5
+    others = (anchors @ anchors.T / 0.5).masked_fill(torch.eye(5, dtype=torch.bool), -torch.inf)
+    expected = torch.cat([positive[:, None], others[whose]], dim=1).logsumexp(dim=1) - positive
+    torch.testing.assert_close(loss.evaluate(batch), expected)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -253,6 +255,168 @@ def test_the_graph_of_one_chunk_is_alive_at_a_time() -> None:
     assert (Alive.now, Alive.most) == (0, 1)
 
 
+class Editing(nn.Module):
+    """An encoder that replaces the entries of its batch."""
+
+    def __init__(self, edit: Callable[[Any], Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.edit, self.linear = edit, nn.Linear(DIM, 8)
+
+    def forward(self, *batch: Any, **named: Any) -> Tensor:
+        return self.linear(self.edit(batch[0] if batch else named))
+
+
+@dataclass
+class Sample:
+    x: Any
+
+
+def replaced(batch: Any) -> Tensor:
+    batch["x"] = batch["x"] * 0.5 + 1
+    return batch["x"]
+
+
+def replaced_in_list(batch: Any) -> Tensor:
+    batch["parts"][0] = batch["parts"][0] * 0.5 + 1
+    return batch["parts"][0]
+
+
+def popped(batch: Any) -> Tensor:
+    return batch["parts"].pop() - 1
+
+
+def replaced_in_object(batch: Any) -> Tensor:
+    batch.x = batch.x * 0.5 + 1
+    return batch.x
+
+
+def replaced_in_a_list_of_an_object(batch: Any) -> Tensor:
+    batch.x.append(batch.x.pop() * 0.5 + 1)
+    return batch.x[0]
+
+
+REPLACING: dict[str, tuple[Callable[[Any], Tensor], Callable[[Tensor], Any]]] = {
+    "a named input": (replaced, lambda x: {"x": x}),
+    "a mapping": (replaced, lambda x: ({"x": x},)),
+    "another mapping": (replaced, lambda x: (UserDict(x=x),)),
+    "a list in a mapping": (replaced_in_list, lambda x: ({"parts": [x]},)),
+    "a list in a mapping by name": (replaced_in_list, lambda x: {"parts": [x]}),
+    "what is taken out": (popped, lambda x: ({"parts": [x]},)),
+    "an object": (replaced_in_object, lambda x: (Sample(x),)),
+    "a list in an object": (replaced_in_a_list_of_an_object, lambda x: (Sample([x]),)),
+}
+
+
+@pytest.mark.parametrize("case", list(REPLACING))
+def test_an_encoder_may_replace_the_entries_of_its_batch(case: str) -> None:
+    edit, wrap = REPLACING[case]
+    parts = [rows(6, 1).split(3), rows(6, 2).split(3)]
+    cached, plain = Editing(edit), Editing(edit)
+    value = cached_backward(INFO_NCE, cached, *([wrap(x) for x in view] for view in parts))
+    embeddings = [
+        torch.cat([plain.linear(edit_once(edit, wrap, x)) for x in view]) for view in parts
+    ]
+    expected = INFO_NCE(*embeddings)
+    expected.backward()
+    torch.testing.assert_close(value, expected.detach())
+    assert_same_state(cached, plain)
+
+
+def edit_once(edit: Callable[[Any], Tensor], wrap: Callable[[Tensor], Any], x: Tensor) -> Tensor:
+    """What an encoder makes of a fresh batch."""
+    batch = wrap(x)
+    return edit(batch[0] if isinstance(batch, tuple) else batch)
+
+
+IN_PLACE: dict[str, tuple[Callable[[Any], Tensor], Callable[[Tensor], Any], str]] = {
+    "a tensor": (lambda x: x.sub_(1), lambda x: x, "view 0, chunk 0"),
+    "ReLU": (nn.ReLU(inplace=True), lambda x: x, "view 0, chunk 0"),
+    "Dropout": (nn.Dropout(0.5, inplace=True), lambda x: x, "view 0, chunk 0"),
+    "an element": (lambda x: x[0].mul_(2), lambda x: ([x],), r"view 0, chunk 0\[0\]\[0\]"),
+    "a named input": (lambda x: x["x"].sub_(1), lambda x: {"x": x}, r"view 0, chunk 0\['x'\]"),
+    "nested": (
+        lambda x: x["a"]["b"][1].sub_(1),
+        lambda x: {"a": {"b": (3, x)}},
+        r"view 0, chunk 0\['a'\]\['b'\]\[1\]",
+    ),
+    "a field": (lambda x: x.x.sub_(1), lambda x: (Sample(x),), r"view 0, chunk 0\[0\].x"),
+}
+
+
+@pytest.mark.parametrize("case", list(IN_PLACE))
+def test_an_encoder_that_overwrites_its_input_is_refused_by_name(case: str) -> None:
+    edit, wrap, name = IN_PLACE[case]
+    views = [[wrap(x) for x in rows(6, seed).split(3)] for seed in (1, 2)]
+    model = Editing(edit)
+    with pytest.raises(
+        RuntimeError, match=rf"must not overwrite its input, but it changed {name}:"
+    ):
+        cached_backward(INFO_NCE, model, *views)
+    assert model.linear.weight.grad is None
+
+
+@pytest.mark.parametrize("other", [None, 0.5, [lambda x: x] * 2, lambda x: x, Sample.__init__])
+def test_an_encoder_that_is_not_a_module_is_refused(other: Any) -> None:
+    with pytest.raises(TypeError, match=r"encoder must be a torch.nn.Module or a sequence of them"):
+        cached_backward(INFO_NCE, other, rows(4, 0).split(2), rows(4, 1).split(2))
+
+
+def test_a_module_list_holds_one_encoder_per_view() -> None:
+    cached, plain = [[encoder(seed=seed) for seed in (1, 2)] for _ in range(2)]
+    views = [rows(9, 1).split(4), rows(9, 2).split(2)]
+    cached_backward(INFO_NCE, nn.ModuleList(cached), *views)
+    uncached(INFO_NCE, plain, *views)
+    for one, other in zip(cached, plain, strict=True):
+        assert_same_state(one, other)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("sizes", [(5, 7), (4, 4, 4), (12,)])
+@pytest.mark.parametrize("name", list(LOSSES))
+def test_teacher_chunks_are_encoded_once_before_the_views(
+    name: str, sizes: tuple[int, ...], training: bool
+) -> None:
+    views, plain_items = [rows(12, seed).split((6, 6)) for seed in (1, 2)], rows(12, 3).split(sizes)
+    cached, plain = [encoder(nn.BatchNorm1d(24), nn.Dropout(0.4)).train(training) for _ in range(2)]
+    loss = LOSSES[name]()
+    torch.manual_seed(9)
+    value = cached_backward(loss, cached, *views, teacher=plain_items)
+    after = torch.rand(3)
+    torch.manual_seed(9)
+    with torch.no_grad():
+        teacher = torch.cat([plain(chunk) for chunk in plain_items])
+    expected = uncached(partial(loss, teacher=teacher), [plain, plain], *views)
+    assert torch.equal(after, torch.rand(3))
+    torch.testing.assert_close(value, expected, rtol=1e-6, atol=1e-7)
+    assert_same_state(cached, plain)
+    assert int(cached[1].num_batches_tracked) == training * (4 + len(sizes))
+
+
+def test_a_teacher_of_embeddings_is_passed_on_and_the_first_encoder_is_the_teacher() -> None:
+    views = [rows(6, 1).split(3), rows(6, 2).split(2)]
+    items = rows(6, 3)
+    cached, plain = [[encoder(seed=seed) for seed in (1, 2)] for _ in range(2)]
+    compare(cached, plain, *views, teacher=items)
+    values = [
+        cached_backward(INFO_NCE, plain, *views, teacher=given)
+        for given in (items.split(2), plain[0](items).detach(), plain[1](items).detach())
+    ]
+    torch.testing.assert_close(values[0], values[1])
+    assert not torch.isclose(values[0], values[2])
+
+
+def test_a_teacher_that_is_no_list_of_chunks_is_refused() -> None:
+    views = [rows(4, 0).split(2), rows(4, 1).split(2)]
+    with pytest.raises(TypeError, match="teacher must be a list of chunks, got a whole batch"):
+        cached_backward(INFO_NCE, encoder(), *views, teacher={"x": rows(4, 2)})
+    with pytest.raises(ValueError, match="teacher must hold at least one chunk, got none"):
+        cached_backward(INFO_NCE, encoder(), *views, teacher=[])
+    in_place = Editing(nn.ReLU(inplace=True))
+    with pytest.raises(RuntimeError, match="it changed teacher, chunk 0:"):
+        cached_backward(INFO_NCE, in_place, *views, teacher=rows(4, 2).split(2))
+
+
 def test_what_makes_no_step_is_refused() -> None:
     class Pair(nn.Linear):
         def forward(self, rows: Tensor) -> Any:
@@ -262,11 +426,13 @@ def test_what_makes_no_step_is_refused() -> None:
     for encoders, views, message in (
         (encoder(), [], "views must be one per encoder, got 0"),
         ((encoder(),), [single, single], "views must be one per encoder, got 2 for 1"),
-        (encoder(), [single, []], "views must hold at least one chunk, got none in view 1"),
+        (encoder(), [single, []], "view 1 must hold at least one chunk, got none"),
     ):
         with pytest.raises(ValueError, match=message):
             cached_backward(loss, encoders, *views)
-    with pytest.raises(TypeError, match=r"got a whole batch as view 0: split it"):
+    with pytest.raises(
+        TypeError, match="view 0 must be a list of chunks, got a whole batch: split it"
+    ):
         cached_backward(loss, encoder(), rows(4, 0), rows(4, 1))
     with pytest.raises(ValueError, match=r"loss must return a scalar, got shape \[4\]"):
         cached_backward(bayescl.InfoNCELoss(reduction="none"), encoder(), single, [rows(2, 1)])

@@ -90,13 +90,3 @@ def test_gradients_through_embeddings_are_right_to_second_order(name: str) -> No
     inputs = [view.requires_grad_() for view in views(3, 10, dim=3, dtype=torch.float64)]
     assert torch.autograd.gradcheck(loss, inputs)
     assert torch.autograd.gradgradcheck(loss, inputs)
-
-
-@pytest.mark.parametrize(("name", "call"), [("hard", "forward"), ("bayesian", "in_batch")])
-def test_a_loss_is_traced_whole(name: str, call: str) -> None:
-    torch._dynamo.reset()
-    loss, rows = MAKERS[name](), [view.requires_grad_() for view in views(12, 10)]
-    traced = torch.compile(getattr(loss, call), fullgraph=True, backend="aot_eager")
-    values = traced(*rows), getattr(loss, call)(*rows)
-    torch.testing.assert_close(*values)
-    torch.testing.assert_close(*(torch.autograd.grad(value, rows) for value in values))

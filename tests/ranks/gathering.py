@@ -77,6 +77,14 @@ def reductions(rank: int, world_size: int) -> Findings:
     }
 
 
+def batches_of_domains(rank: int, world_size: int) -> Findings:
+    """The items that every process draws, without being told its rank."""
+    domains = torch.arange(240) % 5
+    own = [item for batch in bayescl.DomainBatchSampler(domains, 24, 2) for item in batch]
+    everyone = distributed.gather(torch.tensor(own))
+    return {"distinct": len(everyone.unique()), "drawn": len(everyone)}
+
+
 def encoder() -> nn.Module:
     torch.manual_seed(5)
     return nn.Sequential(

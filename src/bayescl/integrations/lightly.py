@@ -11,6 +11,7 @@ from torch import nn
 
 from bayescl import distributed
 from bayescl.axes import Float, Tensor
+from bayescl.integrations._last_batch import LoneItems
 from bayescl.losses import ContrastiveLoss, InfoNCELoss
 
 
@@ -54,6 +55,7 @@ class NTXentLoss(nn.Module):
             raise ValueError(f"memory_bank_size must be 0, got {memory_bank_size}")
         self.loss = loss(temperature=temperature, **options)
         self.gather_distributed = gather_distributed
+        self._lone_items = LoneItems()
 
     def forward(
         self,
@@ -62,7 +64,7 @@ class NTXentLoss(nn.Module):
         teacher: Float[Tensor, "batch teacher_dim"] | None = None,
         **metadata: Any,
     ) -> Float[Tensor, ""]:
-        """Compute the loss of two views of a batch.
+        """Compute the loss of two views of a batch; 0 for a batch of one item.
 
         Args:
             out0: Embeddings of the first views.
@@ -76,5 +78,7 @@ class NTXentLoss(nn.Module):
             ValueError: if shapes do not match.
         """
         self.loss.gather = self.gather_distributed and distributed.is_initialized()
-        value: Tensor = self.loss(out0, out1, teacher=teacher, **metadata)
+        value = self._lone_items.loss_of(self.loss, out0, out1)
+        if value is None:
+            value = self.loss(out0, out1, teacher=teacher, **metadata)
         return value

@@ -14,6 +14,7 @@ from torch import nn
 from bayescl import distributed
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_choice
+from bayescl.integrations._last_batch import LoneItems
 from bayescl.integrations._texts import text_keys
 from bayescl.losses import ContrastiveLoss, InfoNCELoss
 
@@ -65,6 +66,7 @@ class ClipLoss(nn.Module):
         self.world_size = world_size
         self.teacher = teacher
         self.loss = loss(normalize=False, **options)
+        self._lone_items = LoneItems()
 
     def forward(
         self,
@@ -77,7 +79,7 @@ class ClipLoss(nn.Module):
         teacher: Float[Tensor, "batch teacher_dim"] | None = None,
         **metadata: Any,
     ) -> Float[Tensor, ""] | dict[str, Tensor]:
-        """Compute the loss of a batch of pairs.
+        """Compute the loss of a batch of pairs; 0 for a batch of one pair.
 
         Args:
             image_features: Embeddings of images, of length 1.
@@ -93,14 +95,18 @@ class ClipLoss(nn.Module):
         if teacher is None and self.teacher is not None:
             teacher = text_features if self.teacher == "text" else image_features
         self.loss.gather = self.world_size > 1 and distributed.is_initialized()
-        value: Tensor = self.loss.in_batch(
-            image_features,
-            text_features,
-            both_directions=True,
-            temperature=1 / logit_scale,
-            teacher=teacher,
-            **metadata,
-        )
+        value = self._lone_items.loss_of(self.loss, image_features, text_features)
+        if value is None:
+            value = self.loss.in_batch(
+                image_features,
+                text_features,
+                both_directions=True,
+                temperature=1 / logit_scale,
+                teacher=teacher,
+                **metadata,
+            )
+        else:
+            value = value + 0 * logit_scale.sum()
         if logit_bias is not None:
             value = value + 0 * logit_bias.sum()  # so that the bias has a gradient
         return {"contrastive_loss": value} if output_dict else value

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import is_dataclass
 from typing import Any
 
 import torch
@@ -21,6 +23,7 @@ def cached_backward(
     loss: Loss,
     encoder: nn.Module | Sequence[nn.Module],
     *views: Sequence[Any],
+    teacher: Float[Tensor, "items teacher_dim"] | Sequence[Any] | None = None,
     backward: Callable[[Tensor], Any] = torch.Tensor.backward,
     **whole: Any,
 ) -> Float[Tensor, ""]:
@@ -42,9 +45,13 @@ def cached_backward(
     Args:
         loss: called as ``loss(embeddings_1, embeddings_2, ...)`` with all embeddings of each view;
             returns a scalar. A loss of this package, or its ``loss.in_batch``.
-        encoder: one encoder for all views, or one per view. It returns one embedding per row.
+        encoder: one encoder for all views, or a sequence with one per view. It returns one
+            embedding per row, and must not overwrite the tensors of its input.
         *views: the chunks of each view, one or more. A chunk is the encoder's input: a tensor, or
             a tuple of positional or a mapping of named arguments.
+        teacher: the loss's ``teacher``: embeddings, or chunks of unaugmented items. The first
+            encoder encodes the chunks once before the views, without gradient and in its current
+            mode. Default: no teacher.
         backward: how to differentiate the scalar; default: ``value.backward()``. With a scaler:
             ``lambda value: scaler.scale(value).backward()``.
         **whole: further arguments of the loss, for all rows at once, such as ``groups=`` or
@@ -56,6 +63,8 @@ def cached_backward(
     Raises:
         ValueError: if a view has no chunk, encoders and views differ in number, or the loss
             does not return a scalar.
+        TypeError: if an encoder is not a module.
+        RuntimeError: if an encoder overwrites a tensor of its input.
 
     Example:
         >>> encoder = torch.nn.Linear(8, 4)
@@ -71,29 +80,37 @@ def cached_backward(
         Gao et al., "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup",
         RepL4NLP 2021.
     """
-    encoders = [encoder] * len(views) if isinstance(encoder, nn.Module) else list(encoder)
+    encoders = _encoders(encoder, len(views))
     if len(encoders) != len(views) or not views:
         raise ValueError(f"views must be one per encoder, got {len(views)} for {len(encoders)}")
     for number, chunks in enumerate(views):
-        if isinstance(chunks, Tensor | Mapping):
-            raise TypeError(
-                f"views must be lists of chunks, got a whole batch as view {number}: split it, as "
-                "in batch.split(256)"
-            )
-        if len(chunks) == 0:
-            raise ValueError(f"views must hold at least one chunk, got none in view {number}")
+        _check_chunks(f"view {number}", chunks)
+    if teacher is not None and not isinstance(teacher, Tensor):
+        _check_chunks("teacher", teacher)
+        with torch.no_grad():
+            parts = [
+                _encode(encoders[0], chunk, f"teacher, chunk {number}")
+                for number, chunk in enumerate(teacher)
+            ]
+        teacher = torch.cat(parts)
+    if teacher is not None:
+        whole["teacher"] = teacher
     # Views one after the other, in both passes: buffers and random numbers follow this order.
-    steps = [(view, chunk) for view, chunks in enumerate(views) for chunk in chunks]
+    steps = [
+        (view, chunk, f"view {view}, chunk {number}")
+        for view, chunks in enumerate(views)
+        for number, chunk in enumerate(chunks)
+    ]
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else range(0)
 
     states: list[list[Tensor]] = []  # of the generators on the CPU and on GPUs
     embeddings: list[list[Tensor]] = [[] for _ in views]
     with _buffers_put_back(encoders), torch.no_grad():
-        for view, chunk in steps:
+        for view, chunk, name in steps:
             states.append(
                 [torch.get_rng_state(), *(torch.cuda.get_rng_state(gpu) for gpu in devices)]
             )
-            embeddings[view].append(_encode(encoders[view], chunk))
+            embeddings[view].append(_encode(encoders[view], chunk, name))
     # Older versions of PyTorch keep autocast's casts of parameters from here, without gradient.
     torch.clear_autocast_cache()
 
@@ -108,9 +125,9 @@ def cached_backward(
     pieces = itertools.chain(*map(torch.split, gradients, sizes))
     del embeddings, wholes
 
-    last = {id(encoders[view]): index for index, (view, _) in enumerate(steps)}
+    last = {id(encoders[view]): index for index, (view, *_) in enumerate(steps)}
     with torch.random.fork_rng(devices), torch.enable_grad():
-        for index, ((view, chunk), state, piece) in enumerate(
+        for index, ((view, chunk, name), state, piece) in enumerate(
             zip(steps, states, pieces, strict=True)
         ):
             current = encoders[view]
@@ -120,14 +137,76 @@ def cached_backward(
                 torch.set_rng_state(state[0])
                 for gpu, gpu_state in zip(devices, state[1:], strict=True):
                     torch.cuda.set_rng_state(gpu_state, gpu)
-                embedding = _encode(current, chunk)
+                embedding = _encode(current, chunk, name)
                 if embedding.requires_grad:
                     torch.autograd.backward(embedding, piece)
             torch.clear_autocast_cache()
     return value.detach()
 
 
-def _encode(encoder: nn.Module, chunk: Any) -> Tensor:
+def _encoders(encoder: nn.Module | Sequence[nn.Module], views: int) -> list[nn.Module]:
+    """Return the encoder of each view, or refuse what is not a module."""
+    encoders: list[Any] = [encoder] * views
+    if isinstance(encoder, Sequence | nn.ModuleList):
+        encoders = list(encoder)
+    for one in encoders:
+        if not isinstance(one, nn.Module):
+            raise TypeError(
+                f"encoder must be a torch.nn.Module or a sequence of them, got {type(one).__name__}"
+            )
+    return encoders
+
+
+def _check_chunks(name: str, chunks: Any) -> None:
+    """Refuse a whole batch, or no chunk."""
+    if isinstance(chunks, Tensor | Mapping):
+        raise TypeError(
+            f"{name} must be a list of chunks, got a whole batch: split it, as in batch.split(256)"
+        )
+    if len(chunks) == 0:
+        raise ValueError(f"{name} must hold at least one chunk, got none")
+
+
+def _encode(encoder: nn.Module, chunk: Any, name: str) -> Tensor:
+    """Call an encoder on a copy of one chunk, and check that it leaves the tensors as they are."""
+    held: list[tuple[str, Tensor, int]] = []
+    chunk = _copied(chunk, name, held)
+    embedding = _call(encoder, chunk)
+    for place, tensor, version in held:
+        if tensor._version != version:
+            raise RuntimeError(
+                f"encoder must not overwrite its input, but it changed {place}: chunks are "
+                "encoded twice, and the second pass would see other values; use operations that "
+                "return a new tensor, such as ReLU(inplace=False)"
+            )
+    return embedding
+
+
+def _copied(part: Any, name: str, held: list[tuple[str, Tensor, int]]) -> Any:
+    """Copy containers, but not the tensors in them, whose names and versions are added."""
+    if isinstance(part, Tensor):
+        if not part.is_inference():  # such a tensor does not count its versions
+            held.append((name, part, part._version))
+        return part
+    if isinstance(part, tuple):
+        parts = [_copied(one, f"{name}[{place}]", held) for place, one in enumerate(part)]
+        return type(part)(*parts) if hasattr(part, "_fields") else tuple(parts)
+    try:
+        same = copy.copy(part)
+    except TypeError:
+        return part
+    if isinstance(part, MutableMapping):
+        for key, one in part.items():
+            same[key] = _copied(one, f"{name}[{key!r}]", held)
+    elif isinstance(part, list):
+        same[:] = [_copied(one, f"{name}[{place}]", held) for place, one in enumerate(part)]
+    elif is_dataclass(part):
+        for key, one in vars(part).items():
+            object.__setattr__(same, key, _copied(one, f"{name}.{key}", held))
+    return same
+
+
+def _call(encoder: nn.Module, chunk: Any) -> Tensor:
     """Call an encoder on one chunk."""
     if isinstance(chunk, Mapping):
         embedding = encoder(**chunk)
