@@ -185,7 +185,7 @@ def extra_megabytes(name: str) -> float:
                 {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
                 for tokens in keys.unsqueeze(2)
             ]
-            options["labels"] = loss._known(texts_of, None)  # as a whole forward pass says it
+            options["labels"] = loss._metadata(texts_of, None)  # as in a whole forward pass
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew from here
         before = megabytes("VmRSS")
         loss.calculate_loss(columns, with_backward=True, **options)

@@ -123,7 +123,11 @@ IALS_WEIGHTS = {
 
 
 def trained(
-    train: Interactions, of: Mapping[str, Any], loss: str, seed: int
+    train: Interactions,
+    of: Mapping[str, Any],
+    loss: str,
+    seed: int,
+    candidates: type[DrawnCandidates] = DrawnCandidates,
 ) -> Iterator[tuple[int, RankingModule, float]]:
     """Train one seed; after each epoch its number, the module and the CPU seconds so far."""
     with seeded(derived_seed(seed, Purpose.WEIGHTS)):
@@ -132,7 +136,7 @@ def trained(
     module = RankingModule(
         encoder=encoder,
         loss=built(loss, of, train.density),
-        candidates=DrawnCandidates(train.num_items, DRAWN),
+        candidates=candidates(train.num_items, DRAWN),
         learning_rate=of["lr"],
         total_steps=of["epochs"] * len(batches),
         seed=seed,
@@ -152,10 +156,11 @@ def course(
     loss: str,
     seed: int,
     rankings: Sequence[tuple[int, float]],
+    candidates: type[DrawnCandidates] = DrawnCandidates,
 ) -> list[dict[str, Any]]:
     """Train one seed; a row of figures each time it is judged."""
     rows = []
-    for epoch, module, seconds in trained(parts.train, of, loss, seed):
+    for epoch, module, seconds in trained(parts.train, of, loss, seed, candidates):
         if epoch % of["every"] == 0:
             for layers, exponent in rankings:
                 module.propagate, module.item_norm_exponent = layers, exponent
@@ -170,7 +175,7 @@ def built(loss: str, of: Mapping[str, Any], density: float) -> ContrastiveLoss:
         return ContrastiveLoss(RIVALS[loss](of), temperature=of["temperature"])
     made: ContrastiveLoss = ranking_loss(
         loss, {"temperature": of["temperature"], **LOSSES[loss]}
-    ).build(density=density)
+    ).build(density=density, positive_share=of.get("positive_share", 1.0))
     return made
 
 

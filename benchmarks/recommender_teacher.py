@@ -23,31 +23,26 @@ from typing import Any
 import torch
 from harness import RESULTS, Journal, keep_freed_memory, write_json
 from recommender_course import (
-    BAYESIAN,
     CHOOSING_SEED,
-    DRAWN,
     MEASURES,
     RANKINGS,
     SETTINGS,
     SMALL,
-    judged,
+    course,
     loaded,
 )
 from torch import Tensor
 from torch.nn import functional as F
 
 from bayescl import Rows
-from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.compare.summary import mean_and_spread, paired_difference
-from bayescl_lab.ranking.batches import UserBatch, UserBatches
+from bayescl_lab.ranking.batches import UserBatch
 from bayescl_lab.ranking.candidates import DrawnCandidates
-from bayescl_lab.ranking.encoder import Encoder, MatrixFactorization
+from bayescl_lab.ranking.encoder import Encoder
 from bayescl_lab.ranking.interactions import RankingParts
-from bayescl_lab.ranking.module import RankingModule
-from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.provenance import git_commit
 
-LOSSES: dict[str, dict[str, float]] = {"info_nce": {}, "bayesian": BAYESIAN}
+COMPARED = ("info_nce", "bayesian")
 SHARES = {"ml-100k": (1.0, 0.95, 0.9, 0.8, 0.5), "gowalla": (1.0, 0.95, 0.8)}
 OF_DATA = {
     "ml-100k": SETTINGS["ml-100k"],
@@ -79,28 +74,9 @@ def scores(
     parts: RankingParts, of: Mapping[str, Any], loss: str, share: float, seed: int
 ) -> list[dict[str, Any]]:
     """Train one seed and return the figures of each way to rank."""
-    train = parts.train
-    with seeded(derived_seed(seed, Purpose.WEIGHTS)):
-        encoder = MatrixFactorization(train, of["dim"])
-    batches = UserBatches(train, of["batch_size"], seed)
-    settings = ranking_loss(loss, {"temperature": of["temperature"], **LOSSES[loss]})
     made = DrawnCandidates if share == 1 else TaughtCandidates
-    module = RankingModule(
-        encoder=encoder,
-        loss=settings.build(density=train.density, positive_share=share),
-        candidates=made(train.num_items, DRAWN),
-        learning_rate=of["lr"],
-        total_steps=of["epochs"] * len(batches),
-        seed=seed,
-    )
-    optimizers = module.configure_optimizers()
-    for epoch in range(of["epochs"]):
-        module.train_epoch(batches, epoch, optimizers)
-    rows = []
-    for module.propagate, module.item_norm_exponent in of["rankings"]:
-        place = {"propagate": module.propagate, "item_norm_exponent": module.item_norm_exponent}
-        rows.append({**place, **judged(module.scorer(), parts)})
-    return rows
+    end = {**of, "every": of["epochs"], "positive_share": share}
+    return course(parts, end, loss, seed, of["rankings"], made)
 
 
 def main() -> None:
@@ -108,7 +84,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("data", choices=list(OF_DATA))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--losses", nargs="+", choices=list(LOSSES), default=list(LOSSES))
+    parser.add_argument("--losses", nargs="+", choices=COMPARED, default=COMPARED)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     keep_freed_memory()
@@ -129,7 +105,7 @@ def main() -> None:
                     print(done[key], flush=True)
     records = [
         summary(done, data, loss)
-        for data, loss in product(OF_DATA, LOSSES)
+        for data, loss in product(OF_DATA, COMPARED)
         if any(key[:3] == [data, "test", loss] for key, *_ in done.lines.values())
     ]
     write_json(RESULTS / "recommender-teacher.json", {"seed": CHOOSING_SEED, "records": records})
