@@ -32,6 +32,7 @@ _NAMES = {
 _OF_RUNS = ("image", "part", "class")
 """Further columns of the files of ``bayescl embed``."""
 
+_FEWEST = 4  # items that can be inspected
 _CODES = ("labels", "ids", "domains")
 """Arrays of one code per item, by number or word."""
 
@@ -99,9 +100,25 @@ def read_embeddings(
         _codes(files.get(role, path), role, arrays[role]) if role in arrays else None
         for role in _CODES
     )
+    rows = _numbers(path, "embeddings", arrays["embeddings"])
+    if rows.ndim != 2 or rows.shape[1] == 0 or len(rows) < _FEWEST:
+        raise ValueError(
+            f"{path} must have a row of numbers for each of at least {_FEWEST} items, "
+            f"got an array of shape {list(rows.shape)}"
+        )
+    second = None if view is None else _numbers(second_view or path, "second view", view)
+    for name, array, shape in (
+        ("second view", second, rows.shape),
+        *((role, arrays.get(role), rows.shape[:1]) for role in _CODES),
+    ):
+        if array is not None and array.shape != shape:
+            raise ValueError(
+                f"{files.get(name.replace(' ', '_'), path)}: the {name} must have shape "
+                f"{list(shape)} for embeddings of shape {list(rows.shape)}, got {list(array.shape)}"
+            )
     return EmbeddingArrays(
-        _numbers(path, "embeddings", arrays["embeddings"]),
-        None if view is None else _numbers(second_view or path, "second_view", view),
+        rows,
+        second,
         labels,
         ids,
         domains,
@@ -178,8 +195,10 @@ def _column(path: Path, name: str) -> Array:
     if column.dtype in (pl.String, pl.Categorical, pl.Enum):
         return np.array(column.cast(pl.String).fill_null("").to_list(), dtype=str)
     if isinstance(column.dtype, pl.List):
-        longest: Any = column.list.len().max()
-        column = column.list.to_array(longest or 1)  # refuses rows of other lengths
+        lengths = column.list.len().drop_nulls().unique().to_list()
+        if len(lengths) > 1:
+            raise ValueError(f"{name} has rows of different lengths")
+        column = column.list.to_array(max([*lengths, 1]))
     return column.to_numpy()
 
 
