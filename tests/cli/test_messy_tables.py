@@ -82,7 +82,7 @@ def test_bytes_that_are_no_text_get_no_hint_of_another_library(bayescl):
     for content in (b"user,item\na,\xe9\n", b'user,item\na,"b\nc,d\n', b"user,item\n\x00\xff"):
         Path("a.csv").write_bytes(content)
         complaint = bayescl(f"{TRAIN} --data a.csv").complaint
-        assert complaint.startswith("a.csv")
+        assert "a.csv" in complaint
         for word in ("polars", "schema", "ignore_errors", "infer", "extra_columns", "dtype"):
             assert word not in complaint
 
