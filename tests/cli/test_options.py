@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,6 +96,30 @@ def test_options_of_every_kind_get_their_values(parsed):
     assert parsed("folder --by-loss {hard:{beta:1}}")["by_loss"] is not None
     assert parsed("folder --by_loss {hard:{}}")["by_loss"] is not None  # hyphens or underscores
     assert parsed("folder --k 3 --k 5")["k"] == 5  # the last one counts
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_warning_is_one_line_without_the_place_that_raised_it(bayescl, monkeypatch):
+    def warn() -> int:
+        """Do nothing."""
+        warnings.warn("careful\nnow", stacklevel=1)
+        return 0
+
+    monkeypatch.setitem(COMMANDS, "test", "Do nothing.")
+    monkeypatch.setitem(sys.modules, "bayescl_lab.cli.test", SimpleNamespace(test=warn))
+    outcome = bayescl("test")
+    assert (outcome.status, outcome.err) == (0, "note: careful now\n")
+
+
+def test_a_message_names_settings_as_the_options_that_one_types(bayescl, monkeypatch):
+    def refuse(*, batch_size: int = 1, k: int = 1) -> int:
+        """Do nothing."""
+        raise ValueError(f"batch_size must exceed k, see my/batch_size.txt: {batch_size + k}")
+
+    monkeypatch.setitem(COMMANDS, "test", "Do nothing.")
+    monkeypatch.setitem(sys.modules, "bayescl_lab.cli.test", SimpleNamespace(test=refuse))
+    complaint = bayescl("test").complaint
+    assert complaint == "--batch-size must exceed k, see my/batch_size.txt: 2"
 
 
 def test_a_switch_needs_no_value(parsed):

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from ranking_data import COLUMNS, OPTIONS, write_groups
 from runs.launched import SECONDS, begin
 
 SCRIPT = Path(__file__).with_name("in_background.py")
@@ -44,6 +45,42 @@ def test_a_signal_ends_a_run_with_its_status_and_one_line(
     shapes, tmp_path, number, options, reached, message
 ):
     assert_ends(f"{IMAGES} {options}", tmp_path, number, reached, message)
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_ends_a_recommender_with_its_status_and_one_line(tmp_path, number):
+    write_groups(tmp_path)
+    line = f"train ranking {OPTIONS} --epochs 1000000"
+    assert_ends(line, tmp_path, number, CHECKPOINT, "continues from the last checkpoint")
+
+
+@pytest.mark.parametrize("number", ENDS)
+@pytest.mark.parametrize(
+    ("encoder", "place", "message"),
+    [
+        (
+            "mf",
+            "runs.ranking.run.RankingRun.fit",
+            "bayescl train ranking --out run --resume continues from the start",
+        ),
+        (
+            "ease",
+            "runs.ranking.baselines.evaluate_ranking",
+            "nothing was done yet: run the same command again",
+        ),
+    ],
+)
+def test_before_the_first_checkpoint_a_recommender_says_where_it_continues(
+    bayescl, bought, monkeypatch, number, encoder, place, message
+):
+    handlers = {number: signal.getsignal(number) for number in ENDS}
+    monkeypatch.setattr(f"bayescl_lab.{place}", lambda *_, **__: signal.raise_signal(number))
+    outcome = bayescl(f"train ranking {COLUMNS} --encoder {encoder} --out run")
+    for each, handler in handlers.items():  # the command ignores further signals
+        signal.signal(each, handler)
+    status, word = ENDS[number]
+    assert outcome.status == status
+    assert outcome.err == f"bayescl: {word}: {message}\n"
 
 
 def assert_ends(line: str, folder: Path, number: int, reached: str, message: str) -> None:

@@ -135,7 +135,9 @@ def ranking(
             **shared,
         )
         folder = place.folder(f"{encoder}-{data.data}")
-        _print_ranking(fit_baseline(fitted, folder, resume=place.resume, baselines=True), folder)
+        with place.interruptible("train ranking", folder):
+            result = fit_baseline(fitted, folder, resume=place.resume, baselines=True)
+        _print_ranking(result, folder)
         return
     chosen = choose_hyperparameters(loss, "ranking", vars(hyperparameters))
     run = RankingSettings(**vars(settings), loss=chosen, data=data, encoder=encoder)

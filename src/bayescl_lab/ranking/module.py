@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from torch.optim.lr_scheduler import LambdaLR
+from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from bayescl.axes import Float, Tensor
 from bayescl.checks import check_positive
@@ -109,11 +108,10 @@ class RankingModule(pl.LightningModule):
         optimizer = torch.optim.Adam(
             self.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay, fused=True
         )
-        if (steps := self.total_steps) is None:
+        if self.total_steps is None:
             return optimizer
-
-        def share(step: int) -> float:
-            return 0.5 * (1 + math.cos(math.pi * min(step / steps, 1.0)))
-
-        schedule = {"scheduler": LambdaLR(optimizer, share), "interval": "step"}
-        return {"optimizer": optimizer, "lr_scheduler": schedule}
+        schedule = CosineAnnealingLR(optimizer, self.total_steps)
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": schedule, "interval": "step"},
+        }

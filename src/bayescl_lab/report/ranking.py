@@ -184,7 +184,7 @@ def data_sentences(result: Mapping[str, Any]) -> list[str]:
         ]
     left_out, lines = result.get("users_left_out"), []
     nothing = f"; {counted(left_out, 'user')} without items to find left out" if left_out else ""
-    lines.append(f"{counted(result['users'], 'user')} evaluated{nothing}")
+    lines.append(f"{counted(result.get('users', 0), 'user')} evaluated{nothing}")
     for group, what in (
         ("known_users", "known to training"),
         ("unknown_users", "unknown to training, who get popular items"),

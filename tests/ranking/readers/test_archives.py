@@ -58,7 +58,7 @@ def test_a_compressed_table_is_read_like_a_plain_one(write, temporary, name, con
         ("a.csv.gz", gzipped(TEXT * 99)[:-20], "cannot unpack {path}: "),
         ("a.csv.gz", gzipped(b""), "{path} is empty"),
         ("a.csv.gz", gzipped(b"user,item\na\n"), "{path}, line 2: there is no item"),
-        ("a.csv.gz", gzipped(b"\xffuser"), "{path}, line 1 is not UTF-8 text"),
+        ("a.csv.gz", gzipped(b"\xffuser"), "{path}: line 1 is not UTF-8: name"),
         ("a.tar.gz", gzipped(TEXT), "{path} is an archive: unpack it"),
         ("a.zip", b"PK\x03\x04nonsense", "cannot unpack {path}: "),
         ("a.zip", zipped({"b.md": b"#"}), "{path} holds no table"),
@@ -111,7 +111,7 @@ def test_text_in_another_encoding_is_converted_and_leaves_nothing(write, tempora
             assert read_table(path, encoding=encoding).rows() == [("ann", "café"), ("bob", "x")]
     path = write("a.csv", text.encode("latin-1"))
     for encoding, message in (
-        (None, f"{path}, line 2 is not UTF-8 text: name its encoding, such as latin-1, with"),
+        (None, f"{path}: line 2 is not UTF-8: name the encoding, such as latin-1, with"),
         ("ascii", f"{path} is not ascii text: "),
         ("klingon", "encoding must be one that Python knows, such as latin-1, got 'klingon'"),
         ("base64", "encoding must be one that Python knows, such as latin-1, got 'base64'"),

@@ -63,9 +63,9 @@ def test_quoted_line_breaks_blank_lines_and_a_byte_order_mark_are_no_damage(writ
         ("u,i\n,x\n", ", line 2: there is no user"),
         ('u,i\na,x\nb,"y\n', ": broken quotes near "),
         ('u,i\na,x\n"b"b,y\n', ": broken quotes near "),
-        (b"u,i\na,x\nb,\xe9\n", ", line 3 is not UTF-8 text"),
-        (b"\xffu,i\n", ", line 1 is not UTF-8 text"),
-        ("u,i\na,x\n".encode("utf-16-le"), " is not UTF-8 text: name its encoding with"),
+        (b"u,i\na,x\nb,\xe9\n", ": line 3 is not UTF-8: name"),
+        (b"\xffu,i\n", ": line 1 is not UTF-8: name"),
+        ("u,i\na,x\n".encode("utf-16-le"), ": line 1 is not UTF-8: name the encoding"),
     ],
 )
 def test_damage_is_named_with_its_line(write, content, message):
@@ -87,7 +87,7 @@ def test_lines_of_json_are_read_as_text_is_also_compressed(write):
         (JSON + '{"u": 1, "i"', ": a line is not a JSON object"),
         ("[1, 2]\n", ": a line is not a JSON object"),
         (JSON + '{"u": 1, "i": null}', ", row 3: there is no i"),
-        (JSON.encode("latin-1"), ", line 3 is not UTF-8 text"),
+        (JSON.encode("latin-1"), ": line 3 is not UTF-8: name"),
         ('{"user": 1}', " has no column 'u' for the users; it has user: name the right one"),
     ):
         path = write("a.jsonl", content)

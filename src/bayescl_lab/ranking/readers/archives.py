@@ -12,8 +12,8 @@ import io
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -30,7 +30,7 @@ INTER = ".inter"
 such as ``user_id:token``."""
 
 _PERHAPS_TABLES = (".txt", ".data", ".dat")
-_AT_ONCE = 1 << 20
+_AT_ONCE, _HEAD = 1 << 20, 1 << 13
 _LEAST_BOMB = 1 << 24
 _MOST_TIMES = 200
 """No table of interactions compresses to a two-hundredth: a file that does, and unpacks to more
@@ -61,30 +61,40 @@ def unpacked(
     """
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
-    if path.suffixes[-2:] == [".tar", GZIP]:
+    if path.name.lower().endswith(".tar.gz"):
         raise ValueError(f"{path} is an archive: unpack it and name the table in it")
-    with tempfile.TemporaryDirectory(prefix="bayescl-") as folder:
-        shown, plain = str(path), Path(folder, "table" + table_suffix(path))
+    kind, shown, plain, suffix = path.suffix.lower(), str(path), path, table_suffix(path)
+    with ExitStack() as stack:
         try:
-            if path.suffix.lower() == ZIP:
-                with zipfile.ZipFile(path) as archive:
-                    member = _only_table(path, archive)
-                    suffix = PurePosixPath(member.filename).suffix.lower()
-                    shown, plain = f"{path} ({member.filename})", Path(folder, f"table{suffix}")
-                    with archive.open(member) as source:
-                        _copy(path, source, plain, first, encoding)
-            elif path.suffix.lower() == GZIP:
-                with gzip.open(path) as source:
-                    _copy(path, source, plain, first, encoding)
+            source: Any
+            if kind == ZIP:
+                archive = stack.enter_context(zipfile.ZipFile(path))
+                member = _only_table(path, archive.namelist())
+                shown, suffix = f"{path} ({member})", PurePosixPath(member).suffix.lower()
+                source = stack.enter_context(archive.open(member))
             else:
-                with path.open("rb") as source:
-                    plain = _copy(path, source, plain, first, encoding, packed=False)
+                opener: Any = gzip.open if kind == GZIP else open
+                source = stack.enter_context(opener(path, "rb"))
+            encoding = None if suffix in PARQUET else encoding or _to_convert(source.peek(_HEAD))
+            if kind in PACKED or encoding:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bayescl-"))
+                plain = Path(folder, f"table{suffix}")
+                most = max(_LEAST_BOMB, _MOST_TIMES * path.stat().st_size)
+                reader: IO[Any] = io.TextIOWrapper(source, encoding) if encoding else source
+                with plain.open("wb") as file:
+                    while file.tell() < (first or most) and (chunk := reader.read(_AT_ONCE)):
+                        file.write(chunk.encode() if isinstance(chunk, str) else chunk)
+                    if file.tell() >= most:
+                        raise ValueError(
+                            f"{path} unpacks to more than {_MOST_TIMES} times its size: unpack it "
+                            "yourself if it is a table"
+                        )
         except LookupError:
             raise ValueError(
                 f"encoding must be one that Python knows, such as latin-1, got {encoding!r}"
             ) from None
         except UnicodeError as error:
-            raise ValueError(f"{path} is not {encoding or 'UTF'} text: {error}") from None
+            raise ValueError(f"{path} is not {encoding} text: {error}") from None
         except _DAMAGE as error:
             reason = str(error).partition("\n")[0]
             raise ValueError(f"cannot unpack {path}: {reason}") from None
@@ -94,59 +104,28 @@ def unpacked(
             raise ValueError(str(error).replace(str(plain), shown)) from None
 
 
-def _only_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
+def _to_convert(head: bytes) -> str | None:
+    """The encoding of a text that has to be converted, by its first bytes; None for most."""
+    if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "utf-16"
+    has_old_line_ends = b"\r" in head and b"\n" not in head
+    return "utf-8" if has_old_line_ends else None
+
+
+def _only_table(path: Path, names: Sequence[str]) -> str:
     """The one member of an archive that is a table, without the hidden files that systems add."""
-    members = [
-        (member, PurePosixPath(member.filename))
-        for member in archive.infolist()
-        if not member.is_dir()
-    ]
     for suffixes in (TABLES, _PERHAPS_TABLES):
         tables = [
-            member
-            for member, place in members
-            if place.suffix.lower() in suffixes
-            and not any(part.startswith((".", "__")) for part in place.parts)
+            name
+            for name in names
+            if name.lower().endswith(suffixes)
+            and not any(part.startswith((".", "__")) for part in PurePosixPath(name).parts)
         ]
         if len(tables) > 1:
-            names = ", ".join(table.filename for table in tables[:5])
             raise ValueError(
-                f"{path} holds {len(tables)} tables ({names}): unpack it and name one of them"
+                f"{path} holds {len(tables)} tables ({', '.join(tables[:5])}): unpack it and name "
+                "one of them"
             )
         if tables:
             return tables[0]
     raise ValueError(f"{path} holds no table: none of its files ends in {', '.join(TABLES)}")
-
-
-def _copy(
-    path: Path,
-    source: Any,
-    target: Path,
-    first: int | None,
-    encoding: str | None,
-    *,
-    packed: bool = True,
-) -> Path:
-    """Copy a source to a file, up to about ``first`` bytes, and return what can be read."""
-    head, is_text = source.peek(1 << 13)[: 1 << 13], target.suffix not in PARQUET
-    if is_text and encoding is None and head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        encoding = "utf-16"
-    if is_text and encoding is None and b"\r" in head and b"\n" not in head:
-        encoding = "utf-8"  # to change the line ends
-    encoding = encoding if is_text else None
-    if encoding is None and not packed:
-        return path
-    most = max(_LEAST_BOMB, _MOST_TIMES * path.stat().st_size)
-    reader: IO[Any] = io.TextIOWrapper(source, encoding) if encoding else source
-    done = 0
-    with reader, target.open("wb") as file:
-        while (first is None or done < first) and (chunk := reader.read(_AT_ONCE)):
-            chunk = chunk.encode() if isinstance(chunk, str) else chunk
-            done += len(chunk)
-            if done > most:
-                raise ValueError(
-                    f"{path} unpacks to more than {_MOST_TIMES} times its size: "
-                    "unpack it yourself if it is a table"
-                )
-            file.write(chunk)
-    return target

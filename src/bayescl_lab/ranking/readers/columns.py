@@ -119,15 +119,13 @@ def check_order(
     """
     if options.user_column is not None or options.item_column is not None:
         return
-    words = {
-        kind: re.sub(r"[\W\d_].*", "", values.get(columns[kind], "").casefold())
-        for kind in ("user", "item")
-    }
-    known = {
-        kind: {kind[0], *(name for names in _GUESSES[kind] for name in names)}
-        for kind in ("user", "item")
-    }
-    if words["user"] in known["item"] and words["item"] in known["user"]:
+    looks = {"user": "", "item": ""}
+    for kind in looks:
+        word = re.sub(r"[\W\d_].*", "", values.get(columns[kind], "").casefold())
+        for other in looks:
+            if word == other[0] or any(word in names for names in _GUESSES[other]):
+                looks[kind] = other
+    if looks == {"user": "item", "item": "user"}:
         raise ValueError(
             f"{where} starts with {values[columns['user']]!r} and {values[columns['item']]!r}, "
             "which look like an item and a user: pass --user-column 2 --item-column 1, or "
@@ -152,7 +150,6 @@ def interaction_columns(
     frame: pl.LazyFrame,
     where: str,
     options: RankingData,
-    *,
     whole_ids: bool = False,
 ) -> tuple[pl.DataFrame, int]:
     """Check ids and turn ratings and times into numbers.
@@ -165,15 +162,12 @@ def interaction_columns(
             maybe ``rating`` and ``timestamp``, of any type; and maybe ``surplus``, which is not
             null in rows with too many values.
         where: names the file and the unit of its line numbers, such as "a.csv, line".
-        options: how tables are read, which says whether bad rows are left out.
+        options: how tables are read, which says whether bad rows are left out; else they are a
+            ``ValueError``.
         whole_ids: whether ids must be whole numbers.
 
     Returns:
         The checked columns, with ids as Int64 or Categorical; and the number of rows left out.
-
-    Raises:
-        ValueError: if a row lacks a value, has too many or an invalid one, and bad rows are not
-            left out.
     """
     types = dict(frame.collect_schema())
     del types["line"]
@@ -211,23 +205,20 @@ def interaction_columns(
 def _values(name: str, dtype: pl.DataType, whole_ids: bool, options: RankingData) -> pl.Expr:
     """The values of a column, null where one is missing or invalid."""
     column = pl.col(name)
+    text = column.str.strip_chars() if dtype == pl.String else column
     if name == "surplus":  # here a value is what makes a row invalid
         return pl.when(column.is_null()).then(statement=True)
-    if name == "timestamp" and dtype in (pl.Date, pl.Datetime):
-        return column.dt.timestamp("ns").cast(pl.Datetime("ns"))
-    if name == "timestamp" and dtype == pl.String:
-        return column.str.strip_chars()  # which only the whole column can tell
-    if name == "timestamp" and dtype.is_integer():
-        return column.cast(pl.Int64, strict=False)
+    if name == "timestamp":
+        if dtype in (pl.Date, pl.Datetime):
+            return column.dt.timestamp("ns").cast(pl.Datetime("ns"))
+        if dtype == pl.String or dtype.is_integer():  # text is for the whole column to tell
+            return text if dtype == pl.String else column.cast(pl.Int64, strict=False)
     if name in ("rating", "timestamp"):
-        known = dtype.is_numeric() or dtype == pl.String
-        text = column.str.strip_chars() if dtype == pl.String else column
         numbers = text.cast(pl.Float64, strict=False)
+        known = dtype.is_numeric() or dtype == pl.String
         return pl.when(numbers.is_finite()).then(numbers) if known else pl.lit(None)
-    if whole_ids:
-        return column.str.strip_chars().cast(pl.Int64, strict=False)
-    if dtype.is_integer() and dtype != pl.UInt64:
-        return column.cast(pl.Int64)
+    if whole_ids or (dtype.is_integer() and dtype != pl.UInt64):
+        return text.cast(pl.Int64, strict=False)
     if dtype.is_float():
         return column.fill_nan(None)
     if dtype.is_nested() or dtype in (pl.Binary, pl.Object, pl.Null):

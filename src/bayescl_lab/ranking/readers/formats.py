@@ -122,11 +122,7 @@ def _titles(path: Path, separator: str) -> pl.DataFrame | None:
     """Items and titles, the first values of every line; None if there is no such file."""
     if not path.is_file():
         return None
-    rows = []
-    for number, line in enumerate(path.read_text(encoding="latin-1").split("\n"), 1):
-        item, *values = [value.strip() for value in line.split(separator)]
-        if line.strip() and not (item and values):
-            raise ValueError(f"{path}, line {number}: a line must hold an item and its title")
-        if line.strip():
-            rows.append([item, values[0]])
+    lines = path.read_text(encoding="latin-1").split("\n")
+    rows = [[value.strip() for value in line.split(separator)[:2]] for line in lines]
+    rows = [row for row in rows if len(row) == 2]
     return pl.DataFrame(rows, schema={"item": pl.String, "title": pl.String}, orient="row")

@@ -1,10 +1,9 @@
 """Tables with named columns: CSV, TSV, any separated text, JSON Lines, and Parquet.
 
-In text, the first line names the columns, every further line is one interaction, values may be
-quoted with double quotes (RFC 4180), and blank lines are skipped. The default separator is
-whichever of tab, comma, semicolon and bar is most frequent in the first line, quoted names aside.
-JSON Lines have an object in each line, whose keys are the columns. All may be compressed; see
-``archives.py``. A table may be split over several files that each name the columns.
+In text, the first line names the columns, values may be quoted with double quotes (RFC 4180), and
+blank lines are skipped. The default separator is whichever of tab, comma, semicolon and bar is most
+frequent in the first line, quoted names aside. JSON Lines have an object in each line, whose keys
+are the columns. A table may be split over several files that each name the columns.
 
 ``user`` and ``item`` may be whole numbers or text; surrounding blanks are ignored. ``007`` and
 ``7`` are two users: ids are read as numbers only if all are in the canonical form of a number.
@@ -40,10 +39,8 @@ from bayescl_lab.ranking.readers.columns import (
 
 _SEPARATORS = ("\t", ",", ";", "|")
 _SPELLINGS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
-_HEADER = 1 << 20
-"""Bytes of a text that are read for its header."""
-_KEYS_FROM = 100
-"""Lines of JSON whose keys are the columns."""
+_HEADER = 1 << 20  # bytes of a text
+_KEYS_FROM = 100  # lines of JSON
 
 
 def read_tables(
@@ -108,28 +105,22 @@ def _advice(plain: Path) -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, OSError) as error:
-        text = str(error)
-        if "utf-8" in text.lower() or "utf8" in text.lower():
-            raise ValueError(
-                f"{_not_utf8(plain)}: name its encoding, such as latin-1, with --encoding"
-            ) from None
-        if quoted := re.search("could not parse `([^`]{1,60})", text):
-            raise ValueError(f"{plain}: broken quotes near {quoted[1]!r}") from None
-        if plain.suffix.lower() in JSONL:
-            damage = "a line is not a JSON object" if plain.stat().st_size else "it is empty"
-            raise ValueError(f"cannot read {plain}: {damage}") from None
-        raise ValueError(f"cannot read {plain}: {text.partition(chr(10))[0]}") from None
+        text = str(error).partition("\n")[0]
+        if re.search("utf-?8", text, re.IGNORECASE):
+            text = _not_utf8(plain)
+        elif quoted := re.search("could not parse `([^`]{1,60})", text):
+            text = f"broken quotes near {quoted[1]!r}"
+        elif plain.suffix.lower() in JSONL:
+            text = "a line is not a JSON object" if plain.stat().st_size else "it is empty"
+        raise ValueError(f"cannot read {plain}: {text}") from None
 
 
 def _not_utf8(path: Path) -> str:
-    """The first line of a file that is not UTF-8, in words."""
+    """What to do about a file that is not UTF-8, with the number of the first such line."""
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                line.decode()
-            except UnicodeDecodeError:
-                return f"{path}, line {number} is not UTF-8 text"
-    return f"{path} is not UTF-8 text"
+        bad = (b"\0" in line or line.decode(errors="ignore").encode() != line for line in file)
+        number = next((number for number, is_bad in enumerate(bad, 1) if is_bad), 1)
+    return f"line {number} is not UTF-8: name the encoding, such as latin-1, with --encoding"
 
 
 def _header(plain: Path, options: RankingData) -> tuple[list[str], list[str]]:
@@ -177,17 +168,8 @@ def read_text(
 ) -> tuple[pl.DataFrame, int]:
     """Read interactions from some columns of a text file in UTF-8.
 
-    Args:
-        path: the file.
-        columns: position, counted from 0, of ``user``, ``item`` and maybe ``rating`` and
-            ``timestamp``. Other columns are only counted.
-        options: how tables are read.
-        separator: one character.
-        quotes: whether values may be quoted.
-        whole_ids: as for :func:`interaction_columns`.
-
-    Returns:
-        As :func:`interaction_columns`.
+    ``columns`` has the position, counted from 0, of ``user``, ``item`` and maybe ``rating`` and
+    ``timestamp``; other columns are only counted. The rest is as for :func:`interaction_columns`.
     """
     width = max(len(first_values(path, separator, quotes=quotes)), 1 + max(columns.values()))
     names = [str(place) for place in range(width + 1)]  # the last is for what a line has too many
@@ -203,11 +185,12 @@ def read_text(
         row_index_offset=1,
         glob=False,
     )
-    rows = table.filter(~pl.all_horizontal(pl.col(names).is_null())).slice(
-        int(not options.no_header)
-    )
     places = {**columns, "surplus": width}
-    rows = rows.select("line", *(pl.col(str(at)).alias(name) for name, at in places.items()))
+    rows = (
+        table.filter(~pl.all_horizontal(pl.col(names).is_null()))
+        .slice(int(not options.no_header))
+        .select("line", *(pl.col(str(at)).alias(name) for name, at in places.items()))
+    )
     with _advice(path):
         return interaction_columns(rows, f"{path}, line", options, whole_ids=whole_ids)
 
@@ -224,7 +207,7 @@ def first_values(path: Path, separator: str, *, quotes: bool = True) -> list[str
     if not values:
         raise ValueError(f"{path} is empty")
     if any("\0" in value for value in values):
-        raise ValueError(f"{path} is not UTF-8 text: name its encoding with --encoding")
+        raise ValueError(f"cannot read {path}: {_not_utf8(path)}")
     return [value.strip() for value in values]
 
 
@@ -233,5 +216,5 @@ def _beginning(path: Path) -> str:
     with path.open("rb") as file:
         text = file.read(_HEADER).decode("utf-8-sig", errors="replace")
     if text.startswith("\ufffd"):
-        raise ValueError(f"{_not_utf8(path)}: name its encoding, such as latin-1, with --encoding")
+        raise ValueError(f"cannot read {path}: {_not_utf8(path)}")
     return text

@@ -101,23 +101,22 @@ class Recommender:
         """
         if (user_id is not None) + (items is not None) + all_users != 1:
             raise ValueError(
-                "give one of user_id, items (of somebody who is not in the data) and all_users"
+                "give one of user_id, items (of somebody not in the data) and all_users"
             )
+        if items is not None and len(_listed(items)) == 0:
+            raise ValueError("items must name at least one item, got none")
         k = min(check_count("k", k, 1), len(self._arrays["item_ids"]))
         without = self._places("item", exclude, skip_unknown=skip_unknown)
         if isinstance(items, Mapping):
-            options: Any = {"exclude": exclude, "allow_known": allow_known}
-            lists = [
-                self.recommend(k=k, items=of_user, skip_unknown=skip_unknown, **options).select(
+            options: Any = {"allow_known": allow_known, "skip_unknown": skip_unknown}
+            return pl.concat(
+                self.recommend(k=k, items=theirs, exclude=exclude, **options).select(
                     pl.lit(str(user)).alias("user"), pl.all()
                 )
-                for user, of_user in items.items()
-            ]
-            return pl.concat(lists)
+                for user, theirs in items.items()
+            )
         if items is not None:
             owned = np.unique(self._places("item", items, skip_unknown=skip_unknown))
-            if len(_listed(items)) == 0:
-                raise ValueError("items must name at least one item, got none")
             known = owned[self._popularity[owned] > 0]
             users, scores = None, self._newcomer_scores(known) if len(known) else None
         elif np.isscalar(user_id):
@@ -169,7 +168,7 @@ class Recommender:
         """The embeddings of all "users" or "items", meaningless where training saw nothing."""
         if self._matrices:
             return np.asarray(self._matrices[of])
-        rows = getattr(self.scorer, of, None)
+        rows = getattr(self.trained[0], of, None)
         if rows is None:
             raise ValueError("popularity and ease have no embeddings: train with mf or ials")
         return np.asarray(rows.cpu())
@@ -199,11 +198,6 @@ class Recommender:
     def trained_on(self) -> Interactions:
         """The interactions that training saw."""
         return self.record.parts("validation").train
-
-    @property
-    def scorer(self) -> Scorer:
-        """What scores all items for some users."""
-        return self.trained[0]
 
     @cached_property
     def trained(self) -> tuple[Scorer, int | None]:
@@ -236,8 +230,8 @@ class Recommender:
         from bayescl_lab.ranking.full_ranking import full_ranking
         from bayescl_lab.ranking.scorers import ServedScorer
 
-        served = ServedScorer(self.scorer, self.trained_on, without)
-        users = None if rows is None else torch.from_numpy(rows)
+        served = ServedScorer(self.trained[0], self.trained_on, without)
+        users = torch.arange(served.num_users) if rows is None else torch.from_numpy(rows)
         top = full_ranking(served, k, seen=known, users=users)
         lists = self._frame(top.items.numpy(), top.scores.numpy(), top.users.numpy())
         names = pl.Series(self._arrays["user_ids"])
@@ -253,7 +247,7 @@ class Recommender:
         from bayescl_lab.ranking.ials import newcomer_scores
         from bayescl_lab.runs.ranking.settings import IALS_NAME, baseline_of
 
-        scorer: Any = self.scorer
+        scorer: Any = self.trained[0]
         baseline = baseline_of(self._config)
         if baseline is None:
             return NewcomerScorer(scorer, self.trained_on).scores_from
@@ -284,7 +278,7 @@ class Recommender:
             return scores
         import torch
 
-        return self.scorer.scores(torch.tensor([row]))[0].numpy()
+        return self.trained[0].scores(torch.tensor([row]))[0].numpy()
 
     @cached_property
     def _popularity(self) -> NDArray[np.float32]:
