@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from runs.same_run import PowerCut
 
-from bayescl_lab.compare.comparison import compare, settle_losses
+from bayescl_lab.compare.comparison import compare, settle_methods
 from bayescl_lab.compare.images import ImageComparison
 from bayescl_lab.compare.summary import summarise
 from bayescl_lab.report.figures import comparison_figure
@@ -25,12 +25,12 @@ def result(loss: str, seed: int, accuracy: float) -> dict:
     }
 
 
-def results(**accuracies: list[float]) -> list[dict]:
-    return [
-        result(loss, seed, accuracy)
+def results(**accuracies: list[float]) -> dict[str, dict]:
+    return {
+        f"{loss}-seed{seed}": result(loss, seed, accuracy)
         for loss, values in accuracies.items()
         for seed, accuracy in enumerate(values)
-    ]
+    }
 
 
 def test_the_gap_closed_is_none_of_it_for_info_nce_and_all_of_it_for_the_oracle():
@@ -51,16 +51,16 @@ def test_pairing_by_seed_removes_what_the_seeds_share_in_whatever_order_results_
     paired = paired_differences({"summary": summary})["bayesian"]["knn"]
     assert paired["mean"] == pytest.approx(0.01)
     assert paired["spread"] == pytest.approx(0, abs=1e-12)
-    assert summarise(given[:3] + given[:2:-1])["losses"]["bayesian"] == bayesian
+    assert summarise(dict(reversed(given.items())))["losses"]["bayesian"] == bayesian
 
 
 def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(settings, tmp_path):
-    losses = (LossSettings("info_nce"), LossSettings("oracle"))
-    comparison = ImageComparison(losses, 2, replace(settings, epochs=1))
+    methods = settle_methods(["info_nce", "info_nce_teacher", "oracle"], "images")
+    comparison = ImageComparison(methods, 2, replace(settings, epochs=1))
     whole = compare(comparison, tmp_path / "whole")
 
     def cut(name: str, epoch: int, total: int) -> None:
-        if total == 3:
+        if total == 5:
             raise PowerCut
 
     with pytest.raises(PowerCut):
@@ -68,6 +68,11 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
     finished = tmp_path / "cut" / "runs" / "info_nce-seed0" / "result.json"
     before = finished.stat().st_mtime_ns
     resumed = compare(comparison, tmp_path / "cut", resume=True)
+    shares = {name: run["settings"]["positive_share"] for name, run in resumed["runs"].items()}
+    assert {name for name, share in shares.items() if share < 1} == {
+        "info_nce_teacher-seed0",
+        "info_nce_teacher-seed1",
+    }
     assert finished.stat().st_mtime_ns == before
     for name, run in whole["runs"].items():
         assert resumed["runs"][name]["probes"] == run["probes"]
@@ -79,7 +84,7 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
 
 def test_worker_processes_change_no_figure(settings, monkeypatch, tmp_path):
     monkeypatch.undo()  # workers fit all draws
-    comparison = ImageComparison((LossSettings("hard"),), 2, replace(settings, epochs=1))
+    comparison = ImageComparison(settle_methods(["hard"], "images"), 2, replace(settings, epochs=1))
     alone = compare(comparison, tmp_path / "alone")
     heard = set()
     shared = compare(
@@ -106,8 +111,9 @@ def test_losses_have_one_temperature_unless_another_is_given_or_recorded(room, d
     names = losses_of(room)
 
     def temperatures(**options) -> dict[str, float]:
-        losses = settle_losses(names, room, **options)
-        return {loss.loss: loss.resolved()["temperature"] for loss in losses}
+        methods = settle_methods(names, room, **options)
+        default = LossSettings("info_nce", room=room).resolved()
+        return {name: {**default, **values}["temperature"] for name, values in methods.items()}
 
     assert temperatures() == dict.fromkeys(names, default)
     own = {"info_nce": {"temperature": 0.3}, "hard": {"temperature": 0.4}}
@@ -116,6 +122,24 @@ def test_losses_have_one_temperature_unless_another_is_given_or_recorded(room, d
     assert temperatures(recorded=lambda loss: own.get(loss, {})) == expected
     typed = temperatures(given={"temperature": 0.7}, hyperparameters=own)
     assert typed == dict.fromkeys(names, 0.7)
+
+
+def test_a_method_has_a_teacher_if_its_name_says_so_with_the_share_given_recorded_or_default():
+    names = ["bayesian", "bayesian_teacher", "info_nce_teacher"]
+
+    def shares(**options) -> list[float]:
+        return [
+            one["positive_share"] for one in settle_methods(names, "images", **options).values()
+        ]
+
+    own = {"bayesian_teacher": {"positive_share": 0.1}}
+    assert shares() == [1, 0.5, 0.5]
+    assert shares(recorded=lambda name: own.get(name, {})) == [1, 0.1, 0.5]
+    assert shares(given={"positive_share": 0.2}, hyperparameters=own) == [1, 0.2, 0.2]
+    with pytest.raises(ValueError, match="losses hard takes positive_share"):
+        settle_methods(["hard"], "images", given={"positive_share": 0.2})
+    with pytest.raises(ValueError, match="loss must be one of"):
+        settle_methods(["bpr_teacher"], "ranking")
 
 
 def test_a_copy_of_cifar10_in_jpeg_files_is_never_called_cifar10():

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 from ranking_data import write_groups
 
-from bayescl_lab.compare.comparison import compare, settle_losses
+from bayescl_lab.compare.comparison import compare, settle_methods
 from bayescl_lab.compare.ranking import RankingComparison
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.datasets import load_interactions
@@ -27,8 +27,8 @@ def shared(tmp_path) -> RankingSettings:
 
 
 def test_a_comparison_has_the_figures_of_its_runs_and_of_baselines(shared, tmp_path):
-    losses = settle_losses(["info_nce", "bayesian"], "ranking", given={"temperature": 0.3})
-    comparison = RankingComparison(losses, 2, shared)
+    methods = settle_methods(["info_nce", "bayesian"], "ranking", given={"temperature": 0.3})
+    comparison = RankingComparison(methods, 2, shared)
     result = compare(comparison, tmp_path / "comparison")
     alone = train_ranking(
         replace(shared, loss=ranking_loss("bayesian", {"temperature": 0.3}), seed=4),
@@ -53,7 +53,7 @@ def test_a_comparison_has_the_figures_of_its_runs_and_of_baselines(shared, tmp_p
 
 def test_settings_of_a_loss_that_is_not_compared_are_refused():
     with pytest.raises(ValueError, match="names losses that are not compared: hard"):
-        settle_losses(["bpr"], "ranking", hyperparameters={"hard": {}})
+        settle_methods(["bpr"], "ranking", hyperparameters={"hard": {}})
 
 
 def test_ease_is_left_out_where_nobody_asked_for_a_large_matrix(shared, monkeypatch):

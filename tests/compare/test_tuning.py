@@ -10,7 +10,7 @@ import yaml
 from ranking_data import write_groups
 
 from bayescl_lab.cli import main
-from bayescl_lab.compare.comparison import compare, settle_losses
+from bayescl_lab.compare.comparison import compare, settle_methods
 from bayescl_lab.compare.images import ImageComparison, recorded_hyperparameters
 from bayescl_lab.compare.ranking import RankingComparison
 from bayescl_lab.compare.ranking_plans import plan_for
@@ -68,19 +68,19 @@ def test_a_folder_is_known_by_its_name_and_a_name_by_itself():
 def comparison(request, settings, tmp_path) -> ImageComparison | RankingComparison:
     """A comparison of two losses, with four settings for each."""
     if request.param == "images":
-        losses = settle_losses(["info_nce", "bayesian"], "images")
-        return ImageComparison(losses, 1, replace(settings, epochs=1, batch_size=40), tune=4)
+        methods = settle_methods(["info_nce", "bayesian", "info_nce_teacher"], "images")
+        return ImageComparison(methods, 1, replace(settings, epochs=1, batch_size=40), tune=4)
     data = RankingData(str(write_groups(tmp_path)))
     shared = RankingSettings(data=data, dim=4, candidates=8, batch_size=6, epochs=1, device="cpu")
-    losses = settle_losses(["info_nce", "bayesian"], "ranking")
-    return RankingComparison(losses, 1, shared, tune=4)
+    methods = settle_methods(["info_nce", "bayesian"], "ranking")
+    return RankingComparison(methods, 1, shared, tune=4)
 
 
 def test_every_loss_gets_the_best_of_as_many_settings_on_the_validation_part(comparison, tmp_path):
     result = compare(comparison, tmp_path / "out")
     tuning, first = result["tuning"]["losses"], comparison.hyperparameters()
     tried = [json.loads(file.read_text()) for file in tmp_path.glob("out/tuning/*/result.json")]
-    assert len(tried) == 4 * 2
+    assert len(tried) == 4 * len(comparison.methods)
     assert {run["settings"]["evaluate_on"] for run in tried} == {"validation"}
     assert {run["seed"] for run in tried}.isdisjoint(run.seed for run in comparison.runs().values())
     for loss, entry in tuning.items():
@@ -91,6 +91,8 @@ def test_every_loss_gets_the_best_of_as_many_settings_on_the_validation_part(com
         tried = [one["temperature"] for one in values[:by_temperature]]
         assert tried == temperatures(first[loss]["temperature"], by_temperature)
         assert len({json.dumps(one) for one in values}) == 4
+        if loss.endswith("_teacher"):
+            assert [one["positive_share"] for one in values[2:]] == [0.1, 0.2]
     said = comparison_verdict(result)[0]
     assert said.startswith("The best of 4 settings for every loss, by ")
     assert "InfoNCE temperature" in said

@@ -29,7 +29,7 @@ def tuning(name: str) -> dict:
 @each("name", SHOWN)
 def test_a_summary_follows_from_its_runs_and_these_had_the_settings_chosen(name):
     result, choice = comparison(name), tuning(name)["choice"]
-    runs = [{**run, "seed": run["settings"]["seed"]} for run in result["runs"].values()]
+    runs = {name: {**run, "seed": run["settings"]["seed"]} for name, run in result["runs"].items()}
     losses = summarise(runs)["losses"]
     for loss, entry in result["summary"]["losses"].items():
         assert losses[loss]["probes"] == entry["probes"]

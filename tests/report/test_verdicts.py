@@ -19,16 +19,15 @@ def images(**losses: list[float]) -> dict:
     """A comparison of losses by their accuracies with one label of each class, seed by seed."""
     return {
         "summary": summarise(
-            [
-                {
-                    "settings": {"loss": loss},
+            {
+                f"{loss}-seed{seed}": {
                     "seed": seed,
                     "probes": {"few_label_1": value, "knn": 0.5},
                     "seconds_per_epoch": 1.0,
                 }
                 for loss, values in losses.items()
                 for seed, value in enumerate(values)
-            ]
+            }
         )
     }
 

@@ -59,9 +59,7 @@ def toy(monkeypatch) -> str:
 
 def test_a_new_row_is_trained_compared_plotted_and_inspected_on_images(toy, settings, tmp_path):
     settings = replace(settings, epochs=2)
-    comparison = ImageComparison(
-        (LossSettings("info_nce"), LossSettings(toy, {"power": 2})), seeds=1, shared=settings
-    )
+    comparison = ImageComparison({"info_nce": {}, toy: {"power": 2}}, seeds=1, shared=settings)
     result = compare(comparison, tmp_path / "all")
     assert f"| {LOSSES[toy].title} |" in accuracy_table(result).markdown()
     assert comparison_figure(result).axes

@@ -26,7 +26,7 @@ from bayescl_lab.compare.summary import SPREAD
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
-from bayescl_lab.runs.losses import losses_of
+from bayescl_lab.runs.losses import BASELINE, IMAGE_METHODS, SHARE, LossSettings
 from bayescl_lab.runs.ranking.settings import RankingOptions, RankingSettings
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ class Trials:
     Attributes:
         seeds: number of seeds; --seed is the first of them.
         tune: first choose the best of this many settings for each loss on a validation part held
-            out of training: temperatures, then its own hyper-parameters.
+            out of training: temperatures, then its own hyper-parameters and, with a teacher, the
+            positive_share.
         hyperparameters: hyper-parameters of single losses, by loss and name; for configuration
             files.
     """
@@ -55,7 +56,7 @@ class Trials:
 
 def images(
     *,
-    losses: Words = losses_of("images"),
+    losses: Words = IMAGE_METHODS,
     trials: Annotated[Trials, FLAT] = Trials(),
     shared: Annotated[IMAGE_HYPERPARAMETERS, FLAT] = IMAGE_HYPERPARAMETERS(),
     num_classes: int | None = None,
@@ -70,28 +71,30 @@ def images(
     weights and see the same views, so losses are compared seed by seed.
 
     Args:
-        losses: comma-separated names. Hyper-parameters apply to every loss that takes them; their
-            defaults are those recorded for the data set, or else the loss's own. All losses have
-            InfoNCE's temperature if none is given or recorded.
+        losses: comma-separated names. A loss trains without a teacher, or with one if "_teacher"
+            follows its name; --positive-share is for these. Hyper-parameters apply to every loss
+            that takes them; their defaults are those recorded for the data set, or else the loss's
+            own. All losses have InfoNCE's temperature if none is given or recorded.
         num_classes: sets tau_plus to 1/C unless it is set explicitly.
         workers: parallel runs, one thread each; default: one per core, or one on a GPU.
     """
-    from bayescl_lab.compare.comparison import settle_losses
+    from bayescl_lab.compare.comparison import settle_methods
     from bayescl_lab.compare.images import ImageComparison, recorded_hyperparameters
     from bayescl_lab.report.figures import comparison_figure
     from bayescl_lab.report.images import accuracy_table
     from bayescl_lab.report.tables import data_title, difference_table
 
     data = settings.data
-    settled = settle_losses(
+    share = {SHARE: settings.positive_share} if SHARE in typed else {}
+    settled = settle_methods(
         losses,
         "images",
-        given=vars(shared),
+        given=vars(shared) | share,
         num_classes=num_classes,
         hyperparameters=trials.hyperparameters,
         recorded=lambda loss: recorded_hyperparameters(data, loss),
     )
-    first = ImageSettings(**vars(settings), loss=settled[0])
+    first = ImageSettings(**vars(settings), loss=LossSettings(BASELINE))
     comparison = ImageComparison(
         settled, trials.seeds, first, trials.tune, allows_own_encoder="encoder" in typed
     )
@@ -135,18 +138,16 @@ def ranking(
         losses: comma-separated names. Hyper-parameters apply to every loss that takes them.
         workers: parallel runs, one thread each; default: one per core, or one on a GPU.
     """
-    from bayescl_lab.compare.comparison import settle_losses
+    from bayescl_lab.compare.comparison import settle_methods
     from bayescl_lab.compare.ranking import RankingComparison
     from bayescl_lab.report.figures import cells_figure
     from bayescl_lab.report.ranking import tables_markdown
 
-    settled = settle_losses(
+    settled = settle_methods(
         losses, "ranking", given=vars(shared), hyperparameters=trials.hyperparameters
     )
-    first = RankingSettings(**vars(settings), loss=settled[0], data=data, encoder=encoder)
-    comparison = RankingComparison(
-        losses=settled, seeds=trials.seeds, shared=first, tune=trials.tune
-    )
+    first = RankingSettings(**vars(settings), data=data, encoder=encoder)
+    comparison = RankingComparison(settled, trials.seeds, first, trials.tune)
     folder = place.folder(f"compare-{encoder}-{data.data}")
     if not place.resume:
         print_guesses(data)

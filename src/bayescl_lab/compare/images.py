@@ -9,10 +9,12 @@ from typing import Any
 
 from bayescl_lab.compare.comparison import Comparison, Results
 from bayescl_lab.compare.summary import summarise
+from bayescl_lab.compare.tuning import Values
 from bayescl_lab.images.datasets import known_data_sets
 from bayescl_lab.runs.images.encoder import own_encoder
 from bayescl_lab.runs.images.run import ImageRun, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.losses import SHARE
 from bayescl_lab.runs.parallel import Train
 from bayescl_lab.runs.run import Result
 
@@ -31,6 +33,12 @@ class ImageComparison(Comparison[ImageSettings]):
 
     allows_own_encoder: bool = False
 
+    def settings(self, name: str, values: Values, seed: int, **changes: Any) -> ImageSettings:
+        """The settings of one run; without a share to distribute, no teacher is read."""
+        if values.get(SHARE) == 1:
+            changes["teacher"] = None
+        return super().settings(name, values, seed, **changes)
+
     @property
     def train(self) -> Train:
         """Trains one run."""
@@ -39,10 +47,10 @@ class ImageComparison(Comparison[ImageSettings]):
     def open_data(self, out: Path) -> None:
         """Refuse images that cannot be used, or have no labels."""
         del out
-        first, seed = self.losses[0], self.shared.seed
-        examples = [self.with_loss(first, seed)]
+        first, seed = next(iter(self.methods.items())), self.shared.seed
+        examples = [self.settings(*first, seed)]
         if self.tune:
-            examples.append(self.tried(first.loss, first.hyperparameters, seed))
+            examples.append(self.tried(*first, seed))
         for settings in examples:
             own = own_encoder(settings.encoder) if self.allows_own_encoder else None
             run = ImageRun(settings, own)
@@ -55,7 +63,7 @@ class ImageComparison(Comparison[ImageSettings]):
     def summary(self, results: Results, data: None) -> dict[str, Any]:
         """The summary of all runs."""
         del data
-        return {"summary": summarise(list(results.values()))}
+        return {"summary": summarise(results)}
 
 
 def train_with_own_encoder(settings: ImageSettings, out: Path, **options: Any) -> Result:
@@ -72,7 +80,7 @@ def recorded_hyperparameters(data: str, loss: str) -> dict[str, float]:
     Args:
         data: name of a data set, or the path of a folder of images, which is known by the
             folder's name.
-        loss: name of a loss.
+        loss: name of a loss, or of a loss with a teacher.
     """
     name = Path(data).name
     file = Path(__file__).with_name(f"{name}_choice.json")

@@ -55,7 +55,7 @@ class RankingComparison(Comparison[RankingSettings]):
         return {
             "data": self.shared.data.title,
             "encoder": self.shared.encoder,
-            **cell_summary(list(results.values())),
+            **cell_summary(results),
             "baselines": {
                 name: baseline_summary(it) for name, it in baselines.items() if "metrics" in it
             },

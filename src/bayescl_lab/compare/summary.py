@@ -37,20 +37,27 @@ def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> dict[st
     return mean_and_spread([our - their for our, their in zip(ours, theirs, strict=True)])
 
 
-def summarise(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Figures of runs on images that share everything but loss and seed, in any order.
+def by_method(
+    results: Mapping[str, Mapping[str, Any]],
+) -> dict[str, list[Mapping[str, Any]]]:
+    """The results of each method seed by seed, from those of runs by ``<method>-seed<seed>``."""
+    methods: dict[str, list[Mapping[str, Any]]] = {}
+    for name, result in results.items():
+        methods.setdefault(name.rpartition("-seed")[0], []).append(result)
+    return {name: sorted(runs, key=lambda run: int(run["seed"])) for name, runs in methods.items()}
+
+
+def summarise(results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Figures of runs on images that share everything but method and seed, by the runs' names.
 
     ``losses`` has by name the mean and spread of every probe, the share of the oracle's gap closed,
     and seconds per epoch; ``spread`` says what that is.
     """
     from bayescl_lab.images.probes import PROBES  # recommenders do without
 
-    results = sorted(results, key=lambda result: int(result["seed"]))
-    names = dict.fromkeys(result["settings"]["loss"] for result in results)
-    by_loss = {
-        name: [result for result in results if result["settings"]["loss"] == name] for name in names
-    }
-    probes = [probe for probe in PROBES if probe in results[0]["probes"]]
+    by_loss = by_method(results)
+    first = next(iter(by_loss.values()))
+    probes = [probe for probe in PROBES if probe in first[0]["probes"]]
     few = [probe for probe in probes if probe.startswith("few_label_")]
 
     def values(loss: str, probe: str) -> list[float]:
@@ -66,8 +73,7 @@ def summarise(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for name, entry in losses.items():
         if BASELINE in losses and ORACLE in losses:
             entry["gap_closed"] = {probe: _gap_closed(losses, name, probe) for probe in few}
-    seeds = sorted({result["seed"] for result in results})
-    return {"spread": SPREAD, "seeds": seeds, "losses": losses}
+    return {"spread": SPREAD, "seeds": [run["seed"] for run in first], "losses": losses}
 
 
 def _gap_closed(losses: Mapping[str, Any], name: str, probe: str) -> float | None:
@@ -85,15 +91,14 @@ def exceeds_noise(difference: Mapping[str, Any], seeds: int) -> bool:
     return bool(abs(difference["mean"]) >= 2 * difference["spread"] / math.sqrt(seeds))
 
 
-def cell_summary(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Figures of recommenders' runs that share everything but loss and seed, seed by seed."""
-    by_loss: dict[str, list[Mapping[str, Any]]] = {}
-    for result in results:
-        by_loss.setdefault(result["settings"]["loss"], []).append(result)
+def cell_summary(results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Figures of recommenders' runs that share everything but loss and seed, by the runs' names."""
+    by_loss = by_method(results)
+    first = next(iter(by_loss.values()))
     return {
-        "seeds": len(results) // len(by_loss),
+        "seeds": len(first),
         "spread": SPREAD,
-        **{name: results[0][name] for name in _ALIKE},
+        **{name: first[0][name] for name in _ALIKE},
         "losses": {loss: _loss_summary(runs) for loss, runs in by_loss.items()},
     }
 

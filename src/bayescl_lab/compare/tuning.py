@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bayescl_lab.compare.summary import SPREAD, mean_and_spread
-from bayescl_lab.runs.losses import LOSSES
+from bayescl_lab.runs.losses import LOSSES, SHARE, SHARES, TEACHER
 from bayescl_lab.runs.parallel import Progress, Train, train_runs
 
 if TYPE_CHECKING:
@@ -149,14 +149,21 @@ def temperatures(first: float, count: int) -> list[float]:
 
 
 def other_values(loss: str, values: Values) -> list[dict[str, float]]:
-    """Other values of own hyper-parameters: the first ones of each, the second ones, and so on."""
+    """Other shares with a teacher; then the first other value of each hyper-parameter, and so on.
+
+    Example:
+        >>> other_values("info_nce_teacher", {"temperature": 0.5, "positive_share": 0.5})
+        [{'positive_share': 0.1}, {'positive_share': 0.2}, {'positive_share': 1.0}]
+    """
+    shares = [share for share in SHARES if loss.endswith(TEACHER) and share != values[SHARE]]
     others = [
         [{name: value} for value in alternatives if value != values[name]]
-        for name, alternatives in LOSSES[loss].alternatives.items()
+        for name, alternatives in LOSSES[loss.removesuffix(TEACHER)].alternatives.items()
         if name in values
     ]
     rounds = itertools.zip_longest(*others)
-    return [change for changes in rounds for change in changes if change is not None]
+    further = [change for changes in rounds for change in changes if change is not None]
+    return [*({SHARE: share} for share in shares), *further]
 
 
 def _with_choice(scores: Mapping[str, dict[str, Any]]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from scipy import stats
 from bayescl.figures import NEUTRAL
 from bayescl_lab.compare.summary import exceeds_noise, paired_difference
 from bayescl_lab.images.probes import probe_title
-from bayescl_lab.runs.losses import BASELINE, LOSSES
+from bayescl_lab.runs.losses import BASELINE, LOSSES, TEACHER
 from bayescl_lab.runs.ranking import baselines
 
 _DATA = {
@@ -215,14 +215,22 @@ def data_title(data: str) -> str:
 
 
 def loss_title(name: str) -> str:
-    """A loss or a baseline."""
-    row = LOSSES.get(name)
-    return baselines.TITLES.get(name, name) if row is None else row.title
+    """A loss, with a teacher or without, or a baseline.
+
+    Example:
+        >>> loss_title("info_nce_teacher")
+        'InfoNCE + teacher'
+    """
+    row = LOSSES.get(name.removesuffix(TEACHER))
+    if row is None:
+        return baselines.TITLES.get(name, name)
+    return f"{row.title} + teacher" if name.endswith(TEACHER) else row.title
 
 
 def loss_colour(name: str) -> str:
     """The colour of a loss in figures; a reference line's if it is not in the table."""
-    return LOSSES[name].colour if name in LOSSES else NEUTRAL
+    row = LOSSES.get(name.removesuffix(TEACHER))
+    return NEUTRAL if row is None else row.colour
 
 
 def measure_title(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from bayescl_lab.report.tables import Result, loss_title, paired_differences, paragraph
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.losses import BASELINE, LOSSES, ORACLE
+from bayescl_lab.runs.losses import BASELINE, LOSSES, ORACLE, SHARE
 
 Metrics = Sequence[Mapping[str, float]]
 """The rows of ``metrics.csv``, one per epoch."""
@@ -47,6 +47,7 @@ class ComparisonFindings:
         oracles: the losses that know the labels.
         oracle: the one of them that others are measured by, if any.
         oracle_share: share of the oracle's gain that the best loss reaches, if both have a gain.
+        share: the ``positive_share`` of the best loss, on images.
         next_step: what to do.
     """
 
@@ -63,6 +64,7 @@ class ComparisonFindings:
     oracles: Sequence[str]
     oracle: str | None
     oracle_share: float | None
+    share: float | None
     next_step: NextStep
 
 
@@ -102,9 +104,12 @@ def comparison_findings(result: Result) -> ComparisonFindings | None:
         step = NextStep.NOTHING_TO_GAIN
     else:
         step = NextStep.KEEP
+    values = (
+        result.get("settings", {}).get("hyperparameters", {}).get(above[0] if above else base, {})
+    )
     return ComparisonFindings(
         *(base, headline, "summary" in result, num_seeds, gains, above, below, level),
-        *(better, worse, oracles, oracle, share, step),
+        *(better, worse, oracles, oracle, share, values.get(SHARE), step),
     )
 
 

@@ -86,6 +86,7 @@ def cell_settings(
         "data": data,
         "classes": _TWO_CLASSES[size] if two_classes else None,
         "batch_size": 256,
+        "positive_share": 1.0,  # no teacher
         # STL10 trains on crops of 32 pixels and is judged at its full 96.
         "view_size": 32 if data == "stl10" else None,
         **_SHAPES[size],

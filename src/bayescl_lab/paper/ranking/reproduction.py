@@ -90,7 +90,7 @@ def reproduce_cell(
     record = {
         "data": plan.fixed.data.title,
         "encoder": plan.fixed.encoder,
-        **cell_summary(list(results.values())),
+        **cell_summary(results),
         "tuning": tuning,
         "baselines": {
             name: {**baseline_summary(fitted[name]), "tuning": tried}
