@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from bayescl_lab.compare.comparison import Comparison
+    from bayescl_lab.compare.result import Result
     from bayescl_lab.report.tables import Table
 
 
@@ -100,20 +100,19 @@ def images(
     )
     folder = place.folder(f"compare-{data}")
     result = _compare(comparison, folder, place, workers)
-    summary, judged = result["summary"], f"{settings.evaluate_on} part"
-    shown = accuracy_table(result)
-    seconds = [entry["seconds_per_epoch"]["mean"] for entry in summary["losses"].values()]
+    judged, shown = f"{settings.evaluate_on} part", accuracy_table(result)
+    seconds = [row.seconds.mean for row in result.rows.values() if row.seconds is not None]
     pairs = zip(shown.records, seconds, strict=True)
     timed = [{**record, "s/epoch": f"{time:.2f}"} for record, time in pairs]
     title = (
         f"Accuracy in % on the {judged} of {data_title(data)}: "
-        f"mean ± {summary['spread']} (seeds: {len(summary['seeds'])})"
+        f"mean ± {SPREAD} (seeds: {result.seeds})"
     )
     show(title, replace(shown, records=timed))
     print_differences(difference_table(result))
     caption = f"{data_title(data)}, {judged}, accuracy in percent:"
     text = f"{caption}\n\n{shown.markdown()}\n"
-    _finish(folder, text, comparison_figure(result))
+    _finish(folder, result, text, comparison_figure(result))
 
 
 def ranking(
@@ -153,17 +152,17 @@ def ranking(
         print_guesses(data)
     result = _compare(comparison, folder, place, workers)
     print_cell(result)
-    _finish(folder, tables_markdown([result]), cells_figure([result]))
+    _finish(folder, result, tables_markdown([result]), cells_figure([result]))
 
 
-def print_cell(cell: Mapping[str, Any]) -> None:
+def print_cell(cell: Result) -> None:
     """Print the metrics of recommenders, differences to InfoNCE, and remarks."""
     from bayescl_lab.report.ranking import MEASURES, cell_title, figures_table, note
     from bayescl_lab.report.tables import difference_table
 
     show(cell_title(cell), figures_table(cell))
     print_differences(difference_table(cell, MEASURES))
-    say(*(f"* {remark}" for remark in (note(cell), *cell.get("remarks", []))))
+    say(*(f"* {remark}" for remark in (note(cell), *cell.remarks)))
 
 
 def print_differences(differences: Table) -> None:
@@ -174,33 +173,36 @@ def print_differences(differences: Table) -> None:
 
 def _compare(
     comparison: Comparison[Any], folder: Path, place: Place, workers: int | None
-) -> dict[str, Any]:
+) -> Result:
     """Make or resume a comparison under a progress bar, and return its result."""
-    from bayescl_lab.compare.comparison import compare
+    from bayescl_lab.compare.plan import run_plans
 
-    usual = usual_workers(comparison.shared.torch_device(), len(comparison.runs()))
-    with EpochBar(comparison.epochs) as bar, place.interruptible(comparison.kind, folder):
-        return compare(
+    plan = comparison.plan()
+    usual = usual_workers(comparison.shared.torch_device(), len(plan.runs()))
+    with EpochBar(plan.epochs) as bar, place.interruptible(comparison.kind, folder):
+        (result,) = run_plans(
+            comparison.kind,
             comparison,
+            [plan],
             folder,
             resume=place.resume,
             workers=workers or usual,
             progress=lambda name, _, done: bar.tell(name, done),
         )
+    return result
 
 
-def _finish(folder: Path, markdown: str, figure: Figure) -> None:
+def _finish(folder: Path, result: Result, markdown: str, figure: Figure) -> None:
     """Write a comparison's table, picture and page, and print its verdict and files."""
     from bayescl_lab.report.html import report_page
     from bayescl_lab.report.verdicts import comparison_verdict
-    from bayescl_lab.runs.folder import read_json
 
     page = folder / "report.html"
     save_figure(figure, folder / "comparison.png", dpi=150)
     write_atomically(folder / "comparison.md", markdown)
     write_atomically(page, report_page([folder]))
     say(
-        *comparison_verdict(read_json(folder / "result.json")),
+        *comparison_verdict(result),
         f"figures: {folder / 'result.json'}",
         f"table: {folder / 'comparison.md'}",
         f"picture: {folder / 'comparison.png'}",

@@ -51,6 +51,8 @@ def images(
     from bayescl_lab.runs.images.run import train_images
     from bayescl_lab.runs.loop import made_loggers
 
+    if settings.teacher is not None and settings.positive_share == 1:
+        raise ValueError("teacher has no effect if positive_share is 1")
     data = settings.data
     method = loss if settings.positive_share == 1 else f"{loss}{TEACHER}"
     recorded = {} if place.resume else recorded_hyperparameters(data, method)

@@ -1,17 +1,17 @@
-"""Comparison of losses over seeds on the same data, with everything else equal."""
+"""Requests to compare methods over seeds on the same data, with everything else equal."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import Any, ClassVar, Generic
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from typing_extensions import Self
 
 from bayescl.checks import check_choice, check_count
-from bayescl_lab.compare.tuning import TUNING_SEED, Settings, Trials, Values, check_once, search
+from bayescl_lab.compare.plan import TUNING_SEED, Plan, with_values
+from bayescl_lab.compare.tuning import Values, check_once, stages
 from bayescl_lab.runs.losses import (
     BASELINE,
     LOSSES,
@@ -24,12 +24,13 @@ from bayescl_lab.runs.losses import (
     methods_of,
     takes,
 )
-from bayescl_lab.runs.parallel import Progress, Train, train_runs
-from bayescl_lab.runs.run import Result, RunStart
 from bayescl_lab.runs.settings import StoredSettings, TrainedSettings
 
-Results = Mapping[str, Mapping[str, Any]]
-"""The ``result.json`` of every run by its name, seed by seed."""
+if TYPE_CHECKING:
+    from bayescl_lab.runs.images.settings import ImageSettings
+    from bayescl_lab.runs.ranking.settings import RankingSettings
+
+Settings = TypeVar("Settings", "ImageSettings", "RankingSettings")
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,11 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
             :data:`.TEACHER`: hyper-parameters, and other settings of its runs.
         seeds: number of seeds.
         shared: settings of every run; its own loss is replaced, and its seed is the first one.
-        tune: number of settings tried for each method before; see :func:`.search`; 0 for none.
+        tune: number of settings tried for each method before; see :func:`.stages`; 0 for none.
     """
 
     kind: ClassVar[str]
     settings_type: ClassVar[type[TrainedSettings]]
-    kept: ClassVar[tuple[str, ...]]
-    """Fields of a run's result that the comparison's result repeats."""
 
     methods: Mapping[str, Values]
     seeds: int
@@ -65,59 +64,36 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
                 "devices must be 1 in a comparison, which trains runs side by side, "
                 f"got {self.shared.num_processes}"
             )
-        self.runs()
         if self.tune and self.shared.evaluate_on != "test":
             raise ValueError("tune chooses on the validation part: evaluate_on must be test")
-        for name, values in self.methods.items() if self.tune else ():
-            self.tried(name, values, 0)
-
-    @property
-    @abstractmethod
-    def train(self) -> Train:
-        """Trains one run."""
+        self.plan()
 
     @abstractmethod
-    def open_data(self, out: Path) -> Any:
-        """Find bad input before there is a folder; what is returned goes to :meth:`summary`."""
+    def plan(self) -> Plan[Settings]:
+        """The runs to make."""
 
-    @abstractmethod
-    def summary(self, results: Results, data: Any) -> dict[str, Any]:
-        """What ``result.json`` says of all runs together."""
-
-    def settings(self, name: str, values: Values, seed: int, **changes: Any) -> Settings:
-        """The settings of one run of a method with these values."""
-        own = {field.name for field in fields(self.shared)} & values.keys()
-        hyperparameters = {
-            name: value for name, value in values.items() if name not in own and value is not None
+    def settings(self, name: str) -> Settings:
+        """The settings of a method's runs."""
+        loss: Any = {
+            "loss": replace(self.shared.loss, loss=name.removesuffix(TEACHER), hyperparameters={})
         }
-        loss = replace(
-            self.shared.loss, loss=name.removesuffix(TEACHER), hyperparameters=hyperparameters
-        )
-        changes |= {name: values[name] for name in own} | {"loss": loss, "seed": seed}
-        return replace(self.shared, **changes)
+        return with_values(replace(self.shared, **loss), self.methods[name])
 
-    def tried(self, name: str, values: Values, seed: int) -> Settings:
-        """The settings of one run on the validation part."""
-        return self.settings(name, values, seed, evaluate_on="validation")
-
-    def runs(self) -> dict[str, Settings]:
-        """The settings of every run by its name, seed by seed."""
+    def common(self) -> dict[str, Any]:
+        """What the plans of both kinds of comparison have in common."""
+        first = self.shared.seed
         return {
-            f"{name}-seed{seed}": self.settings(name, values, seed)
-            for seed in range(self.shared.seed, self.shared.seed + self.seeds)
-            for name, values in self.methods.items()
+            "methods": {name: self.settings(name) for name in self.methods},
+            "seeds": range(first, first + self.seeds),
+            "stages": stages(self.hyperparameters(), self.tune) if self.tune else (),
+            "tuning_seeds": (first + TUNING_SEED,),
         }
-
-    @property
-    def epochs(self) -> int:
-        """Epochs of all runs together."""
-        return self.shared.epochs * len(self.methods) * (self.seeds + self.tune)
 
     def hyperparameters(self) -> dict[str, dict[str, Any]]:
         """By method, every value, including default hyper-parameters."""
 
         def resolved(name: str, values: Values) -> dict[str, Any]:
-            config = self.settings(name, values, self.shared.seed).as_config()
+            config = self.settings(name).as_config()
             every = {**LOSSES[name.removesuffix(TEACHER)].hyperparameters, **values}
             return {key: config[key] for key in every}
 
@@ -142,68 +118,14 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
         """The comparison that :meth:`as_config` stored."""
         try:
             values = dict(config)
-            names, by_loss = values.pop("losses").split(","), values.pop("hyperparameters")
+            names, by_method = values.pop("losses").split(","), values.pop("hyperparameters")
             counts = {name: values.pop(name) for name in ("seeds", "tune")}
             shared: Any = cls.settings_type.from_config(
                 {"loss": names[0].removesuffix(TEACHER), **values}
             )
-            return cls({name: by_loss[name] for name in names}, shared=shared, **counts)
+            return cls({name: by_method[name] for name in names}, shared=shared, **counts)
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"the stored settings are damaged: {error}") from None
-
-
-def compare(
-    comparison: Comparison[Any],
-    out: Path,
-    *,
-    resume: bool = False,
-    workers: int = 1,
-    progress: Progress | None = None,
-) -> Result:
-    """Train every loss with every seed, evaluate each run and summarise: ``result.json``.
-
-    Every run has its own run folder in ``out/runs``, and every run that chooses settings in
-    ``out/tuning``. With ``resume`` finished runs are kept, and an interrupted one continues from
-    its last checkpoint. ``workers`` runs train at a time, each with one thread, and ``progress`` is
-    called after every epoch.
-
-    Raises:
-        ValueError: if the data cannot be used with these settings, or ``out`` cannot hold
-            the comparison or holds another one.
-    """
-    check_count("workers", workers, 1)
-    start = RunStart(out, comparison.kind, comparison, resume=resume)
-    if start.result is not None:
-        return start.result
-    data = comparison.open_data(out)
-    with start.work() as folder:
-        seeds = [comparison.shared.seed + TUNING_SEED]
-        trials = Trials(folder.path / "tuning", seeds, comparison.train, workers, progress)
-        tuning: dict[str, Any] = {}
-        if comparison.tune:
-            first = comparison.hyperparameters()
-            chosen = search(first, comparison.tune, comparison.tried, trials)
-            tuning = {"tuning": chosen}
-            best = {name: entry["choice"] for name, entry in chosen["losses"].items()}
-            comparison = replace(comparison, methods=best)
-        results = train_runs(
-            comparison.runs(),
-            folder.path / "runs",
-            train=comparison.train,
-            workers=workers,
-            progress=trials.later(),
-        )
-        result = {
-            "settings": comparison.as_config(),
-            **tuning,
-            **comparison.summary(results, data),
-            "runs": {
-                name: {key: run[key] for key in comparison.kept} for name, run in results.items()
-            },
-            "workers": workers,
-            "threads_per_run": 1,
-        }
-    return start.finish(result)
 
 
 def settle_methods(
