@@ -113,7 +113,7 @@ FIRST = (
     Planned("oracle", "oracle", 0.2),
     Planned("hard, t .5", "hard", 0.5, {"tau_plus": 0.1}),
     Planned("debiased, t .5", "debiased", 0.5, {"tau_plus": 0.1}),
-    Planned("SupCon", "attracting_oracle", 0.2),
+    Planned("SupCon", "supervised", 0.2),
     Planned("Bayesian, teacher .5", "bayesian", 0.2, {**RANKS, "beta": 0.5}, positive_share=0.5),
 )
 """Runs in order of importance. The temperature is 0.2 unless the name has another."""

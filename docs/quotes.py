@@ -35,19 +35,10 @@ from typing import Any
 
 import polars as pl
 
+from bayescl_lab.compare.result import Result
 from bayescl_lab.report.images import accuracy_table
 from bayescl_lab.report.ranking import cell_markdown
-from bayescl_lab.report.tables import (
-    Table,
-    as_markdown,
-    difference_table,
-    loss_title,
-    mean_text,
-    measure_title,
-    paired_differences,
-    paragraph,
-)
-from bayescl_lab.report.verdicts import comparison_verdict
+from bayescl_lab.report.tables import Table, loss_title, measure_title, score_text
 from bayescl_lab.runs.folder import read_json
 
 INLINE = re.compile(r"([\w.+%-]+)(<!-- quote: (.*?) -->)", re.DOTALL)
@@ -114,18 +105,16 @@ def probes(file: Path, *losses: str) -> str:
     A loss ``TITLE=FILE:NAME`` is that of another comparison in the same folder.
     """
     if not losses:
-        return accuracy_table(read_json(file)).markdown()
+        return accuracy_table(Result.read_file(file)).markdown()
     records = []
     for word in losses:
         title, _, place = word.rpartition("=")
         other, _, name = place.rpartition(":")
-        result = read_json(file.with_name(other) if other else file)
-        entry = result["summary"]["losses"][name]
+        row = Result.read_file(file.with_name(other) if other else file).rows[name]
         accuracies = {
-            measure_title(probe): mean_text(figures, scale=100)
-            for probe, figures in entry["probes"].items()
+            measure_title(probe): score_text(score, probe) for probe, score in row.scores.items()
         }
-        seconds = f"{entry['seconds_per_epoch']['mean']:.2f}"
+        seconds = "" if row.seconds is None else f"{row.seconds.mean:.2f}"
         title = title or loss_title(name)
         records.append({"loss": title, **accuracies, "seconds per epoch": seconds})
     return Table(records).markdown()
@@ -133,7 +122,12 @@ def probes(file: Path, *losses: str) -> str:
 
 def paired(file: Path, loss: str, what: str) -> str:
     """How far a loss of a cell of the ranking table lies above InfoNCE: metric, place and form."""
-    return filled(f"{{{loss}/{what}}}", paired_differences(read_json(file)))
+    differences = Result.read_file(file).differences()
+    stored = {
+        name: {measure: score.stored() for measure, score in scores.items()}
+        for name, scores in differences.items()
+    }
+    return filled(f"{{{loss}/{what}}}", stored)
 
 
 def origin(file: Path) -> str:
@@ -147,27 +141,13 @@ def origin(file: Path) -> str:
     )
 
 
-def comparison(result: Mapping[str, Any], tuning: Mapping[str, Any]) -> str:
-    """A comparison on images: what was run, how it was tuned, accuracies, findings."""
-    return as_markdown(
-        paragraph("what_was_run", result),
-        paragraph("how_settings_were_chosen", result, tuning),
-        accuracy_table(result),
-        difference_table(result),
-        "\n".join(f"- {sentence}" for sentence in comparison_verdict(result)),
-    )
-
-
 QUOTATIONS: dict[str, Callable[..., str]] = {
     "value": value,
     "table": table,
     "paired": paired,
     "origin": origin,
-    "cell": lambda file: cell_markdown(read_json(file)),
+    "cell": lambda file: cell_markdown(Result.read_file(file)),
     "probes": probes,
-    "comparison": lambda file: comparison(
-        read_json(file), read_json(file.with_name("settings.json"))
-    ),
 }
 """Functions that make the text of a quote from its file and arguments, by name."""
 

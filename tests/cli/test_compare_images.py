@@ -24,7 +24,7 @@ def test_compare_writes_figures_and_picture_and_names_the_gap_closed(bayescl, ba
         assert text in outcome.out
     assert "\nNext: " in outcome.out
     result = json.loads(Path("comparison/result.json").read_text())
-    assert len(result["runs"]) == 6
+    assert len(list(Path("comparison/runs").iterdir())) == 6
     assert {"command", "versions", "hardware", "commit", "settings"} <= result.keys()
     hyperparameters = result["settings"]["hyperparameters"]
     assert hyperparameters["hard"]["tau_plus"] == 0.25
@@ -47,9 +47,9 @@ def test_a_folder_of_images_is_tuned_and_compared_on_its_test_part(bayescl, phot
     assert "Accuracy in % on the test part of photographs" in outcome.out
     assert "The best of 2 settings for every loss, by " in outcome.out
     result = json.loads(Path("comparison/result.json").read_text())
-    for run in result["runs"].values():
-        assert run["images"] == {"train": 30, "test": 20}
-        assert (run["settings"]["stride"], run["settings"]["augmentation"]) == (2, "simclr")
+    assert result["sizes"] == {"train": 30, "test": 20}
+    for row in result["losses"].values():
+        assert (row["settings"]["stride"], row["settings"]["augmentation"]) == (2, "simclr")
     assert "The best of 2 settings for every loss" in Path("comparison/report.html").read_text()
     again = bayescl("compare images --resume --out comparison")
     assert again.out == outcome.out

@@ -20,7 +20,8 @@ def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought):
     made = {"comparison.md", "comparison.png", "config.yaml", "report.html", "result.json", "runs"}
     assert files == made
     runs = {path.name for path in Path("first/runs").iterdir()}
-    assert runs == {f"{loss}-seed{n}" for loss in ("info_nce", "bayesian", "bpr") for n in (0, 1)}
+    losses = {f"{loss}-seed{n}" for loss in ("info_nce", "bayesian", "bpr") for n in (0, 1)}
+    assert runs == {*losses, "popularity-seed0", "ease-seed0"}
     result = json.loads(Path("first/result.json").read_text())
     assert result["settings"]["hyperparameters"]["bayesian"]["alpha"] == 0.8
     assert {"command", "commit", "hardware", "versions"} <= result.keys()

@@ -1,66 +1,57 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
+from compare.results import cell, images
 from runs.same_run import PowerCut
 
-from bayescl_lab.compare.comparison import compare, settle_losses
+from bayescl_lab.compare.comparison import Comparison, settle_methods
 from bayescl_lab.compare.images import ImageComparison
-from bayescl_lab.compare.summary import summarise
+from bayescl_lab.compare.plan import run_plans
+from bayescl_lab.compare.result import Result
 from bayescl_lab.report.figures import comparison_figure
-from bayescl_lab.report.tables import data_title, paired_differences
+from bayescl_lab.report.tables import data_title
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import LossSettings, choose_hyperparameters, losses_of
 
-PROBES = ("few_label_1", "few_label_5", "knn", "linear")
 
-
-def result(loss: str, seed: int, accuracy: float) -> dict:
-    return {
-        "settings": {"loss": loss},
-        "seed": seed,
-        "probes": dict.fromkeys(PROBES, accuracy),
-        "seconds_per_epoch": 0.5,
-    }
-
-
-def results(**accuracies: list[float]) -> list[dict]:
-    return [
-        result(loss, seed, accuracy)
-        for loss, values in accuracies.items()
-        for seed, accuracy in enumerate(values)
-    ]
+def compare(comparison: Comparison, out, **options) -> Result:
+    (result,) = run_plans(comparison.kind, comparison, [comparison.plan()], out, **options)
+    return result
 
 
 def test_the_gap_closed_is_none_of_it_for_info_nce_and_all_of_it_for_the_oracle():
-    losses = summarise(results(info_nce=[0.5, 0.6], bayesian=[0.55, 0.65], oracle=[0.7, 0.8]))[
-        "losses"
-    ]
-    closed = {name: entry["gap_closed"]["few_label_1"] for name, entry in losses.items()}
+    result = images(info_nce=[0.5, 0.6], bayesian=[0.55, 0.65], oracle=[0.7, 0.8])
+    closed = {name: result.gap_closed(name, "few_label_1") for name in result.rows}
     assert closed == {"info_nce": 0, "bayesian": pytest.approx(0.25), "oracle": 1}
-    level = summarise(results(info_nce=[0.6], bayesian=[0.65], oracle=[0.6]))["losses"]
-    assert level["bayesian"]["gap_closed"]["few_label_1"] is None
+    level = images(info_nce=[0.6], bayesian=[0.65], oracle=[0.6])
+    assert level.gap_closed("bayesian", "few_label_1") is None
 
 
-def test_pairing_by_seed_removes_what_the_seeds_share_in_whatever_order_results_come():
-    given = results(info_nce=[0.2, 0.5, 0.8], bayesian=[0.21, 0.51, 0.81])
-    summary = summarise(given)
-    bayesian = summary["losses"]["bayesian"]
-    assert bayesian["probes"]["knn"]["spread"] == pytest.approx(0.3)
-    paired = paired_differences({"summary": summary})["bayesian"]["knn"]
-    assert paired["mean"] == pytest.approx(0.01)
-    assert paired["spread"] == pytest.approx(0, abs=1e-12)
-    assert summarise(given[:3] + given[:2:-1])["losses"]["bayesian"] == bayesian
+def test_pairing_by_seed_removes_what_the_seeds_share():
+    result = images(info_nce=[0.2, 0.5, 0.8], bayesian=[0.21, 0.51, 0.81])
+    assert result.rows["bayesian"].scores["few_label_1"].spread == pytest.approx(0.3)
+    paired = result.differences()["bayesian"]["few_label_1"]
+    assert (paired.mean, paired.sign) == (pytest.approx(0.01), 1)
+    assert paired.spread == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("result", [images(info_nce=[0.2, 0.5]), cell()])
+def test_a_result_read_from_its_file_is_the_same(result):
+    stored = json.loads(json.dumps({**result.stored(), **result.origin}))
+    assert Result.read(stored) == replace(result, remarks=())
+    assert Result.read_all({"results": [stored, stored], "command": "both"})[1].rows == result.rows
 
 
 def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(settings, tmp_path):
-    losses = (LossSettings("info_nce"), LossSettings("oracle"))
-    comparison = ImageComparison(losses, 2, replace(settings, epochs=1))
+    methods = settle_methods(["info_nce", "info_nce_teacher", "oracle"], "images")
+    comparison = ImageComparison(methods, 2, replace(settings, epochs=1))
     whole = compare(comparison, tmp_path / "whole")
 
     def cut(name: str, epoch: int, total: int) -> None:
-        if total == 3:
+        if total == 5:
             raise PowerCut
 
     with pytest.raises(PowerCut):
@@ -69,27 +60,27 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
     before = finished.stat().st_mtime_ns
     resumed = compare(comparison, tmp_path / "cut", resume=True)
     assert finished.stat().st_mtime_ns == before
-    for name, run in whole["runs"].items():
-        assert resumed["runs"][name]["probes"] == run["probes"]
+    shares = [row.settings["positive_share"] for row in resumed.rows.values()]
+    assert shares == [1, 0.5, 1]
+    for name, row in whole.rows.items():
+        assert resumed.rows[name].scores == row.scores
     with pytest.raises(ValueError, match=r"keeps its settings: seeds = 2, got 3$"):
         compare(replace(comparison, seeds=3), tmp_path / "cut", resume=True)
-
     assert comparison_figure(resumed).axes
 
 
 def test_worker_processes_change_no_figure(settings, monkeypatch, tmp_path):
     monkeypatch.undo()  # workers fit all draws
-    comparison = ImageComparison((LossSettings("hard"),), 2, replace(settings, epochs=1))
+    comparison = ImageComparison(settle_methods(["hard"], "images"), 2, replace(settings, epochs=1))
     alone = compare(comparison, tmp_path / "alone")
     heard = set()
     shared = compare(
         comparison, tmp_path / "shared", workers=2, progress=lambda run, *_: heard.add(run)
     )
-    for name, run in alone["runs"].items():
-        assert shared["runs"][name]["probes"] == run["probes"]
-        own = RunFolder.find(tmp_path / "shared" / "runs" / name).read_result()
-        assert own["command"] == alone["command"]
-    assert heard >= set(alone["runs"])
+    assert shared.rows["hard"].scores == alone.rows["hard"].scores
+    own = RunFolder.find(tmp_path / "shared" / "runs" / "hard-seed1").read_result()
+    assert own["command"] == alone.origin["command"]
+    assert heard >= {"hard-seed0", "hard-seed1"}
 
 
 def test_the_order_of_precedence_is_given_then_classes_then_recorded_then_default():
@@ -106,8 +97,9 @@ def test_losses_have_one_temperature_unless_another_is_given_or_recorded(room, d
     names = losses_of(room)
 
     def temperatures(**options) -> dict[str, float]:
-        losses = settle_losses(names, room, **options)
-        return {loss.loss: loss.resolved()["temperature"] for loss in losses}
+        methods = settle_methods(names, room, **options)
+        default = LossSettings("info_nce", room=room).resolved()
+        return {name: {**default, **values}["temperature"] for name, values in methods.items()}
 
     assert temperatures() == dict.fromkeys(names, default)
     own = {"info_nce": {"temperature": 0.3}, "hard": {"temperature": 0.4}}
@@ -116,18 +108,28 @@ def test_losses_have_one_temperature_unless_another_is_given_or_recorded(room, d
     assert temperatures(recorded=lambda loss: own.get(loss, {})) == expected
     typed = temperatures(given={"temperature": 0.7}, hyperparameters=own)
     assert typed == dict.fromkeys(names, 0.7)
+    with pytest.raises(ValueError, match="names losses that are not compared: hard"):
+        settle_methods(["info_nce"], room, hyperparameters={"hard": {}})
+
+
+def test_a_method_has_a_teacher_if_its_name_says_so_with_the_share_given_recorded_or_default():
+    names = ["bayesian", "bayesian_teacher", "info_nce_teacher"]
+
+    def shares(**options) -> list[float]:
+        return [
+            one["positive_share"] for one in settle_methods(names, "images", **options).values()
+        ]
+
+    own = {"bayesian_teacher": {"positive_share": 0.1}}
+    assert shares() == [1, 0.5, 0.5]
+    assert shares(recorded=lambda name: own.get(name, {})) == [1, 0.1, 0.5]
+    assert shares(given={"positive_share": 0.2}, hyperparameters=own) == [1, 0.2, 0.2]
+    with pytest.raises(ValueError, match="losses hard takes positive_share"):
+        settle_methods(["hard"], "images", given={"positive_share": 0.2})
+    with pytest.raises(ValueError, match="loss must be one of"):
+        settle_methods(["bpr_teacher"], "ranking")
 
 
 def test_a_copy_of_cifar10_in_jpeg_files_is_never_called_cifar10():
     assert data_title("data/cifar10") == "CIFAR-10"
     assert data_title("data/cifar10-jpeg/") == "CIFAR-10 (JPEG)"
-
-
-def test_the_figure_leaves_out_top_5_which_is_no_probe_of_its_own():
-    summary = summarise(results(info_nce=[0.5, 0.6], bayesian=[0.6, 0.7]))
-    for entry in summary["losses"].values():
-        entry["probes"]["linear_top5"] = entry["probes"]["linear"]
-    told = {"summary": summary, "settings": {"data": "d", "epochs": 1, "evaluate_on": "test"}}
-    *_, last = comparison_figure(told).axes
-    labels = [label.get_text() for label in last.get_yticklabels()]
-    assert labels == ["1 label/class", "5 labels/class", "k-NN", "linear"]

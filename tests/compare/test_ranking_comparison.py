@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 import pytest
+from compare.test_comparison import compare
 from ranking_data import write_groups
 
-from bayescl_lab.compare.comparison import compare, settle_losses
+from bayescl_lab.compare.comparison import settle_methods
 from bayescl_lab.compare.ranking import RankingComparison
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.datasets import load_interactions
-from bayescl_lab.report.tables import paired_differences
 from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline
 from bayescl_lab.runs.ranking.run import train_ranking
@@ -27,41 +27,32 @@ def shared(tmp_path) -> RankingSettings:
 
 
 def test_a_comparison_has_the_figures_of_its_runs_and_of_baselines(shared, tmp_path):
-    losses = settle_losses(["info_nce", "bayesian"], "ranking", given={"temperature": 0.3})
-    comparison = RankingComparison(losses, 2, shared)
-    result = compare(comparison, tmp_path / "comparison")
+    methods = settle_methods(["info_nce", "bayesian"], "ranking", given={"temperature": 0.3})
+    result = compare(RankingComparison(methods, 2, shared), tmp_path / "comparison")
     alone = train_ranking(
         replace(shared, loss=ranking_loss("bayesian", {"temperature": 0.3}), seed=4),
         tmp_path / "alone",
         baselines=True,
     )
-    assert result["losses"]["bayesian"]["metrics"]["ndcg@20"]["values"][1] == pytest.approx(
-        alone["metrics"]["ndcg@20"], abs=1e-6
-    )
-    assert result["runs"].keys() == {
-        f"{loss}-seed{seed}" for loss in ("info_nce", "bayesian") for seed in (3, 4)
-    }
-    values = [result["losses"][loss]["metrics"]["ndcg@20"] for loss in ("bayesian", "info_nce")]
-    found = paired_differences(result)["bayesian"]["ndcg@20"]
-    assert found["mean"] == pytest.approx(values[0]["mean"] - values[1]["mean"])
+    found = result.rows["bayesian"].scores["ndcg@20"].values[1]
+    assert found == pytest.approx(alone["metrics"]["ndcg@20"], abs=1e-6)
     for name in ("popularity", "ease"):
         run = fit_baseline(BaselineSettings(name, shared.data), tmp_path / name)
-        beside = alone["baselines"][name]["metrics"]
-        assert beside == run["metrics"]
-        assert result["baselines"][name]["metrics"]["ndcg@20"]["values"] == [beside["ndcg@20"]]
+        assert alone["baselines"][name]["metrics"] == run["metrics"]
+        assert result.baselines[name].scores["ndcg@20"].values == (run["metrics"]["ndcg@20"],)
 
 
-def test_settings_of_a_loss_that_is_not_compared_are_refused():
-    with pytest.raises(ValueError, match="names losses that are not compared: hard"):
-        settle_losses(["bpr"], "ranking", hyperparameters={"hard": {}})
-
-
-def test_ease_is_left_out_where_nobody_asked_for_a_large_matrix(shared, monkeypatch):
+def test_ease_is_left_out_where_nobody_asked_for_a_large_matrix(shared, tmp_path, monkeypatch):
     parts = load_interactions(**asdict(shared.data))
     assert evaluate_baselines(parts).keys() == {"popularity", "ease"}
     assert evaluate_baselines(parts, without="ease").keys() == {"popularity"}
     monkeypatch.setattr("bayescl_lab.runs.ranking.baselines._MOST_UNASKED", 1000)
     found = evaluate_baselines(parts)
     assert "metrics" in found["popularity"]
-    assert found["ease"]["left_out"].startswith("EASE is left out: its matrix for 24 items takes")
+    reason = "EASE is left out: its matrix for 24 items takes"
+    assert found["ease"]["left_out"].startswith(reason)
     assert evaluate_baselines(load_interactions(**asdict(shared.data) | {"split": "none"})) == {}
+    comparison = RankingComparison(settle_methods(["bpr"], "ranking"), 1, shared)
+    plan = comparison.plan().prepared(tmp_path)
+    assert plan.baselines.methods.keys() == {"popularity"}
+    assert plan.result.remarks[0].startswith(reason)

@@ -1,55 +1,50 @@
-"""The paper's image tables: its figures, the settings of their cells, and the runner."""
+"""The paper's image tables: its figures, the settings of their rows, and their plans."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from compare.results import ORIGIN
 from runs.same_run import PowerCut
 
-from bayescl_lab.paper.images.request import TableRequest
-from bayescl_lab.paper.images.runner import (
-    reproduce_table,
-    reproduce_tables,
-    runs_of_tables,
-    summary_of,
-)
-from bayescl_lab.paper.images.sizes import NUM_CLASSES, SIZES
-from bayescl_lab.paper.images.tables import TABLES, Cell, PaperFigure, PaperTable
+from bayescl_lab.compare.plan import run_plans
+from bayescl_lab.compare.result import Printed, Result, Row
+from bayescl_lab.compare.summary import Score
+from bayescl_lab.paper.images.tables import DATASETS, SIZES, TABLES, TablePlan, TableRequest
 from bayescl_lab.report.images import paper_markdown
-from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.images.run import ImageRun
-from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings, takes
 
 PAPER = TableRequest("paper", device="cpu")
 
 
-def printed(name: str) -> dict[tuple[str, ...], PaperFigure]:
-    """The paper's top-1 figures by the keys of their cells."""
-    cells = TABLES[name].cells("paper")
-    return {tuple(cell.keys.values()): cell.paper["linear"] for cell in cells}
+def plan_of(name: str, request: TableRequest = PAPER) -> TablePlan:
+    (plan,) = request.plans([TABLES[name]])
+    return plan
 
 
-def made_up(table: PaperTable, request: TableRequest, *, accuracy: float = 0.5) -> dict:
+def printed(name: str) -> dict[tuple[str, ...], Printed]:
+    """The paper's top-1 figures by the keys of their rows."""
+    rows = plan_of(name).result.rows.values()
+    return {tuple(row.keys.values()): row.printed["linear"] for row in rows}
+
+
+def made_up(name: str, request: TableRequest) -> Result:
     """A finished table whose runs all came to the same figures, but for seconds."""
-    runs = request.runs(table)
-    results = {
-        name: {
-            "probes": dict.fromkeys(("linear", "linear_top5", "few_label_1"), accuracy),
-            "seconds_per_epoch": 2.0 + 0.1 * (settings.loss.loss == "bayesian"),
-        }
-        for name, settings in runs.items()
+    plan = plan_of(name, request)
+    rows = {
+        name: replace(
+            plan.result.rows[name],
+            scores={one: Score.of([0.5, 0.5]) for one in plan.measures},
+            seconds=Score.of([2.0 + 0.1 * (settings.loss.loss == "bayesian")] * 2),
+            settings=settings.as_config(),
+        )
+        for name, settings in plan.methods.items()
     }
-    origin = {
-        "command": "bayescl reproduce",
-        "commit": None,
-        "hardware": {"gpu": None, "cpu": "one", "cores": 2},
-        "versions": {"torch": "2"},
-    }
-    return {**summary_of(table, request, results), **origin}
+    return plan.finished(replace(plan.result, rows=rows, origin=ORIGIN, seeds=2), {})
 
 
 @pytest.mark.parametrize(
@@ -64,119 +59,105 @@ def test_the_gains_that_the_papers_text_names_for_two_classes_are_those_of_the_t
 def test_the_papers_tables_agree_on_cifar10_and_contradict_one_another_on_stl10():
     by_n, by_beta, main = printed("negatives"), printed("hardness"), printed("multiclass")
     assert by_n["CIFAR10", "Bayesian", "510"] == by_beta["CIFAR10", "0.9"]
-    same = {
-        "negatives": ("STL10", "Bayesian", "510"),
-        "hardness": ("STL10", "1.0"),
-        "multiclass": ("STL10", "Bayesian"),
-    }
-    figures = [by_n[same["negatives"]], by_beta[same["hardness"]], main[same["multiclass"]]]
+    figures = [
+        by_n["STL10", "Bayesian", "510"],
+        by_beta["STL10", "1.0"],
+        main["STL10", "Bayesian"],
+    ]
     assert [figure.value for figure in figures] == [87.65, 86.51, 87.7]
     for figure in figures:
         others = [f"{other.value:g}" for other in figures if other is not figure]
         assert all(other in figure.note for other in others)
-    settings = {
-        repr(cell.settings)
-        for name, keys in same.items()
-        for cell in TABLES[name].cells("paper")
-        if tuple(cell.keys.values()) == keys
-    }
-    assert len(settings) == 1
-    names = ("binary", "multiclass", "negatives", "hardness")
-    noted = [figure for name in names for figure in printed(name).values() if figure.note]
+    names = {"negatives": "STL10-Bayesian-510", "hardness": "STL10-1.0"}
+    same = [plan_of(name).methods[row] for name, row in names.items()]
+    assert same == [plan_of("multiclass").methods["STL10-Bayesian"]] * 2
+    tables = ("binary", "multiclass", "negatives", "hardness")
+    noted = [figure for name in tables for figure in printed(name).values() if figure.note]
     assert len(noted) == 3
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", TABLES)
-def test_the_cells_of_a_table_have_the_settings_that_their_rows_say(name, size):
-    cells = TABLES[name].cells(size)
-    assert len({cell.name for cell in cells}) == len(cells)
-    assert all(bool(cell.paper) == (size == "paper") for cell in cells)
+def test_the_rows_of_a_table_have_the_settings_that_they_say(name, size):
+    cells = list(TABLES[name].cells(size))
+    assert all(bool(row.printed) == (size == "paper") for row, _ in cells)
+    assert {settings.positive_share for _, settings in cells} == {1.0}
     if size == "paper":
-        assert {cell.settings.encoder for cell in cells} == {"resnet50"}
-        assert name == "runtime" or {cell.settings.epochs for cell in cells} == {400}
-    for cell in cells:
-        settings, values = cell.settings, cell.settings.loss.resolved()
+        assert {settings.encoder for _, settings in cells} == {"resnet50"}
+        assert name == "runtime" or {settings.epochs for _, settings in cells} == {400}
+    for row, settings in cells:
+        values = settings.loss.resolved()
         if name in ("negatives", "binary"):  # all rows but the anchor and its positive
-            assert int(cell.keys["N"]) == 2 * settings.batch_size - 2
+            assert int(row.keys["N"]) == 2 * settings.batch_size - 2
         if name in ("binary", "multiclass") and takes(settings.loss.loss, "tau_plus"):
-            classes = 2 if name == "binary" else NUM_CLASSES[settings.data]
+            classes = 2 if name == "binary" else DATASETS[settings.data]["classes"]
             assert values["tau_plus"] == 1 / classes
         if name == "binary":
             assert settings.classes == ("3,8" if size == "smoke" else "2")
             assert values.get("beta", 0.5) == 0.5
+        if name == "prior":
+            share = values["tau_plus"] * DATASETS[settings.data]["classes"]
+            assert round(share, 3) in (0.2, 1.0, 2.0)
     if size == "smoke":
-        run = ImageRun(replace(cells[0].settings, device="cpu"))
+        run = ImageRun(replace(cells[0][1], device="cpu"))
         assert run.parts.train.num_classes == (2 if name == "binary" else 10)
-
-
-def test_the_priors_of_a_smoke_test_are_the_papers_multiples_of_one_over_the_classes():
-    shares = [
-        [
-            cell.settings.loss.resolved()["tau_plus"] * NUM_CLASSES[cell.settings.data]
-            for cell in TABLES["prior"].cells(size)
-        ]
-        for size in SIZES
-    ]
-    assert shares[0] == pytest.approx(shares[1])
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_smoke_test_shows_none_of_the_papers_values_and_says_what_it_is(name):
-    table = TABLES[name]
-    smoke, paper = made_up(table, TableRequest()), made_up(table, PAPER)
-    assert all(not cell["paper"] for cell in smoke["cells"])
+    smoke = made_up(name, TableRequest())
+    assert not any(row.printed for row in smoke.rows.values())
     assert "Smoke size" in paper_markdown(smoke)
-    page = paper_markdown(paper)
-    for cell in table.cells("paper"):
-        for figure in cell.paper.values():
+    page = paper_markdown(made_up(name, PAPER))
+    for row in plan_of(name).result.rows.values():
+        for figure in row.printed.values():
             assert f"| {figure.value:g}" in page
             assert figure.note in page
 
 
-def test_the_papers_values_go_when_the_epochs_are_not_its_own():
-    table = TABLES["multiclass"]
-    assert made_up(table, replace(PAPER, epochs=400))["is_comparable"]
-    short = made_up(table, replace(PAPER, epochs=20))
-    assert all(not cell["paper"] for cell in short["cells"])
-    assert short["remarks"][0].startswith("20 epochs: ")
-    few = made_up(table, replace(PAPER, max_train_images=900))
-    assert all(not cell["paper"] for cell in few["cells"])
-    assert few["remarks"][0].startswith("at most 900 images: ")
+@pytest.mark.parametrize(
+    ("change", "remark"),
+    [({"epochs": 20}, "20 epochs: "), ({"max_train_images": 900}, "at most 900 images: ")],
+)
+def test_the_papers_values_go_when_the_size_is_not_its_own(change, remark):
+    assert any(
+        row.printed
+        for row in plan_of("multiclass", replace(PAPER, epochs=400)).result.rows.values()
+    )
+    other = plan_of("multiclass", replace(PAPER, **change)).result
+    assert not any(row.printed for row in other.rows.values())
+    assert other.remarks[1].startswith(remark)
 
 
 def test_the_ratio_of_seconds_is_taken_pair_by_pair():
-    remarks = made_up(TABLES["runtime"], TableRequest())["remarks"]
+    remarks = made_up("runtime", TableRequest()).remarks
     assert any("takes 1.050 ± 0.000 times as long" in remark for remark in remarks)
 
 
-@dataclass(frozen=True)
-class Tiny(PaperTable):
-    """Two losses on ninety images, with something in the paper's column."""
-
-    settings: ImageSettings | None = None
-
-    def cells(self, size: str) -> list[Cell]:
-        return [
-            Cell(
-                keys={"data set": "shapes", "loss": loss},
-                settings=replace(self.settings, loss=LossSettings(loss), epochs=1),
-                paper={"linear": PaperFigure(91.0)},
-            )
-            for loss in self.losses
-        ]
-
-
 @pytest.fixture
-def tiny(settings) -> PaperTable:
-    return Tiny("tiny", "Tiny", "none", losses=("info_nce", "bayesian"), settings=settings)
+def tiny(settings) -> TablePlan:
+    """Two losses on ninety images, with something in the paper's column."""
+    methods = {
+        loss: replace(settings, loss=LossSettings(loss), epochs=1)
+        for loss in ("info_nce", "bayesian")
+    }
+    rows = {
+        loss: Row({}, keys={"loss": loss}, printed={"linear": Printed(91.0)}) for loss in methods
+    }
+    known = Result("", "test", rows, 0, title="Tiny")
+    return TablePlan(methods, range(2), name="tiny", result=known, measures=("linear",))
 
 
 def test_a_table_cut_off_and_resumed_equals_the_unbroken_one(tiny, tmp_path):
     request = TableRequest(device="cpu")
-    whole = reproduce_table(tiny, request, tmp_path / "whole")
-    assert whole["cells"][0]["measures"]["linear"]["values"] == [
-        100 * json.loads(file.read_text())["probes"]["linear"]
+
+    def made(place: str, **options) -> Result:
+        (result,) = run_plans("reproduce tiny", request, [tiny], tmp_path / place, **options)
+        return result
+
+    whole = made("whole")
+    assert list(whole.rows["info_nce"].scores["linear"].values) == [
+        json.loads(file.read_text())["probes"]["linear"]
         for file in sorted((tmp_path / "whole/runs").glob("*info_nce*/result.json"))
     ]
 
@@ -185,71 +166,51 @@ def test_a_table_cut_off_and_resumed_equals_the_unbroken_one(tiny, tmp_path):
             raise PowerCut
 
     with pytest.raises(PowerCut):
-        reproduce_table(tiny, request, tmp_path / "cut", progress=cut)
+        made("cut", progress=cut)
     finished = sorted((tmp_path / "cut").rglob("result.json"))
     before = [file.stat().st_mtime_ns for file in finished]
     assert before
     assert not (tmp_path / "cut/result.json").exists()
-    resumed = reproduce_table(tiny, request, tmp_path / "cut", resume=True)
+    resumed = made("cut", resume=True)
     assert [file.stat().st_mtime_ns for file in finished] == before
-    assert resumed["cells"] == whole["cells"]
-    pages = [paper_markdown(read_json(tmp_path / run / "result.json")) for run in ("cut", "whole")]
-    assert pages[0].startswith("# Tiny")
-    assert pages[0] == pages[1]
-    with pytest.raises(ValueError, match="a resumed run keeps its settings"):
-        reproduce_table(tiny, replace(request, seeds=5), tmp_path / "cut", resume=True)
+    assert {name: row.scores for name, row in resumed.rows.items()} == {
+        name: row.scores for name, row in whole.rows.items()
+    }
+    page = paper_markdown(resumed)
+    assert page.startswith("# Tiny")
+    assert "| 91 |" in page
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_all_tables_train_each_setting_once_and_leave_none_out(size):
-    request = TableRequest(size, device="cpu")
-    plan = runs_of_tables(list(TABLES.values()), request)
-    assert list(plan) == list(TABLES)
-    untimed = [
-        repr(settings)
-        for name, runs in plan.items()
-        for settings in runs.values()
-        if not TABLES[name].is_timed
-    ]
-    assert len(set(untimed)) == len(untimed)
-    wanted = {repr(settings) for name in TABLES for settings in request.runs(TABLES[name]).values()}
-    assert {repr(settings) for runs in plan.values() for settings in runs.values()} == wanted
-    assert plan["runtime"] == request.runs(TABLES["runtime"])
+def test_the_page_says_how_many_runs_all_tables_take(size):
+    plans = TableRequest(size, device="cpu").plans([*TABLES.values()])
+    assert [plan.name for plan in plans] == list(TABLES)
+    runs = {repr(run) for plan in plans if not plan.is_timed for run in plan.runs().values()}
+    timed = [run for plan in plans if plan.is_timed for run in plan.runs()]
     page = (Path(__file__).parents[2] / "docs/images.md").read_text(encoding="utf-8")
     (row,) = (line for line in page.splitlines() if line.startswith(f"| `{size}`"))
-    assert f"| {sum(map(len, plan.values()))} |" in row
+    assert f"| {len(runs) + len(timed)} |" in row
 
 
 def test_a_part_of_all_tables_leaves_out_those_that_have_none_of_it():
-    tables = list(TABLES.values())
-    some = replace(PAPER, datasets="tiny-imagenet,cifar100")
-    assert [table.name for table in some.part_of(tables)] == ["binary", "multiclass", "prior"]
-    assert {cell.settings.data for cell in some.cells(TABLES["prior"])} == {"tiny-imagenet"}
+    some = replace(PAPER, datasets="tiny-imagenet,cifar100").plans([*TABLES.values()])
+    assert [plan.name for plan in some] == ["binary", "multiclass", "prior"]
+    assert {settings.data for settings in some[-1].methods.values()} == {"tiny-imagenet"}
+    with pytest.raises(ValueError, match="datasets must be some of"):
+        replace(PAPER, datasets="digits").plans([*TABLES.values()])
 
 
-def test_tables_share_a_run_and_equal_those_made_alone(tiny, tmp_path):
-    request = TableRequest(device="cpu", seeds=1)
-    other = replace(tiny, name="other", losses=tiny.losses[::-1])
-    alone = reproduce_table(other, request, tmp_path / "alone")
-    seen, finished = [], []
-
-    def cut(result: dict, path) -> None:
-        finished.append(path.name)
-        raise PowerCut
-
-    with pytest.raises(PowerCut):
-        reproduce_tables([tiny, other], request, tmp_path / "both", finished=cut)
-    made = reproduce_tables(
+def test_tables_share_runs(tiny, tmp_path):
+    other = replace(tiny, name="other", methods=dict(reversed(tiny.methods.items())))
+    seen = []
+    one, two = run_plans(
+        "reproduce all",
+        TableRequest(device="cpu"),
         [tiny, other],
-        request,
         tmp_path / "both",
-        resume=True,
         progress=lambda run, epoch, done: seen.append(done),
-        finished=lambda result, path: finished.append(path.name),
     )
-    assert made["tables"] == ["tiny", "other"]
-    assert finished == ["tiny", "tiny", "other"]
-    assert max(seen) <= 2
-    assert len(list((tmp_path / "both/tiny/runs").iterdir())) == 2
-    assert not (tmp_path / "both/other/runs").exists()
-    assert read_json(tmp_path / "both/other/result.json")["cells"] == alone["cells"]
+    assert max(seen) == 4
+    assert len(list((tmp_path / "both/runs").iterdir())) == 4
+    assert list(two.rows) == list(one.rows)[::-1]
+    assert two.rows["bayesian"].scores == one.rows["bayesian"].scores

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from compare.test_comparison import compare
 from ranking_data import write_groups
 
 from bayescl_lab.cli import main
-from bayescl_lab.compare.comparison import compare, settle_losses
+from bayescl_lab.compare.comparison import settle_methods
 from bayescl_lab.compare.images import ImageComparison, recorded_hyperparameters
 from bayescl_lab.compare.ranking import RankingComparison
-from bayescl_lab.compare.ranking_plans import plan_for
-from bayescl_lab.compare.tuning import best, other_values, temperatures
+from bayescl_lab.compare.tuning import best, check_same_budget, other_values, temperatures
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.report.verdicts import comparison_verdict
 from bayescl_lab.runs.images.model import AFFINE_STRENGTH
@@ -35,9 +35,10 @@ def chosen(entry: dict) -> dict[str, float]:
 
 
 def test_a_plan_that_favours_a_loss_is_refused():
-    plan = plan_for(RankingData("ml-100k"), "mf")
     with pytest.raises(ValueError, match="the same number of settings"):
-        replace(plan, loss_grids={**plan.loss_grids, "hard": {"temperature": (0.5,)}})
+        check_same_budget(
+            {"info_nce": {"temperature": (0.5, 0.6)}, "hard": {"temperature": (0.5,)}}
+        )
 
 
 @pytest.mark.parametrize("name", ["digits", "cifar10-jpeg"])
@@ -68,29 +69,33 @@ def test_a_folder_is_known_by_its_name_and_a_name_by_itself():
 def comparison(request, settings, tmp_path) -> ImageComparison | RankingComparison:
     """A comparison of two losses, with four settings for each."""
     if request.param == "images":
-        losses = settle_losses(["info_nce", "bayesian"], "images")
-        return ImageComparison(losses, 1, replace(settings, epochs=1, batch_size=40), tune=4)
+        methods = settle_methods(["info_nce", "bayesian", "info_nce_teacher"], "images")
+        return ImageComparison(methods, 1, replace(settings, epochs=1, batch_size=40), tune=4)
     data = RankingData(str(write_groups(tmp_path)))
     shared = RankingSettings(data=data, dim=4, candidates=8, batch_size=6, epochs=1, device="cpu")
-    losses = settle_losses(["info_nce", "bayesian"], "ranking")
-    return RankingComparison(losses, 1, shared, tune=4)
+    methods = settle_methods(["info_nce", "bayesian"], "ranking")
+    return RankingComparison(methods, 1, shared, tune=4)
 
 
 def test_every_loss_gets_the_best_of_as_many_settings_on_the_validation_part(comparison, tmp_path):
     result = compare(comparison, tmp_path / "out")
-    tuning, first = result["tuning"]["losses"], comparison.hyperparameters()
+    first = comparison.hyperparameters()
     tried = [json.loads(file.read_text()) for file in tmp_path.glob("out/tuning/*/result.json")]
-    assert len(tried) == 4 * 2
+    assert len(tried) == 4 * len(comparison.methods)
     assert {run["settings"]["evaluate_on"] for run in tried} == {"validation"}
-    assert {run["seed"] for run in tried}.isdisjoint(run.seed for run in comparison.runs().values())
-    for loss, entry in tuning.items():
-        values = [score["values"] for score in entry["scores"].values()]
-        assert values[0] == first[loss]
-        assert entry["choice"] == chosen(entry) == result["settings"]["hyperparameters"][loss]
-        by_temperature = 4 if loss == "info_nce" else 2
+    seeds = {run["seed"] for run in tried}
+    assert seeds.isdisjoint(comparison.plan().seeds)
+    for name, row in result.rows.items():
+        values = [score["values"] for score in row.tuning["scores"].values()]
+        assert values[0] == {"temperature": first[name]["temperature"]}
+        assert row.tuning["choice"] == chosen(row.tuning)
+        assert row.tuning["choice"].items() <= row.settings.items()
+        by_temperature = 4 if name == "info_nce" else 2
         tried = [one["temperature"] for one in values[:by_temperature]]
-        assert tried == temperatures(first[loss]["temperature"], by_temperature)
+        assert tried == temperatures(first[name]["temperature"], by_temperature)
         assert len({json.dumps(one) for one in values}) == 4
+        if name.endswith("_teacher"):
+            assert [one["positive_share"] for one in values[2:]] == [0.1, 0.2]
     said = comparison_verdict(result)[0]
     assert said.startswith("The best of 4 settings for every loss, by ")
     assert "InfoNCE temperature" in said
@@ -98,8 +103,7 @@ def test_every_loss_gets_the_best_of_as_many_settings_on_the_validation_part(com
 
     before = {file: file.stat().st_mtime_ns for file in tmp_path.glob("out/*/*/result.json")}
     (tmp_path / "out" / "result.json").unlink()
-    again = compare(comparison, tmp_path / "out", resume=True)
-    assert again["tuning"] == result["tuning"]
+    assert compare(comparison, tmp_path / "out", resume=True).rows == result.rows
     assert {file: file.stat().st_mtime_ns for file in before} == before
     stored = type(comparison).from_config(json.loads(json.dumps(comparison.as_config())))
     assert stored.as_config() == comparison.as_config()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import quotes
 from cases import each
+from compare.results import cell
 from quotes import BLOCK, INLINE, refreshed, taken
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +83,6 @@ def test_the_script_updates_pages_and_names_a_page_that_it_cannot(
         ("1<!-- quote: value a.csv none:.2f n=1 -->", "there is nothing at none"),
         ("1<!-- quote: value a.csv error:q n=1 -->", "cannot quote .*Unknown format code"),
         ("1<!-- quote: value *-b.csv error:.2f -->", r"there is no file .*\*-b\.csv"),
-        ("<!-- quote: comparison c.json -->\n<!-- /quote -->\n", r"settings\.json"),
         ("1<!-- quote: guess a.csv -->", "there is no quotation guess, only value, table"),
         ("1<!-- quote: value -->", "not enough values"),
         ("1<!-- quote: paired c.json -->", "missing 2 required"),
@@ -94,8 +94,8 @@ def test_the_script_updates_pages_and_names_a_page_that_it_cannot(
 )
 def test_a_quote_that_makes_no_sense_is_refused(tmp_path, text: str, message: str) -> None:
     (tmp_path / "a.csv").write_text("n,error\n1,0.25\n2,0.5\n")
-    entry = {"metrics": {"ndcg@20": {"values": [1]}}}
-    (tmp_path / "c.json").write_text(json.dumps({"losses": {"hard": entry, "info_nce": entry}}))
+    stored = cell(info_nce=[0.5], hard=[0.5]).stored()
+    (tmp_path / "c.json").write_text(json.dumps(stored))
     with pytest.raises(ValueError, match=message):
         refreshed(text, tmp_path)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from cases import each
+from compare.results import cell, images
 
-from bayescl_lab.compare.summary import summarise
+from bayescl_lab.compare.result import Result
+from bayescl_lab.compare.summary import Score
 from bayescl_lab.report.tables import loss_title
 from bayescl_lab.report.verdicts import comparison_verdict
 
@@ -15,41 +16,16 @@ ROOT = Path(__file__).parents[2]
 COMPARED = [*ROOT.glob("results/*/comparison.json"), *ROOT.glob("results/ranking/*.json")]
 
 
-def images(**losses: list[float]) -> dict:
-    """A comparison of losses by their accuracies with one label of each class, seed by seed."""
-    return {
-        "summary": summarise(
-            [
-                {
-                    "settings": {"loss": loss},
-                    "seed": seed,
-                    "probes": {"few_label_1": value, "knn": 0.5},
-                    "seconds_per_epoch": 1.0,
-                }
-                for loss, values in losses.items()
-                for seed, value in enumerate(values)
-            ]
-        )
-    }
-
-
-def ranking(**losses: list[float]) -> dict:
-    entry = images(**losses)["summary"]["losses"]
-    return {
-        "losses": {
-            loss: {**one, "metrics": {"recall@20": one["probes"]["knn"], "ndcg@20": few}}
-            for loss, one in entry.items()
-            if (few := one["probes"]["few_label_1"])
-        }
-    }
+def ranking(**methods: list[float]) -> Result:
+    return cell("my.csv", **methods)
 
 
 @each("file", COMPARED)
 def test_the_verdict_on_a_committed_comparison_names_every_loss_and_what_to_do(file: Path) -> None:
-    result = json.loads(file.read_text())
+    result = Result.read_file(file)
     sentences = comparison_verdict(result)
-    for loss in result.get("summary", result)["losses"]:
-        assert any(loss_title(loss).lower() in sentence.lower() for sentence in sentences)
+    for name in result.rows:
+        assert any(loss_title(name).lower() in sentence.lower() for sentence in sentences)
     assert 2 <= len(sentences) <= 4
     assert sentences[-1].startswith("Next: ")
 
@@ -94,21 +70,18 @@ def test_one_seed_one_loss_and_no_labels_claim_nothing() -> None:
     assert first.startswith("Not told apart from InfoNCE by 1 seed on 1 label/class: Bayesian")
     assert "--seeds 4" in advice
     assert "nothing to compare it with" in comparison_verdict(images(bayesian=[0.5]))[0]
-    without = images(info_nce=[0.5], bayesian=[0.5])
-    for entry in without["summary"]["losses"].values():
-        entry["probes"] = {}
+    without = images([], info_nce=[0.5], bayesian=[0.5])
     assert "no labels" in comparison_verdict(without)[0]
 
 
 def test_a_measure_on_which_a_loss_does_otherwise_is_told() -> None:
     result = images(info_nce=[0.5, 0.6, 0.7], hard=[0.5, 0.61, 0.69], bayesian=[0.6, 0.7, 0.8])
-    losses = result["summary"]["losses"]
-    losses["hard"]["probes"]["knn"]["values"] = [0.6, 0.61, 0.62]
-    losses["bayesian"]["probes"]["knn"]["values"] = [0.4, 0.41, 0.42]
+    for name, values in (("hard", [0.6, 0.61, 0.62]), ("bayesian", [0.4, 0.41, 0.42])):
+        result.rows[name].scores["knn"] = Score.of(values)
     _, better, worse, _ = comparison_verdict(result)
     assert better == "But above InfoNCE: hard on k-NN."
     assert worse == "But below InfoNCE: Bayesian on k-NN."
-    del losses["bayesian"]
+    del result.rows["bayesian"]
     assert "unless those other measures" in comparison_verdict(result)[-1]
 
 

@@ -14,8 +14,8 @@ from bayescl.functional import Objective
 from bayescl.losses import ContrastiveLoss, HardContrastiveLoss
 from bayescl.losses.base import SharedOptions
 from bayescl.losses.parameters import Hyperparameter
-from bayescl_lab.compare.comparison import compare
 from bayescl_lab.compare.images import ImageComparison
+from bayescl_lab.compare.plan import run_plans
 from bayescl_lab.report.figures import comparison_figure
 from bayescl_lab.report.images import accuracy_table
 from bayescl_lab.runs.folder import RunFolder
@@ -59,10 +59,8 @@ def toy(monkeypatch) -> str:
 
 def test_a_new_row_is_trained_compared_plotted_and_inspected_on_images(toy, settings, tmp_path):
     settings = replace(settings, epochs=2)
-    comparison = ImageComparison(
-        (LossSettings("info_nce"), LossSettings(toy, {"power": 2})), seeds=1, shared=settings
-    )
-    result = compare(comparison, tmp_path / "all")
+    comparison = ImageComparison({"info_nce": {}, toy: {"power": 2}}, seeds=1, shared=settings)
+    (result,) = run_plans("toy", comparison, [comparison.plan()], tmp_path / "all")
     assert f"| {LOSSES[toy].title} |" in accuracy_table(result).markdown()
     assert comparison_figure(result).axes
     run = tmp_path / "all" / "runs" / "power-seed0"

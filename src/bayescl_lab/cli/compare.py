@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -26,13 +25,14 @@ from bayescl_lab.compare.summary import SPREAD
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
-from bayescl_lab.runs.losses import losses_of
+from bayescl_lab.runs.losses import BASELINE, IMAGE_METHODS, SHARE, LossSettings
 from bayescl_lab.runs.ranking.settings import RankingOptions, RankingSettings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from bayescl_lab.compare.comparison import Comparison
+    from bayescl_lab.compare.result import Result
     from bayescl_lab.report.tables import Table
 
 
@@ -43,7 +43,8 @@ class Trials:
     Attributes:
         seeds: number of seeds; --seed is the first of them.
         tune: first choose the best of this many settings for each loss on a validation part held
-            out of training: temperatures, then its own hyper-parameters.
+            out of training: temperatures, then its own hyper-parameters and, with a teacher, the
+            positive_share.
         hyperparameters: hyper-parameters of single losses, by loss and name; for configuration
             files.
     """
@@ -55,7 +56,7 @@ class Trials:
 
 def images(
     *,
-    losses: Words = losses_of("images"),
+    losses: Words = IMAGE_METHODS,
     trials: Annotated[Trials, FLAT] = Trials(),
     shared: Annotated[IMAGE_HYPERPARAMETERS, FLAT] = IMAGE_HYPERPARAMETERS(),
     num_classes: int | None = None,
@@ -70,47 +71,48 @@ def images(
     weights and see the same views, so losses are compared seed by seed.
 
     Args:
-        losses: comma-separated names. Hyper-parameters apply to every loss that takes them; their
-            defaults are those recorded for the data set, or else the loss's own. All losses have
-            InfoNCE's temperature if none is given or recorded.
+        losses: comma-separated names. A loss trains without a teacher, or with one if "_teacher"
+            follows its name; --positive-share is for these. Hyper-parameters apply to every loss
+            that takes them; their defaults are those recorded for the data set, or else the loss's
+            own. All losses have InfoNCE's temperature if none is given or recorded.
         num_classes: sets tau_plus to 1/C unless it is set explicitly.
         workers: parallel runs, one thread each; default: one per core, or one on a GPU.
     """
-    from bayescl_lab.compare.comparison import settle_losses
+    from bayescl_lab.compare.comparison import settle_methods
     from bayescl_lab.compare.images import ImageComparison, recorded_hyperparameters
     from bayescl_lab.report.figures import comparison_figure
     from bayescl_lab.report.images import accuracy_table
     from bayescl_lab.report.tables import data_title, difference_table
 
     data = settings.data
-    settled = settle_losses(
+    share = {SHARE: settings.positive_share} if SHARE in typed else {}
+    settled = settle_methods(
         losses,
         "images",
-        given=vars(shared),
+        given=vars(shared) | share,
         num_classes=num_classes,
         hyperparameters=trials.hyperparameters,
         recorded=lambda loss: recorded_hyperparameters(data, loss),
     )
-    first = ImageSettings(**vars(settings), loss=settled[0])
+    first = ImageSettings(**vars(settings), loss=LossSettings(BASELINE))
     comparison = ImageComparison(
         settled, trials.seeds, first, trials.tune, allows_own_encoder="encoder" in typed
     )
     folder = place.folder(f"compare-{data}")
     result = _compare(comparison, folder, place, workers)
-    summary, judged = result["summary"], f"{settings.evaluate_on} part"
-    shown = accuracy_table(result)
-    seconds = [entry["seconds_per_epoch"]["mean"] for entry in summary["losses"].values()]
+    judged, shown = f"{settings.evaluate_on} part", accuracy_table(result)
+    seconds = [row.seconds.mean for row in result.rows.values() if row.seconds is not None]
     pairs = zip(shown.records, seconds, strict=True)
     timed = [{**record, "s/epoch": f"{time:.2f}"} for record, time in pairs]
     title = (
         f"Accuracy in % on the {judged} of {data_title(data)}: "
-        f"mean ± {summary['spread']} (seeds: {len(summary['seeds'])})"
+        f"mean ± {SPREAD} (seeds: {result.seeds})"
     )
     show(title, replace(shown, records=timed))
     print_differences(difference_table(result))
     caption = f"{data_title(data)}, {judged}, accuracy in percent:"
     text = f"{caption}\n\n{shown.markdown()}\n"
-    _finish(folder, text, comparison_figure(result))
+    _finish(folder, result, text, comparison_figure(result))
 
 
 def ranking(
@@ -135,34 +137,32 @@ def ranking(
         losses: comma-separated names. Hyper-parameters apply to every loss that takes them.
         workers: parallel runs, one thread each; default: one per core, or one on a GPU.
     """
-    from bayescl_lab.compare.comparison import settle_losses
+    from bayescl_lab.compare.comparison import settle_methods
     from bayescl_lab.compare.ranking import RankingComparison
     from bayescl_lab.report.figures import cells_figure
     from bayescl_lab.report.ranking import tables_markdown
 
-    settled = settle_losses(
+    settled = settle_methods(
         losses, "ranking", given=vars(shared), hyperparameters=trials.hyperparameters
     )
-    first = RankingSettings(**vars(settings), loss=settled[0], data=data, encoder=encoder)
-    comparison = RankingComparison(
-        losses=settled, seeds=trials.seeds, shared=first, tune=trials.tune
-    )
+    first = RankingSettings(**vars(settings), data=data, encoder=encoder)
+    comparison = RankingComparison(settled, trials.seeds, first, trials.tune)
     folder = place.folder(f"compare-{encoder}-{data.data}")
     if not place.resume:
         print_guesses(data)
     result = _compare(comparison, folder, place, workers)
     print_cell(result)
-    _finish(folder, tables_markdown([result]), cells_figure([result]))
+    _finish(folder, result, tables_markdown([result]), cells_figure([result]))
 
 
-def print_cell(cell: Mapping[str, Any]) -> None:
+def print_cell(cell: Result) -> None:
     """Print the metrics of recommenders, differences to InfoNCE, and remarks."""
     from bayescl_lab.report.ranking import MEASURES, cell_title, figures_table, note
     from bayescl_lab.report.tables import difference_table
 
     show(cell_title(cell), figures_table(cell))
     print_differences(difference_table(cell, MEASURES))
-    say(*(f"* {remark}" for remark in (note(cell), *cell.get("remarks", []))))
+    say(*(f"* {remark}" for remark in (note(cell), *cell.remarks)))
 
 
 def print_differences(differences: Table) -> None:
@@ -173,33 +173,36 @@ def print_differences(differences: Table) -> None:
 
 def _compare(
     comparison: Comparison[Any], folder: Path, place: Place, workers: int | None
-) -> dict[str, Any]:
+) -> Result:
     """Make or resume a comparison under a progress bar, and return its result."""
-    from bayescl_lab.compare.comparison import compare
+    from bayescl_lab.compare.plan import run_plans
 
-    usual = usual_workers(comparison.shared.torch_device(), len(comparison.runs()))
-    with EpochBar(comparison.epochs) as bar, place.interruptible(comparison.kind, folder):
-        return compare(
+    plan = comparison.plan()
+    usual = usual_workers(comparison.shared.torch_device(), len(plan.runs()))
+    with EpochBar(plan.epochs) as bar, place.interruptible(comparison.kind, folder):
+        (result,) = run_plans(
+            comparison.kind,
             comparison,
+            [plan],
             folder,
             resume=place.resume,
             workers=workers or usual,
             progress=lambda name, _, done: bar.tell(name, done),
         )
+    return result
 
 
-def _finish(folder: Path, markdown: str, figure: Figure) -> None:
+def _finish(folder: Path, result: Result, markdown: str, figure: Figure) -> None:
     """Write a comparison's table, picture and page, and print its verdict and files."""
     from bayescl_lab.report.html import report_page
     from bayescl_lab.report.verdicts import comparison_verdict
-    from bayescl_lab.runs.folder import read_json
 
     page = folder / "report.html"
     save_figure(figure, folder / "comparison.png", dpi=150)
     write_atomically(folder / "comparison.md", markdown)
     write_atomically(page, report_page([folder]))
     say(
-        *comparison_verdict(read_json(folder / "result.json")),
+        *comparison_verdict(result),
         f"figures: {folder / 'result.json'}",
         f"table: {folder / 'comparison.md'}",
         f"picture: {folder / 'comparison.png'}",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from bayescl_lab.cli._console import Bar, EpochBar, print_guesses, say, show
+from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
 from bayescl_lab.cli._options import (
     FLAT,
     RUNTIME_OPTION,
@@ -16,11 +14,14 @@ from bayescl_lab.cli._options import (
     Workers,
     usual_workers,
 )
-from bayescl_lab.compare.ranking_plans import RankingRequest
-from bayescl_lab.paper.images.request import TableRequest
+from bayescl_lab.paper.images.tables import TableRequest
+from bayescl_lab.paper.ranking.plans import RankingRequest
 
 if TYPE_CHECKING:
-    from bayescl_lab.runs.images.settings import ImageSettings
+    from collections.abc import Callable, Sequence
+
+    from bayescl_lab.compare.plan import Plan
+    from bayescl_lab.compare.result import Result
 
 
 def reproduce(
@@ -42,49 +43,35 @@ def reproduce(
         fetch: first download the data sets that are not in the data folder.
         workers: parallel runs, one thread each; default: one per core, or one on a GPU.
     """
+    from bayescl_lab._files import write_atomically
     from bayescl_lab.cli.data import download_missing
-    from bayescl_lab.paper.images.runner import (
-        ALL,
-        check_runs,
-        reproduce_table,
-        reproduce_tables,
-        runs_of_tables,
-    )
     from bayescl_lab.paper.images.tables import TABLES
+    from bayescl_lab.report.images import paper_markdown, paper_table
     from bayescl_lab.runs.folder import check_vacant
 
     folder = place.folder(f"{table}-{request.size}")
-    tables = list(TABLES.values()) if table == ALL else [TABLES[table]]
-    runs: dict[str, ImageSettings] = {}
-    left: dict[str, ImageSettings] = {}
-    for part, runs_of_part in runs_of_tables(tables, request).items():
-        for run, settings in runs_of_part.items():
-            name, path = (f"{part}/{run}", folder / part) if table == ALL else (run, folder)
-            runs[name] = settings
-            if not (path / "runs" / run / "result.json").is_file():
-                left[name] = settings
+    tables = [*TABLES.values()] if table == "all" else [TABLES[table]]
+    plans = request.plans(tables)
+    settings = [one for plan in plans for one in plan.methods.values()]
     if not place.resume:
         check_vacant(folder)
     if fetch:
-        download_missing({settings.data for settings in left.values()})
-    check_runs(left.values())
+        download_missing({one.data for one in settings})
+    runs = sum(len(plan.runs()) for plan in plans)
     say(
-        f"{len(left)} runs to train, {sum(run.epochs for run in left.values()):,} epochs in all",
+        f"{runs} runs, {sum(plan.epochs for plan in plans):,} epochs in all",
         f"to continue after an interruption: bayescl reproduce {table} --resume --out {folder}",
         stderr=True,
     )
-    device = next(iter(runs.values())).torch_device()
-    epochs = sum(run.epochs for run in runs.values())
-    with EpochBar(epochs) as bar, place.interruptible(f"reproduce {table}", folder):
-        options: dict[str, Any] = {
-            "resume": place.resume,
-            "workers": workers or usual_workers(device, len(runs)),
-            "progress": lambda run, _, done: bar.tell(run, done),
-        }
-        if table == ALL:
-            reproduce_tables(tables, request, folder, finished=_show, **options)
-        else:
-            _show(reproduce_table(tables[0], request, folder, **options), folder)
+    usual = usual_workers(settings[0].torch_device(), runs)
+    results = _perform(f"reproduce {table}", request, plans, folder, place, workers or usual)
+    pages = [paper_markdown(result) for result in results]
+    write_atomically(folder / "table.md", "\n".join(pages))
+    for result in results:
+        shown = paper_table(result)
+        show(result.title, shown)
+        say(shown.note, *(f"* {remark}" for remark in result.remarks))
+    say(f"figures: {folder / 'result.json'}", f"table: {folder / 'table.md'}")
 
 
 def ranking(
@@ -104,51 +91,46 @@ def ranking(
         workers: parallel runs, one thread each; default: 1.
     """
     from bayescl_lab.cli.compare import print_cell
-    from bayescl_lab.paper.ranking.reproduction import KIND, check_cell, reproduce_cell
     from bayescl_lab.report.figures import collect
-    from bayescl_lab.runs.folder import RunFolder
 
-    cells = request.cells()
-    path = place.folder(f"ranking-{'-'.join(request.data)}")
-    if place.resume:
-        folder = RunFolder.open(path, KIND)
-        request.resume_from(RankingRequest.from_config(folder.config()))
-    else:
-        for cell in cells:
-            print_guesses(cell.plan.fixed.data)
-            check_cell(cell)
-        folder = RunFolder.create(path, KIND, asdict(request))
-    collected = folder.path if request.results is None else Path(request.results)
-    for number, cell in enumerate(cells, start=1):
-        with EpochBar(cell.most_epochs()) as bar:
+    plans = request.plans()
+    folder = place.folder(f"ranking-{'-'.join(request.data)}")
+    if not place.resume:
+        for plan in plans:
+            print_guesses(next(iter(plan.methods.values())).data)
+    collected = folder if request.results is None else Path(request.results)
 
-            def show(run: str, _: float, done: float, bar: Bar = bar, number: int = number) -> None:
-                bar.tell(f"{number} of {len(cells)}: {run}", done)
+    def finished(name: str, cell: Result) -> None:
+        collect(collected, name, cell)
 
-            made = reproduce_cell(
-                cell,
-                folder.path / cell.name,
-                baselines=folder.path / cell.baselines_name,
-                workers=workers or 1,
-                progress=show,
-            )
-        collect(collected, cell.name, made)
-        print_cell(made)
+    options: Any = {"finished": finished}
+    results = _perform("reproduce ranking", request, plans, folder, place, workers or 1, **options)
+    for plan, cell in zip(plans, results, strict=True):
+        collect(collected, plan.name, cell)
+        print_cell(cell)
     say(f"table: {collected / 'table.md'}")
 
 
-def _show(result: Mapping[str, Any], folder: Path) -> None:
-    """Print a finished table, and write it into its folder."""
-    from bayescl_lab._files import write_atomically
-    from bayescl_lab.report.images import paper_markdown, paper_table
+def _perform(
+    kind: str,
+    request: TableRequest | RankingRequest,
+    plans: Sequence[Plan[Any]],
+    folder: Path,
+    place: Place,
+    workers: int,
+    finished: Callable[[str, Result], None] = lambda *_: None,
+) -> list[Result]:
+    """Make or resume plans under a progress bar."""
+    from bayescl_lab.compare.plan import run_plans
 
-    write_atomically(folder / "table.md", paper_markdown(result))
-    shown = paper_table(result)
-    show(result["title"], shown)
-    say(
-        shown.title,
-        shown.note,
-        *(f"* {remark}" for remark in result["remarks"]),
-        f"figures: {folder / 'result.json'}",
-        f"table: {folder / 'table.md'}",
-    )
+    with EpochBar(sum(plan.epochs for plan in plans)) as bar, place.interruptible(kind, folder):
+        return run_plans(
+            kind,
+            request,
+            plans,
+            folder,
+            resume=place.resume,
+            workers=workers,
+            progress=lambda run, _, done: bar.tell(run, done),
+            finished=finished,
+        )

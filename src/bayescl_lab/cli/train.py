@@ -13,10 +13,7 @@ from bayescl_lab.cli._options import FLAT, RUNTIME_OPTION, RUNTIME_OPTIONS, Plac
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
-from bayescl_lab.runs.losses import (
-    choose_hyperparameters,
-    losses_of,
-)
+from bayescl_lab.runs.losses import SHARE, TEACHER, choose_hyperparameters, losses_of
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
     IALS_NAME,
@@ -54,8 +51,12 @@ def images(
     from bayescl_lab.runs.images.run import train_images
     from bayescl_lab.runs.loop import made_loggers
 
+    if settings.teacher is not None and settings.positive_share == 1:
+        raise ValueError("teacher has no effect if positive_share is 1")
     data = settings.data
-    recorded = {} if place.resume else recorded_hyperparameters(data, loss)
+    method = loss if settings.positive_share == 1 else f"{loss}{TEACHER}"
+    recorded = {} if place.resume else recorded_hyperparameters(data, method)
+    recorded.pop(SHARE, None)
     chosen = choose_hyperparameters(
         loss, "images", vars(hyperparameters), num_classes=num_classes, start=recorded
     )

@@ -1,25 +1,75 @@
-"""Comparison of losses on images, and the hyper-parameters recorded for some data sets."""
+"""Comparison of methods on images, and the hyper-parameters recorded for some data sets."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab.compare.comparison import Comparison, Results
-from bayescl_lab.compare.summary import summarise
+from typing_extensions import Self
+
+from bayescl_lab.compare.comparison import Comparison
+from bayescl_lab.compare.plan import Plan, with_values
+from bayescl_lab.compare.result import Result
 from bayescl_lab.images.datasets import known_data_sets
+from bayescl_lab.images.probes import PROBES
 from bayescl_lab.runs.images.encoder import own_encoder
 from bayescl_lab.runs.images.run import ImageRun, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.parallel import Train
-from bayescl_lab.runs.run import Result
+from bayescl_lab.runs.run import Result as RunResult
+
+
+def train_with_own_encoder(settings: ImageSettings, out: Path, **options: Any) -> RunResult:
+    """Train one run with an encoder that the user named, and that may be the user's own code."""
+    encoder = own_encoder(settings.encoder, settings.seed)
+    return train_images(settings, out, encoder=encoder, **options)
+
+
+@dataclass(frozen=True)
+class ImagePlan(Plan[ImageSettings]):
+    """A plan on images."""
+
+    train = staticmethod(train_images)
+
+    def prepared(self, out: Path) -> Self:
+        """The plan; images that cannot be used, or have no labels, are a ``ValueError``."""
+        del out
+        # Each choice of images is read once.
+        chosen = {(one.data, one.classes): one for one in self.methods.values()}
+        first = next(iter(chosen.values()))
+        tried = [with_values(first, {"evaluate_on": "validation"})] if self.stages else []
+        for settings in (*chosen.values(), *tried):
+            run = self.opened(settings)
+            _ = run.batches  # refuses settings that cannot train
+            if not run.parts.has_labels:
+                raise ValueError(f"{settings.data}: a comparison needs labels to evaluate encoders")
+        return self
+
+    def opened(self, settings: ImageSettings) -> ImageRun:
+        """A run, which checks its input."""
+        return ImageRun(settings)
+
+    def finished(self, result: Result, run: Mapping[str, Any]) -> Result:
+        """The result with the numbers of images."""
+        return replace(result, sizes=run["images"])
+
+
+@dataclass(frozen=True)
+class OwnEncoderPlan(ImagePlan):
+    """A plan with an encoder that the user named, and that may be the user's own code."""
+
+    train = staticmethod(train_with_own_encoder)
+
+    def opened(self, settings: ImageSettings) -> ImageRun:
+        """A run with the encoder."""
+        return ImageRun(settings, own_encoder(settings.encoder))
 
 
 @dataclass(frozen=True)
 class ImageComparison(Comparison[ImageSettings]):
-    """Losses to compare on the same images; see :class:`.Comparison`.
+    """Methods to compare on the same images; see :class:`.Comparison`.
 
     Attributes:
         allows_own_encoder: whether the user named the encoder, which may be their own code.
@@ -27,41 +77,15 @@ class ImageComparison(Comparison[ImageSettings]):
 
     kind = "compare images"
     settings_type = ImageSettings
-    kept = ("settings", "images", "labels_known", "probes", "seconds_per_epoch")
 
     allows_own_encoder: bool = False
 
-    @property
-    def train(self) -> Train:
-        """Trains one run."""
-        return train_with_own_encoder if self.allows_own_encoder else train_images
-
-    def open_data(self, out: Path) -> None:
-        """Refuse images that cannot be used, or have no labels."""
-        del out
-        first, seed = self.losses[0], self.shared.seed
-        examples = [self.with_loss(first, seed)]
-        if self.tune:
-            examples.append(self.tried(first.loss, first.hyperparameters, seed))
-        for settings in examples:
-            own = own_encoder(settings.encoder) if self.allows_own_encoder else None
-            run = ImageRun(settings, own)
-            _ = run.batches  # refuses settings that cannot train
-            if not run.parts.has_labels:
-                raise ValueError(
-                    f"{self.shared.data}: a comparison needs labels to evaluate encoders"
-                )
-
-    def summary(self, results: Results, data: None) -> dict[str, Any]:
-        """The summary of all runs."""
-        del data
-        return {"summary": summarise(list(results.values()))}
-
-
-def train_with_own_encoder(settings: ImageSettings, out: Path, **options: Any) -> Result:
-    """Train one run with an encoder that the user named, and that may be the user's own code."""
-    encoder = own_encoder(settings.encoder, settings.seed)
-    return train_images(settings, out, encoder=encoder, **options)
+    def plan(self) -> ImagePlan:
+        """The runs to make."""
+        kind = OwnEncoderPlan if self.allows_own_encoder else ImagePlan
+        shared = self.shared
+        known = Result(shared.data, shared.evaluate_on, {}, 0, encoder=shared.encoder)
+        return kind(**self.common(), measures=PROBES, result=known)
 
 
 def recorded_hyperparameters(data: str, loss: str) -> dict[str, float]:
@@ -72,7 +96,7 @@ def recorded_hyperparameters(data: str, loss: str) -> dict[str, float]:
     Args:
         data: name of a data set, or the path of a folder of images, which is known by the
             folder's name.
-        loss: name of a loss.
+        loss: name of a loss, or of a loss with a teacher.
     """
     name = Path(data).name
     file = Path(__file__).with_name(f"{name}_choice.json")

@@ -1,30 +1,90 @@
-"""Figures over seeds: means, spreads, paired differences and the oracle gap closed."""
+"""Figures over seeds: mean, spread and paired differences."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-from bayescl_lab.runs.losses import BASELINE, ORACLE
 
 SPREAD = "standard deviation over seeds"
 """What the spread of a figure is, in words."""
 
-_ALIKE = "evaluated_on", "interactions", "density", "report", "users", "users_left_out"
-"""Figures that all runs of a cell share."""
+
+@dataclass(frozen=True)
+class Score:
+    """A figure over seeds.
+
+    Attributes:
+        mean: mean of the values.
+        spread: their standard deviation; None for a single value.
+        values: one value per seed.
+    """
+
+    mean: float
+    spread: float | None = None
+    values: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Score:
+        """The score of some values.
+
+        Example:
+            >>> Score.of([1.0, 3.0])
+            Score(mean=2.0, spread=1.4142135623730951, values=(1.0, 3.0))
+        """
+        spread = statistics.stdev(values) if len(values) > 1 else None
+        return cls(statistics.fmean(values), spread, tuple(values))
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> Score:
+        """The score that :func:`mean_and_spread` wrote."""
+        return cls(stored["mean"], stored["spread"], tuple(stored["values"]))
+
+    def stored(self) -> dict[str, Any]:
+        """Plain values for a file."""
+        return {"mean": self.mean, "spread": self.spread, "values": list(self.values)}
+
+    def __sub__(self, other: Score) -> Score:
+        """The difference to another score, seed by seed."""
+        pairs = zip(self.values, other.values, strict=True)
+        return Score.of([ours - theirs for ours, theirs in pairs])
+
+    @property
+    def sign(self) -> int:
+        """The sign of the mean if it is two standard errors or more from 0, else 0."""
+        if self.spread is None or abs(self.mean) < 2 * self.spread / math.sqrt(len(self.values)):
+            return 0
+        return (self.mean > 0) - (self.mean < 0)
+
+    def text(self, form: str = ".1f", *, scale: float = 1.0) -> str:
+        """Mean and spread as text; only the mean for a single seed.
+
+        Args:
+            form: format of the mean; the spread's is the same without a sign.
+            scale: 100 for percent.
+
+        Example:
+            >>> Score(0.123, 0.04).text("+.1f", scale=100)
+            '+12.3 ± 4.0'
+        """
+        mean = f"{scale * self.mean:{form}}"
+        if float(mean) == 0:  # a rounded -0.0 has no sign of its own
+            mean = f"{0.0:{form}}"
+        if self.spread is None:
+            return mean
+        return f"{mean} ± {scale * self.spread:{form.removeprefix('+')}}"
 
 
 def mean_and_spread(values: Sequence[float]) -> dict[str, Any]:
-    """Mean, standard deviation (None for a single value) and the values themselves.
+    """Mean, standard deviation and values of a score, for a file.
 
     Example:
         >>> mean_and_spread([1.0, 3.0])
         {'mean': 2.0, 'spread': 1.4142135623730951, 'values': [1.0, 3.0]}
     """
-    spread = statistics.stdev(values) if len(values) > 1 else None
-    return {"mean": statistics.fmean(values), "spread": spread, "values": list(values)}
+    return Score.of(values).stored()
 
 
 def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, Any]:
@@ -34,91 +94,4 @@ def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> dict[st
         >>> paired_difference([0.5, 0.75], [0.25, 0.25])["mean"]
         0.375
     """
-    return mean_and_spread([our - their for our, their in zip(ours, theirs, strict=True)])
-
-
-def summarise(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Figures of runs on images that share everything but loss and seed, in any order.
-
-    ``losses`` has by name the mean and spread of every probe, the share of the oracle's gap closed,
-    and seconds per epoch; ``spread`` says what that is.
-    """
-    from bayescl_lab.images.probes import PROBES  # recommenders do without
-
-    results = sorted(results, key=lambda result: int(result["seed"]))
-    names = dict.fromkeys(result["settings"]["loss"] for result in results)
-    by_loss = {
-        name: [result for result in results if result["settings"]["loss"] == name] for name in names
-    }
-    probes = [probe for probe in PROBES if probe in results[0]["probes"]]
-    few = [probe for probe in probes if probe.startswith("few_label_")]
-
-    def values(loss: str, probe: str) -> list[float]:
-        return [result["probes"][probe] for result in by_loss[loss]]
-
-    losses: dict[str, Any] = {
-        name: {
-            "probes": {probe: mean_and_spread(values(name, probe)) for probe in probes},
-            "seconds_per_epoch": mean_and_spread([run["seconds_per_epoch"] for run in runs]),
-        }
-        for name, runs in by_loss.items()
-    }
-    for name, entry in losses.items():
-        if BASELINE in losses and ORACLE in losses:
-            entry["gap_closed"] = {probe: _gap_closed(losses, name, probe) for probe in few}
-    seeds = sorted({result["seed"] for result in results})
-    return {"spread": SPREAD, "seeds": seeds, "losses": losses}
-
-
-def _gap_closed(losses: Mapping[str, Any], name: str, probe: str) -> float | None:
-    """(method - InfoNCE) / (oracle - InfoNCE); None if the oracle is not above InfoNCE."""
-    baseline, oracle, method = (
-        losses[loss]["probes"][probe]["mean"] for loss in (BASELINE, ORACLE, name)
-    )
-    return (method - baseline) / (oracle - baseline) if oracle > baseline else None
-
-
-def exceeds_noise(difference: Mapping[str, Any], seeds: int) -> bool:
-    """Whether a paired difference is two standard errors or more; never with a single seed."""
-    if difference["spread"] is None:
-        return False
-    return bool(abs(difference["mean"]) >= 2 * difference["spread"] / math.sqrt(seeds))
-
-
-def cell_summary(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Figures of recommenders' runs that share everything but loss and seed, seed by seed."""
-    by_loss: dict[str, list[Mapping[str, Any]]] = {}
-    for result in results:
-        by_loss.setdefault(result["settings"]["loss"], []).append(result)
-    return {
-        "seeds": len(results) // len(by_loss),
-        "spread": SPREAD,
-        **{name: results[0][name] for name in _ALIKE},
-        "losses": {loss: _loss_summary(runs) for loss, runs in by_loss.items()},
-    }
-
-
-def _loss_summary(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Figures of a recommender's loss over its seeds, from the results of its runs."""
-    first = results[0]
-    return {
-        "metrics": {
-            metric: mean_and_spread([result["metrics"][metric] for result in results])
-            for metric in first["metrics"]
-        },
-        "epochs": first["epochs"],
-        **{
-            name: mean_and_spread([result[name] for result in results])
-            for name in ("seconds_per_epoch", "evaluation_seconds")
-        },
-        "settings": {name: value for name, value in first["settings"].items() if name != "seed"},
-    }
-
-
-def baseline_summary(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Figures of a baseline in the same form; nothing in it is random."""
-    return {
-        "metrics": {name: mean_and_spread([value]) for name, value in result["metrics"].items()},
-        "fit_seconds": result["fit_seconds"],
-        "settings": result["settings"],
-    }
+    return (Score.of(ours) - Score.of(theirs)).stored()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from bayescl.figures import panels
 from bayescl_lab._files import save_figure, write_atomically
-from bayescl_lab.report.images import probes_of
+from bayescl_lab.compare.result import Result, needs_labels
+from bayescl_lab.compare.summary import Score
 from bayescl_lab.report.ranking import (
     MEASURES,
     cell_title,
@@ -17,17 +18,15 @@ from bayescl_lab.report.ranking import (
     tables_markdown,
 )
 from bayescl_lab.report.tables import (
-    Result,
     counted,
     data_title,
     loss_colour,
     loss_title,
     measure_title,
-    paired_differences,
 )
 from bayescl_lab.report.verdicts import Metrics
 from bayescl_lab.runs.folder import as_json
-from bayescl_lab.runs.losses import BASELINE, LOSSES
+from bayescl_lab.runs.losses import BASELINE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +42,7 @@ _METRICS = {
 def collect(folder: Path, name: str, cell: Result) -> None:
     """Put a cell into the folder and update ``table.md`` and ``ranking.png`` of all cells."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / f"{name}.json", as_json(cell))
+    write_atomically(folder / f"{name}.json", as_json(cell.stored()))
     cells = read_cells(folder)
     write_atomically(folder / "table.md", tables_markdown(cells))
     save_figure(cells_figure(cells), folder / "ranking.png", dpi=130)
@@ -55,29 +54,27 @@ def comparison_figure(result: Result) -> Figure:
     Each dot is a seed; bars and numbers are means. In the last panel, which leaves the oracles out,
     error bars are standard deviations over seeds.
     """
-    summary, settings = result["summary"], result["settings"]
-    losses: Mapping[str, Any] = summary["losses"]
-    probes = [probe for probe in probes_of(result) if probe != "linear_top5"]
-    few = [probe for probe in probes if probe.startswith("few_label_")] or probes[-1:]
+    probes, few = result.measures, result.few or result.measures[-1:]
     # An oracle's difference is so large that it would hide the others'.
     paired = {
         name: differences
-        for name, differences in paired_differences(result).items()
-        if not (name in LOSSES and LOSSES[name].needs_labels)
+        for name, differences in result.differences().items()
+        if not needs_labels(name)
     }
     columns = len(few) + bool(paired)
-    height = 1.4 + 0.36 * max(len(losses), len(probes))
+    height = 1.4 + 0.36 * max(len(result.rows), len(probes))
     figure, axes = panels(1, columns, width=1.5 + 3.7 * columns, height=height)
     figure.set_layout_engine("constrained", wspace=0.06)
     for axis, probe in zip(axes, few, strict=False):
-        _draw_seeds(axis, {name: losses[name]["probes"][probe] for name in losses}, 100, ".1f")
+        scores = {name: row.scores[probe] for name, row in result.rows.items()}
+        _draw_seeds(axis, scores, 100, ".1f")
         axis.set_title(measure_title(probe))
         axis.set_xlabel("accuracy, %")
     if paired:
         _draw_differences(axes[-1], paired, probes)
     figure.suptitle(
-        f"{data_title(settings['data'])}: {settings['epochs']} epochs, "
-        f"{counted(len(summary['seeds']), 'seed')}, scored on the {settings['evaluate_on']} part",
+        f"{data_title(result.data)}: {result.settings['epochs']} epochs, "
+        f"{counted(result.seeds, 'seed')}, scored on the {result.part} part",
         fontsize=11,
     )
     return figure
@@ -85,17 +82,16 @@ def comparison_figure(result: Result) -> Figure:
 
 def cells_figure(cells: Sequence[Result]) -> Figure:
     """Two metrics of every cell: each seed, the mean, baselines, and the paper's values."""
-    rows = sum(len({**cell["losses"], **cell["baselines"]}) for cell in cells)
+    rows = sum(len(cell.every) for cell in cells)
     height = 0.9 + 0.9 * len(cells) + 0.22 * rows
     figure, axes = panels(len(cells), len(MEASURES), width=10.5, height=height)
     figure.set_layout_engine("constrained", wspace=0.04)
     places = [(cell, metric) for cell in cells for metric in MEASURES]
     marks = []
     for axis, (cell, metric) in zip(axes, places, strict=True):
-        entries = {**cell["losses"], **cell["baselines"]}
-        _draw_seeds(axis, {name: entries[name]["metrics"][metric] for name in entries}, 1, ".4f")
+        _draw_seeds(axis, {name: row.scores[metric] for name, row in cell.every.items()}, 1, ".4f")
         axis.set_title(f"{cell_title(cell)}: {measure_title(metric)}", fontsize=9)
-        printed = [printed_figure(cell, name, metric) for name in entries]
+        printed = [printed_figure(cell, name, metric) for name in cell.every]
         if any(printed):
             levels = [float("nan") if value is None else value for value in printed]
             marks = axis.plot(levels, range(len(levels)), "D", ms=6, mfc="none", color="black")
@@ -137,17 +133,17 @@ def training_figure(runs: Sequence[tuple[str, Metrics]]) -> Figure | None:
     return figure
 
 
-def _draw_seeds(axis: Axes, figures: Mapping[str, Any], scale: float, form: str) -> None:
+def _draw_seeds(axis: Axes, figures: Mapping[str, Score], scale: float, form: str) -> None:
     """A line per loss or baseline: every seed and the mean."""
     for row, (name, entry) in enumerate(figures.items()):
-        colour, mean = loss_colour(name), scale * entry["mean"]
-        values = [scale * value for value in entry["values"]]
+        colour, mean = loss_colour(name), scale * entry.mean
+        values = [scale * value for value in entry.values]
         axis.scatter(values, [row] * len(values), s=20, color=colour, alpha=0.6)
         axis.plot([mean, mean], [row - 0.3, row + 0.3], color=colour, lw=2.5)
         place = axis.get_yaxis_transform()
         axis.text(1.01, row, f"{mean:{form}}", transform=place, va="center", fontsize=8)
     if BASELINE in figures:
-        level = scale * figures[BASELINE]["mean"]
+        level = scale * figures[BASELINE].mean
         axis.axvline(level, color=loss_colour(BASELINE), lw=0.8, ls=":", zorder=0)
     _label_rows(axis, [*map(loss_title, figures)])
 
@@ -158,9 +154,9 @@ def _draw_differences(axis: Axes, paired: Mapping[str, Any], probes: Sequence[st
     for place, (name, differences) in enumerate(paired.items()):
         entries = [differences[probe] for probe in probes]
         axis.errorbar(
-            [100 * entry["mean"] for entry in entries],
+            [100 * entry.mean for entry in entries],
             [row + (place - (len(paired) - 1) / 2) * width for row in range(len(probes))],
-            xerr=[100 * (entry["spread"] or 0.0) for entry in entries],
+            xerr=[100 * (entry.spread or 0.0) for entry in entries],
             fmt="o",
             ms=4.5,
             capsize=2,

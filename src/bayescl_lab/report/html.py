@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 
 from bayescl.figures import png
 from bayescl_lab._files import UnreadableError
+from bayescl_lab.compare.result import Result, is_percent, origin_of
 from bayescl_lab.report.figures import training_figure
 from bayescl_lab.report.images import accuracy_table, paper_table, probe_table
 from bayescl_lab.report.ranking import (
@@ -26,7 +27,6 @@ from bayescl_lab.report.ranking import (
     read_cells,
 )
 from bayescl_lab.report.tables import (
-    Result,
     Table,
     counted,
     data_title,
@@ -49,7 +49,6 @@ _CAPTIONS = {
     "inspection-weights": "The weights of candidates.",
     "ranking": "Metrics by loss and baseline.",
 }
-_ORIGIN = ("command", "started", "commit", "hardware", "versions", "workers", "threads_per_run")
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError)
 _LARGEST_PICTURE = 16 * 2**20
 
@@ -123,38 +122,45 @@ def section_of(folder: Path) -> Section:
 
 
 def _content(folder: Path, file: Path) -> Section:
-    """A section with the figures of a result, of cells or of experiments."""
+    """A section with the figures of a run, of results or of experiments."""
     has_config = (folder / "config.yaml").is_file()
     config = RunFolder.find(folder).config() if has_config else {}
     if file == folder and (folder / SIMULATION).is_file():
         return _simulation_section(folder)
-    results = read_cells(folder) if file == folder else [read_json(file)]
-    if not results and not has_config:
+    content = {} if file == folder else read_json(file)
+    results = read_cells(folder) if file == folder else Result.read_all(content)
+    if not (results or content or has_config):
         raise UnreadableError(f"{folder} holds no run and no results")
-    if not results:
+    if not (results or content):
         return Section(folder.resolve().name, ["Not finished: no result yet."], settings=config)
-    first = results[0]
-    if file == folder:
-        section = _cells_section(results)
-    elif "cells" in first:
-        section = Section(first["title"], [], [paper_table(first)], first["remarks"])
-    elif "summary" in first:
-        data, losses = data_title(first["settings"]["data"]), first["summary"]["losses"]
-        lead = [paragraph("what_was_run", first)]
-        tables = [accuracy_table(first), difference_table(first)]
-        findings = comparison_verdict(first)
-        section = Section(f"{len(losses)} losses on {data}", lead, tables, findings)
-    elif {"losses", "baselines"} <= first.keys():
-        section = _cells_section(results)
-        section.findings = comparison_verdict(first)
+    if results:
+        section, first = _results_section(results), results[0]
+        section.settings, section.origin = first.settings or config, first.origin
     else:
-        section = _run_section(folder, first)
-    section.settings = config if file == folder else first.get("settings") or config
-    section.origin = {name: first[name] for name in _ORIGIN if first.get(name) is not None}
+        section = _run_section(folder, content)
+        section.settings = content.get("settings") or config
+        section.origin = origin_of(content)
     return section
 
 
-def _run_section(folder: Path, result: Result) -> Section:
+def _results_section(results: Sequence[Result]) -> Section:
+    """Comparisons and tables."""
+    first = results[0]
+    if first.title:
+        tables = [replace(paper_table(one), title=f"**{one.title}**") for one in results]
+        remarks = dict.fromkeys(remark for one in results for remark in one.remarks)
+        return Section(first.title, [], tables, list(remarks))
+    if is_percent(first.measures[0]):
+        title = f"{len(first.rows)} losses on {data_title(first.data)}"
+        tables = [accuracy_table(first), difference_table(first)]
+        lead = [paragraph("what_was_run", first)]
+        return Section(title, lead, tables, comparison_verdict(first))
+    section = _cells_section(results)
+    section.findings = comparison_verdict(first) if len(results) == 1 else ()
+    return section
+
+
+def _run_section(folder: Path, result: Mapping[str, Any]) -> Section:
     """A single run."""
     settings = result["settings"]
     name = settings["loss"] if "loss" in settings else settings["encoder"]

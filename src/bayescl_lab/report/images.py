@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from bayescl_lab.paper.images.tables import measure_title as paper_title
+from bayescl_lab.compare.result import SECONDS, Result
+from bayescl_lab.compare.summary import SPREAD, Score
 from bayescl_lab.report.tables import (
-    Result,
     Table,
     as_markdown,
     counted,
     difference_text,
     loss_title,
-    mean_text,
     measure_title,
-    paired_differences,
+    score_text,
 )
+from bayescl_lab.runs.losses import BASELINE, ORACLE
 
 FEW_IMAGES = 200
 """Number of images below which an accuracy has an interval."""
@@ -51,40 +52,36 @@ def accuracy_interval(accuracy: float, images: int) -> tuple[float, float]:
 
 
 def accuracy_table(result: Result) -> Table:
-    """Every probe of every loss, the paired difference on the first, and the oracle gap closed."""
-    few = [probe for probe in probes_of(result) if probe.startswith("few_label_")]
-    paired, records = paired_differences(result), []
-    for name, entry in result["summary"]["losses"].items():
+    """Every probe of every method, the paired difference on the first, and the gap closed."""
+    few, differences, records = result.few, result.differences(), []
+    for name, row in result.rows.items():
         record = {"loss": loss_title(name)}
-        for probe, figures in entry["probes"].items():
-            record[measure_title(probe)] = mean_text(figures, scale=100)
+        for probe, score in row.scores.items():
+            record[measure_title(probe)] = score_text(score, probe)
         for probe in few[:1]:
-            difference = paired.get(name, {}).get(probe)
-            text = "" if difference is None else difference_text(difference, in_points=True)
+            above = differences.get(name, {}).get(probe)
+            text = "" if above is None else difference_text(above, probe)
             record[f"above InfoNCE, {measure_title(probe)}"] = text
-        shares = [entry["gap_closed"][probe] for probe in few] if "gap_closed" in entry else []
-        column = f"oracle gap closed, {' / '.join(map(measure_title, few))}"
-        record[column] = " / ".join(
-            "-" if share is None else f"{100 * share:.0f} %" for share in shares
-        )
+        if {BASELINE, ORACLE} <= result.rows.keys():
+            shares = [result.gap_closed(name, probe) for probe in few]
+            column = f"oracle gap closed, {' / '.join(map(measure_title, few))}"
+            record[column] = " / ".join(
+                "-" if share is None else f"{100 * share:.0f} %" for share in shares
+            )
         records.append(record)
-    part = result["settings"]["evaluate_on"]
-    images = (next(iter(result["runs"].values())).get("images") or {}).get(part)
-    count = ""
+    images, count = result.sizes.get(result.part), ""
     if images is not None and images < FEW_IMAGES:
         low, high = accuracy_interval(0.5, images)
         count = f" ({images} images: 50 % means {100 * low:.0f} to {100 * high:.0f} %)"
     return Table(
         records,
-        f"**Accuracy on the {part} part{count}, in percent,** mean ± "
-        f"{result['summary']['spread']}; and the share of the oracle's gap closed, "
-        "(loss - InfoNCE) / (oracle - InfoNCE) of the means.",
+        f"**Accuracy on the {result.part} part{count}, in percent,** mean ± {SPREAD}; and the "
+        "share of the oracle's gap closed, (loss - InfoNCE) / (oracle - InfoNCE) of the means.",
     )
 
 
-def probes_of(result: Result) -> list[str]:
-    """Every probe of a comparison."""
-    return list(next(iter(result["summary"]["losses"].values()))["probes"])
+PAPER_TITLES = {"linear": "top-1, %", "linear_top5": "top-5, %", SECONDS: "seconds per epoch"}
+"""The paper's titles of measures."""
 
 
 def paper_table(result: Result) -> Table:
@@ -94,32 +91,40 @@ def paper_table(result: Result) -> Table:
     """
     records: list[dict[str, str]] = []
     notes: list[str] = []
-    for cell in result["cells"]:
-        record = dict(cell["keys"])
-        for measure, entry in cell["measures"].items():
-            title = paper_title(measure)
-            form = ".2f" if measure == "seconds_per_epoch" else ".1f"
-            record[title] = mean_text(entry, form)
-            printed = cell["paper"].get(measure)
-            text = "" if printed is None else mean_text({**printed, "mean": printed["value"]}, "g")
-            if printed is not None and printed["note"]:
-                notes.append(f"[{len(notes) + 1}] {printed['note']}.")
-                text += f" [{len(notes)}]"
-            record[f"paper: {title}"] = text
+    for row in result.rows.values():
+        record = dict(row.keys)
+        for measure, score in row.scores.items():
+            title = PAPER_TITLES.get(measure) or f"{measure_title(measure)}, %"
+            record[title] = score_text(score, measure)
+            if (printed := row.printed.get(measure)) is not None:
+                text = Score(printed.value, printed.spread).text("g")
+                if printed.note:
+                    notes.append(f"[{len(notes) + 1}] {printed.note}.")
+                    text += f" [{len(notes)}]"
+                record[f"paper: {title}"] = text
         records.append(record)
-    spread = f"Mean ± {result['spread']} ({counted(len(result['seeds']), 'seed')})."
-    return Table(records, result["protocol"], " ".join([spread, *notes]), numeric=False)
+    spread = f"Mean ± {SPREAD} ({counted(result.seeds, 'seed')})."
+    return Table(records, "", " ".join([spread, *notes]), numeric=False)
 
 
 def paper_markdown(result: Result) -> str:
     """The whole page: title, protocol, table, notes, remarks, and where the figures come from."""
-    hardware = result["hardware"]
-    machine = hardware["gpu"] or f"{hardware['cpu']}, {hardware['cores']} cores"
     text = as_markdown(
-        f"# {result['title']}",
+        f"# {result.title}",
         paper_table(result),
-        "\n".join(f"- {remark}" for remark in result["remarks"]),
-        f"`{result['command']}`, commit {result['commit']}, on {machine}; "
-        f"torch {result['versions']['torch']}.",
+        "\n".join(f"- {remark}" for remark in result.remarks),
+        origin_text(result.origin),
     )
     return f"{text}\n"
+
+
+def origin_text(origin: Mapping[str, Any]) -> str:
+    """Command, commit and machine; empty while they are not known."""
+    if not origin:
+        return ""
+    hardware = origin["hardware"]
+    machine = hardware["gpu"] or f"{hardware['cpu']}, {hardware['cores']} cores"
+    return (
+        f"`{origin['command']}`, commit {origin.get('commit')}, on {machine}; "
+        f"torch {origin['versions']['torch']}."
+    )

@@ -7,20 +7,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bayescl_lab.compare.result import RESULT_FILES, Result
 from bayescl_lab.paper.ranking.printed import METRICS, MISPRINTS, PUBLISHED
 from bayescl_lab.paper.ranking.printed import PAPER as PRINTED
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.interactions import in_words
 from bayescl_lab.report.tables import (
-    Result,
     Table,
     as_markdown,
     counted,
     difference_table,
     loss_title,
-    mean_text,
     measure_title,
     paragraph,
+    score_text,
 )
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.losses import ranking_loss
@@ -36,16 +36,17 @@ PAGE_METRICS = ("recall@10", "ndcg@10", "recall@20", "ndcg@20")
 """The metrics that fit a page; the Markdown table has all."""
 
 
-def read_cells(folder: Path) -> list[dict[str, Any]]:
+def read_cells(folder: Path) -> list[Result]:
     """The cells in a folder, in the order of the table."""
-    cells = [read_json(file) for file in sorted(folder.glob("*.json"))]
+    files = [file for file in sorted(folder.glob("*.json")) if file.name not in RESULT_FILES]
+    cells = [cell for file in files for cell in Result.read_all(read_json(file))]
 
     def place(cell: Result) -> tuple[int, str, bool, str]:
         data = data_name(cell)
         number = ORDER.index(data) if data in ORDER else len(ORDER)
-        return number, cell["data"], cell["encoder"] != "mf", cell["encoder"]
+        return number, cell.data, cell.encoder != "mf", cell.encoder
 
-    return sorted((cell for cell in cells if {"losses", "baselines"} <= cell.keys()), key=place)
+    return sorted(cells, key=place)
 
 
 def tables_markdown(cells: Sequence[Result]) -> str:
@@ -65,31 +66,31 @@ def cell_tables(cell: Result, metrics: Sequence[str] = PAGE_METRICS) -> list[Tab
 
 def cell_title(cell: Result) -> str:
     """Data set, encoder and split of a cell."""
-    split = ", LightGCN's split" if cell["data"] in PUBLISHED else ""
-    encoder = ENCODERS.get(cell["encoder"])
-    return f"{cell['data']}{split}, {cell['encoder'] if encoder is None else encoder.title}"
+    split = ", LightGCN's split" if cell.data in PUBLISHED else ""
+    encoder = ENCODERS.get(cell.encoder)
+    return f"{cell.data}{split}, {cell.encoder if encoder is None else encoder.title}"
 
 
 def data_name(cell: Result) -> str:
     """The data set's name, without its split."""
-    return str(cell["data"]).partition(",")[0]
+    return cell.data.partition(",")[0]
 
 
 def printed_figure(cell: Result, loss: str, metric: str) -> float | None:
     """The paper's figure for such a split, if any."""
-    if cell["data"] in PUBLISHED:
+    if cell.data in PUBLISHED:
         return None
-    return PRINTED.get((data_name(cell), cell["encoder"], loss), {}).get(metric)
+    return PRINTED.get((data_name(cell), cell.encoder, loss), {}).get(metric)
 
 
 def _is_misprint(cell: Result, loss: str, metric: str) -> bool:
-    return (data_name(cell), cell["encoder"], loss, metric) in MISPRINTS
+    return (data_name(cell), cell.encoder, loss, metric) in MISPRINTS
 
 
 def note(cell: Result) -> str:
     """The note on the figures of a cell."""
-    is_printed = any(printed_figure(cell, loss, "ndcg@20") for loss in cell["losses"])
-    return paragraph("about_cell", cell, cell["data"] in PUBLISHED, is_printed)
+    is_printed = any(printed_figure(cell, loss, "ndcg@20") for loss in cell.rows)
+    return paragraph("about_cell", cell, cell.data in PUBLISHED, is_printed)
 
 
 def metrics_table(metrics: Mapping[str, float]) -> Table:
@@ -105,17 +106,17 @@ def metrics_table(metrics: Mapping[str, float]) -> Table:
 def figures_table(cell: Result, metrics: Sequence[str] = PAGE_METRICS) -> Table:
     """One row per loss and baseline, one column per metric; published rows at the end."""
     records = []
-    for name, entry in {**cell["losses"], **cell["baselines"]}.items():
+    for name, row in cell.every.items():
         record = {"": loss_title(name)}
         for metric in metrics:
-            if metric in entry["metrics"]:
-                text = mean_text(entry["metrics"][metric], ".4f")
+            if metric in row.scores:
+                text = score_text(row.scores[metric], metric)
                 printed = printed_figure(cell, name, metric)
                 if printed is not None:
                     text += f" ({printed:.4f}{', misprint' * _is_misprint(cell, name, metric)})"
                 record[measure_title(metric)] = _plain(text)
         records.append(record)
-    for name, published in PUBLISHED.get(cell["data"], {}).items():
+    for name, published in PUBLISHED.get(cell.data, {}).items():
         figures = {
             measure_title(metric): _plain(f"{published[metric]:.4f}") for metric in published
         }
@@ -126,20 +127,20 @@ def figures_table(cell: Result, metrics: Sequence[str] = PAGE_METRICS) -> Table:
 def _settings_table(cell: Result) -> Table:
     """The hyper-parameters, epochs and cost of every loss, and the number of settings tried."""
     records = []
-    for loss, entry in cell["losses"].items():
+    for loss, row in cell.rows.items():
         record = {"": loss_title(loss)}
-        if cell.get("tuning"):
-            record["chosen of"] = str(len(cell["tuning"]["losses"][loss]["scores"]))
+        if row.tuning:
+            record["chosen of"] = str(len(row.tuning["scores"]))
         for name in (*_SETTINGS, "propagate", "item_norm_exponent"):
-            value = entry["settings"].get(name, "")
+            value = row.settings.get(name, "")
             if value is None:  # the prior's default
                 share = ranking_loss(loss).density_share
                 value = "density" if share == 1 else f"{share:g} density"
             record[name] = value if isinstance(value, str) else f"{value:g}"
-        record["epochs"] = str(entry["epochs"])
-        record["s/epoch"] = f"{entry['seconds_per_epoch']['mean']:.1f}"
+        record["epochs"] = str(row.epochs)
+        record["s/epoch"] = "" if row.seconds is None else f"{row.seconds.mean:.1f}"
         records.append(record)
-    settings = next(iter(cell["losses"].values()))["settings"]
+    settings = next(iter(cell.rows.values())).settings
     own = ENCODERS[settings["encoder"]].own_settings
     names = ("dim", *own, "score", "batch_size", "candidates", "lr", "schedule", "weight_decay")
     given = [name for name in names if settings[name] is not None]
@@ -157,8 +158,8 @@ def against_paper(cell: Result) -> str:
     Misprints and missing figures are left out.
     """
     gaps = {
-        f"{loss} on {metric}": entry["metrics"][metric]["mean"] - printed
-        for loss, entry in cell["losses"].items()
+        f"{loss} on {metric}": row.scores[metric].mean - printed
+        for loss, row in cell.rows.items()
         for metric in METRICS
         if (printed := printed_figure(cell, loss, metric)) is not None
         and not _is_misprint(cell, loss, metric)

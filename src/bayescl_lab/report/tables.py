@@ -12,9 +12,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, sel
 from scipy import stats
 
 from bayescl.figures import NEUTRAL
-from bayescl_lab.compare.summary import exceeds_noise, paired_difference
+from bayescl_lab.compare.result import SECONDS, Result, is_percent
+from bayescl_lab.compare.summary import Score
 from bayescl_lab.images.probes import probe_title
-from bayescl_lab.runs.losses import BASELINE, LOSSES
+from bayescl_lab.runs.losses import LOSSES, TEACHER
 from bayescl_lab.runs.ranking import baselines
 
 _DATA = {
@@ -25,9 +26,6 @@ _DATA = {
     "tiny-imagenet": "Tiny-ImageNet",
 }
 _SHORT = {"precision": "P", "recall": "R", "ndcg": "NDCG"}
-
-Result = Mapping[str, Any]
-"""``result.json`` of a comparison, of encoders or recommenders, or a cell of the ranking table."""
 
 
 @dataclass(frozen=True)
@@ -113,77 +111,44 @@ def paragraph(name: str, *values: object) -> str:
     return " ".join(getattr(_sentences(), name)(*values).split())
 
 
-def paired_differences(result: Result, base: str = BASELINE) -> dict[str, dict[str, Any]]:
-    """By loss and measure, how far each loss lies above another, seed by seed.
-
-    ``sign`` is 1 or -1 if the mean is at least two standard errors above or below 0, else 0. There
-    are none if ``base`` was not compared.
-    """
-    of_images = "summary" in result
-    losses = result["summary"]["losses"] if of_images else result["losses"]
-    measured = {loss: entry["probes" if of_images else "metrics"] for loss, entry in losses.items()}
-    if base not in measured:
-        return {}
-
-    def difference(loss: str, measure: str) -> dict[str, Any]:
-        values, base_values = (measured[name][measure]["values"] for name in (loss, base))
-        paired = paired_difference(values, base_values)
-        sign = (paired["mean"] > 0) - (paired["mean"] < 0)
-        return {**paired, "sign": sign if exceeds_noise(paired, len(values)) else 0}
-
-    return {
-        loss: {measure: difference(loss, measure) for measure in measures}
-        for loss, measures in measured.items()
-        if measures and loss != base
-    }
-
-
 def difference_table(result: Result, measures: Sequence[str] = ()) -> Table:
-    """How far every loss lies above InfoNCE; empty for one seed, and without InfoNCE."""
-    in_points = "summary" in result
-    seeds, records = 1, []
-    for loss, differences in paired_differences(result).items():
-        record = {"loss": loss_title(loss)}
-        for measure in measures or differences:
-            difference = differences[measure]
-            seeds = len(difference["values"])
-            text = difference_text(difference, in_points=in_points)
-            record[measure_title(measure)] = f"**{text}**" if difference["sign"] else text
+    """How far every method lies above InfoNCE; empty for one seed, and without InfoNCE."""
+    measures, seeds = measures or result.measures, result.seeds
+    records = []
+    for name, differences in result.differences().items():
+        record = {"loss": loss_title(name)}
+        for measure in measures:
+            text = difference_text(differences[measure], measure)
+            record[measure_title(measure)] = f"**{text}**" if differences[measure].sign else text
         records.append(record)
     if seeds == 1:
         return Table([])
     by_chance = 2 * stats.t.sf(2, seeds - 1)
     title = (
-        f"**{'Points above' if in_points else 'Above'} InfoNCE, paired by seed.** Bold: at least "
-        f"two standard errors from 0, which with {seeds} seeds chance alone does in "
+        f"**{'Points above' if is_percent(measures[0]) else 'Above'} InfoNCE, paired by seed.** "
+        f"Bold: at least two standard errors from 0, which with {seeds} seeds chance alone does in "
         f"{100 * by_chance:.0f} of 100 cases."
     )
     return Table(records, title)
 
 
-def difference_text(difference: Mapping[str, Any], *, in_points: bool) -> str:
+def score_text(score: Score, measure: str) -> str:
+    """A score of a measure: accuracies in percent."""
+    if measure == SECONDS:
+        return score.text(".2f")
+    return score.text(scale=100) if is_percent(measure) else score.text(".4f")
+
+
+def difference_text(difference: Score, measure: str) -> str:
     """A difference of accuracies, in points of percent, or of other metrics."""
-    form, scale = ("+.2f", 100) if in_points else ("+.4f", 1)
-    return mean_text(difference, form, scale=scale)
+    if is_percent(measure):
+        return difference.text("+.2f", scale=100)
+    return difference.text("+.4f")
 
 
 def mean_text(entry: Mapping[str, Any], form: str = ".1f", *, scale: float = 1.0) -> str:
-    """Mean and spread over seeds; only the mean for a single seed.
-
-    Args:
-        entry: with ``mean`` and ``spread``.
-        form: format of the mean; the spread's is the same without a sign.
-        scale: 100 for percent.
-
-    Example:
-        >>> mean_text({"mean": 0.123, "spread": 0.04}, "+.1f", scale=100)
-        '+12.3 ± 4.0'
-    """
-    mean = f"{scale * entry['mean']:{form}}"
-    if float(mean) == 0:  # a rounded -0.0 has no sign of its own
-        mean = f"{0.0:{form}}"
-    spread = entry["spread"]
-    return mean if spread is None else f"{mean} ± {scale * spread:{form.removeprefix('+')}}"
+    """Mean and spread of a stored score as text; see :meth:`.Score.text`."""
+    return Score(entry["mean"], entry["spread"]).text(form, scale=scale)
 
 
 def settings_text(settings: Mapping[str, float | None]) -> str:
@@ -215,14 +180,22 @@ def data_title(data: str) -> str:
 
 
 def loss_title(name: str) -> str:
-    """A loss or a baseline."""
-    row = LOSSES.get(name)
-    return baselines.TITLES.get(name, name) if row is None else row.title
+    """A loss, with a teacher or without, or a baseline.
+
+    Example:
+        >>> loss_title("info_nce_teacher")
+        'InfoNCE + teacher'
+    """
+    row = LOSSES.get(name.removesuffix(TEACHER))
+    if row is None:
+        return baselines.TITLES.get(name, name)
+    return f"{row.title} + teacher" if name.endswith(TEACHER) else row.title
 
 
 def loss_colour(name: str) -> str:
     """The colour of a loss in figures; a reference line's if it is not in the table."""
-    return LOSSES[name].colour if name in LOSSES else NEUTRAL
+    row = LOSSES.get(name.removesuffix(TEACHER))
+    return NEUTRAL if row is None else row.colour
 
 
 def measure_title(name: str) -> str:

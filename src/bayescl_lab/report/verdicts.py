@@ -11,9 +11,11 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab.report.tables import Result, loss_title, paired_differences, paragraph
+from bayescl_lab.compare.result import Result, needs_labels
+from bayescl_lab.compare.summary import Score
+from bayescl_lab.report.tables import loss_title, paragraph
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.losses import BASELINE, LOSSES, ORACLE
+from bayescl_lab.runs.losses import ORACLE, SHARE
 
 Metrics = Sequence[Mapping[str, float]]
 """The rows of ``metrics.csv``, one per epoch."""
@@ -39,7 +41,6 @@ class ComparisonFindings:
     Attributes:
         base: the loss that others are compared with.
         headline: the measure that is judged first.
-        in_points: whether measures are accuracies.
         num_seeds: seeds of each loss.
         gains: each loss's difference on the headline, the largest first.
         above, below, level: losses by the sign of their gain; no oracles.
@@ -47,14 +48,14 @@ class ComparisonFindings:
         oracles: the losses that know the labels.
         oracle: the one of them that others are measured by, if any.
         oracle_share: share of the oracle's gain that the best loss reaches, if both have a gain.
+        share: the ``positive_share`` of the best loss, on images.
         next_step: what to do.
     """
 
     base: str
     headline: str
-    in_points: bool
     num_seeds: int
-    gains: Mapping[str, Mapping[str, Any]]
+    gains: Mapping[str, Score]
     above: Sequence[str]
     below: Sequence[str]
     level: Sequence[str]
@@ -63,75 +64,68 @@ class ComparisonFindings:
     oracles: Sequence[str]
     oracle: str | None
     oracle_share: float | None
+    share: float | None
     next_step: NextStep
 
 
 def comparison_findings(result: Result) -> ComparisonFindings | None:
     """What a comparison shows; None without labels, or with one loss alone."""
-    base = _base(result)
-    paired = paired_differences(result, base)
+    base = result.base
+    paired = result.differences(base)
     if not paired:
         return None
     measures = list(next(iter(paired.values())))
     headline = next((name for name in _HEADLINES if name in measures), measures[0])
-    ranked = sorted(paired, key=lambda loss: -paired[loss][headline]["mean"])
-    gains = {loss: paired[loss][headline] for loss in ranked}
-    num_seeds = len(gains[ranked[0]]["values"])
-    oracles = [loss for loss in ranked if loss in LOSSES and LOSSES[loss].needs_labels]
+    ranked = sorted(paired, key=lambda name: -paired[name][headline].mean)
+    gains = {name: paired[name][headline] for name in ranked}
+    oracles = [name for name in ranked if needs_labels(name)]
     above, below, level = (
-        [loss for loss in ranked if loss not in oracles and gains[loss]["sign"] == sign]
+        [name for name in ranked if name not in oracles and gains[name].sign == sign]
         for sign in (1, -1, 0)
     )
 
-    def elsewhere(losses: Iterable[str], sign: int) -> dict[str, list[str]]:
-        signs = {loss: [m for m in measures if paired[loss][m]["sign"] == sign] for loss in losses}
-        return {loss: names for loss, names in signs.items() if names}
+    def elsewhere(names: Iterable[str], sign: int) -> dict[str, list[str]]:
+        signs = {name: [m for m in measures if paired[name][m].sign == sign] for name in names}
+        return {name: some for name, some in signs.items() if some}
 
     better, worse = elsewhere(below + level, 1), elsewhere(above, -1)
     oracle = ORACLE if ORACLE in oracles else next(iter(oracles), None)
     share = None
-    if oracle is not None and above and gains[oracle]["sign"] == 1:
-        share = gains[above[0]]["mean"] / gains[oracle]["mean"]
-    if num_seeds == 1:
+    if oracle is not None and above and gains[oracle].sign == 1:
+        share = gains[above[0]].mean / gains[oracle].mean
+    if result.seeds == 1:
         step = NextStep.MORE_SEEDS
     elif above:
         step = NextStep.TRAIN
     elif better:
         step = NextStep.WEIGH_MEASURES
-    elif oracles and not any(gains[loss]["sign"] for loss in oracles):
+    elif oracles and not any(gains[name].sign for name in oracles):
         step = NextStep.NOTHING_TO_GAIN
     else:
         step = NextStep.KEEP
+    best = result.rows[above[0] if above else base]
     return ComparisonFindings(
-        *(base, headline, "summary" in result, num_seeds, gains, above, below, level),
-        *(better, worse, oracles, oracle, share, step),
+        *(base, headline, result.seeds, gains, above, below, level),
+        *(better, worse, oracles, oracle, share, best.settings.get(SHARE), step),
     )
-
-
-def _base(result: Result) -> str:
-    losses = result.get("summary", result)["losses"]
-    return BASELINE if BASELINE in losses else str(next(iter(losses)))
 
 
 def comparison_verdict(result: Result) -> list[str]:
     """Say which losses helped, by how much beyond the spread, and what to do next.
 
     Args:
-        result: ``result.json`` of a comparison on images or of recommenders, or a cell of the
-            ranking table.
+        result: a comparison on images or of recommenders, or a cell of the ranking table.
 
     Returns:
         Sentences that name every loss. Without InfoNCE, the first loss takes its place.
     """
-    losses: Mapping[str, Any] = result.get("summary", result)["losses"]
-    base = _base(result)
-    if len(losses) == 1:
-        return [f"Only {loss_title(base)} was trained: there is nothing to compare it with."]
+    if len(result.rows) == 1:
+        return [f"Only {loss_title(result.base)} was trained: there is nothing to compare it with."]
     found = comparison_findings(result)
     if found is None:
         return ["There are no labels to judge by: the losses cannot be told apart."]
     sentences = [
-        paragraph("tuned", result["tuning"]) if result.get("tuning") else "",
+        paragraph("tuned", result) if result.criterion else "",
         paragraph("standing", found),
         paragraph("otherwise", found, "above", found.better),
         paragraph("otherwise", found, "below", found.worse),

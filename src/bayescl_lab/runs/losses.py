@@ -101,13 +101,28 @@ LOSSES: dict[str, LossRow] = {
     "hard": LossRow("hard", "#b8722a", HardContrastiveLoss, HardContrastiveLoss),
     "bayesian": LossRow("Bayesian", "#c0392b", BayesianContrastiveLoss, BayesianContrastiveLoss),
     "oracle": LossRow("oracle", "#2e8b57", images=OracleContrastiveLoss),
-    "attracting_oracle": LossRow("attracting oracle", "#1b5e3a", images=SupervisedContrastiveLoss),
+    "supervised": LossRow("SupCon", "#1b5e3a", images=SupervisedContrastiveLoss),
     "bpr": LossRow("BPR", "#7d5ba6", ranking=BPRLoss),
 }
 """Every loss by its name, in the order of tables: baselines first."""
 
 BASELINE, SUBJECT, ORACLE = "info_nce", "bayesian", "oracle"
 """The baseline of differences, the loss in question, and the loss whose gap is to be closed."""
+
+TEACHER = "_teacher"
+"""Ends the name of a method that has a teacher beside its loss, such as ``info_nce_teacher``."""
+
+SHARE = "positive_share"
+"""The setting of runs on images whose value is 1 without a teacher."""
+
+SHARES = (0.5, 0.1, 0.2, 1.0)
+"""Its values that tuning tries for a method with a teacher, the default first."""
+
+IMAGE_METHODS = (
+    *("info_nce", "debiased", "hard", "bayesian", "info_nce_teacher", "bayesian_teacher"),
+    *("oracle", "supervised"),
+)
+"""The methods that a comparison on images has by default."""
 
 
 Room = Literal["images", "ranking"]
@@ -119,9 +134,17 @@ def losses_of(room: Room) -> tuple[str, ...]:
     return tuple(name for name, row in LOSSES.items() if getattr(row, room) is not None)
 
 
-def takes(loss: str, hyperparameter: str) -> bool:
-    """Whether a loss has a hyper-parameter of that name."""
-    return hyperparameter in LOSSES[loss].hyperparameters
+def methods_of(room: Room) -> tuple[str, ...]:
+    """Names of methods to compare: losses and, on images, those without labels with a teacher."""
+    losses = losses_of(room)
+    plain = [name for name in losses if room == "images" and not LOSSES[name].needs_labels]
+    return (*losses, *(f"{name}{TEACHER}" for name in plain))
+
+
+def takes(method: str, name: str) -> bool:
+    """Whether a loss, or a loss with a teacher, takes a value of that name."""
+    loss = method.removesuffix(TEACHER)
+    return name in LOSSES[loss].hyperparameters or (name == SHARE and loss != method)
 
 
 def takers(losses: Iterable[str]) -> dict[str, tuple[str, ...]]:

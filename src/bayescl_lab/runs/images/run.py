@@ -106,7 +106,7 @@ class ImageRun(TrainedRun[ImageSettings]):
                 )
             known["domains"] = train.domains
             self.remarks += _small_domains(train.domains, settings.batch_size)
-        if settings.teacher is not None:
+        if settings.teacher is not None and settings.positive_share < 1:
             known["teacher"] = _teacher(Path(settings.teacher), train)
         return known
 

@@ -152,8 +152,6 @@ class ImageOptions(TrainedSettings):
                 f"got {self.batch_size} for {self.num_processes} devices"
             )
         if self.teacher is not None:
-            if self.positive_share == 1:
-                raise ValueError("teacher has no effect if positive_share is 1")
             object.__setattr__(self, "teacher", str(Path(self.teacher).resolve()))
         if self.table is not None:  # to resume from another directory
             object.__setattr__(self, "table", str(Path(self.table).resolve()))

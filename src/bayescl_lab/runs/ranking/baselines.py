@@ -78,12 +78,8 @@ def evaluate_baselines(
     for name in BASELINES:
         if name == without or parts.evaluation.num_interactions == 0:
             continue
-        needed = ease_memory(parts.train.num_items)
-        if name == EASE_NAME and needed > _MOST_UNASKED:
-            results[name] = {
-                "left_out": f"EASE is left out: its matrix for {parts.train.num_items:,} items "
-                f"takes {needed / 2**30:.1f} GiB; --encoder ease fits it on its own"
-            }
+        if name == EASE_NAME and (reason := ease_left_out(parts.train.num_items)):
+            results[name] = {"left_out": reason}
             continue
         settings = BaselineSettings(name)
         _, figures = _fitted(settings, parts)
@@ -92,6 +88,17 @@ def evaluate_baselines(
             "settings": {"regularization": settings.regularization} if name == EASE_NAME else {},
         }
     return results
+
+
+def ease_left_out(items: int) -> str | None:
+    """The reason to leave EASE out if it was not requested, or None."""
+    needed = ease_memory(items)
+    if needed <= _MOST_UNASKED:
+        return None
+    return (
+        f"EASE is left out: its matrix for {items:,} items takes {needed / 2**30:.1f} GiB; "
+        "--encoder ease fits it on its own"
+    )
 
 
 def _fitted(settings: BaselineSettings, parts: RankingParts) -> tuple[Scorer, dict[str, Any]]:

@@ -1,0 +1,194 @@
+"""The paper's ranking table as plans; ``plans.yaml`` has what is tried for every data set."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic.dataclasses
+import yaml
+
+from bayescl.checks import check_choice
+from bayescl_lab._fields import Count, Words
+from bayescl_lab.compare.plan import with_values
+from bayescl_lab.compare.ranking import BaselinePlan, RankingPlan
+from bayescl_lab.compare.result import Result
+from bayescl_lab.compare.tuning import Values, check_once, check_same_budget, settings_of
+from bayescl_lab.ranking.data import RankingData, Split
+from bayescl_lab.ranking.ease import ease_precision
+from bayescl_lab.ranking.encoders import ENCODERS
+from bayescl_lab.runs.losses import losses_of, ranking_loss
+from bayescl_lab.runs.ranking.run import CRITERION, RankingRun
+from bayescl_lab.runs.ranking.settings import (
+    EASE_NAME,
+    IALS_NAME,
+    POPULARITY,
+    BaselineSettings,
+    RankingSettings,
+)
+from bayescl_lab.runs.settings import StoredSettings
+
+_PLANS = yaml.safe_load(files(__package__).joinpath("plans.yaml").read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class CellPlan(RankingPlan):
+    """A cell of the table: a data set and an encoder, every loss tuned and then judged on test.
+
+    Tried runs are evaluated on the validation part during training, so each also chooses a number
+    of epochs for the test part, where training and validation part are trained on together.
+
+    Attributes:
+        rankings: values of ``propagate`` and ``item_norm_exponent`` tried on the best run of each
+            loss, without training again.
+        final_epochs: epochs of runs on the test part; None for the number that tuning chose.
+    """
+
+    rankings: Sequence[Values] = ({},)
+    final_epochs: int | None = None
+
+    def adapted(
+        self, settings: RankingSettings, folder: Path, run: Mapping[str, Any]
+    ) -> RankingSettings:
+        """The settings for the test part, with the epochs and the ranking that are best."""
+        ranking = (
+            best_ranking(folder, self.rankings) if len(self.rankings) > 1 else self.rankings[0]
+        )
+        epochs = self.final_epochs or run["best_epoch"]
+        return with_values(settings, {"watch_every": 0, "epochs": epochs, **ranking})
+
+    def ease_left_out(self, items: int) -> str | None:
+        """The reason to leave EASE out if it does not fit into memory."""
+        try:
+            ease_precision(items)
+        except ValueError as error:
+            return f"EASE is left out: {error}"
+        return None
+
+
+def best_ranking(folder: Path, tried: Sequence[Values]) -> Values:
+    """The settings with which a finished run ranks best on the validation part."""
+    _, run, _ = RankingRun.reopen(folder)
+
+    def score(values: Values) -> float:
+        run.model.propagate = values["propagate"]
+        run.model.item_norm_exponent = values["item_norm_exponent"]
+        return float(run.evaluate()["metrics"][CRITERION])
+
+    return max(tried, key=score)
+
+
+@pydantic.dataclasses.dataclass(frozen=True)
+class RankingRequest(StoredSettings):
+    """Which cells of the ranking table to make, and at which size.
+
+    Attributes:
+        data: comma-separated names of data sets, or the path of one.
+        split: how the test part is chosen; "author" is the paper's, for ml-100k.
+        encoders: mf, lightgcn or both, comma-separated.
+        losses: comma-separated names; default: all in the plan of a data set.
+        seeds: number of seeds of the runs on test.
+        size: full, or smoke to check in a minute that everything works.
+        results: a folder that collects the results of several calls for one table and figure;
+            default: the folder of this call.
+    """
+
+    data: Words = ("ml-100k",)
+    split: Split | None = None
+    encoders: Words = ("mf", "lightgcn")
+    losses: Words = ()
+    seeds: Count = 5
+    size: Literal["full", "smoke"] = "full"
+    results: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("data", "encoders"):
+            check_once(name, getattr(self, name))
+        for encoder in self.encoders:
+            check_choice("encoder", encoder, tuple(ENCODERS))
+
+    def as_config(self) -> dict[str, Any]:
+        """The request as options of the command."""
+        return {
+            name: ",".join(value) if isinstance(value, tuple) else value
+            for name, value in asdict(self).items()
+        }
+
+    def plans(self) -> list[CellPlan]:
+        """The requested cells; a ``ValueError`` if a loss is unknown, or not in a plan."""
+        return [
+            cell_plan(
+                RankingData(data, self.split),
+                encoder,
+                losses=self.losses,
+                seeds=self.seeds,
+                smoke=self.size == "smoke",
+            )
+            for data, encoder in itertools.product(self.data, self.encoders)
+        ]
+
+
+def cell_plan(
+    data: RankingData,
+    encoder: str,
+    *,
+    losses: Sequence[str] = (),
+    seeds: int = 5,
+    smoke: bool = False,
+) -> CellPlan:
+    """The plan for a data set and an encoder; MovieLens-100k's if there is none.
+
+    Args:
+        data: the data set.
+        encoder: name of the encoder.
+        losses: losses of the plan; default: all.
+        seeds: number of seeds on the test part.
+        smoke: whether to try one setting per method, with two epochs.
+    """
+    plan = _PLANS.get(data.data, _PLANS["ml-100k"])[encoder]
+    grids, fixed = dict(plan["loss_grids"]), dict(plan["fixed"])
+    final_epochs, penalties = plan.get("final_epochs"), plan["regularizations"]
+    name = "-".join(filter(None, (Path(data.data).name, data.split)))
+    for loss in losses:
+        check_choice("loss", loss, losses_of("ranking"))
+        if loss not in grids:
+            known = ", ".join(grids)
+            raise ValueError(f"the plan of {name}-{encoder} has settings for {known}, not {loss}")
+    check_once("losses", losses or list(grids), "every loss")
+    check_same_budget(grids)
+    tried = {loss: settings_of(grids[loss]) for loss in losses or grids}
+    ials = settings_of(plan["ials_grid"])
+    if smoke:
+        fixed |= {"epochs": 2, "watch_every": min(fixed["watch_every"], 2)}
+        tried = {loss: values[:1] for loss, values in tried.items()}
+        ials = [{**ials[0], "epochs": 2}]
+        # EASE of a large catalogue, which has short trials, takes many minutes.
+        penalties = penalties[:1] if final_epochs is None else []
+        final_epochs = None
+    settings = RankingSettings(data=data, **fixed)
+    return CellPlan(
+        {loss: with_values(settings, {"loss": ranking_loss(loss)}) for loss in tried},
+        range(seeds),
+        name=f"{name}-{encoder}",
+        stages=[tried],
+        baselines=_baselines(settings, f"{name}-baselines", penalties, ials),
+        result=Result(data.title, "test", {}, 0, encoder=encoder),
+        rankings=settings_of(plan.get("rankings_grid", {})),
+        final_epochs=final_epochs,
+    )
+
+
+def _baselines(
+    settings: RankingSettings, name: str, penalties: Sequence[float], ials: Sequence[Values]
+) -> BaselinePlan:
+    """Popularity, and EASE and iALS chosen on the validation part in the same way."""
+    names: Any = (POPULARITY, *([EASE_NAME] if penalties else []), IALS_NAME)
+    methods = {one: BaselineSettings(one, settings.data, dim=settings.dim) for one in names}
+    tried: dict[str, Sequence[Values]] = {IALS_NAME: ials}
+    if penalties:
+        tried[EASE_NAME] = [{"regularization": one} for one in penalties]
+    return BaselinePlan(methods, [0], name=name, stages=[tried], tuning_seeds=(0,))
