@@ -196,7 +196,10 @@ def _of_run(path: Path, given: OfRun, items: int, seed: int) -> _Source:
             raise ValueError("--data is for images: a recommender has what it was trained on")
         users, rows, ids, temperature = user_item_pairs(path, items, seed)
         arrays = EmbeddingArrays(users, rows, None, ids, None, are_pairs=True, unused="")
-        return _Source(arrays, {"temperature": temperature}, "users, each with an item of theirs")
+        measured = "users, each with an item of theirs"
+        # A run without a temperature has no option for one.
+        followed = () if temperature is not None else ("temperature",)
+        return _Source(arrays, {"temperature": temperature}, measured, followed=followed)
 
     from bayescl_lab.runs.images.inspection import inspect_images
 

@@ -109,6 +109,6 @@ def test_embeddings_of_another_run_or_of_a_file_teach(settings, trained, tmp_pat
 def test_a_teacher_that_does_not_fit_is_refused(embeddings, message, settings, tmp_path):
     np.save(tmp_path / "embeddings.npy", embeddings)
     with pytest.raises(ValueError, match=message):
-        ImageRun(replace(settings, teacher=str(tmp_path / "embeddings.npy")))
+        _ = ImageRun(replace(settings, teacher=str(tmp_path / "embeddings.npy"))).known
     with pytest.raises(ValueError, match="teacher has no effect if positive_share is 1"):
         replace(settings, teacher="run", positive_share=1.0)

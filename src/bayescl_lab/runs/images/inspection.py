@@ -49,7 +49,7 @@ Views = tuple[Float[Tensor, "images dim"], Float[Tensor, "images dim"]]
 Row = dict[str, Any]
 """An anchor with the candidates of least ("down") and most weight ("up"), as plain values."""
 
-_IMAGES_AT_ONCE, BATCH = 512, 256
+_IMAGES_AT_ONCE, BATCH, _MOST = 512, 256, 4096
 _LONGEST_NAME = 15
 
 
@@ -123,7 +123,8 @@ def inspect_images(
         numbers = {row["anchor"], *row["down"], *row["up"]}
         row["images"] = {str(number): str(image_ids(store)[number]) for number in numbers}
     diagnosis, labels = diagnose(batches), store.labels[every]
-    title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epochs"
+    after = f"{epochs} epoch{'s' * (epochs != 1)}"
+    title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {after}"
     weighed_by = "its own weights" if first.tells_apart else "Bayesian weights"
     figures = {
         "candidates": candidates_figure(store, candidates, title=title, weighed_by=weighed_by),
@@ -167,6 +168,8 @@ def _followed(run: ImageRun) -> Iterator[str]:
 
 def _domains_of_outputs(run: ImageRun, store: ImageStore) -> dict[str, tuple[float, float]]:
     """Domains among the nearest neighbours of plain images, by output of the encoder."""
+    drawn = torch.randperm(len(store), generator=torch.Generator().manual_seed(0))[:_MOST]
+    store = store.subset(drawn.sort().values)
     if store.domains is None or not can_compare(store.domains):
         return {}
     outputs = {"head": nn.Sequential(run.model, run.model.projection_head), "features": run.model}

@@ -131,11 +131,11 @@ class ImageRecord:
         again = len(rows) - len(parts_of)
         across = sum(len(found) > 1 for found in parts_of.values())
         checked = "" if len(known) == len(ids) else f" of {len(known):,} checked"
-        yield (
-            f"{again} images{checked} are exact copies of others"
-            + f", {across} of them in both parts" * (across > 0)
-            + f": {COPIES} in the run's folder lists them"
-        )
+        line = f"{again} images{checked} are exact copies of others"
+        if again == 1:
+            line = f"1 image{checked} is an exact copy of another"
+        both = f", {across} of them in both parts" * (across > 0)
+        yield f"{line}{both}: {COPIES} in the run's folder lists them"
 
     def _by_id(self) -> dict[str, tuple[int, str, int]]:
         """Part, class and checksum of every image."""
