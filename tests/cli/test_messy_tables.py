@@ -180,7 +180,7 @@ HOSTILE = [
     ),
     (
         "train ranking --data a.csv --watch-every 1 --init run",
-        "init: the run in run was trained on",
+        "a.csv: too few to split (per-user), interactions 60",
     ),
     ("train ranking --data a.csv --dim 8 --split none --init run", "dim must be 4 as in "),
     ("train ranking --data a.csv --init nowhere", "there is no run folder "),

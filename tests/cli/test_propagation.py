@@ -59,7 +59,7 @@ def test_lists_and_exports_use_propagated_embeddings_of_the_same_training(bayesc
     users, items = by_hand("smooth")
     np.testing.assert_allclose(exported["users"] @ exported["items"].T, users @ items.T, atol=1e-5)
     loaded = load_recommender(Path("smooth"))
-    lists = loaded.recommend(k=5, allow_known=True)
+    lists = loaded.recommend(all_users=True, k=5, allow_known=True)
     expected = np.sort(users @ items.T, axis=1)[:, :-6:-1]
     scores = lists["score"].to_numpy().reshape(expected.shape)
     np.testing.assert_allclose(scores, expected, atol=1e-5)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from bayescl_lab.ranking.ease import EASE, ease_memory
+from bayescl_lab.ranking.ease import EASE, check_ease, ease_memory
 from bayescl_lab.ranking.fold_in import NewcomerScorer
 from bayescl_lab.ranking.ials import IALS, newcomer_scores
 from bayescl_lab.ranking.interactions import Interactions
@@ -27,27 +27,23 @@ def test_ease_is_the_inverse_of_the_gram_matrix_in_blocks_too(monkeypatch):
     np.fill_diagonal(expected, 0)
     np.testing.assert_allclose(EASE(TRAIN, 3.0).weights, expected, atol=1e-6)
     monkeypatch.setattr("bayescl_lab.ranking.ease._BLOCK_ENTRIES", 25 * 4)
-    monkeypatch.setattr("bayescl_lab.ranking.ease._PIVOT_ROWS", 7)
     np.testing.assert_allclose(EASE(TRAIN, 3.0).weights, expected, atol=1e-6)
 
 
-def test_ease_halves_the_precision_or_refuses_where_memory_is_short(monkeypatch):
-    def fit(allowed: int, train=TRAIN, penalty: float = 2.0) -> EASE:
-        monkeypatch.setattr("bayescl_lab.ranking.ease.usable_memory", lambda: 2 * allowed)
-        return EASE(train, penalty)
-
-    double, single = fit(ease_memory(25)), fit(ease_memory(25) - 1)
-    assert (double.precision, single.precision) == ("float64", "float32")
-    assert double.weights.dtype == single.weights.dtype == np.float32
-    np.testing.assert_allclose(single.weights, double.weights, atol=1e-6)
-    assert fit(ease_memory(25, "float32")).precision == "float32"
-    with pytest.raises(ValueError, match=r"EASE of 25 items needs .* more than the"):
-        fit(ease_memory(25, "float32") - 1)
+def test_ease_is_refused_where_memory_or_the_penalty_does_not_suffice(monkeypatch):
+    allowed = [ease_memory(25)]
+    monkeypatch.setattr("bayescl_lab.ranking.ease.usable_memory", lambda: 2 * allowed[0])
+    assert EASE(TRAIN, 2.0).weights.dtype == np.float32
     # Two items that always go together: without a penalty their Gram matrix is singular.
     twins = Interactions.from_pairs([0, 0], [0, 1], user_ids=1, item_ids=2)
-    for penalty, message in ((1e-12, "1e-12 is too small to invert"), (0.0, "must be positive")):
+    for penalty, message in ((1e-17, "1e-17 is too small to invert"), (0.0, "must be positive")):
         with pytest.raises(ValueError, match=f"regularization {message}"):
-            fit(ease_memory(2, "float32"), twins, penalty)
+            EASE(twins, penalty)
+    allowed[0] -= 1
+    with pytest.raises(ValueError, match=r"EASE of 25 items needs .* more than the"):
+        EASE(TRAIN, 2.0)
+    with pytest.raises(ValueError, match="EASE takes up to 30,000 items, got 40,000"):
+        check_ease(40_000)
 
 
 def objective(users: torch.Tensor, items: torch.Tensor, exponent: float) -> torch.Tensor:

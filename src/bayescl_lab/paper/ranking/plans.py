@@ -19,7 +19,7 @@ from bayescl_lab.compare.ranking import BaselinePlan, RankingPlan
 from bayescl_lab.compare.result import Result
 from bayescl_lab.compare.tuning import Values, check_once, check_same_budget, settings_of
 from bayescl_lab.ranking.data import RankingData, Split
-from bayescl_lab.ranking.ease import ease_precision
+from bayescl_lab.ranking.ease import check_ease
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.losses import losses_of, ranking_loss
 from bayescl_lab.runs.ranking.run import CRITERION, RankingRun
@@ -64,7 +64,7 @@ class CellPlan(RankingPlan):
     def ease_left_out(self, items: int) -> str | None:
         """The reason to leave EASE out if it does not fit into memory."""
         try:
-            ease_precision(items)
+            check_ease(items)
         except ValueError as error:
             return f"EASE is left out: {error}"
         return None
