@@ -29,7 +29,7 @@ EXTRAS = {
 }
 """Modules that cannot be imported without an extra."""
 
-PRIVATE = ("functional.compiled",)
+PRIVATE = ("ops.compiled",)
 """Modules that only the library imports, where Numba is installed."""
 
 

@@ -80,7 +80,7 @@ class Rows:
     @property
     def has_metadata(self) -> bool:
         """Whether a field besides the embeddings is given."""
-        return list(vars(self).values()).count(None) < len(vars(self)) - 1
+        return sum(part is not None for part in vars(self).values()) > 1
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Rows:
         """Apply a function to the embeddings and to every field that is given."""
