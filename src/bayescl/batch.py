@@ -85,7 +85,7 @@ class Rows:
     def map(self, function: Callable[[Tensor], Tensor]) -> Rows:
         """Apply a function to the embeddings and to every field that is given."""
         fields = {name: function(part) for name, part in self.metadata.items()}
-        return Rows(function(self.embeddings), **fields)
+        return replace(self, embeddings=function(self.embeddings), **fields)
 
     def __getitem__(self, index: Tensor | slice) -> Rows:
         """Return some of the rows, or the own rows of some anchors."""
@@ -130,7 +130,7 @@ class Rows:
                 check_floating(title, part, device)
                 check_shape(title, part, shape)
                 fields[field] = part.detach().to(dtype)
-        return Rows(self.embeddings, **fields)
+        return replace(self, **fields)
 
     def with_coordinate(self, values: Tensor) -> Rows:
         """Append a coordinate to the embeddings: one value per row, or one for all rows."""

@@ -21,8 +21,8 @@ from bayescl.losses.margin import Margin, check_margin, within_margin
 from bayescl.losses.parameters import (
     Hyperparameter,
     LearnableTemperature,
+    SavedNumbers,
     check_temperature,
-    state_numbers,
 )
 from bayescl.ops.objective import Maskless, Objective, takes_mask
 from bayescl.ops.target import check_positive_share
@@ -52,7 +52,7 @@ _LARGEST_USUAL_TEMPERATURE = 5.0
 moves its logit by less than 0.4, and the softmax is almost uniform."""
 
 
-class ContrastiveLoss(Calls):
+class ContrastiveLoss(SavedNumbers, Calls):
     """A contrastive loss around an objective on logits.
 
     The named losses derive from this class. To try your own weighting, pass any function of logits
@@ -99,9 +99,6 @@ class ContrastiveLoss(Calls):
         >>> loss(view_1, view_2, teacher=torch.eye(3))  # half of the target is shared
         tensor(1.4327)
     """
-
-    hyperparameters: tuple[str, ...] = ()
-    """Names of the numbers that are saved in ``state_dict``, besides the shared ones."""
 
     other_names: ClassVar[Mapping[str, str]] = {}
     """Arguments by the names that they have elsewhere, for error messages."""
@@ -264,28 +261,3 @@ class ContrastiveLoss(Calls):
             mean = losses.mean()
             return mean if factor == 1 else mean * factor
         return losses.sum() if self.reduction == "sum" else losses
-
-    def get_extra_state(self) -> dict[str, float]:
-        """Return the numbers that are saved in ``state_dict``."""
-        return {name: float(getattr(self, name)) for name in self._saved}
-
-    def set_extra_state(self, state: Any) -> None:
-        """Restore the numbers from a ``state_dict``, or raise ``ValueError``."""
-        for name, value in state_numbers(type(self).__name__, state, self._saved).items():
-            # A learnable temperature is a parameter, and comes with the parameters.
-            if name != "temperature" or self.learnable_temperature is None:
-                setattr(self, name, value)
-
-    @property
-    def _saved(self) -> tuple[str, ...]:
-        names = ("temperature", "positive_share", *self.hyperparameters)
-        return tuple(name for name in names if getattr(self, name) is not None)
-
-    def extra_repr(self) -> str:
-        """Show every setting."""
-        names = [name for name in self._saved if name != "temperature"]
-        if self.learnable_temperature is None:
-            names.append("temperature")
-        shown = {name: f"{getattr(self, name):g}" for name in names}
-        shown |= {"normalize": str(self.normalize), "reduction": repr(self.reduction)}
-        return ", ".join(f"{name}={value}" for name, value in shown.items())

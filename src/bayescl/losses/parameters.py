@@ -145,3 +145,39 @@ class LearnableTemperature(nn.Module):
     def extra_repr(self) -> str:
         """Show the current value and the bounds."""
         return f"{self().item():.4g} in ({self.minimum:g}, {self.maximum:g})"
+
+
+class SavedNumbers(nn.Module):
+    """Numbers of a loss that are shown in its ``repr`` and saved in its ``state_dict``."""
+
+    hyperparameters: tuple[str, ...] = ()
+    """Names of the numbers that are saved, besides the temperature and ``positive_share``."""
+
+    learnable_temperature: LearnableTemperature | None
+    normalize: bool
+    reduction: str
+
+    def get_extra_state(self) -> dict[str, float]:
+        """Return the numbers that are saved in ``state_dict``."""
+        return {name: float(getattr(self, name)) for name in self._saved}
+
+    def set_extra_state(self, state: Any) -> None:
+        """Restore the numbers from a ``state_dict``, or raise ``ValueError``."""
+        for name, value in state_numbers(type(self).__name__, state, self._saved).items():
+            # A learnable temperature is a parameter, and comes with the parameters.
+            if name != "temperature" or self.learnable_temperature is None:
+                setattr(self, name, value)
+
+    @property
+    def _saved(self) -> tuple[str, ...]:
+        names = ("temperature", "positive_share", *self.hyperparameters)
+        return tuple(name for name in names if getattr(self, name) is not None)
+
+    def extra_repr(self) -> str:
+        """Show every setting."""
+        names = [name for name in self._saved if name != "temperature"]
+        if self.learnable_temperature is None:
+            names.append("temperature")
+        shown = {name: f"{getattr(self, name):g}" for name in names}
+        shown |= {"normalize": str(self.normalize), "reduction": repr(self.reduction)}
+        return ", ".join(f"{name}={value}" for name, value in shown.items())
