@@ -482,7 +482,7 @@ class Calls(nn.Module):
         dim, own = anchors.embeddings.shape[1], rows.are_own
         check_shape(name, rows.embeddings, (*((len(anchors),) if own else ()), name, dim))
         for field in rows.metadata:
-            if field != "log_q" and getattr(anchors, field) is None:
+            if field != "log_q" and getattr(anchors, field, rows) is None:
                 raise ValueError(f"{name}.{field} needs {field}")
         self._require(**{f"{name}.groups": rows.groups})
         return rows.checked(name, like=anchors)
