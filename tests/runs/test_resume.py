@@ -175,7 +175,7 @@ def test_a_recommender_starts_from_the_embeddings_it_knows_by_id(ranking_setting
     grown.write_text("\n".join([header, "new,film 0,5", "new,fresh,5", *reversed(lines)]) + "\n")
     settings = replace(
         ranking_settings,
-        data=replace(ranking_settings.data, data=str(grown)),
+        data=replace(ranking_settings.data, data=str(grown), split="none"),
         epochs=1,
         lr=1e-12,
         watch_every=0,
