@@ -454,6 +454,8 @@ def draw_likeness(
             options["anchor_" + name] = draw(batch)
             if name == "teacher" and dice.chance(0.5):
                 del options[name]
+        if layout == "sampled" and "positives" in tensors and dice.chance(0.3):
+            options["positive_" + name] = draw(pairs)
         for side, prefix in (("extra", "extra_"), ("candidates", "candidate_")):
             if side in tensors and dice.chance(0.7):
                 options[prefix + name] = draw(*tensors[side].shape[:-1])

@@ -207,6 +207,21 @@ CASES: dict[str, tuple[str, dict[str, Tensor], dict[str, Any]]] = {
             "candidate_teacher": teacher(ANCHORS, 6),
         },
     ),
+    "shared candidates, margin by teacher of each side": (
+        "sampled",
+        {**FEW, "candidates": rows(9)},
+        {
+            **SEVERAL,
+            "margin": Margin(absolute=-0.2, by_teacher=True),
+            "anchor_teacher": teacher(ANCHORS),
+            "positive_teacher": teacher(PAIRS),
+            "candidate_teacher": teacher(9),
+            "anchor_groups": keys(ANCHORS),
+            "candidate_groups": keys(9),
+            "anchor_labels": labels(ANCHORS),
+            "candidate_labels": labels(9),
+        },
+    ),
     "own candidates, margin by teacher": (
         "sampled",
         {**ROWS, "candidates": rows(8, 6)},
@@ -256,8 +271,9 @@ def _is_possible(case: str, name: str) -> bool:
     _, given, options = CASES[case]
     if name == "oracle":
         sides = {"candidates": "candidate_groups", "extra": "extra_groups"}
-        return {"groups", *(sides[side] for side in sides if side in given)} <= options.keys()
-    return name != "supervised" or "labels" in options
+        has_groups = bool({"groups", "anchor_groups"} & options.keys())
+        return has_groups and {sides[side] for side in sides if side in given} <= options.keys()
+    return name != "supervised" or bool({"labels", "anchor_labels"} & options.keys())
 
 
 @pytest.mark.filterwarnings("ignore:half of the anchors have at most")

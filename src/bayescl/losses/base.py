@@ -194,7 +194,9 @@ class ContrastiveLoss(SavedNumbers, Calls):
         """Compute the loss of a batch.
 
         The calls (``loss(...)``, ``in_batch``, ``sampled``) build a batch and pass it on to this
-        method. Use it for a :class:`~bayescl.batch.Batch` of your own.
+        method. Use it for a :class:`~bayescl.batch.Batch` of your own. Embeddings are used as they
+        are, also with ``normalize``; rows with metadata must come from
+        :meth:`Rows.checked <bayescl.batch.Rows.checked>`.
 
         Args:
             *batches: This process's batch, and the second direction if there is one.

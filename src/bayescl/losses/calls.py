@@ -285,7 +285,8 @@ class Calls(nn.Module):
             positives: Embeddings of each anchor's item, in the same order. With ``anchor_of``, also
                 the items' places among shared ``candidates`` of this process, which are then not
                 the anchor's candidates; nothing of size pairs times ``dim`` is computed. To correct
-                for sampling, pass ``Rows(items, log_q=...)`` here and as ``candidates``.
+                for sampling, pass ``Rows(items, log_q=...)`` here and as ``candidates``. Metadata
+                that is not given is the anchor's.
             candidates: ``[candidates, dim]`` if all anchors share them, or
                 ``[batch, candidates, dim]`` if each anchor has its own. With ``gather``, shared
                 candidates come from all processes, which should then draw different ones; an
@@ -317,8 +318,6 @@ class Calls(nn.Module):
         """
         with self._shared_errors():
             temperature = check_call_temperature(temperature)
-            if self.needs_groups or self.needs_labels:
-                self._require(groups=groups, labels=labels)
             gathers = self._gathers and gather_candidates
             place, log_q = None, positives.log_q if isinstance(positives, Rows) else None
             if (
@@ -342,9 +341,13 @@ class Calls(nn.Module):
             known = {"groups": groups, "domains": domains, "labels": labels, "teacher": teacher}
             given = {name: part for name, part in known.items() if part is not None}
             left = replace(left, **given).checked("anchors" if isinstance(anchors, Rows) else "")
+            if self.needs_groups or self.needs_labels:
+                self._require(groups=left.groups, labels=left.labels)
             known_pairs = left if anchor_of is None else left[anchor_of]
-            right = replace(known_pairs, embeddings=right.embeddings, log_q=log_q)
-            right = right.checked("positives")
+            own = positives.metadata if isinstance(positives, Rows) else {}
+            known_pairs = replace(known_pairs, log_q=None)
+            right = replace(known_pairs, embeddings=right.embeddings, **own)
+            right = right.checked("positives", like=left)
             if (left.groups is None) != (drawn.groups is None):
                 raise ValueError("groups and candidates.groups must be given together")
             columns = (self._others("candidates", drawn, left),)
