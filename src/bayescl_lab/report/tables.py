@@ -103,7 +103,6 @@ def _sentences() -> Any:
         loss_title=loss_title,
         measure_title=measure_title,
         settings=settings_text,
-        difference=difference_text,
     ).module
 
 
