@@ -36,9 +36,9 @@ from typing import Any
 import polars as pl
 
 from bayescl_lab.compare.result import Result
-from bayescl_lab.report.images import accuracy_table
-from bayescl_lab.report.ranking import cell_markdown
-from bayescl_lab.report.tables import Table, loss_title, measure_title, score_text
+from bayescl_lab.paper.ranking.printed import METRICS
+from bayescl_lab.report.results import result_tables, scores_table
+from bayescl_lab.report.tables import Table, as_markdown, loss_title, measure_title, score_text
 from bayescl_lab.runs.folder import read_json
 
 INLINE = re.compile(r"([\w.+%-]+)(<!-- quote: (.*?) -->)", re.DOTALL)
@@ -105,7 +105,7 @@ def probes(file: Path, *losses: str) -> str:
     A loss ``TITLE=FILE:NAME`` is that of another comparison in the same folder.
     """
     if not losses:
-        return accuracy_table(Result.read_file(file)).markdown()
+        return scores_table(Result.read_file(file)).markdown()
     records = []
     for word in losses:
         title, _, place = word.rpartition("=")
@@ -146,7 +146,7 @@ QUOTATIONS: dict[str, Callable[..., str]] = {
     "table": table,
     "paired": paired,
     "origin": origin,
-    "cell": lambda file: cell_markdown(Result.read_file(file)),
+    "cell": lambda file: as_markdown(*result_tables(Result.read_file(file), METRICS)),
     "probes": probes,
 }
 """Functions that make the text of a quote from its file and arguments, by name."""

@@ -136,7 +136,7 @@ COMMANDS = [
     (f"{COMPARE} --data photos --batch_size 4", "photos: a comparison needs labels"),
     (f"{COMPARE} --tune 200", "tune must be at most 100, got 200"),
     (f"{COMPARE} --tune 2 --evaluate-on validation", "--evaluate-on must be test"),
-    ("compare images --losses ,", "losses must name at least one loss"),
+    ("compare images --losses ,", "losses must name every loss once, got none"),
     ("compare images --losses hard,hard", "losses must name every loss once"),
     ("compare images --losses hard,magic", "loss must be one of"),
     ("compare images --workers 0", "workers must be at least 1, got 0"),

@@ -207,9 +207,9 @@ def test_the_table_is_made_resumed_and_collected(bayescl, bought):
     assert {"command", "versions", "hardware", "commit"} <= cell.keys()
     assert len(cell["losses"]["bayesian"]["metrics"]["ndcg@20"]["values"]) == 2
     assert Path("table/ranking.png").stat().st_size > 10_000
-    weights = Path("table/shop-mf/final/bayesian-seed1/checkpoints/last.ckpt").stat().st_mtime_ns
+    weights = Path("table/runs/shop-mf-bayesian-seed1/checkpoints/last.ckpt").stat().st_mtime_ns
     assert bayescl("reproduce ranking --out table --resume").status == 0
-    after = Path("table/shop-mf/final/bayesian-seed1/checkpoints/last.ckpt").stat().st_mtime_ns
+    after = Path("table/runs/shop-mf-bayesian-seed1/checkpoints/last.ckpt").stat().st_mtime_ns
     assert after == weights
     assert Path("table/table.md").read_text() == text
 

@@ -29,7 +29,7 @@ SMALL = "--seeds 1 --epochs 1 --device cpu --workers 1 --out table"
 
 def test_a_smoke_table_is_printed_written_and_resumed_with_the_settings_in_its_folder(bayescl):
     outcome = bayescl(f"reproduce prior {SMALL}")
-    for word in ("tau_plus", "0.02", "0.1", "0.2", "top-5, %", "Smoke size"):
+    for word in ("tau_plus", "0.02", "0.1", "0.2", "linear, top 5", "Smoke size"):
         assert word in outcome.out
     result = Result.read_file(Path("table/result.json"))
     assert [row.keys["tau_plus"] for row in result.rows.values()] == ["0.02", "0.1", "0.2"]
@@ -54,14 +54,14 @@ def test_the_papers_size_without_a_gpu_is_refused_at_once(bayescl):
 
 def test_all_tables_are_made_by_one_command_that_says_first_what_it_takes(bayescl):
     refused = bayescl(f"reproduce all --max-train-images 200 {SMALL}")
-    assert "--batch-size must be at most" in refused.err
+    assert "batch_size must be at most" in refused.err
     assert not Path("table").exists()
     outcome = bayescl(f"reproduce all --losses hard {SMALL}")
     results = Result.read_all(json.loads(Path("table/result.json").read_text()))
     assert len(results) == 2  # the other tables do without this loss
     page = Path("table/table.md").read_text()
     for result in results:
-        assert f"# {result.title}" in page
+        assert f"### {result.title}" in page
         assert result.title in " ".join(outcome.out.split())  # it may take two lines
     assert "2 runs, 2 epochs in all" in outcome.err
     assert "bayescl reproduce all --resume --out table" in outcome.err

@@ -11,7 +11,7 @@ from bayescl_lab.compare.comparison import Comparison, settle_methods
 from bayescl_lab.compare.images import ImageComparison
 from bayescl_lab.compare.plan import run_plans
 from bayescl_lab.compare.result import Result
-from bayescl_lab.report.figures import comparison_figure
+from bayescl_lab.report.figures import results_figure
 from bayescl_lab.report.tables import data_title
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import LossSettings, choose_hyperparameters, losses_of
@@ -66,7 +66,7 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
         assert resumed.rows[name].scores == row.scores
     with pytest.raises(ValueError, match=r"keeps its settings: seeds = 2, got 3$"):
         compare(replace(comparison, seeds=3), tmp_path / "cut", resume=True)
-    assert comparison_figure(resumed).axes
+    assert results_figure([resumed]).axes
 
 
 def test_worker_processes_change_no_figure(settings, monkeypatch, tmp_path):

@@ -19,7 +19,7 @@ from bayescl_lab.paper.ranking.plans import CellPlan, RankingRequest, best_ranki
 from bayescl_lab.paper.ranking.printed import METRICS, MISPRINTS, PAPER
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.report.figures import collect
-from bayescl_lab.report.ranking import against_paper, cell_markdown, read_cells, tables_markdown
+from bayescl_lab.report.results import against_paper, read_results, results_markdown
 from bayescl_lab.runs.folder import read_json
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +85,7 @@ def test_what_ranks_best_on_validation_is_chosen_without_training_and_used_on_te
     assert final["evaluate_on"] == "test"
     assert result.baselines.keys() == {"popularity", "ease", "ials"}
     assert result.baselines["ials"].scores["recall@20"].mean > 0.9
-    assert "| iALS |" in cell_markdown(result)
+    assert "| iALS |" in results_markdown([result])
     assert result.remarks == ()
 
 
@@ -106,31 +106,31 @@ def test_a_loss_without_settings_in_the_plan_is_refused():
 
 
 def test_ours_stand_beside_the_papers_and_the_misprint_is_marked():
-    text = cell_markdown(cell())
+    text = results_markdown([cell()])
     row = next(line for line in text.splitlines() if line.startswith("| Bayesian"))
     assert ".5350 ± .0071 (.4374)" in row  # P@5
     assert "| popularity | .2500 |" in text
     assert "3 have none and are left out" in text
-    misprinted = cell_markdown(cell("ml-1m", "lightgcn"))
+    misprinted = results_markdown([cell("ml-1m", "lightgcn")])
     assert "(.1893, misprint)" in misprinted
 
 
 def test_the_papers_figures_never_stand_beside_those_of_lightgcns_split():
-    text = cell_markdown(cell("gowalla"))
+    text = results_markdown([cell("gowalla")])
     assert "(" not in next(line for line in text.splitlines() if line.startswith("| Bayesian"))
     assert "another split" in text
     assert "| *published: LightGCN, BPR* |" in text
     assert against_paper(cell("gowalla")) == ""
-    assert "published" not in cell_markdown(cell())
+    assert "published" not in results_markdown([cell()])
 
 
 def test_differences_are_taken_seed_by_seed():
     result = cell(info_nce=[0.50, 0.60], bayesian=[0.51, 0.61], hard=[0.49, 0.63])
     found = result.differences()
     assert [found[loss]["ndcg@20"].sign for loss in ("bayesian", "hard")] == [1, 0]
-    text = cell_markdown(result)
+    text = results_markdown([result])
     assert "| Bayesian | **+0.0100 ± 0.0000** | **+0.0100 ± 0.0000** |" in text
-    single = cell_markdown(cell(info_nce=[0.5], bayesian=[0.6]))
+    single = results_markdown([cell(info_nce=[0.5], bayesian=[0.6])])
     assert "paired" not in single
     assert "One seed" in single
 
@@ -147,10 +147,10 @@ def test_cells_are_collected_in_the_papers_order_and_quoted(tmp_path):
     for name, data, encoder in [("g", "gowalla", "mf"), ("b", "ml-100k", "lightgcn")]:
         collect(tmp_path, name, cell(data, encoder))
     collect(tmp_path, "a", cell("ml-100k", "mf"))
-    cells = read_cells(tmp_path)
+    cells = read_results(tmp_path)
     order = [(one.data, one.encoder) for one in cells]
     assert order == [("ml-100k", "mf"), ("ml-100k", "lightgcn"), ("gowalla", "mf")]
-    assert (tmp_path / "table.md").read_text() == tables_markdown(cells)
+    assert (tmp_path / "table.md").read_text() == results_markdown(cells)
     assert (tmp_path / "ranking.png").stat().st_size > 10_000
 
     number = "<!-- quote: value a.json losses/bayesian/metrics/recall@20/mean:~.4f -->"
@@ -168,8 +168,8 @@ def test_cells_are_collected_in_the_papers_order_and_quoted(tmp_path):
 def test_the_page_and_the_table_are_made_of_the_committed_cells():
     text = PAGE.read_text(encoding="utf-8")
     assert refreshed(text, PAGE.parent) == text
-    cells = read_cells(RESULTS)
-    assert (RESULTS / "table.md").read_text(encoding="utf-8") == tables_markdown(cells)
+    cells = read_results(RESULTS)
+    assert (RESULTS / "table.md").read_text(encoding="utf-8") == results_markdown(cells)
     for file in RESULTS.glob("*.json"):
         content = read_json(file)
         assert {"command", "versions", "hardware", "commit", "commits_of_runs"} <= content.keys()

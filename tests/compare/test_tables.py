@@ -14,7 +14,7 @@ from bayescl_lab.compare.plan import run_plans
 from bayescl_lab.compare.result import Printed, Result, Row
 from bayescl_lab.compare.summary import Score
 from bayescl_lab.paper.images.tables import DATASETS, SIZES, TABLES, TablePlan, TableRequest
-from bayescl_lab.report.images import paper_markdown
+from bayescl_lab.report.results import results_markdown
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.losses import LossSettings, takes
 
@@ -107,11 +107,11 @@ def test_the_rows_of_a_table_have_the_settings_that_they_say(name, size):
 def test_a_smoke_test_shows_none_of_the_papers_values_and_says_what_it_is(name):
     smoke = made_up(name, TableRequest())
     assert not any(row.printed for row in smoke.rows.values())
-    assert "Smoke size" in paper_markdown(smoke)
-    page = paper_markdown(made_up(name, PAPER))
+    assert "Smoke size" in results_markdown([smoke])
+    page = results_markdown([made_up(name, PAPER)])
     for row in plan_of(name).result.rows.values():
         for figure in row.printed.values():
-            assert f"| {figure.value:g}" in page
+            assert f"({figure.value:g}" in page
             assert figure.note in page
 
 
@@ -176,9 +176,9 @@ def test_a_table_cut_off_and_resumed_equals_the_unbroken_one(tiny, tmp_path):
     assert {name: row.scores for name, row in resumed.rows.items()} == {
         name: row.scores for name, row in whole.rows.items()
     }
-    page = paper_markdown(resumed)
-    assert page.startswith("# Tiny")
-    assert "| 91 |" in page
+    page = results_markdown([resumed])
+    assert page.startswith("### Tiny")
+    assert "(91)" in page
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from ranking.checkerboard import checkerboard
 
+from bayescl_lab.compare.result import Result
 from bayescl_lab.ranking.encoder import Encoder, MatrixFactorization
 from bayescl_lab.ranking.encoders import ENCODERS, build_encoder
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.light_gcn import LightGCN
-from bayescl_lab.report.ranking import cell_title
+from bayescl_lab.report.results import result_title
 from bayescl_lab.runs.ranking.run import RankingRun
 from bayescl_lab.runs.ranking.settings import RankingSettings
 
@@ -53,4 +54,4 @@ def test_a_row_in_the_table_is_all_that_a_new_encoder_needs(monkeypatch, tmp_pat
         {**RankingSettings().as_config(), "encoder": "doubled", "data": str(file), "layers": 5}
     )
     assert RankingRun(settings).model.encoder.layers == 5
-    assert cell_title({"data": "shop", "encoder": "doubled"}) == "shop, doubled tables"
+    assert result_title(Result("shop", "test", {}, 1, encoder="doubled")) == "shop, doubled tables"

@@ -151,7 +151,7 @@ def test_whatever_files_hold_is_text(tmp_path) -> None:
         ({"result.json": "[1]"}, "result.json is damaged"),
         ({"result.json": '{"summary": {"losses": {}}}'}, "result.json is damaged"),
         ({"result.json": '{"probes": 3, "settings": {"loss": []}}'}, "result.json is damaged"),
-        ({"result.json": f'{{"metrics": {{"ndcg@20": "x"}}, {SETTINGS}}}'}, "damaged: ValueError"),
+        ({"result.json": f'{{"metrics": {{"ndcg@20": "x"}}, {SETTINGS}}}'}, "is damaged"),
         ({"result.json": '{"summary": {"losses": {}}, "settings": {"data": ""}}'}, "is damaged"),
         ({"result.json": LACKING}, "result.json is damaged"),
         ({"comparison.json": '{"cells": []}'}, "comparison.json is damaged"),

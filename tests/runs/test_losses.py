@@ -16,8 +16,8 @@ from bayescl.losses.base import SharedOptions
 from bayescl.losses.parameters import Hyperparameter
 from bayescl_lab.compare.images import ImageComparison
 from bayescl_lab.compare.plan import run_plans
-from bayescl_lab.report.figures import comparison_figure
-from bayescl_lab.report.images import accuracy_table
+from bayescl_lab.report.figures import results_figure
+from bayescl_lab.report.results import scores_table
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.inspection import inspect_images
 from bayescl_lab.runs.images.run import train_images
@@ -61,8 +61,8 @@ def test_a_new_row_is_trained_compared_plotted_and_inspected_on_images(toy, sett
     settings = replace(settings, epochs=2)
     comparison = ImageComparison({"info_nce": {}, toy: {"power": 2}}, seeds=1, shared=settings)
     (result,) = run_plans("toy", comparison, [comparison.plan()], tmp_path / "all")
-    assert f"| {LOSSES[toy].title} |" in accuracy_table(result).markdown()
-    assert comparison_figure(result).axes
+    assert f"| {LOSSES[toy].title} |" in scores_table(result).markdown()
+    assert results_figure([result]).axes
     run = tmp_path / "all" / "runs" / "power-seed0"
     loss = ImageSettings.from_config(RunFolder.find(run).config()).loss
     assert loss.hyperparameters["power"] == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -29,11 +28,8 @@ from bayescl_lab.runs.losses import BASELINE, IMAGE_METHODS, SHARE, LossSettings
 from bayescl_lab.runs.ranking.settings import RankingOptions, RankingSettings
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from bayescl_lab.compare.comparison import Comparison
     from bayescl_lab.compare.result import Result
-    from bayescl_lab.report.tables import Table
 
 
 @dataclass(frozen=True)
@@ -80,9 +76,6 @@ def images(
     """
     from bayescl_lab.compare.comparison import settle_methods
     from bayescl_lab.compare.images import ImageComparison, recorded_hyperparameters
-    from bayescl_lab.report.figures import comparison_figure
-    from bayescl_lab.report.images import accuracy_table
-    from bayescl_lab.report.tables import data_title, difference_table
 
     data = settings.data
     share = {SHARE: settings.positive_share} if SHARE in typed else {}
@@ -100,19 +93,7 @@ def images(
     )
     folder = place.folder(f"compare-{data}")
     result = _compare(comparison, folder, place, workers)
-    judged, shown = f"{settings.evaluate_on} part", accuracy_table(result)
-    seconds = [row.seconds.mean for row in result.rows.values() if row.seconds is not None]
-    pairs = zip(shown.records, seconds, strict=True)
-    timed = [{**record, "s/epoch": f"{time:.2f}"} for record, time in pairs]
-    title = (
-        f"Accuracy in % on the {judged} of {data_title(data)}: "
-        f"mean ± {SPREAD} (seeds: {result.seeds})"
-    )
-    show(title, replace(shown, records=timed))
-    print_differences(difference_table(result))
-    caption = f"{data_title(data)}, {judged}, accuracy in percent:"
-    text = f"{caption}\n\n{shown.markdown()}\n"
-    _finish(folder, result, text, comparison_figure(result))
+    _finish(folder, result)
 
 
 def ranking(
@@ -139,8 +120,6 @@ def ranking(
     """
     from bayescl_lab.compare.comparison import settle_methods
     from bayescl_lab.compare.ranking import RankingComparison
-    from bayescl_lab.report.figures import cells_figure
-    from bayescl_lab.report.ranking import tables_markdown
 
     settled = settle_methods(
         losses, "ranking", given=vars(shared), hyperparameters=trials.hyperparameters
@@ -151,24 +130,20 @@ def ranking(
     if not place.resume:
         print_guesses(data)
     result = _compare(comparison, folder, place, workers)
-    print_cell(result)
-    _finish(folder, result, tables_markdown([result]), cells_figure([result]))
+    _finish(folder, result)
 
 
-def print_cell(cell: Result) -> None:
-    """Print the metrics of recommenders, differences to InfoNCE, and remarks."""
-    from bayescl_lab.report.ranking import MEASURES, cell_title, figures_table, note
-    from bayescl_lab.report.tables import difference_table
+def print_result(result: Result) -> None:
+    """Print figures, differences to InfoNCE, and remarks."""
+    from bayescl_lab.report.results import result_tables, result_title
 
-    show(cell_title(cell), figures_table(cell))
-    print_differences(difference_table(cell, MEASURES))
-    say(*(f"* {remark}" for remark in (note(cell), *cell.remarks)))
-
-
-def print_differences(differences: Table) -> None:
-    """Print how far losses lie above InfoNCE, if that can be told."""
-    title = differences.title.partition(" Bold")[0].strip("*.")
-    show(f"{title}: mean ± {SPREAD}", differences)
+    figures, *others = result_tables(result)
+    show(result_title(result), figures)
+    remarks = (figures.title.replace("**", ""), figures.note, *result.remarks)
+    say(*(f"* {text}" for text in remarks if text))
+    for table in others[:1]:
+        title = table.title.partition(" Bold")[0].strip("*.")
+        show(f"{title}: mean ± {SPREAD}", table)
 
 
 def _compare(
@@ -192,14 +167,17 @@ def _compare(
     return result
 
 
-def _finish(folder: Path, result: Result, markdown: str, figure: Figure) -> None:
-    """Write a comparison's table, picture and page, and print its verdict and files."""
+def _finish(folder: Path, result: Result) -> None:
+    """Print a comparison, write its table, picture and page, and print its verdict and files."""
+    from bayescl_lab.report.figures import results_figure
     from bayescl_lab.report.html import report_page
+    from bayescl_lab.report.results import results_markdown
     from bayescl_lab.report.verdicts import comparison_verdict
 
+    print_result(result)
     page = folder / "report.html"
-    save_figure(figure, folder / "comparison.png", dpi=150)
-    write_atomically(folder / "comparison.md", markdown)
+    save_figure(results_figure([result]), folder / "comparison.png", dpi=150)
+    write_atomically(folder / "comparison.md", results_markdown([result]))
     write_atomically(page, report_page([folder]))
     say(
         *comparison_verdict(result),

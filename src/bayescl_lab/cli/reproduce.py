@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
+from bayescl_lab.cli._console import EpochBar, print_guesses, say
 from bayescl_lab.cli._options import (
     FLAT,
     RUNTIME_OPTION,
@@ -18,7 +18,7 @@ from bayescl_lab.paper.images.tables import TableRequest
 from bayescl_lab.paper.ranking.plans import RankingRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from bayescl_lab.compare.plan import Plan
     from bayescl_lab.compare.result import Result
@@ -44,9 +44,10 @@ def reproduce(
         workers: parallel runs, one thread each; default: one per core, or one on a GPU.
     """
     from bayescl_lab._files import write_atomically
+    from bayescl_lab.cli.compare import print_result
     from bayescl_lab.cli.data import download_missing
     from bayescl_lab.paper.images.tables import TABLES
-    from bayescl_lab.report.images import paper_markdown, paper_table
+    from bayescl_lab.report.results import origin_text, results_markdown
     from bayescl_lab.runs.folder import check_vacant
 
     folder = place.folder(f"{table}-{request.size}")
@@ -65,12 +66,10 @@ def reproduce(
     )
     usual = usual_workers(settings[0].torch_device(), runs)
     results = _perform(f"reproduce {table}", request, plans, folder, place, workers or usual)
-    pages = [paper_markdown(result) for result in results]
-    write_atomically(folder / "table.md", "\n".join(pages))
+    origin = origin_text(results[0].origin)
+    write_atomically(folder / "table.md", f"{results_markdown(results)}\n{origin}\n")
     for result in results:
-        shown = paper_table(result)
-        show(result.title, shown)
-        say(shown.note, *(f"* {remark}" for remark in result.remarks))
+        print_result(result)
     say(f"figures: {folder / 'result.json'}", f"table: {folder / 'table.md'}")
 
 
@@ -90,7 +89,7 @@ def ranking(
     Args:
         workers: parallel runs, one thread each; default: 1.
     """
-    from bayescl_lab.cli.compare import print_cell
+    from bayescl_lab.cli.compare import print_result
     from bayescl_lab.report.figures import collect
 
     plans = request.plans()
@@ -99,15 +98,10 @@ def ranking(
         for plan in plans:
             print_guesses(next(iter(plan.methods.values())).data)
     collected = folder if request.results is None else Path(request.results)
-
-    def finished(name: str, cell: Result) -> None:
-        collect(collected, name, cell)
-
-    options: Any = {"finished": finished}
-    results = _perform("reproduce ranking", request, plans, folder, place, workers or 1, **options)
+    results = _perform("reproduce ranking", request, plans, folder, place, workers or 1)
     for plan, cell in zip(plans, results, strict=True):
         collect(collected, plan.name, cell)
-        print_cell(cell)
+        print_result(cell)
     say(f"table: {collected / 'table.md'}")
 
 
@@ -118,7 +112,6 @@ def _perform(
     folder: Path,
     place: Place,
     workers: int,
-    finished: Callable[[str, Result], None] = lambda *_: None,
 ) -> list[Result]:
     """Make or resume plans under a progress bar."""
     from bayescl_lab.compare.plan import run_plans
@@ -132,5 +125,4 @@ def _perform(
             resume=place.resume,
             workers=workers,
             progress=lambda run, _, done: bar.tell(run, done),
-            finished=finished,
         )

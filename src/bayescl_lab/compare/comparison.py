@@ -95,7 +95,7 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
         def resolved(name: str, values: Values) -> dict[str, Any]:
             config = self.settings(name).as_config()
             every = {**LOSSES[name.removesuffix(TEACHER)].hyperparameters, **values}
-            return {key: config[key] for key in every}
+            return {key: config[key] for key in every if key in config}
 
         return {name: resolved(name, values) for name, values in self.methods.items()}
 

@@ -14,7 +14,10 @@ from bayescl_lab.runs.losses import BASELINE, LOSSES, ORACLE
 RESULT_FILES = ("result.json", "comparison.json")
 """Files that hold a result: of a run or comparison, and of a comparison that is kept."""
 
-_ORIGIN = ("command", "started", "commit", "hardware", "versions", "workers", "threads_per_run")
+_ORIGIN = (
+    *("command", "started", "commit", "hardware", "versions"),
+    *("workers", "threads_per_run", "commits_of_runs"),
+)
 SECONDS = "seconds_per_epoch"
 """The measure of tables of time."""
 

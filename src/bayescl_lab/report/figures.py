@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bayescl.figures import panels
 from bayescl_lab._files import save_figure, write_atomically
-from bayescl_lab.compare.result import Result, needs_labels
+from bayescl_lab.compare.result import Result, is_percent
 from bayescl_lab.compare.summary import Score
-from bayescl_lab.report.ranking import (
-    MEASURES,
-    cell_title,
+from bayescl_lab.report.results import (
+    headlines,
     printed_figure,
-    read_cells,
-    tables_markdown,
+    read_results,
+    result_title,
+    results_markdown,
 )
-from bayescl_lab.report.tables import (
-    counted,
-    data_title,
-    loss_colour,
-    loss_title,
-    measure_title,
-)
+from bayescl_lab.report.tables import loss_colour, loss_title, measure_title
 from bayescl_lab.report.verdicts import Metrics
 from bayescl_lab.runs.folder import as_json
 from bayescl_lab.runs.losses import BASELINE
@@ -39,61 +33,31 @@ _METRICS = {
 """Columns of ``metrics.csv`` that are drawn, with their titles."""
 
 
-def collect(folder: Path, name: str, cell: Result) -> None:
-    """Put a cell into the folder and update ``table.md`` and ``ranking.png`` of all cells."""
+def collect(folder: Path, name: str, result: Result) -> None:
+    """Put a result into the folder and update ``table.md`` and ``ranking.png`` of all results."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / f"{name}.json", as_json(cell.stored()))
-    cells = read_cells(folder)
-    write_atomically(folder / "table.md", tables_markdown(cells))
-    save_figure(cells_figure(cells), folder / "ranking.png", dpi=130)
+    write_atomically(folder / f"{name}.json", as_json(result.stored()))
+    results = read_results(folder)
+    write_atomically(folder / "table.md", results_markdown(results))
+    save_figure(results_figure(results), folder / "ranking.png", dpi=130)
 
 
-def comparison_figure(result: Result) -> Figure:
-    """Few-label accuracies of a comparison on images, and paired differences to InfoNCE.
-
-    Each dot is a seed; bars and numbers are means. In the last panel, which leaves the oracles out,
-    error bars are standard deviations over seeds.
-    """
-    probes, few = result.measures, result.few or result.measures[-1:]
-    # An oracle's difference is so large that it would hide the others'.
-    paired = {
-        name: differences
-        for name, differences in result.differences().items()
-        if not needs_labels(name)
-    }
-    columns = len(few) + bool(paired)
-    height = 1.4 + 0.36 * max(len(result.rows), len(probes))
-    figure, axes = panels(1, columns, width=1.5 + 3.7 * columns, height=height)
-    figure.set_layout_engine("constrained", wspace=0.06)
-    for axis, probe in zip(axes, few, strict=False):
-        scores = {name: row.scores[probe] for name, row in result.rows.items()}
-        _draw_seeds(axis, scores, 100, ".1f")
-        axis.set_title(measure_title(probe))
-        axis.set_xlabel("accuracy, %")
-    if paired:
-        _draw_differences(axes[-1], paired, probes)
-    figure.suptitle(
-        f"{data_title(result.data)}: {result.settings['epochs']} epochs, "
-        f"{counted(result.seeds, 'seed')}, scored on the {result.part} part",
-        fontsize=11,
-    )
-    return figure
-
-
-def cells_figure(cells: Sequence[Result]) -> Figure:
-    """Two metrics of every cell: each seed, the mean, baselines, and the paper's values."""
-    rows = sum(len(cell.every) for cell in cells)
-    height = 0.9 + 0.9 * len(cells) + 0.22 * rows
-    figure, axes = panels(len(cells), len(MEASURES), width=10.5, height=height)
+def results_figure(results: Sequence[Result]) -> Figure:
+    """Two measures of every result: each seed, the mean, baselines, and the paper's values."""
+    rows = sum(len(result.every) for result in results)
+    height = 0.9 + 0.9 * len(results) + 0.22 * rows
+    figure, axes = panels(len(results), 2, width=10.5, height=height)
     figure.set_layout_engine("constrained", wspace=0.04)
-    places = [(cell, metric) for cell in cells for metric in MEASURES]
+    places = [(result, measure) for result in results for measure in headlines(result)]
     marks = []
-    for axis, (cell, metric) in zip(axes, places, strict=True):
-        _draw_seeds(axis, {name: row.scores[metric] for name, row in cell.every.items()}, 1, ".4f")
-        axis.set_title(f"{cell_title(cell)}: {measure_title(metric)}", fontsize=9)
-        printed = [printed_figure(cell, name, metric) for name in cell.every]
+    for axis, (result, measure) in zip(axes, places, strict=False):
+        scale, form = (100, ".1f") if is_percent(measure) else (1, ".4f")
+        scores = {name: row.scores[measure] for name, row in result.every.items()}
+        _draw_seeds(axis, scores, scale, form)
+        axis.set_title(f"{result_title(result)}: {measure_title(measure)}", fontsize=9)
+        printed = [printed_figure(result, name, measure) for name in scores]
         if any(printed):
-            levels = [float("nan") if value is None else value for value in printed]
+            levels = [float("nan") if one is None else one.value for one in printed]
             marks = axis.plot(levels, range(len(levels)), "D", ms=6, mfc="none", color="black")
     if marks:
         figure.legend(marks[:1], ["the paper"], loc="outside lower center", fontsize=8)
@@ -146,28 +110,6 @@ def _draw_seeds(axis: Axes, figures: Mapping[str, Score], scale: float, form: st
         level = scale * figures[BASELINE].mean
         axis.axvline(level, color=loss_colour(BASELINE), lw=0.8, ls=":", zorder=0)
     _label_rows(axis, [*map(loss_title, figures)])
-
-
-def _draw_differences(axis: Axes, paired: Mapping[str, Any], probes: Sequence[str]) -> None:
-    """Paired differences to InfoNCE of every probe."""
-    width = 0.7 / len(paired)
-    for place, (name, differences) in enumerate(paired.items()):
-        entries = [differences[probe] for probe in probes]
-        axis.errorbar(
-            [100 * entry.mean for entry in entries],
-            [row + (place - (len(paired) - 1) / 2) * width for row in range(len(probes))],
-            xerr=[100 * (entry.spread or 0.0) for entry in entries],
-            fmt="o",
-            ms=4.5,
-            capsize=2,
-            color=loss_colour(name),
-            label=loss_title(name),
-        )
-    axis.axvline(0, color=loss_colour(BASELINE), lw=0.8, ls=":")
-    _label_rows(axis, [*map(measure_title, probes)])
-    axis.set_xlabel("paired by seed; oracles left out")
-    axis.set_title("points above InfoNCE")
-    axis.legend(fontsize=8, loc="best")
 
 
 def _label_rows(axis: Axes, titles: Sequence[str]) -> None:

@@ -15,22 +15,15 @@ from markupsafe import Markup, escape
 
 from bayescl.figures import png
 from bayescl_lab._files import UnreadableError
-from bayescl_lab.compare.result import Result, is_percent, origin_of
+from bayescl_lab.compare.result import Result, origin_of
 from bayescl_lab.report.figures import training_figure
-from bayescl_lab.report.images import accuracy_table, paper_table, probe_table
-from bayescl_lab.report.ranking import (
-    baseline_sentences,
-    cell_tables,
-    cell_title,
-    data_sentences,
-    metrics_table,
-    read_cells,
-)
+from bayescl_lab.report.images import probe_table
+from bayescl_lab.report.ranking import baseline_sentences, data_sentences, metrics_table
+from bayescl_lab.report.results import read_results, result_tables, result_title
 from bayescl_lab.report.tables import (
     Table,
     counted,
     data_title,
-    difference_table,
     loss_title,
     measure_title,
     paragraph,
@@ -128,7 +121,7 @@ def _content(folder: Path, file: Path) -> Section:
     if file == folder and (folder / SIMULATION).is_file():
         return _simulation_section(folder)
     content = {} if file == folder else read_json(file)
-    results = read_cells(folder) if file == folder else Result.read_all(content)
+    results = read_results(folder) if file == folder else Result.read_all(content)
     if not (results or content or has_config):
         raise UnreadableError(f"{folder} holds no run and no results")
     if not (results or content):
@@ -146,18 +139,22 @@ def _content(folder: Path, file: Path) -> Section:
 def _results_section(results: Sequence[Result]) -> Section:
     """Comparisons and tables."""
     first = results[0]
+    tables = []
+    for result in results:
+        figures, *others = result_tables(result)
+        title = f"**{result_title(result)}.** {figures.title}"
+        tables += [replace(figures, title=title), *others]
+    is_one = len(results) == 1
     if first.title:
-        tables = [replace(paper_table(one), title=f"**{one.title}**") for one in results]
-        remarks = dict.fromkeys(remark for one in results for remark in one.remarks)
-        return Section(first.title, [], tables, list(remarks))
-    if is_percent(first.measures[0]):
-        title = f"{len(first.rows)} losses on {data_title(first.data)}"
-        tables = [accuracy_table(first), difference_table(first)]
-        lead = [paragraph("what_was_run", first)]
-        return Section(title, lead, tables, comparison_verdict(first))
-    section = _cells_section(results)
-    section.findings = comparison_verdict(first) if len(results) == 1 else ()
-    return section
+        findings = list(dict.fromkeys(remark for one in results for remark in one.remarks))
+    else:
+        findings = comparison_verdict(first) if is_one else []
+    lead = (
+        [paragraph("what_was_run", first)]
+        if is_one and not (first.title or first.baselines)
+        else []
+    )
+    return Section(result_title(first) if is_one else "The paper's tables", lead, tables, findings)
 
 
 def _run_section(folder: Path, result: Mapping[str, Any]) -> Section:
@@ -183,16 +180,6 @@ def _run_section(folder: Path, result: Mapping[str, Any]) -> Section:
         scores = {row[0]: row[1] for row in table.rows}
     title = f"{loss_title(name)} on {data_title(settings['data'])}"
     return Section(title, lead, [table], scores=scores)
-
-
-def _cells_section(cells: Sequence[Result]) -> Section:
-    """The cells of the ranking table."""
-    tables = []
-    for cell in cells:
-        figures, *others = cell_tables(cell)
-        title = f"**{cell_title(cell)}.** {figures.title}"
-        tables += [replace(figures, title=title), *others]
-    return Section("Top-k ranking", [f"{counted(len(cells), 'cell')} of the table."], tables)
 
 
 def _simulation_section(folder: Path) -> Section:

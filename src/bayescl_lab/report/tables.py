@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -102,7 +103,6 @@ def _sentences() -> Any:
         loss_title=loss_title,
         measure_title=measure_title,
         settings=settings_text,
-        difference=difference_text,
     ).module
 
 
@@ -136,7 +136,9 @@ def score_text(score: Score, measure: str) -> str:
     """A score of a measure: accuracies in percent."""
     if measure == SECONDS:
         return score.text(".2f")
-    return score.text(scale=100) if is_percent(measure) else score.text(".4f")
+    if is_percent(measure):
+        return score.text(scale=100)
+    return re.sub(r"(?<!\d)0\.", ".", score.text(".4f"))
 
 
 def difference_text(difference: Score, measure: str) -> str:
@@ -205,5 +207,7 @@ def measure_title(name: str) -> str:
         >>> measure_title("ndcg@20"), measure_title("few_label_5"), measure_title("linear_top5")
         ('NDCG@20', '5 labels/class', 'linear, top 5')
     """
+    if name == SECONDS:
+        return "seconds per epoch"
     metric, at, k = name.partition("@")
     return f"{_SHORT.get(metric, metric)}@{k}" if at else probe_title(name)

@@ -6,108 +6,26 @@ A difference counts if it is at least two standard errors from 0, paired by seed
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab.compare.result import Result, needs_labels
+from bayescl_lab.compare.result import Result, is_percent, needs_labels
 from bayescl_lab.compare.summary import Score
-from bayescl_lab.report.tables import loss_title, paragraph
+from bayescl_lab.report.tables import (
+    counted,
+    difference_text,
+    loss_title,
+    measure_title,
+    paragraph,
+)
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.losses import ORACLE, SHARE
+from bayescl_lab.runs.losses import ORACLE, SHARE, TEACHER
 
 Metrics = Sequence[Mapping[str, float]]
 """The rows of ``metrics.csv``, one per epoch."""
 
 _HEADLINES = ("few_label_1", "knn", "linear", "ndcg@20")
 """The measures that a verdict is about; the first that there is."""
-
-
-class NextStep(Enum):
-    """What to do after a comparison."""
-
-    MORE_SEEDS = auto()
-    TRAIN = auto()
-    WEIGH_MEASURES = auto()
-    NOTHING_TO_GAIN = auto()
-    KEEP = auto()
-
-
-@dataclass(frozen=True)
-class ComparisonFindings:
-    """What a comparison shows, paired by seed; a sign counts from two standard errors on.
-
-    Attributes:
-        base: the loss that others are compared with.
-        headline: the measure that is judged first.
-        num_seeds: seeds of each loss.
-        gains: each loss's difference on the headline, the largest first.
-        above, below, level: losses by the sign of their gain; no oracles.
-        better, worse: measures on which losses differ from what the headline says of them.
-        oracles: the losses that know the labels.
-        oracle: the one of them that others are measured by, if any.
-        oracle_share: share of the oracle's gain that the best loss reaches, if both have a gain.
-        share: the ``positive_share`` of the best loss, on images.
-        next_step: what to do.
-    """
-
-    base: str
-    headline: str
-    num_seeds: int
-    gains: Mapping[str, Score]
-    above: Sequence[str]
-    below: Sequence[str]
-    level: Sequence[str]
-    better: Mapping[str, Sequence[str]]
-    worse: Mapping[str, Sequence[str]]
-    oracles: Sequence[str]
-    oracle: str | None
-    oracle_share: float | None
-    share: float | None
-    next_step: NextStep
-
-
-def comparison_findings(result: Result) -> ComparisonFindings | None:
-    """What a comparison shows; None without labels, or with one loss alone."""
-    base = result.base
-    paired = result.differences(base)
-    if not paired:
-        return None
-    measures = list(next(iter(paired.values())))
-    headline = next((name for name in _HEADLINES if name in measures), measures[0])
-    ranked = sorted(paired, key=lambda name: -paired[name][headline].mean)
-    gains = {name: paired[name][headline] for name in ranked}
-    oracles = [name for name in ranked if needs_labels(name)]
-    above, below, level = (
-        [name for name in ranked if name not in oracles and gains[name].sign == sign]
-        for sign in (1, -1, 0)
-    )
-
-    def elsewhere(names: Iterable[str], sign: int) -> dict[str, list[str]]:
-        signs = {name: [m for m in measures if paired[name][m].sign == sign] for name in names}
-        return {name: some for name, some in signs.items() if some}
-
-    better, worse = elsewhere(below + level, 1), elsewhere(above, -1)
-    oracle = ORACLE if ORACLE in oracles else next(iter(oracles), None)
-    share = None
-    if oracle is not None and above and gains[oracle].sign == 1:
-        share = gains[above[0]].mean / gains[oracle].mean
-    if result.seeds == 1:
-        step = NextStep.MORE_SEEDS
-    elif above:
-        step = NextStep.TRAIN
-    elif better:
-        step = NextStep.WEIGH_MEASURES
-    elif oracles and not any(gains[name].sign for name in oracles):
-        step = NextStep.NOTHING_TO_GAIN
-    else:
-        step = NextStep.KEEP
-    best = result.rows[above[0] if above else base]
-    return ComparisonFindings(
-        *(base, headline, result.seeds, gains, above, below, level),
-        *(better, worse, oracles, oracle, share, best.settings.get(SHARE), step),
-    )
 
 
 def comparison_verdict(result: Result) -> list[str]:
@@ -119,20 +37,95 @@ def comparison_verdict(result: Result) -> list[str]:
     Returns:
         Sentences that name every loss. Without InfoNCE, the first loss takes its place.
     """
+    base = loss_title(result.base)
     if len(result.rows) == 1:
-        return [f"Only {loss_title(result.base)} was trained: there is nothing to compare it with."]
-    found = comparison_findings(result)
-    if found is None:
+        return [f"Only {base} was trained: there is nothing to compare it with."]
+    paired = result.differences(result.base)
+    if not paired:
         return ["There are no labels to judge by: the losses cannot be told apart."]
+    headline = next((one for one in _HEADLINES if one in result.measures), result.measures[0])
+    gains = {name: scores[headline] for name, scores in paired.items()}
+    ranked = sorted(gains, key=lambda name: -gains[name].mean)
+    oracles = [name for name in ranked if needs_labels(name)]
+    above, below, level = (
+        [name for name in ranked if name not in oracles and gains[name].sign == sign]
+        for sign in (1, -1, 0)
+    )
+
+    def said(names: Iterable[str]) -> str:
+        points = " points" if is_percent(headline) else ""
+        texts = {name: difference_text(gains[name], headline) for name in names}
+        return ", ".join(f"{loss_title(name)} {text}{points}" for name, text in texts.items())
+
+    def elsewhere(names: Iterable[str], sign: int) -> str:
+        found = {
+            name: [measure_title(one) for one, score in paired[name].items() if score.sign == sign]
+            for name in names
+        }
+        some = [f"{loss_title(name)} on {', '.join(on)}" for name, on in found.items() if on]
+        return f"but {'above' if sign == 1 else 'below'} {base}: {'; '.join(some)}." if some else ""
+
+    better = elsewhere(below + level, 1)
+    seeds = counted(result.seeds, "seed")
+    groups = {f"above {base}": above, f"below {base}": below}
+    groups[f"not told apart from {base} by {seeds}"] = level
+    standing = "; ".join(
+        f"{words} on {measure_title(headline)}: {said(names)}"
+        for words, names in groups.items()
+        if names
+    )
     sentences = [
         paragraph("tuned", result) if result.criterion else "",
-        paragraph("standing", found),
-        paragraph("otherwise", found, "above", found.better),
-        paragraph("otherwise", found, "below", found.worse),
-        paragraph("oracles", found),
-        paragraph("next_step", found),
+        f"{standing}." if standing else "",
+        better,
+        elsewhere(above, -1),
+        _of_oracles(oracles, gains, above, said(oracles)),
+        f"next: {_next_step(result, oracles, gains, above, is_otherwise=bool(better))}",
     ]
     return [sentence[:1].upper() + sentence[1:] for sentence in sentences if sentence]
+
+
+def _of_oracles(
+    oracles: Sequence[str], gains: Mapping[str, Score], above: Sequence[str], said: str
+) -> str:
+    """How much labels gain, and how much of that the best loss reaches without them."""
+    if not oracles:
+        return ""
+    oracle = ORACLE if ORACLE in oracles else oracles[0]
+    if gains[oracle].sign != 1:
+        reached = "that is no certain gain, so false negatives cost little here"
+    elif above:
+        share = gains[above[0]].mean / gains[oracle].mean
+        reached = f"{loss_title(above[0])} reaches {share:.0%} of the {loss_title(oracle)}'s gain"
+    else:
+        reached = "none of that is reached without labels"
+    return f"with labels: {said}; {reached}."
+
+
+def _next_step(
+    result: Result,
+    oracles: Sequence[str],
+    gains: Mapping[str, Score],
+    above: Sequence[str],
+    *,
+    is_otherwise: bool,
+) -> str:
+    """What to do after a comparison."""
+    if result.seeds == 1:
+        return "repeat with --seeds 4; one seed shows no spread, so nothing is certain."
+    if above:
+        share = result.rows[above[0]].settings.get(SHARE)
+        option = "" if share is None else f" --positive-share {share:g}"
+        return f"train with --loss {above[0].removesuffix(TEACHER)}{option}."
+    keep = f"keep {loss_title(result.base)}"
+    if is_otherwise:
+        return f"{keep}, unless those other measures matter more to you."
+    if oracles and not any(gains[name].sign for name in oracles):
+        return f"{keep}: there is nothing here for another loss to gain."
+    return (
+        f"{keep}: another temperature may change more than another loss, and more seeds would show "
+        "smaller differences."
+    )
 
 
 def training_verdict(settings: Mapping[str, Any]) -> list[str]:
