@@ -45,8 +45,7 @@ def test_what_exceeds_the_spread_helped_or_hurt_and_the_rest_is_not_told_apart()
         "1 label/class: hard +1.00 ± 12.77 points."
     )
     assert oracle == (
-        "With labels: oracle +20.00 ± 0.00 points; Bayesian "
-        "reaches 53% of the oracle's gain."
+        "With labels: oracle +20.00 ± 0.00 points; Bayesian reaches 53% of the oracle's gain."
     )
     assert advice == "Next: train with --loss bayesian."
 
