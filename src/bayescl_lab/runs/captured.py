@@ -56,6 +56,10 @@ class CapturedStep:
         enabled = torch.is_autocast_enabled(kind)
         stream = torch.cuda.current_stream() if images.is_cuda else None
         graph: Callable[..., Embeddings] = step
+        # The warm-up runs on another stream, of which PyTorch would warn in every run.
+        quiet = getattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch", None)
+        if quiet is not None:
+            quiet(False)
         try:
             # A graph must not use weights that autocast has converted and kept outside of it.
             with torch.autocast(kind, precision, enabled=enabled, cache_enabled=False):
