@@ -25,14 +25,14 @@ from harness import options, write_json
 
 from bayescl.diagnostics import Diagnosis, diagnose, score_candidates
 from bayescl.estimation import label_free_alpha
-from bayescl.figures import NEUTRAL, legend_under, panels
 from bayescl.losses import BayesianContrastiveLoss
+from bayescl_lab._figures import NEUTRAL, legend_under, panels
 from bayescl_lab._files import save_figure, write_atomically
+from bayescl_lab.inspect.images import drawn_batches, inspect_images, scored_batch
 from bayescl_lab.paper.simulation.frames import Record, rounded
 from bayescl_lab.paper.simulation.model import independent_pair_auc
 from bayescl_lab.paper.simulation.process import Settings, generator, observe
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.inspection import drawn_batches, inspect_images, scored_batch
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings

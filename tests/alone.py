@@ -49,7 +49,6 @@ sys.meta_path[:] = [BuiltinImporter, FrozenImporter, Alone]
 import torch  # noqa: E402
 
 import bayescl  # noqa: E402
-from bayescl import diagnostics  # noqa: E402
 
 
 def refused(action, extra: str) -> None:
@@ -89,16 +88,6 @@ def run_losses() -> None:
         assert value.isfinite(), (kind, engine)
 
 
-def draw_figures() -> None:
-    """Check that figures name the extra with Matplotlib."""
-    labels = torch.arange(64) % 4
-    rows = torch.eye(4)[labels] + 0.1 * torch.eye(64)[:, :4]
-    diagnosis = diagnostics.diagnose_embeddings(rows, labels=labels)
-    refused(lambda: diagnostics.similarity_figure(diagnosis), "cli")
-    refused(lambda: diagnostics.weights_figure(diagnosis.losses["Bayesian"]), "cli")
-
-
 if __name__ == "__main__":
     run_examples()
     run_losses()
-    draw_figures()

@@ -22,10 +22,10 @@ import torch
 from PIL import Image
 from safetensors.numpy import save_file
 
-from bayescl.diagnostics import diagnose_embeddings
 from bayescl_lab._downloads import extract_archive
-from bayescl_lab.cli._embeddings import read_embeddings
 from bayescl_lab.images.datasets import load_images
+from bayescl_lab.inspect.files import read_embeddings
+from bayescl_lab.inspect.measures import diagnose_embeddings
 from bayescl_lab.runs.weights import read_checkpoint
 
 MUTATIONS = int(os.environ.get("BAYESCL_MUTATIONS", "40"))

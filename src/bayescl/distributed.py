@@ -183,15 +183,6 @@ def gather_rows(rows: Tensor, sizes: Sequence[int]) -> Tensor:
     return torch.cat([block[:size] for block, size in zip(blocks, sizes, strict=True)])
 
 
-def copy_from_first(tensors: Sequence[Tensor]) -> None:
-    """Overwrite tensors, all of one dtype, with those of the first process."""
-    flat = torch.cat([tensor.flatten() for tensor in tensors])
-    dist.broadcast(flat, group_src=0)
-    parts = torch.split(flat, [tensor.numel() for tensor in tensors])
-    for tensor, part in zip(tensors, parts, strict=True):
-        tensor.copy_(part.view_as(tensor))
-
-
 class _Gather(torch.autograd.Function):
     """All processes' rows, equally many; and the adjoint, the sum of their gradients of its own."""
 

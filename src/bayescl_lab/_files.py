@@ -103,6 +103,6 @@ def save_figure(figure: Figure, path: Path, *, dpi: int = 110) -> None:
     Raises:
         OSError: if it cannot be written; what was there before is kept.
     """
-    from bayescl.figures import png
+    from bayescl_lab._figures import png
 
     write_atomically(path, png(figure, dpi=dpi))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bayescl.diagnostics import diagnose, score_candidates
+from bayescl_lab.inspect.images import drawn_batches, embedded_views, inspect_images
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.inspection import drawn_batches, embedded_views, inspect_images
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
 

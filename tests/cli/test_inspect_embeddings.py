@@ -16,7 +16,7 @@ import torch
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as torch_file
 
-from bayescl.diagnostics import diagnose_embeddings
+from bayescl_lab.inspect.measures import diagnose_embeddings
 
 QUICK = "--batch-size 40 --items 80"
 

@@ -8,11 +8,10 @@ import torch
 import bayescl
 from bayescl.diagnostics import (
     diagnose,
-    reliability_figure,
     score_candidates,
-    weights_figure,
 )
-from bayescl.figures import png
+from bayescl_lab._figures import png
+from bayescl_lab.inspect.plots import reliability_figure, weights_figure
 from bayescl_lab.paper.simulation.model import independent_pair_auc
 
 

@@ -16,10 +16,10 @@ from bayescl.losses.base import SharedOptions
 from bayescl.losses.parameters import Hyperparameter
 from bayescl_lab.compare.images import ImageComparison
 from bayescl_lab.compare.plan import run_plans
+from bayescl_lab.inspect.images import inspect_images
 from bayescl_lab.report.figures import results_figure
 from bayescl_lab.report.results import scores_table
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.inspection import inspect_images
 from bayescl_lab.runs.images.run import train_images
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LOSSES, LossRow, LossSettings, ranking_loss

@@ -1,10 +1,8 @@
-"""Check on real embeddings whether a loss's assumptions hold, in numbers and figures.
+"""Check on real embeddings whether the assumptions of a loss hold.
 
 ==================  =========================================================================
 ``candidates``      a batch as a loss sees it: weights, and which candidates are false negatives
 ``summary``         all figures of some batches: weights, detection and calibration
-``embeddings``      all of these for given embeddings, loss by loss
-``plots``           reliability diagram, weight histogram, weights by similarity
 ==================  =========================================================================
 """
 
@@ -14,8 +12,6 @@ from bayescl.diagnostics.candidates import (
     in_eval_mode,
     score_candidates,
 )
-from bayescl.diagnostics.embeddings import EmbeddingDiagnosis, diagnose_embeddings
-from bayescl.diagnostics.plots import reliability_figure, similarity_figure, weights_figure
 from bayescl.diagnostics.summary import (
     Calibration,
     Detection,
@@ -30,15 +26,10 @@ __all__ = [
     "Detection",
     "Diagnosis",
     "EffectiveNegatives",
-    "EmbeddingDiagnosis",
     "ScoredCandidates",
     "WeightHistogram",
     "candidate_weights",
     "diagnose",
-    "diagnose_embeddings",
     "in_eval_mode",
-    "reliability_figure",
     "score_candidates",
-    "similarity_figure",
-    "weights_figure",
 ]

@@ -14,8 +14,8 @@ from pydantic.dataclasses import dataclass
 from bayescl_lab._fields import Count, CountOr0, Positive, at_least
 from bayescl_lab._files import write_atomically
 from bayescl_lab.cli._console import say, show
-from bayescl_lab.cli._embeddings import EmbeddingArrays, is_embedding_file, read_embeddings
 from bayescl_lab.cli._options import FLAT, check_output, named_encoder
+from bayescl_lab.inspect.files import EmbeddingArrays, is_embedding_file, read_embeddings
 from bayescl_lab.runs.folder import as_json
 
 
@@ -118,15 +118,15 @@ def inspect(
         _of_file(run_or_file, of_file) if is_file else _of_run(run_or_file, of_run, items, seed)
     )
 
-    from bayescl.diagnostics import diagnose_embeddings
-    from bayescl_lab.report.embeddings import (
+    from bayescl_lab.inspect.findings import advise
+    from bayescl_lab.inspect.measures import diagnose_embeddings
+    from bayescl_lab.inspect.page import (
         advice_sentences,
         batch_table,
         embeddings_page,
         losses_table,
         sentences,
     )
-    from bayescl_lab.runs.advice import advise
 
     arrays, remarks = _without_rare_codes(source.arrays)
     views = arrays.embeddings, arrays.second_view
@@ -163,7 +163,7 @@ class _Source(NamedTuple):
 
 def _without_rare_codes(arrays: EmbeddingArrays) -> tuple[EmbeddingArrays, list[str]]:
     """Embeddings without labels or domains that too few items have, and a remark on each."""
-    from bayescl_lab.runs.images.inspection import can_compare
+    from bayescl_lab.inspect.images import can_compare
 
     remarks = []
     if arrays.labels is not None and (known := int((arrays.labels >= 0).sum())) < 2:
@@ -201,7 +201,7 @@ def _of_run(path: Path, given: OfRun, items: int, seed: int) -> _Source:
         followed = () if temperature is not None else ("temperature",)
         return _Source(arrays, {"temperature": temperature}, measured, followed=followed)
 
-    from bayescl_lab.runs.images.inspection import inspect_images
+    from bayescl_lab.inspect.images import inspect_images
 
     options = {**vars(given), "encoder": named_encoder(given.encoder)}
     found = inspect_images(path, images=items, seed=seed, **options)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bayescl.figures import panels
+from bayescl_lab._figures import panels
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.compare.result import Result, is_percent
 from bayescl_lab.compare.summary import Score

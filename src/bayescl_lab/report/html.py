@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import TemplateError
 from markupsafe import Markup, escape
 
-from bayescl.figures import png
+from bayescl_lab._figures import png
 from bayescl_lab._files import UnreadableError
 from bayescl_lab.compare.result import Result, origin_of
 from bayescl_lab.report.figures import training_figure

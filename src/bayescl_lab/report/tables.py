@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, select_autoescape
 from scipy import stats
 
-from bayescl.figures import NEUTRAL
+from bayescl_lab._figures import NEUTRAL
 from bayescl_lab.compare.result import SECONDS, Result, is_percent
 from bayescl_lab.compare.summary import Score
 from bayescl_lab.images.probes import probe_title

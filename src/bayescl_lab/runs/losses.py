@@ -18,7 +18,6 @@ from torch import nn
 from typing_extensions import Self
 
 from bayescl.checks import check_choice, check_count
-from bayescl.figures import NEUTRAL
 from bayescl.losses import (
     BayesianContrastiveLoss,
     ContrastiveLoss,
@@ -28,6 +27,7 @@ from bayescl.losses import (
     OracleContrastiveLoss,
     SupervisedContrastiveLoss,
 )
+from bayescl_lab._figures import NEUTRAL
 from bayescl_lab.ranking.losses import BPRLoss
 
 

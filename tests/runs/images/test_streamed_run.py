@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 from runs.same_run import PowerCut, assert_same_run, cut_power_at
 
+from bayescl_lab.inspect.images import inspect_images
 from bayescl_lab.runs.exporting import run_embeddings
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.inspection import inspect_images
 from bayescl_lab.runs.images.run import ImageRun, train_images
 
 # Python 3.12 and later warn of forks, which PyTorch's loader makes by default as well.

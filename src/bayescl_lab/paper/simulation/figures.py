@@ -9,7 +9,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bayescl.figures import LEVELS, panels
+from bayescl_lab._figures import LEVELS, panels
 
 
 class Look(NamedTuple):

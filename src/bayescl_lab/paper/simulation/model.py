@@ -20,7 +20,7 @@ import torch
 from matplotlib.figure import Figure
 
 from bayescl import functional as F
-from bayescl.figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR, legend_below, legend_under
+from bayescl_lab._figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR, legend_below, legend_under
 from bayescl_lab.paper.simulation.figures import (
     LABELS,
     Look,

@@ -11,7 +11,7 @@ import polars as pl
 import torch
 from matplotlib.figure import Figure
 
-from bayescl.figures import legend_below
+from bayescl_lab._figures import legend_below
 from bayescl_lab.paper.simulation.estimators import SUPERVISED, estimates
 from bayescl_lab.paper.simulation.figures import (
     BAND_NOTE,

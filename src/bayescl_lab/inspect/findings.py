@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bayescl.diagnostics import EmbeddingDiagnosis
-from bayescl.ops.similarity import unit_vectors
+from bayescl.functional import unit_vectors
+from bayescl_lab.inspect.measures import EmbeddingDiagnosis
 
 Rows = NDArray[np.generic]
 
@@ -137,7 +137,7 @@ def advise(
     """Recommend a loss for embeddings, or say what is missing to do so.
 
     Args:
-        diagnosis: what :func:`~bayescl.diagnostics.diagnose_embeddings` returned.
+        diagnosis: what :func:`~bayescl_lab.inspect.measures.diagnose_embeddings` returned.
         first: the embeddings that it was made from, ``[items, dim]``.
         second: their second view, if there is one.
         ids: what each row is of, -1 where unknown; default: equal rows of the last view are copies.

@@ -22,19 +22,18 @@ from bayescl.diagnostics import (
     ScoredCandidates,
     candidate_weights,
     diagnose,
-    diagnose_embeddings,
     in_eval_mode,
-    reliability_figure,
     score_candidates,
-    weights_figure,
 )
-from bayescl.figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR
 from bayescl.losses import BayesianContrastiveLoss
+from bayescl_lab._figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR
 from bayescl_lab._files import save_figure
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.probes import extract_features
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
+from bayescl_lab.inspect.measures import diagnose_embeddings
+from bayescl_lab.inspect.plots import reliability_figure, weights_figure
 from bayescl_lab.runs.images.record import image_ids
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.losses import LOSSES

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from bayescl.diagnostics import (
-    EmbeddingDiagnosis,
-    similarity_figure,
-    weights_figure,
-)
-from bayescl.figures import png
+from bayescl_lab._figures import png
+from bayescl_lab.inspect.findings import Advice
+from bayescl_lab.inspect.measures import EmbeddingDiagnosis
+from bayescl_lab.inspect.plots import similarity_figure, weights_figure
 from bayescl_lab.report.html import Section, page_of
 from bayescl_lab.report.tables import Table, number, paragraph
-from bayescl_lab.runs.advice import Advice
 
 _TAU_PLUS = {"labels": "counted with labels", "given": "if tau_plus is as given"}
 _UNKNOWN = "labels count them, and --num-classes estimates them"
@@ -34,7 +31,7 @@ def embeddings_page(
     """A diagnosis of embeddings as self-contained HTML.
 
     Args:
-        diagnosis: what :func:`~bayescl.diagnostics.diagnose_embeddings` returned.
+        diagnosis: what :func:`~bayescl_lab.inspect.measures.diagnose_embeddings` returned.
         advice: what to do, the last of the findings.
         name: name of the embeddings.
         measured: what the embeddings are.

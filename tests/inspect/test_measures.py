@@ -7,9 +7,10 @@ import pytest
 import torch
 from cases import each
 
-from bayescl.diagnostics import EmbeddingDiagnosis, diagnose_embeddings, similarity_figure
 from bayescl.estimation import tau_plus_of_labels
-from bayescl.figures import png
+from bayescl_lab._figures import png
+from bayescl_lab.inspect.measures import EmbeddingDiagnosis, diagnose_embeddings
+from bayescl_lab.inspect.plots import similarity_figure
 from bayescl_lab.runs.losses import LOSSES
 
 

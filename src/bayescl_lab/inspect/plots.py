@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bayescl.axes import Int, Tensor
-from bayescl.diagnostics.embeddings import EmbeddingDiagnosis
 from bayescl.diagnostics.summary import Diagnosis, WeightHistogram
-from bayescl.figures import (
+from bayescl_lab._figures import (
     FALSE_COLOUR,
     LEVELS,
     NEUTRAL,
@@ -16,6 +15,7 @@ from bayescl.figures import (
     legend_under,
     panels,
 )
+from bayescl_lab.inspect.measures import EmbeddingDiagnosis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,7 @@ def similarity_figure(diagnosis: EmbeddingDiagnosis) -> Figure:
     posterior should follow.
 
     Args:
-        diagnosis: result of :func:`~bayescl.diagnostics.diagnose_embeddings`.
+        diagnosis: result of :func:`~bayescl_lab.inspect.measures.diagnose_embeddings`.
     """
     figure, (upper, lower) = panels(2, 1, width=6.6, height=7.4)
     edges = diagnosis.similarity.edges

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bayescl.diagnostics import diagnose_embeddings
-from bayescl_lab.report.embeddings import advice_sentences
-from bayescl_lab.runs.advice import Advice, advise
+from bayescl_lab.inspect.findings import Advice, advise
+from bayescl_lab.inspect.measures import diagnose_embeddings
+from bayescl_lab.inspect.page import advice_sentences
 
 Rows = np.ndarray[Any, Any]
 

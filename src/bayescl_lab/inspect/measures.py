@@ -19,6 +19,7 @@ from bayescl.diagnostics.candidates import (
 )
 from bayescl.diagnostics.summary import Diagnosis, WeightHistogram, diagnose, histogram, plain
 from bayescl.estimation import tau_plus_of_labels
+from bayescl.functional import unit_vectors
 from bayescl.losses import (
     BayesianContrastiveLoss,
     ContrastiveLoss,
@@ -27,7 +28,6 @@ from bayescl.losses import (
     OracleContrastiveLoss,
 )
 from bayescl.losses.parameters import class_prior
-from bayescl.ops.similarity import unit_vectors
 
 if TYPE_CHECKING:
     import numpy as np
