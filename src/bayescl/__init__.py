@@ -1,8 +1,7 @@
-"""Contrastive learning that is not fooled by false negatives.
+"""Contrastive losses that handle false negatives.
 
-Every unlabeled candidate is weighted by the posterior probability that it is a true negative.
-Importing this package costs nothing; the first use of a name imports torch. What trains, compares
-and serves, and the command ``bayescl``, is in :mod:`bayescl_lab`.
+Importing this package is cheap: torch is imported on first use of a name. Training, comparison,
+serving and the command ``bayescl`` are in :mod:`bayescl_lab`.
 """
 
 from importlib import import_module
@@ -21,7 +20,7 @@ _ROOMS = ("batch", "distributed", "engine", "functional", "losses", "samplers")
 
 
 def __getattr__(name: str) -> Any:
-    """Load a room, or a public name of the losses, on first use."""
+    """Import a submodule or a public name on first use."""
     if name in _ROOMS:
         return import_module(f"{__name__}.{name}")
     if name in _ELSEWHERE:
@@ -42,5 +41,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, loaded or not."""
+    """Return the public names, imported or not."""
     return sorted({*globals(), *__getattr__("__all__")})

@@ -1,6 +1,6 @@
 """Names of the tensor axes in signatures.
 
-Signatures carry shapes in jaxtyping's notation, and the same axis has the same name everywhere:
+Signatures give shapes in jaxtyping's notation. An axis has the same name everywhere:
 
 =============== ==============================================================================
 ``batch``       items of a batch (images, pairs, users), before they are split into views
@@ -8,7 +8,7 @@ Signatures carry shapes in jaxtyping's notation, and the same axis has the same 
 ``candidates``  rows that an anchor is scored against, its own positive and itself excluded
                 or masked
 ``dim``         coordinates of an embedding
-``*shape``      any shape, the same for every argument that names it
+``*shape``      any shape, the same for all arguments with this name
 =============== ==============================================================================
 """
 
@@ -18,10 +18,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 PositiveLogits = Float[Tensor, " anchors"]
-"""The logit of each anchor's positive."""
+"""Logit of each anchor's positive."""
 
 UnlabeledLogits = Float[Tensor, "anchors candidates"]
-"""The logits of each anchor's unlabeled candidates."""
+"""Logits of each anchor's unlabeled candidates."""
 
 CandidateMask = Bool[Tensor, "anchors candidates"]
 """True where a candidate counts for an anchor."""

@@ -1,7 +1,7 @@
-"""Rows, batches of rows, and which columns of a batch are candidates of which anchors.
+"""Rows, batches and masks of candidates.
 
-:class:`Rows` holds embeddings and their metadata. A :class:`Batch` says which rows are anchors,
-which are their positives, and which columns are their candidates.
+:class:`Rows` holds embeddings and their metadata. :class:`Batch` holds anchors, their positives and
+the columns of their candidates.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bayescl.checks import check_floating, check_keys, check_labels, check_shape
 from bayescl.ops.similarity import unit_vectors
 
 Layout = Literal["two_views", "in_batch", "sampled", "logits"]
-"""Ways to call a loss."""
+"""Calls of a loss."""
 
 __all__ = ["UNKNOWN", "Batch", "Excluded", "Layout", "Rows", "TargetRule"]
 
@@ -38,13 +38,13 @@ class Rows:
     Args:
         embeddings: ``[rows, dim]``, or ``[anchors, rows, dim]`` if each anchor has its own rows.
             The other fields have the same leading axes.
-        groups: integer key per row, or several in a last axis. Rows that share a key are never
+        groups: Integer key per row, or several in a last axis. Rows that share a key are never
             negatives of each other. -1 belongs to no group.
-        domains: integer key per row, or several in a last axis. Only rows that agree in every key
+        domains: Integer key per row, or several in a last axis. Only rows that agree in every key
             are candidates of each other. -1 is unknown and agrees with every key.
-        labels: class of each row, -1 for unknown.
-        log_q: log probability with which each row is sampled.
-        teacher: embedding of each row by the teacher. Its dimension may differ from ``dim``.
+        labels: Class of each row, -1 for unknown.
+        log_q: Log probability with which each row is sampled.
+        teacher: Embedding of each row by the teacher. Its dimension may differ from ``dim``.
 
     Example:
         >>> rows = Rows(torch.zeros(3, 2), groups=torch.tensor([0, 0, 1]))
@@ -97,9 +97,9 @@ class Rows:
         Teacher and ``log_q`` get the embeddings' precision.
 
         Args:
-            name: name of the rows in error messages.
-            like: rows with which they are compared, so that the number of keys and the teacher's
-                dimension must agree.
+            name: Name of the rows in error messages.
+            like: Rows that are compared with these. The number of keys and the teacher's dimension
+                must agree. Default: no check.
 
         Raises:
             ValueError: if a field does not fit the embeddings.
@@ -143,11 +143,11 @@ class Rows:
 
 @dataclass(frozen=True)
 class TargetRule:
-    """How target probabilities follow from ``teacher`` and ``labels``.
+    """Parameters of target probabilities.
 
     Attributes:
-        temperature: temperature of the teacher's softmax, positive.
-        positive_share: probability that the positive keeps, in (0, 1]. If ``None``, the positive
+        temperature: Temperature of the teacher's softmax, positive.
+        positive_share: Probability that the positive keeps, in (0, 1]. If ``None``, the positive
             counts as one more candidate of similarity 1.
     """
 
@@ -157,10 +157,10 @@ class TargetRule:
 
 @dataclass(frozen=True)
 class Excluded:
-    """The columns that are not candidates of some anchors, in the cheaper of two forms.
+    """Columns that are not candidates of some anchors, as indices or as a mask.
 
     Attributes:
-        columns: distinct columns of each anchor, equally many for all anchors.
+        columns: Distinct columns of each anchor, the same number for all anchors.
         mask: True where a column is not a candidate. If given, ``columns`` is ``None``.
     """
 
@@ -185,18 +185,18 @@ class Batch:
     """Anchors, their positives and their candidates.
 
     Attributes:
-        layout: the call that the batch was built by.
-        anchors: rows to be trained.
-        positives: one row per pair.
-        columns: one or more blocks of candidates, side by side. All anchors share a block, or each
+        layout: Call that built the batch.
+        anchors: Rows to be trained.
+        positives: One row per pair.
+        columns: One or more blocks of candidates, side by side. All anchors share a block, or each
             anchor has its own rows in it.
-        anchor_of: anchor of each pair. ``None``: pair i belongs to anchor i.
-        own: column of each anchor itself, if anchors are in the first block.
-        positive: column of each positive, if positives are in the first block.
+        anchor_of: Anchor of each pair. ``None``: pair i belongs to anchor i.
+        own: Column of each anchor itself, if the first block holds the anchors.
+        positive: Column of each positive, if the first block holds the positives.
         valid: False where a column must not be a candidate of an anchor.
-        weight: non-negative weight of each pair.
-        target: how target probabilities are computed; ``None`` for no target.
-        is_replicated: whether all processes hold the same shared columns, so that they are not
+        weight: Non-negative weight of each pair.
+        target: Parameters of target probabilities. ``None`` for no target.
+        is_replicated: Whether all processes hold the same shared columns. They are then not
             gathered.
     """
 
@@ -233,7 +233,7 @@ class Batch:
         return self.anchors if self.anchor_of is None else self.anchors[self.anchor_of]
 
     def map_rows(self, function: Callable[[Rows], Rows]) -> Batch:
-        """Apply a function to all rows. Rows that were one object stay one object."""
+        """Apply a function to all rows. Equal objects stay equal objects."""
         made = {id(rows): function(rows) for rows in (self.anchors, self.positives, *self.columns)}
         return replace(
             self,
@@ -242,7 +242,7 @@ class Batch:
             columns=tuple(made[id(block)] for block in self.columns),
         )
 
-    # ------------------------------------------------------------------ which columns count
+    # ------------------------------------------------------------------ masks
 
     def mask(self, rows: slice | None = None) -> Bool[Tensor, "rows candidates"] | None:
         """Return True where a column is a candidate of an anchor; ``None`` if all are."""
@@ -282,7 +282,7 @@ class Batch:
         return self.own[:, None] if positive is None else torch.stack([self.own, positive], dim=1)
 
     def _excluded_mask(self, rows: slice) -> Bool[Tensor, "rows candidates"]:
-        """True where a column does not count, in new memory."""
+        """Return a new mask, True where a column does not count."""
         device = self.anchors.embeddings.device
         if self.valid is not None:
             mask = ~self.valid[rows]
@@ -307,7 +307,7 @@ class Batch:
 def _keys(
     mine: Tensor | None, theirs: Tensor | None, rows: slice
 ) -> Iterator[tuple[Int[Tensor, "rows 1"], Int[Tensor, "#rows candidates"]]]:
-    """Yield each key of some anchors beside that of the columns; nothing if one side has none."""
+    """Yield pairs of anchors' and columns' keys; nothing if either side has no keys."""
     if mine is None or theirs is None:
         return
     theirs = theirs[None] if theirs.ndim == 2 else theirs[rows]

@@ -1,7 +1,7 @@
-"""Argument checks, so that every message names the argument, its value and what was expected.
+"""Checks of arguments. Error messages name the argument, the expectation and the value.
 
-Checks of plain values need no torch, so a command line is refused before torch is loaded. Also the
-message for a package that is not installed.
+Checks of plain values do not import torch, so the command line can use them before torch is loaded.
+This module also has the message for a missing package.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ def check_count(name: str, value: int, minimum: int) -> int:
     """Return ``value`` if it is a whole number of at least ``minimum``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
         raise ValueError(f"{name} must be a whole number of at least {minimum}, got {value!r}")
-    if value >= 2**63:  # no machine counts to it
+    if value >= 2**63:  # larger than a 64-bit integer
         raise ValueError(f"{name} must be below 2^63, got {value}")
     return value
 
 
 def check_finite_number(name: str, value: float) -> float:
-    """Return ``value`` as a float, or refuse it unless it is a finite number."""
+    """Return ``value`` as a float if it is a finite number, else raise ``ValueError``."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -72,13 +72,13 @@ def check_finite_number(name: str, value: float) -> float:
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Refuse a ``value`` that is not one of ``choices``."""
+    """Raise ``ValueError`` if ``value`` is not one of ``choices``."""
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
 def check_shape(name: str, tensor: Tensor, expected: Sequence[int | str | None]) -> None:
-    """Refuse a tensor whose shape is not ``expected``; a string or None stands for any size."""
+    """Raise ``ValueError`` if the shape is not ``expected``. A string or None matches any size."""
     shape = tuple(tensor.shape)
     if shape == tuple(expected):
         return
@@ -92,7 +92,7 @@ def check_shape(name: str, tensor: Tensor, expected: Sequence[int | str | None])
 
 
 def check_tensor(name: str, tensor: Tensor, device: torch.device | None = None) -> Tensor:
-    """Return ``tensor`` if it is a dense tensor, on ``device`` if one is given; else raise."""
+    """Return ``tensor`` if it is a dense tensor on ``device`` (default: any), else raise."""
     import torch
 
     if not isinstance(tensor, torch.Tensor):
@@ -106,7 +106,7 @@ def check_tensor(name: str, tensor: Tensor, device: torch.device | None = None) 
 
 
 def check_floating(name: str, tensor: Tensor, device: torch.device | None = None) -> None:
-    """Refuse a tensor unless it holds real floating-point numbers of at least 16 bits."""
+    """Check that a tensor holds real floating-point numbers of at least 16 bits."""
     check_tensor(name, tensor, device)
     if not tensor.is_floating_point():
         raise ValueError(f"{name} must hold floating-point numbers, got {tensor.dtype}")
@@ -120,7 +120,7 @@ def check_mask(
     expected: Sequence[int | str | None],
     device: torch.device | None = None,
 ) -> None:
-    """Refuse a mask that is not boolean or has another shape than ``expected``."""
+    """Check that a mask is boolean and has the shape ``expected``."""
     import torch
 
     check_tensor(name, mask, device)
@@ -137,7 +137,7 @@ def check_keys(
     *,
     keys: int | None = None,
 ) -> None:
-    """Refuse anything but one integer per row, or ``keys`` integers per row (default: any)."""
+    """Check that there is one integer per row, or ``keys`` integers (default: any number)."""
     check_tensor(name, values, device)
     if values.is_floating_point() or values.is_complex():
         raise ValueError(f"{name} must hold integers, got {values.dtype}")
@@ -152,7 +152,7 @@ def check_keys(
 def check_labels(
     name: str, labels: Tensor, shape: Sequence[int], device: torch.device | None = None
 ) -> None:
-    """Refuse labels that are not integers of at least -1, or have another shape."""
+    """Check that labels are integers of at least -1 and have the expected shape."""
     check_keys(name, labels, shape, device, keys=0)
     if is_eager_cpu(labels) and labels.numel() and int(labels.min()) < -1:
         raise ValueError(f"{name} must be at least -1, which means unknown, got {labels.min():d}")
@@ -161,7 +161,7 @@ def check_labels(
 def check_places(
     name: str, places: Tensor, shape: Sequence[int], count: int, kind: str, device: torch.device
 ) -> None:
-    """Refuse integers that are not row numbers from 0 to ``count - 1``."""
+    """Check that integers are indices from 0 to ``count - 1``."""
     check_keys(name, places, shape, device, keys=0)
     if is_eager_cpu(places) and len(places):
         low, high = (int(end) for end in places.aminmax())
@@ -173,7 +173,7 @@ def check_places(
 
 
 def check_finite(name: str, tensor: Tensor) -> None:
-    """Refuse a tensor with NaN or infinite entries. Waits for the device."""
+    """Raise ``ValueError`` if a tensor has NaN or infinite entries. Synchronizes the device."""
     import torch
 
     if not bool(torch.isfinite(tensor).all()):
@@ -184,8 +184,8 @@ def check_finite(name: str, tensor: Tensor) -> None:
 def is_eager_cpu(tensor: Tensor) -> bool:
     """Whether Python code can cheaply branch on the tensor's values.
 
-    It can on the CPU, unless ``torch.compile`` or a ``torch.func`` transform is tracing; on other
-    devices it would have to synchronize.
+    True on the CPU, unless ``torch.compile`` or a ``torch.func`` transform is tracing. On other
+    devices, a branch would synchronize.
     """
     import torch
 

@@ -29,7 +29,7 @@ _RANKS_NAMED = 8
 
 
 def is_initialized() -> bool:
-    """Whether there is a process group."""
+    """Return whether there is a process group."""
     return dist.is_available() and dist.is_initialized()
 
 
@@ -48,27 +48,27 @@ def world_size() -> int:
 
 
 def rank() -> int:
-    """Return this process's number in the group, from 0."""
+    """Return the rank of this process in the group."""
     return dist.get_rank()
 
 
 def gather(rows: Float[Tensor, " rows *shape"]) -> Float[Tensor, " all_rows *shape"]:
-    """Return the rows of all processes, by rank; gradients flow back to their owners.
+    """Return the rows of all processes, ordered by rank, with gradients.
 
-    Every process receives all rows and may compute anything from them; the gradients of a row from
-    all processes are added up on the process that owns it. It can be differentiated any number of
-    times, but not by ``torch.func``. Every process of the group must call it.
+    The gradient of a row is the sum of its gradients on all processes. The result can be
+    differentiated any number of times, but not by ``torch.func``. All processes of the group must
+    call this function.
 
     Args:
-        rows: this process's rows, one or more; the number may differ between processes. Integers
-            and booleans (labels, masks) are gathered too, without gradient.
+        rows: Rows of this process, one or more. The number may differ between processes. Integers
+            and booleans, such as labels and masks, are gathered without gradient.
 
     Returns:
-        All rows on every process; ``rows`` itself if the group has only one process.
+        All rows, on every process. ``rows`` itself if the group has only one process.
 
     Raises:
-        ValueError: on every process, if a process holds no row or the processes' rows differ in
-            shape, dtype, kind of device or in whether they need a gradient.
+        ValueError: on every process, if a process has no rows, or if rows differ between processes
+            in shape, dtype, type of device or ``requires_grad``.
         RuntimeError: if ``torch.distributed`` has no process group yet.
 
     Example:
@@ -86,19 +86,18 @@ def gather(rows: Float[Tensor, " rows *shape"]) -> Float[Tensor, " all_rows *sha
 
 
 def kind_of(rows: Tensor) -> list[tuple[str, Any]]:
-    """What must be the same of rows on all processes that gather them, as :func:`exchange` asks."""
+    """Return names and values that must agree on all processes that gather rows."""
     return [
         ("the shape of a row", list(rows.shape[1:])),
         ("dtype", str(rows.dtype).removeprefix("torch.")),
         ("the kind of device", rows.device.type),
-        # Gradients are added up by all processes together: one that does not take part would leave
-        # the others waiting.
+        # Summing gradients is a collective operation: if one process skips it, the others hang.
         ("requires_grad", rows.requires_grad and torch.is_grad_enabled()),
     ]
 
 
 def by_rank(held: Mapping[int, Any]) -> str:
-    """Say who holds what, as in ``8 on rank 0, 2; 6 on rank 1``; of many ranks the first few."""
+    """Format values by rank, as in ``8 on rank 0, 2; 6 on rank 1``, for the first few ranks."""
     holders: dict[str, list[str]] = {}
     for holder, value in held.items():
         holders.setdefault(str(value), []).append(str(holder))
@@ -109,16 +108,20 @@ def by_rank(held: Mapping[int, Any]) -> str:
 
 
 def exchange(note: Mapping[str, Any], same: Sequence[tuple[str, Any]] = ()) -> list[dict[str, Any]]:
-    """Send this process's note to all processes and return everybody's, by rank.
+    """Exchange notes between all processes and return them by rank.
 
     Args:
-        note: a few numbers and words, at most four kilobytes as JSON with the values below.
-        same: names and values that must be the same on every process. The name of each is the same
-            where the values before it are.
+        note: Note of this process: numbers and words. With ``same``, at most four kilobytes as
+            JSON.
+        same: Names and values that must agree on all processes, compared in this order. Default:
+            none.
+
+    Returns:
+        The notes of all processes.
 
     Raises:
-        ValueError: on every process, if values differ, naming who holds what, or if a process
-            refused its input; see :func:`shared_refusals`.
+        ValueError: on every process, if values differ or the input of a process is invalid; see
+            :func:`shared_refusals`.
     """
     notes = _exchange({**note, "same": [value for _, value in same]})
     if refusal := _refusal(notes):
@@ -133,10 +136,10 @@ def exchange(note: Mapping[str, Any], same: Sequence[tuple[str, Any]] = ()) -> l
 
 @contextmanager
 def shared_refusals() -> Iterator[None]:
-    """Make every process raise if one refuses its input, instead of waiting for it forever.
+    """Make every process raise if one process raises, so that no process hangs.
 
-    Code inside checks this process's input and sends nothing. If it raises, the other processes
-    raise a ``ValueError`` with the same message in :func:`exchange`.
+    Code inside this context checks the input of this process and must not communicate. If it
+    raises, the other processes raise a ``ValueError`` with the same message in :func:`exchange`.
     """
     try:
         yield
@@ -150,7 +153,7 @@ def shared_refusals() -> Iterator[None]:
 
 
 def _refusal(notes: Sequence[Mapping[str, Any]]) -> str:
-    """What processes refused, or an empty string."""
+    """Return the error messages of all processes, or an empty string."""
     return by_rank({rank: note["refusal"] for rank, note in enumerate(notes) if "refusal" in note})
 
 
@@ -158,7 +161,7 @@ def _exchange(note: Mapping[str, Any]) -> list[dict[str, Any]]:
     text = json.dumps(note).encode()
     if len(text) > NOTE_BYTES:
         raise RuntimeError(f"a note must fit into {NOTE_BYTES} bytes, got {len(text)}")
-    # From the CPU if the group can send from it, else from the current device of its kind.
+    # Use the CPU if the backend supports it, else the backend's current device.
     kinds = [pair.partition(":")[0] for pair in dist.get_backend_config().split(",")]
     mine = torch.frombuffer(bytearray(text.ljust(NOTE_BYTES)), dtype=torch.uint8)
     mine = mine.to("cpu" if "cpu" in kinds else kinds[0])
@@ -169,7 +172,7 @@ def _exchange(note: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def gather_rows(rows: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Gather rows whose number on each process is known and whose kind was compared."""
+    """Gather rows, given the number of rows of each process. Their types must agree."""
     if min(sizes) == 0:
         who = by_rank(dict(enumerate(sizes)))
         raise ValueError(f"every process must hold at least one row, got {who}")
@@ -184,7 +187,7 @@ def gather_rows(rows: Tensor, sizes: Sequence[int]) -> Tensor:
 
 
 class _Gather(torch.autograd.Function):
-    """All processes' rows, equally many; and the adjoint, the sum of their gradients of its own."""
+    """Gather equally many rows from each process; sum gradients in the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, processes: int, back: bool) -> Tensor:

@@ -1,27 +1,28 @@
-r"""The parameters of the Bayesian loss, estimated: ``alpha`` and ``tau_plus``.
+r"""Estimates of the parameters ``alpha`` and ``tau_plus`` of the Bayesian loss.
 
-**With labels** one measures an AUC, which has two readings; see :class:`MeasuredAlpha`.
+**With labels**, the AUC is measured. There are two ways to compute ``alpha`` from it; see
+:class:`MeasuredAlpha`.
 
-**Without labels** one can count how often a positive pair's score :math:`V` exceeds an unlabeled
-candidate's, which is a true negative with probability :math:`\tau^-`, else a false negative. If
-positive pairs scored like any two items of one class, :math:`P(V > FN)` would be 1/2 and
-:math:`P(V > TN)` the AUC, which gives the estimate
+**Without labels**, count how often the score :math:`V` of a positive pair exceeds the score
+:math:`U` of an unlabeled candidate. The candidate is a true negative with probability
+:math:`\tau^-`, else a false negative. Assume that positive pairs score like any two items of one
+class. Then :math:`P(V > FN)` is 1/2 and :math:`P(V > TN)` is the AUC, which gives the estimate
 
 .. math::
     P(V > U) = \tau^-\,P(V > TN) + \tau^+\,P(V > FN), \qquad
     \widehat{\mathrm{AUC}} = \frac{P(V > U) - \tau^+ / 2}{\tau^-}.
 
-Two views of one image are more alike than two images of one class. By the first equation the
-estimate differs from the AUC by exactly
+Two views of one image are more similar than two images of one class. By the first equation, the
+estimate then differs from the AUC by
 
 .. math::
     \underbrace{P(V > TN) - \mathrm{AUC}}_{\text{views against true negatives}}
     + \frac{\tau^+}{\tau^-}\,
       \underbrace{\bigl(P(V > FN) - \tfrac12\bigr)}_{\text{views against false negatives}},
 
-and both terms are at least 0 if view pairs score higher than same-class pairs: with views the
-estimate is biased *upwards*, and ``docs/estimation.md`` shows by how much. If positive pairs are a
-random sample of same-class pairs, as in the generative model, it is unbiased.
+and both terms are at least 0. With views the estimate is therefore biased *upwards*;
+``docs/estimation.md`` gives measured values. The estimate is unbiased if positive pairs are a
+random sample of same-class pairs, as in the generative model.
 """
 
 from __future__ import annotations
@@ -43,19 +44,19 @@ __all__ = [
 ]
 
 _CHUNK = 2**22
-"""Number of similarities computed at a time."""
+"""Number of similarities computed at a time, to bound the memory."""
 
 
 @dataclass(frozen=True)
 class MeasuredAlpha:
-    r"""An AUC, and ``alpha`` by both readings.
+    r"""AUC of an encoder, and ``alpha`` computed from it in two ways.
 
-    The paper equates ``alpha`` with the encoder's AUC, and its authors set it that way. In the
-    paper's own generative model they differ, since ``alpha`` mixes the order statistics of one pair
-    and the AUC compares two draws: :math:`\mathrm{AUC} = \tfrac12 + \tfrac{2\alpha - 1}{3}`.
+    The paper and its authors' code set ``alpha`` to the encoder's AUC. In the paper's generative
+    model the two differ, because ``alpha`` mixes the order statistics of one pair, and the AUC
+    compares two draws: :math:`\mathrm{AUC} = \tfrac12 + \tfrac{2\alpha - 1}{3}`.
 
     Attributes:
-        auc: probability that a positive outscores a true negative, in [0, 1].
+        auc: Probability that a positive outscores a true negative, in [0, 1].
 
     Raises:
         ValueError: if ``auc`` is out of range.
@@ -76,15 +77,15 @@ class MeasuredAlpha:
 
     @property
     def authors(self) -> float:
-        """Alpha as the authors read it: the AUC, at least 0.5."""
+        """Alpha as set by the authors: the AUC, at least 0.5."""
         return max(0.5, self.auc)
 
     @property
     def model(self) -> float:
         r"""Alpha that gives this AUC in the generative model, in [0.5, 1].
 
-        It is :math:`\tfrac12 + \tfrac32(\mathrm{AUC} - \tfrac12)`, and 1 for an AUC above 5/6,
-        which the model cannot express.
+        It equals :math:`\tfrac12 + \tfrac32(\mathrm{AUC} - \tfrac12)`, at most 1. The generative
+        model cannot have an AUC above 5/6.
         """
         return min(1.0, max(0.5, 0.5 + 1.5 * (self.auc - 0.5)))
 
@@ -95,14 +96,14 @@ def anchor_aucs(
     *,
     valid: Bool[Tensor, "anchors candidates"] | None = None,
 ) -> Float[Tensor, " anchors"]:
-    """ROC-AUC of every row in float64; a tie counts as half, and NaN is a row of one kind."""
+    """Compute the ROC-AUC of every row in float64; NaN for a row without both classes."""
     positive, negative = same_class, ~same_class
     if valid is not None:
         positive, negative = positive & valid, negative & valid
     positives, negatives = positive.sum(dim=1).double(), negative.sum(dim=1).double()
     cdf = empirical_cdf(scores, valid=valid).double()
-    # 2 N cdf is a whole number: twice the mid-rank, less one. The rank sum of the positives, less
-    # the least that it can be, counts the pairs that they win.
+    # 2 N cdf is an integer: twice the mid-rank, minus one. The rank sum of the positives, minus its
+    # smallest possible value, is the number of pairs in which the positive scores higher.
     doubled = (2 * (positives + negatives)[:, None] * cdf).round()
     wins = (torch.where(positive, doubled, 0.0).sum(dim=1) - positives.square()) / 2
     return wins / (positives * negatives)
@@ -114,22 +115,22 @@ def measured_alpha(
 ) -> MeasuredAlpha:
     """Measure ``alpha`` on a small labelled part of the data.
 
-    The macro-averaged ROC-AUC of cosines: each anchor is a query of one class against the
-    rest. It equals ``sklearn.metrics.roc_auc_score`` with ``average="macro"`` on the transposed
-    matrices, as in the training script of Liu et al., ICML 2024. Never use the test set, whose
-    labels would then influence training.
+    The AUC is the macro-averaged ROC-AUC of cosines, with each item as a query against all others.
+    It equals ``sklearn.metrics.roc_auc_score`` with ``average="macro"`` on the transposed matrices,
+    as in the training script of Liu et al., ICML 2024. Do not use the test set: its labels would
+    influence training.
 
     Args:
-        embeddings: one row per labelled item. Not differentiated.
-        labels: their classes.
+        embeddings: Embedding of each labelled item. Not differentiated.
+        labels: Class of each item.
 
     Returns:
-        The AUC, and ``alpha`` by both readings. Anchors without candidates of both kinds are left
-        out.
+        The AUC, with ``alpha`` computed in both ways. Items without candidates of both their own
+        class and another class are excluded.
 
     Raises:
-        ValueError: if shapes do not match, or no anchor has items of its own class and of another
-            class.
+        ValueError: if shapes do not match, or no item has candidates of its own class and of
+            another class.
 
     Example:
         >>> embeddings = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.8, 0.2]])
@@ -150,7 +151,7 @@ def measured_alpha(
     auc = float(torch.cat(aucs).nanmean()) if aucs else torch.nan
     if auc != auc:
         raise ValueError(
-            "labels must give at least one anchor candidates of its own class and of another class"
+            "labels must give at least one item candidates of its own class and of another class"
         )
     return MeasuredAlpha(auc)
 
@@ -164,18 +165,18 @@ def label_free_alpha(
 ) -> MeasuredAlpha:
     """Estimate ``alpha`` from positive pairs and unlabeled candidates, without labels.
 
-    With two views as the positive pair the estimate is biased upwards; the module docstring derives
-    by how much.
+    With two views as the positive pair, the estimate is biased upwards. The module docstring gives
+    the bias.
 
     Args:
-        positive: score of each anchor's positive. Not differentiated.
-        unlabeled: scores of each anchor's candidates. Not differentiated. A tie counts as half.
-        tau_plus: prior probability that a candidate is of the anchor's class, in [0, 1). At 0 the
-            estimate is how often a positive outscores a candidate, the mean over anchors.
-        valid: True where a candidate counts.
+        positive: Score of each anchor's positive. Not differentiated.
+        unlabeled: Scores of each anchor's candidates. Not differentiated. A tie counts as half.
+        tau_plus: Prior probability that a candidate is of the anchor's class, in [0, 1). At 0, the
+            estimate is the probability that a positive outscores a candidate.
+        valid: True where a candidate counts. Default: all count.
 
     Returns:
-        The estimated AUC, clamped to [0, 1], and ``alpha`` by both readings.
+        The estimated AUC, clamped to [0, 1], with ``alpha`` computed in both ways.
 
     Raises:
         ValueError: if shapes do not match, ``tau_plus`` is out of range, or no anchor has a
@@ -203,14 +204,14 @@ def label_free_alpha(
 
 
 def tau_plus_of_labels(labels: Int[Tensor, " items"]) -> float:
-    r"""Prior counted on labels: the share of an item's candidates that are of its class.
+    r"""Compute the prior from labels: the mean share of candidates with the anchor's class.
 
-    With classes of shares :math:`\pi_c` it is :math:`\sum_c \pi_c^2`, less the item itself. One
-    over the number of classes, which ``num_classes`` gives, is the same if classes are balanced and
-    too small if not: large classes have both more anchors and more false negatives.
+    With class shares :math:`\pi_c`, the prior is :math:`\sum_c \pi_c^2` without the item itself.
+    For balanced classes it equals ``1 / num_classes``. For unbalanced classes it is larger, because
+    large classes have both more anchors and more false negatives.
 
     Args:
-        labels: the class of each item; at least two items.
+        labels: Class of each item, at least two items.
 
     Returns:
         A value in [0, 1).
@@ -228,6 +229,6 @@ def tau_plus_of_labels(labels: Int[Tensor, " items"]) -> float:
         )
     counts = torch.unique(labels, return_counts=True)[1].double()
     if len(counts) < 2:
-        raise ValueError("labels must name at least two classes: a single class has no negatives")
+        raise ValueError("labels must have at least two classes: a single class has no negatives")
     total = counts.sum()
     return float((counts * (counts - 1)).sum() / (total * (total - 1)))

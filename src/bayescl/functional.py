@@ -1,8 +1,9 @@
-"""Pure functions on tensors: the mathematics, without state.
+"""Stateless functions on tensors.
 
-Logits become a loss in three steps: :func:`empirical_cdf` ranks each logit among its anchor's,
-:func:`proposal_cdf` undoes the mixing of the two classes, and :func:`importance_weights` or
-:func:`posterior` follows. Each objective takes logits and returns one value per anchor.
+The Bayesian loss computes its weights in three steps: :func:`empirical_cdf` ranks each logit among
+the logits of its anchor, :func:`proposal_cdf` recovers the proposal CDF from the mixture, and
+:func:`importance_weights` or :func:`posterior` gives the result. Each loss function takes logits
+and returns one value per anchor.
 """
 
 from bayescl.losses.bayesian import Bayesian, bayesian_loss

@@ -1,4 +1,4 @@
-"""Batches of few domains, so that every anchor has candidates of its own domain."""
+"""Samplers for losses with ``domains=``."""
 
 from __future__ import annotations
 
@@ -16,31 +16,33 @@ from bayescl.checks import check_count, check_keys
 __all__ = ["DomainBatchSampler"]
 
 _SMALL = 9
-"""Size of a domain below which a warning is given: two views of 8 items give an anchor 14
-candidates, and with fewer than 16 InfoNCE lost accuracy (docs/quickstart/batches.md)."""
+"""Size of a domain below which a warning is given. Two views of 8 items give an anchor 14
+candidates, fewer than the 16 below which losses warn; see :mod:`bayescl.losses.candidates`."""
 
-_EPOCH = 2**32  # seeds of one run's epochs lie this far from those of the next seed
+_EPOCH = 2**32  # distance between the generator seeds of consecutive values of ``seed``
 
 
 class DomainBatchSampler(Sampler[list[int]]):
-    """Batches that hold items of a few domains each, for losses with ``domains=``.
+    """Sample batches with items of a few domains each, for losses with ``domains=``.
 
-    Each epoch, the items of every domain are shuffled and cut into pieces of
-    ``batch_size / num_domains``; the pieces are shuffled and put together. So every item comes once
-    an epoch, and most batches hold about ``num_domains`` domains. The order depends only on the
+    Each epoch, the items of every domain are shuffled and split into pieces of
+    ``batch_size / num_domains`` items. Batches are made of shuffled pieces. Every item occurs once
+    per epoch, and most batches hold about ``num_domains`` domains. The order depends only on the
     seed and the epoch.
 
-    Across processes, each takes every ``num_processes``-th batch, and all take equally many.
+    With several processes, each process takes every ``num_processes``-th batch, and all processes
+    have the same number of batches.
 
     Args:
-        domains: the domain of each item of the data set, an integer.
-        batch_size: items in a batch.
-        num_domains: pieces that a batch is made of, at most ``batch_size``.
-        seed: of the order, from 0.
-        drop_last: whether a last batch that is not full is left out.
-        rank: number of this process. Default: its rank in torch's default process group, or 0
-            without a group.
-        num_processes: how many processes share the epoch. Default: the size of that group, or 1.
+        domains: Domain of each item of the data set, an integer.
+        batch_size: Number of items in a batch.
+        num_domains: Number of pieces in a batch, at most ``batch_size``. Default: 4.
+        seed: Seed of the order, at least 0. Default: 0.
+        drop_last: Whether to drop a last batch that is not full. Default: True.
+        rank: Rank of this process. Default: its rank in the default process group, or 0 without a
+            group.
+        num_processes: Number of processes that share the epoch. Default: the size of the default
+            process group, or 1.
 
     Raises:
         ValueError: if ``domains`` are not integers, or a number is out of range.
@@ -95,24 +97,24 @@ class DomainBatchSampler(Sampler[list[int]]):
         self._warn_of_small_domains()
 
     def _warn_of_small_domains(self) -> None:
-        """Warn if most items have few others of their own domain."""
+        """Warn if most items belong to small domains."""
         _, places, counts = self.domains.unique(return_inverse=True, return_counts=True)
         median = int(counts[places].median())
         if median < min(self.batch_size // self.num_domains, _SMALL):
             warnings.warn(
                 f"half of the items are in domains of at most {median} items, so with domains= "
-                "they have few candidates: merge similar domains, or mark items of small ones with "
-                "-1 in the loss, which agrees with every domain",
+                "they have few candidates: merge similar domains, or pass -1 for items of small "
+                "domains to the loss, which agrees with every domain",
                 stacklevel=3,
             )
 
     def __len__(self) -> int:
-        """Number of this process's batches in an epoch."""
+        """Return the number of this process's batches in an epoch."""
         items, size = len(self.domains), self.batch_size
         return (items // size if self.drop_last else -(-items // size)) // self.num_processes
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Return this process's batches of the epoch, after those that were drawn already."""
+        """Yield this process's batches of the epoch, without batches that were already drawn."""
         generator = torch.Generator().manual_seed(self.seed * _EPOCH + self.epoch)
         order = torch.randperm(len(self.domains), generator=generator)
         order = order[self.domains[order].argsort(stable=True)]  # shuffled within each domain
@@ -127,21 +129,21 @@ class DomainBatchSampler(Sampler[list[int]]):
         self.drawn = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw the order of another epoch, from its start."""
+        """Set the epoch, and start it from its first batch."""
         self.epoch, self.drawn = check_count("epoch", epoch, 0), 0
 
     def state_dict(self) -> dict[str, int]:
-        """Return the epoch and the number of batches drawn in it, to continue in its midst."""
+        """Return the epoch and the number of batches drawn, to resume in the middle of an epoch."""
         return {"epoch": self.epoch, "drawn": self.drawn}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was called, if batches are not drawn ahead."""
+        """Resume from a :meth:`state_dict`. Batches that workers prefetched are skipped."""
         self.set_epoch(state["epoch"])
         self.drawn = check_count("drawn", state["drawn"], 0)
 
 
 def _integers(domains: Sequence[int] | Int[Tensor, " items"]) -> Int[Tensor, " items"]:
-    """Return domains as a tensor on the CPU, or refuse what is not one integer per item."""
+    """Return domains as a tensor on the CPU; raise if they are not one integer per item."""
     try:
         found = torch.as_tensor(domains)
     except (TypeError, ValueError, RuntimeError):

@@ -28,13 +28,13 @@ class ScoredCandidates:
     """One batch as a loss sees it.
 
     Attributes:
-        positive: logit of each anchor's positive.
-        unlabeled: logits of each anchor's candidates.
+        positive: Logit of each anchor's positive.
+        unlabeled: Logits of each anchor's candidates.
         valid: True where a candidate counts.
-        objective: the loss's objective at its current parameters.
+        objective: The loss's objective at its current parameters.
         false_negative: True where a candidate counts and is of the anchor's class; None without
             labels.
-        sees_labels: whether the loss leaves false negatives out, as the oracle does.
+        sees_labels: Whether the loss leaves false negatives out, as the oracle does.
     """
 
     positive: Float[Tensor, " anchors"]
@@ -79,15 +79,15 @@ def score_candidates(
     """Score a batch as a loss would, and mark false negatives if labels are given.
 
     Args:
-        loss: any loss of :mod:`bayescl.losses`.
-        *embeddings: the arguments of the loss: two views, pairs, pairs and candidates, or the
+        loss: Any loss of :mod:`bayescl.losses`.
+        *embeddings: The arguments of the loss: two views, pairs, pairs and candidates, or the
             logits of positives and candidates.
-        layout: the call: ``"two_views"``, ``"in_batch"``, ``"sampled"`` or ``"logits"``.
-        labels: the class of each item, if all candidates are items of the batch. They mark false
+        layout: The call: ``"two_views"``, ``"in_batch"``, ``"sampled"`` or ``"logits"``.
+        labels: The class of each item, if all candidates are items of the batch. They mark false
             negatives and affect only the oracle's weights.
-        false_negative: the truth itself, instead of labels. For recommenders, for example, True
+        false_negative: The truth itself, instead of labels. For recommenders, for example, True
             where a candidate is a held-out item.
-        **options: further arguments of the call, such as ``groups``, ``valid`` or ``extra``.
+        **options: Further arguments of the call, such as ``groups``, ``valid`` or ``extra``.
 
     Returns:
         Logits, masks and the objective.
@@ -187,7 +187,7 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
     =========== ===========================================================================
 
     Args:
-        scored: a batch; for the oracle, with labels.
+        scored: A batch; for the oracle, with labels.
 
     Returns:
         Non-negative weights, 0 where a candidate does not count. Their mean over an anchor's

@@ -60,14 +60,14 @@ class Calibration:
     """A posterior of true negatives, compared with the labels in groups of similar predictions.
 
     Attributes:
-        source: source of the posterior's parameters.
-        alpha: of the posterior.
-        tau_plus: of the posterior.
-        predicted: mean prediction of each group, ascending.
-        observed: share of true negatives in each group.
-        count: candidates in each group.
-        ece: expected calibration error, the mean distance between observed and predicted.
-        skill: share of the truth's variance that the predictions explain (Brier skill score). 1 is
+        source: Source of the posterior's parameters.
+        alpha: Of the posterior.
+        tau_plus: Of the posterior.
+        predicted: Mean prediction of each group, ascending.
+        observed: Share of true negatives in each group.
+        count: Candidates in each group.
+        ece: Expected calibration error, the mean distance between observed and predicted.
+        skill: Share of the truth's variance that the predictions explain (Brier skill score). 1 is
             perfect. 0 is the score of predicting the share of true negatives for every candidate;
             a negative score is worse than that. Read it beside ``ece``, which is also 0 for such a
             constant, although the constant tells no candidate from another. None if all candidates
@@ -110,22 +110,22 @@ class Diagnosis:
     """Diagnosis of a loss on some batches.
 
     Attributes:
-        anchors: number of anchors.
-        assumed_alpha: the loss's alpha; None if it has none.
-        assumed_tau_plus: the loss's tau_plus; None if it has none.
-        effective: effective numbers of negatives.
-        histogram: weights of both kinds (of all candidates without labels).
-        label_free: label-free alpha at the assumed tau_plus (or the measured one); None if neither
+        anchors: Number of anchors.
+        assumed_alpha: The loss's alpha; None if it has none.
+        assumed_tau_plus: The loss's tau_plus; None if it has none.
+        effective: Effective numbers of negatives.
+        histogram: Weights of both kinds (of all candidates without labels).
+        label_free: Label-free alpha at the assumed tau_plus (or the measured one); None if neither
             is known.
-        measured: alpha from the labels. None without labels, like the following.
-        measured_tau_plus: share of false negatives among the candidates.
-        by_weight: how well small weights find false negatives.
-        by_logit: how well large logits find them; the basis of any weight that decreases with rank.
-        mean_weight_false: mean weight of false negatives; 0 would be ideal.
-        mean_weight_true: mean weight of true negatives.
-        false_share: share of the repulsion, the sum of ``w e^s`` over an anchor's candidates, that
+        measured: Alpha from the labels. None without labels, like the following.
+        measured_tau_plus: Share of false negatives among the candidates.
+        by_weight: How well small weights find false negatives.
+        by_logit: How well large logits find them; the basis of any weight that decreases with rank.
+        mean_weight_false: Mean weight of false negatives; 0 would be ideal.
+        mean_weight_true: Mean weight of true negatives.
+        false_share: Share of the repulsion, the sum of ``w e^s`` over an anchor's candidates, that
             falls on false negatives; the mean over anchors.
-        posteriors: calibration of the posterior from ranks, at assumed and at measured parameters.
+        posteriors: Calibration of the posterior from ranks, at assumed and at measured parameters.
     """
 
     anchors: int
@@ -176,7 +176,7 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
     """Compute every figure that the batches allow, over all their candidates.
 
     Args:
-        batches: batches scored by one loss; either all with labels or none.
+        batches: Batches scored by one loss; either all with labels or none.
 
     Returns:
         The figures. Without labels those that need them are None.

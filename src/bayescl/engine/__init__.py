@@ -1,8 +1,8 @@
-"""One loss for each pair of a batch: a blocked engine, and the reference that defines it.
+"""Engines that compute one loss per pair of a batch.
 
-The blocked engine holds a few anchors' logits at a time and computes gradients in closed form. The
-reference holds the whole matrix and leaves gradients to autograd: it can be traced, compiled and
-differentiated any number of times.
+The blocked engine computes the logits of a few anchors at a time, with gradients in closed form.
+The reference engine computes the whole matrix of logits and uses autograd. It defines the result,
+and can be traced, compiled and differentiated any number of times.
 """
 
 from typing import Literal

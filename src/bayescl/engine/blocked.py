@@ -1,4 +1,4 @@
-"""The exact engine: a few anchors at a time, gradients in closed form."""
+"""The blocked engine: a few anchors at a time, with gradients in closed form."""
 
 from __future__ import annotations
 
@@ -17,20 +17,30 @@ from bayescl.engine.reference import ObjectiveAt
 from bayescl.engine.row_gradients import Chunk, RowGradients, row_losses
 from bayescl.ops.similarity import candidate_logits
 
-_CPU_LOGITS = 2**18  # per chunk, unless that leaves too few anchors for a matrix product
-_DEVICE_LOGITS = 2**25  # per chunk elsewhere: enough work to fill a GPU
-_WORTH_THREADS = 2**21  # logits from which chunks are divided among threads
-_MOST_WORKERS = 8  # each holds a gradient of all candidates
+_CPU_LOGITS = 2**18
+"""Number of logits per chunk on the CPU. They fit in the cache."""
+
+_DEVICE_LOGITS = 2**25
+"""Number of logits per chunk on other devices: enough work to fill a GPU."""
+
+_FEWEST_ANCHORS = 128
+"""Smallest number of anchors per chunk, so that matrix products stay efficient."""
+
+_WORTH_THREADS = 2**21
+"""Number of logits from which chunks are divided among threads."""
+
+_MOST_WORKERS = 8
+"""Largest number of threads. Each of them holds a gradient of all candidates."""
 
 
 def default_chunk_size(batch: Batch) -> int:
-    """Default number of anchors per chunk."""
+    """Return the default number of anchors per chunk."""
     numbers = 0
     for block in batch.columns:
         shape = block.embeddings.shape
         numbers += shape[0] if len(shape) == 2 else shape[1] * shape[2]
     most = _CPU_LOGITS if batch.anchors.embeddings.is_cpu else _DEVICE_LOGITS
-    return max(128, most // max(1, numbers))
+    return max(_FEWEST_ANCHORS, most // max(1, numbers))
 
 
 def blocked_losses(
@@ -41,23 +51,27 @@ def blocked_losses(
     shared_upstream: bool = False,
     chunk_size: int | None = None,
 ) -> Float[Tensor, " pairs"]:
-    """Compute one loss per pair without ever holding the full matrix of logits.
+    """Compute one loss per pair, with the logits of only a few anchors in memory.
 
-    Exact: value and gradient equal those of the reference up to rounding. An anchor's logits, ranks
-    and sums are computed once for all of its pairs. Memory grows with ``chunk_size x candidates``
-    plus the size of the embeddings. Nothing is computed for inputs that need no gradient.
+    The result is exact: values and gradients equal the reference up to rounding. Logits, ranks and
+    sums of an anchor are computed once for all of its pairs. Memory grows with
+    ``chunk_size x candidates`` plus the size of the embeddings. Gradients are computed only for
+    inputs that need them.
 
-    Differentiable once: a second backward pass and ``torch.func`` transforms raise. Use the
-    reference for both; ``engine="auto"`` chooses it under transforms.
+    The result can be differentiated once. A second backward pass and ``torch.func`` transforms
+    raise an error: use the reference engine for them.
 
     Args:
-        batch: anchors, positives, candidates and which of them count.
-        temperature: softmax scale, positive.
-        objective_at: gives the objective at that temperature.
-        shared_upstream: a promise that every loss will receive the same upstream gradient, as under
-            a mean or a sum. Gradients are then computed in the forward pass, while the logits are
-            at hand; otherwise the backward pass recomputes the logits.
-        chunk_size: anchors at a time, at least 1; default: chosen for the device.
+        batch: Anchors, positives, candidates and masks.
+        temperature: Temperature of the softmax, positive.
+        objective_at: Function that returns the objective at a temperature.
+        shared_upstream: Whether every loss receives the same upstream gradient, as under a mean or
+            a sum. Gradients are then computed in the forward pass. Otherwise the backward pass
+            recomputes the logits.
+        chunk_size: Number of anchors at a time, at least 1. Default: chosen for the device.
+
+    Returns:
+        One loss per pair.
     """
     run = _Run(batch, temperature, objective_at, chunk_size)
     first, *others = batch.columns
@@ -74,7 +88,7 @@ def blocked_losses(
 
 
 class _BlockedLosses(torch.autograd.Function):
-    """A run over the blocks as a node of autograd, which sees the tensors of its batch."""
+    """Autograd function of a run over the chunks. Its inputs are the tensors of the batch."""
 
     @staticmethod
     def forward(ctx: Any, run: _Run, shared_upstream: bool, *sources: Tensor | float) -> Tensor:
@@ -97,7 +111,7 @@ class _BlockedLosses(torch.autograd.Function):
                 share, saved = upstream[0], ctx.saved_tensors
                 gradients = [None if part is None else part * share for part in saved]
             else:
-                _ = ctx.saved_tensors  # raises if one was overwritten since
+                _ = ctx.saved_tensors  # raises if a tensor was overwritten
                 gradients = ctx.run.losses(ctx.needs_input_grad[2:], upstream)[1]
         if torch.is_grad_enabled():
             gradients = [None if part is None else _differentiable_once(part) for part in gradients]
@@ -105,7 +119,7 @@ class _BlockedLosses(torch.autograd.Function):
 
 
 def _differentiable_once(gradient: Tensor) -> Tensor:
-    """Mark the result of a backward pass so that differentiating it raises an error."""
+    """Make a second differentiation of a gradient raise an error."""
     # torch's once_differentiable does not raise if the upstream gradient is a constant.
     marked = gradient.detach().requires_grad_()
     marked.register_hook(_refuse)
@@ -118,12 +132,12 @@ def _refuse(_upstream: Tensor) -> None:
     )
 
 
-# Of anchors, positives, temperature and each block of columns; None for what is not wanted.
+# Gradients by anchors, positives, temperature and each block of columns; None if not needed.
 Gradients = list[Tensor | None]
 
 
 class _Run:
-    """A run over the blocks of a batch, whenever its losses or gradients are needed."""
+    """Computation of a batch's losses and gradients, chunk by chunk."""
 
     def __init__(
         self,
@@ -141,10 +155,10 @@ class _Run:
     def losses(
         self, wanted: tuple[bool, ...] = (), upstream: Tensor | None = None
     ) -> tuple[Tensor, Gradients]:
-        """Losses, and the wanted gradients of their sum weighted by ``upstream`` (default: ones).
+        """Compute losses, and gradients of their sum weighted by ``upstream`` (default: ones).
 
-        Two views in one block are the same rows three times: the candidates receive the gradients
-        of all three.
+        With two views, anchors, positives and candidates are the same rows. The gradients of all
+        three are then added to the candidates.
         """
         batch = self.batch
         weight = batch.weight
@@ -174,8 +188,8 @@ class _Run:
         pairs_of = _pairs_of_chunks(batch.anchor_of, count, starts)
         losses = scaled.new_empty(len(pairs))
         workers = _workers(batch, len(starts))
-        # A chunk fills its own rows of the first two gradients, but adds to the others: each worker
-        # has its own copy of these.
+        # Each chunk writes its own rows of the first two gradients. All chunks add to the others,
+        # so each worker has its own copy of these.
         totals = [total]
         for _ in range(workers - 1):
             zeros = (None if part is None else torch.zeros_like(part) for part in total[2:])
@@ -206,16 +220,17 @@ class _Run:
         total: Gradients | None,
         upstream: Tensor | None,
     ) -> None:
-        """Fill in the losses of a few ``anchors``, already divided by the temperature.
+        """Compute the losses of a few ``anchors``, which are already divided by the temperature.
 
-        With G the gradient of the logits ``[a, n]``, anchors receive G C / t, candidates G' A / t.
+        With the gradient G of the logits ``[a, n]``, the gradient by anchors is G C / t, and the
+        gradient by candidates is G' A / t.
         """
         batch, temperature = self.batch, self.temperature
         tiles = [_logits(anchors, block, rows) for block in batch.columns]
         logits = tiles[0] if len(tiles) == 1 else torch.cat(tiles, dim=1)
         place = None if batch.anchor_of is None else batch.anchor_of[pairs] - rows.start
         among = None if place is None or batch.positive is None else (place, batch.positive[pairs])
-        both: tuple[Tensor, Tensor] | None = None  # [p, d] each, where positives are no columns
+        both: tuple[Tensor, Tensor] | None = None  # [p, d] each, if positives are not columns
         if among is not None:
             positive = logits[among]
         else:
@@ -226,7 +241,7 @@ class _Run:
         how = (batch, rows, self.objective_at, temperature, positive, among is not None, place)
         losses[pairs], gradients = row_losses(Chunk(*how, logits, grad_losses, total is not None))
         if gradients is not None and total is not None:
-            if among is not None:  # positives' gradients are those of columns
+            if among is not None:  # gradients by positives are part of the columns' gradients
                 if gradients.factor is not None:
                     gradients.unlabeled.mul_(gradients.factor[:, None])
                 gradients.unlabeled.index_put_(among, gradients.positive, accumulate=True)
@@ -243,17 +258,16 @@ class _Run:
         pairs: slice | Tensor,
         place: Tensor | None,
     ) -> None:
-        """Add the gradients of a few anchors' logits to those of embeddings and temperature.
+        """Add the gradients of a few anchors' losses by embeddings and temperature.
 
-        ``both`` holds each pair's anchor and positive; None if positives are columns, and so have
-        no gradients of their own.
+        ``both`` holds each pair's anchor and positive. It is ``None`` if positives are columns.
         """
         factor, temperature = gradients.factor, self.temperature
         grad_anchors, grad_positives, grad_temperature, *grad_columns = total
         widths = [len(block) for block in self.batch.columns]
         tiles = torch.split(gradients.unlabeled, widths, dim=1)
         if grad_anchors is not None or grad_temperature is not None:
-            pull = torch.zeros_like(anchors)  # [a, d]: sum of columns, weighted for each anchor
+            pull = torch.zeros_like(anchors)  # [a, d]: weighted sum of columns for each anchor
             for tile, block in zip(tiles, self.batch.columns, strict=True):
                 if block.are_own:
                     pull += torch.einsum("an,and->ad", tile, block.embeddings[rows])
@@ -269,8 +283,8 @@ class _Run:
             if grad_anchors is not None:
                 grad_anchors[rows] = pull
             if grad_temperature is not None:
-                # Logits are s = a c / t, so t receives -sum(ds s) / t, and a ds/da = s: the
-                # temperature's gradient is read off the anchor's.
+                # Logits are s = a c / t, so the gradient by t is -sum(ds s) / t. Because
+                # a ds/da = s, it follows from the gradient by the anchors.
                 anchors_alone = self.batch.anchors.embeddings[rows]
                 _add_within_range(grad_temperature, -(pull * anchors_alone).sum() / temperature)
                 if gradients.temperature is not None:
@@ -290,7 +304,7 @@ class _Run:
     def _in_one_piece(
         self, positive_of: Tensor, wanted: tuple[bool, ...], upstream: Tensor | None
     ) -> tuple[Tensor, Gradients]:
-        """The result over two views in one block: rows R receive (G + G') R / t."""
+        """Compute two views in one chunk: the gradient by rows R is (G + G') R / t."""
         temperature, rows = self.temperature, self.batch.anchors.embeddings
         place = positive_of[:, None]
         logits = _product_over(temperature, rows, rows.T)  # [n, n]
@@ -308,7 +322,7 @@ class _Run:
         grad_rows = _product_over(temperature, grad_logits, rows)
         grad_temperature = None
         if wanted[2] and isinstance(temperature, Tensor):
-            # Logits are products of rows over the temperature, and either row received its share.
+            # Both rows of a product over the temperature receive the same share.
             grad_temperature = torch.zeros_like(temperature)
             _add_within_range(grad_temperature, (grad_rows * rows).sum() / (-2 * temperature))
             if gradients.temperature is not None:
@@ -317,26 +331,26 @@ class _Run:
 
 
 def _add_within_range(total: Float[Tensor, ""], added: Float[Tensor, ""]) -> None:
-    """Add to a temperature's gradient, clamped to finite numbers. NaN stays.
+    """Add to a temperature's gradient and clamp it to finite numbers. NaN is kept.
 
-    At tiny temperatures it exceeds float32, and ``temperature=1 / scale`` would turn infinity times
-    0 into a gradient of NaN.
+    At tiny temperatures the gradient exceeds float32. With ``temperature=1 / scale``, infinity
+    times 0 would give a gradient of NaN.
     """
     largest = torch.finfo(total.dtype).max
     total.add_(added.clamp(-largest, largest)).clamp_(-largest, largest)
 
 
 def _logits(anchors: Tensor, block: Rows, rows: slice) -> Float[Tensor, "rows candidates"]:
-    """Logits of some anchors, already divided by the temperature, with a block of columns."""
+    """Compute the logits of some anchors, already divided by the temperature, and a block."""
     columns = block.embeddings
     if not block.are_own:
         return anchors @ columns.T
-    # A product for each anchor may lie otherwise, and places in it are written to.
+    # Batched products may not be contiguous, but the result is written to in place.
     return candidate_logits(anchors, columns[rows], 1.0).contiguous()
 
 
 def _pairs_of_chunks(anchor_of: Tensor | None, anchors: int, starts: range) -> list[slice | Tensor]:
-    """The pairs of each chunk of anchors."""
+    """Return the pairs of each chunk of anchors."""
     ends = [*starts[1:], anchors]
     chunks = list(zip(starts, ends, strict=True))
     if anchor_of is None:
@@ -350,14 +364,14 @@ def _pairs_of_chunks(anchor_of: Tensor | None, anchors: int, starts: range) -> l
 
 
 def _product_over(divisor: float | Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """``left @ right / divisor``, in one operation if the divisor is a number."""
+    """Compute ``left @ right / divisor``, in one operation if the divisor is a number."""
     if isinstance(divisor, Tensor):
         return (left @ right).div_(divisor)
     return torch.addmm(left.new_empty(1), left, right, beta=0, alpha=1 / divisor)
 
 
 def _workers(batch: Batch, chunks: int) -> int:
-    """Number of threads to divide chunks among; 1 if torch's own threads do as well."""
+    """Return the number of threads for the chunks; 1 if torch's own threads are as fast."""
     if chunks == 1 or batch.num_anchors * batch.num_candidates < _WORTH_THREADS:
         return 1
     if not is_eager_cpu(batch.anchors.embeddings):
@@ -366,9 +380,10 @@ def _workers(batch: Batch, chunks: int) -> int:
 
 
 def _in_threads(work: Callable[[int], None], workers: int) -> None:
-    """Call ``work`` with 0, 1, ... ``workers - 1``, each in a thread with its share of torch's.
+    """Call ``work(number)`` for each worker in its own thread, with a share of torch's threads.
 
-    Within an operation, torch's threads wait for one another; these never do. No autograd inside.
+    Unlike torch's threads inside an operation, workers do not synchronize. ``work`` must not use
+    autograd.
     """
     if workers == 1:
         work(0)
@@ -376,7 +391,7 @@ def _in_threads(work: Callable[[int], None], workers: int) -> None:
     threads, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
 
     def in_thread(number: int) -> None:
-        # Modes belong to threads: a new one has neither of the caller's.
+        # Grad and inference modes are local to a thread, so they are set again.
         with torch.inference_mode() if inference else torch.no_grad():
             torch.set_num_threads(max(1, threads // workers))
             work(number)
@@ -386,5 +401,5 @@ def _in_threads(work: Callable[[int], None], workers: int) -> None:
             for done in [pool.submit(in_thread, number) for number in range(workers)]:
                 done.result()
     finally:
-        # The workers changed the number that later threads start with.
+        # Restore the default for threads that start later.
         torch.set_num_threads(threads)

@@ -1,4 +1,4 @@
-"""The plain engine: the whole matrix of logits at once, gradients by autograd."""
+"""The reference engine: the whole matrix of logits, with gradients by autograd."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bayescl.ops.similarity import candidate_logits, pair_logits
 from bayescl.ops.target import target_term
 
 ObjectiveAt = Callable[[float | Tensor], Objective]
-"""Returns the objective at a given temperature, on which the debiased objectives' floor depends."""
+"""Function that returns the objective at a temperature. Debiased objectives depend on it."""
 
 
 def reference_losses(
@@ -36,9 +36,12 @@ def reference_losses(
     under ``torch.func.grad`` and ``torch.compile``.
 
     Args:
-        batch: anchors, positives, candidates and which of them count.
-        temperature: softmax scale, positive.
-        objective_at: gives the objective at that temperature.
+        batch: Anchors, positives, candidates and masks.
+        temperature: Temperature of the softmax, positive.
+        objective_at: Function that returns the objective at a temperature.
+
+    Returns:
+        One loss per pair.
     """
     anchors, everyone = batch.anchors.embeddings, slice(0, batch.num_anchors)
     tiles = [candidate_logits(anchors, block.embeddings, temperature) for block in batch.columns]
@@ -71,14 +74,15 @@ def losses_of_logits(
     """Compute one loss per anchor from logits; NaN if a logit that counts is not finite.
 
     Args:
-        objective: turns logits into losses.
-        positive: logit of each anchor's positive.
-        unlabeled: logits of each anchor's candidates.
-        valid: True where a candidate counts; None if all do.
-        target: target probabilities of the candidates, 0 where ``valid`` is False.
+        objective: Function of logits that returns losses.
+        positive: Logit of each anchor's positive.
+        unlabeled: Logits of each anchor's candidates.
+        valid: True where a candidate counts. ``None`` if all count.
+        target: Target probabilities of the candidates, 0 where ``valid`` is False. ``None`` for no
+            soft target.
 
     Raises:
-        ValueError: if the objective returns anything but one value per anchor.
+        ValueError: if the objective does not return one value per anchor.
     """
     losses = objective(positive, unlabeled, valid=valid)
     checked_losses(losses, positive)
@@ -90,7 +94,7 @@ def losses_of_logits(
 
 
 def checked_losses(losses: PerAnchor, positive: PositiveLogits) -> PerAnchor:
-    """Refuse an objective's result unless it is one value per anchor."""
+    """Return an objective's result; raise if it is not one value per anchor."""
     if not isinstance(losses, Tensor):
         raise TypeError(f"objective must return a tensor, got {type(losses).__name__}")
     if losses.shape != positive.shape:
@@ -106,10 +110,10 @@ def rows_not_finite(
     unlabeled: UnlabeledLogits,
     valid: Callable[[], CandidateMask | None],
 ) -> Bool[Tensor, " anchors"] | None:
-    """True where a logit that counts is NaN or infinite; None if surely none is."""
+    """Return True for rows with NaN or infinite logits that count; ``None`` if there are none."""
     unlabeled = unlabeled.detach()
     total = unlabeled.sum()
-    # A sum is not finite if a term is not, and takes a fraction of the time to look at each.
+    # A sum is not finite if a term is not. It is much faster than a test of each term.
     if positive is not None:
         total = total + positive.detach().sum()
     if is_eager_cpu(unlabeled) and math.isfinite(total):

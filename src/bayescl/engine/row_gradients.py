@@ -1,7 +1,7 @@
-"""Losses of a few anchors and their gradients with respect to the logits, in one go.
+"""Losses of a few anchors and their gradients by the logits.
 
-Each kind of objective has its gradient here: plain functions (through autograd) and sums of powers.
-The linear term of a soft target is added to either.
+Plain functions are differentiated by autograd, objectives with sums of powers in closed form. The
+linear term of a soft target is added to either.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from bayescl.ops.target import target_term
 
 
 class Chunk(NamedTuple):
-    """A few anchors of a batch, with their logits and their positives'."""
+    """A few anchors of a batch, with the logits of their candidates and positives."""
 
     batch: Batch
-    rows: slice  # which anchors these are
+    rows: slice  # the anchors in the batch
     objective_at: ObjectiveAt
-    temperature: float | Tensor  # what the logits were divided by
+    temperature: float | Tensor  # the logits are already divided by it
     positive: Float[Tensor, " pairs"]
     is_column: bool  # whether positives are among the logits
-    anchor_of: Int[Tensor, " pairs"] | None  # which of these anchors; None if one pair each
+    anchor_of: Int[Tensor, " pairs"] | None  # among these anchors; None if each has one pair
     logits: Float[Tensor, "rows candidates"]  # may be overwritten
-    upstream: Float[Tensor, " pairs"] | None  # factors of the losses' gradients; None for ones
-    differentiate: bool  # whether gradients are wanted
-    bounds: tuple[float, float] | None = None  # of the logits, where known and finite
+    upstream: Float[Tensor, " pairs"] | None  # upstream gradient; None for ones
+    differentiate: bool  # whether gradients are needed
+    bounds: tuple[float, float] | None = None  # finite bounds of the logits, if known
 
     def per_pair(self, values: Float[Tensor, "#rows"]) -> Float[Tensor, "#pairs"]:
-        """Each pair's value, given one of each anchor, or one for all."""
+        """Expand values per anchor, or one value for all, to pairs."""
         if self.anchor_of is None or (len(values) == 1 and len(self.logits) != 1):
             return values
         return values[self.anchor_of]
 
     def per_anchor(self, values: Float[Tensor, " pairs"]) -> Float[Tensor, " rows"]:
-        """The sum over each anchor's pairs."""
+        """Sum values over each anchor's pairs."""
         if self.anchor_of is None:
             return values
         return values.new_zeros(len(self.logits)).index_add_(0, self.anchor_of, values)
@@ -52,24 +52,24 @@ class Chunk(NamedTuple):
 class RowGradients(NamedTuple):
     """Gradients of the (weighted) sum of a few anchors' losses."""
 
-    unlabeled: Float[Tensor, "rows candidates"]  # of the candidates' logits, before the factor
-    factor: Float[Tensor, " rows"] | None  # None for ones; matrix products are cheaper to scale
-    positive: Float[Tensor, " pairs"]  # of the positives' logits
-    temperature: Float[Tensor, ""] | None = None  # through the objective alone, not the logits
+    unlabeled: Float[Tensor, "rows candidates"]  # by the candidates' logits, without the factor
+    factor: Float[Tensor, " rows"] | None  # None for ones; applied after the matrix products
+    positive: Float[Tensor, " pairs"]  # by the positives' logits
+    temperature: Float[Tensor, ""] | None = None  # through the objective only, not the logits
 
 
 Result = tuple[Float[Tensor, " pairs"], RowGradients | None]
 
 
 def row_losses(chunk: Chunk) -> Result:
-    """Compute the losses of a few anchors' pairs and, if asked, their gradients."""
+    """Compute the losses of a few anchors' pairs and, if needed, their gradients."""
     positive, logits = chunk.positive, chunk.logits
     if is_eager_cpu(logits):
         ends = logits.aminmax()
         low, high = ends.min.item(), ends.max.item()
         if math.isfinite(low + high) and (chunk.is_column or math.isfinite(positive.sum())):
             return _finite_row_losses(chunk._replace(bounds=(low, high)))
-    # Rows that are not finite are computed as zeros, and their results become NaN at the end.
+    # Rows that are not finite are replaced by zeros; their results become NaN at the end.
     bad_rows = rows_not_finite(None, logits, lambda: chunk.batch.mask(chunk.rows))
     bad = ~positive.isfinite()
     if bad_rows is not None:
@@ -85,15 +85,15 @@ def row_losses(chunk: Chunk) -> Result:
 
 
 def _finite_row_losses(chunk: Chunk) -> Result:
-    """:func:`row_losses` of rows whose logits are finite."""
+    """Compute :func:`row_losses` of rows with finite logits."""
     excluded = chunk.batch.excluded(chunk.rows)
     if chunk.batch.target is None:
         return _objective_losses(chunk, excluded)
     target = target_rows(chunk.batch, chunk.batch.target, chunk.rows, excluded)
     target = target.to(chunk.logits.dtype)
     if chunk.bounds is None:
-        excluded.fill_(chunk.logits, 0.0)  # what is excluded may not be finite, and 0 * inf is NaN
-    # Before the objective, which overwrites the logits.
+        excluded.fill_(chunk.logits, 0.0)  # excluded logits may be infinite, and 0 * inf is NaN
+    # This comes before the objective, which overwrites the logits.
     drawn = target_term(chunk.positive, chunk.logits, target, chunk.anchor_of)
     losses, gradients = _objective_losses(chunk, excluded)
     if gradients is not None:
@@ -119,7 +119,7 @@ def _with_target(gradients: RowGradients, target: Tensor, chunk: Chunk) -> RowGr
 
 
 def _objective_losses(chunk: Chunk, excluded: Excluded) -> Result:
-    """Losses and gradients of the objective alone."""
+    """Compute losses and gradients of the objective, without the target."""
     data = chunk.objective_at(chunk.temperature)
     if not isinstance(data, LogSumObjective):
         return _losses_of_function(chunk)
@@ -129,13 +129,13 @@ def _objective_losses(chunk: Chunk, excluded: Excluded) -> Result:
 
 
 def _losses_from_sums(objective: LogSumObjective, chunk: Chunk, sums: list[Sums]) -> Result:
-    """Losses and gradients, which overwrite exponentials, from the sums of all powers but 0."""
+    """Compute losses and gradients from the sums of powers. Overwrites the exponentials."""
     positive, powers = chunk.positive, objective.sum_powers
     logs = [chunk.per_pair(part.log) for part in sums]
     if len(powers) < len(objective.powers):
         count = chunk.per_pair(chunk.batch.log_counts(chunk.rows, positive.dtype))
         logs.insert(objective.powers.index(0), count)
-    log_sums = tuple(logs)  # all that the objective sees
+    log_sums = tuple(logs)  # the input of the objective
     if not chunk.differentiate:
         return objective.from_log_sums(positive, log_sums), None
     losses, grad_positive, grad_log_sums = objective.slopes(positive, log_sums)
@@ -164,7 +164,7 @@ def _losses_from_sums(objective: LogSumObjective, chunk: Chunk, sums: list[Sums]
 def _direct_temperature_gradient(
     chunk: Chunk, log_sums: tuple[Float[Tensor, "#pairs"], ...]
 ) -> Float[Tensor, ""] | None:
-    """Gradient of the temperature through the objective alone, with logits as constants."""
+    """Compute the temperature's gradient through the objective, with constant logits."""
     if not isinstance(chunk.temperature, Tensor):
         return None
     with torch.enable_grad():
@@ -177,12 +177,12 @@ def _direct_temperature_gradient(
         return None
     weights = torch.ones_like(losses) if chunk.upstream is None else chunk.upstream
     gradient = torch.autograd.grad(losses, leaf, weights)[0]
-    # 0 times the infinite slope of 1 / temperature, at tiny temperatures; the losses are finite.
+    # At tiny temperatures, 0 times the infinite slope of 1 / temperature would give NaN.
     return gradient.nan_to_num(0.0, torch.inf, -torch.inf)
 
 
 def _losses_of_function(chunk: Chunk) -> Result:
-    """Losses and gradients of a plain function of logits, which autograd differentiates."""
+    """Compute losses and gradients of a plain function of logits by autograd."""
     with torch.set_grad_enabled(chunk.differentiate):
         leaves = [
             tensor.detach().requires_grad_(chunk.differentiate)

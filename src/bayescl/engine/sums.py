@@ -1,4 +1,4 @@
-"""Sums of (weighted) exponentials of each row's logits; the logits are overwritten."""
+"""Sums of weighted exponentials of each row's logits. The logits are overwritten."""
 
 from __future__ import annotations
 
@@ -19,21 +19,25 @@ from bayescl.batch import Batch, Excluded
 from bayescl.checks import is_eager_cpu
 from bayescl.ops.objective import LogSumObjective
 
-_NOTHING = 1e-30  # a sum below it is 0, and so is its gradient; divided by it, nothing overflows
-_LARGEST_EXPONENT = 40.0  # up to it exponentials need no scaling: float32 ends far from their sums
-LOG2_E = math.log2(math.e)  # powers of 2 are up to four times as fast on the CPU as those of e
+_SMALLEST_SUM = 1e-30
+"""A sum below it is treated as 0, with gradient 0. Division by it does not overflow."""
+
+_LARGEST_EXPONENT = 40.0
+"""Up to this logit, sums of exponentials cannot overflow float32 and need no scaling."""
+
+LOG2_E = math.log2(math.e)  # on the CPU, exp2 is up to four times as fast as exp
 
 
 class Sums(NamedTuple):
-    """Each row's exponentials, divided by that of the row's largest logit, and their sum."""
+    """Each row's exponentials relative to the row's largest logit, and their sum."""
 
     exponentials: Float[Tensor, "rows candidates"]
     total: Float[Tensor, " rows"]
-    log: Float[Tensor, " rows"]  # of the sum before the division; -inf without candidates
+    log: Float[Tensor, " rows"]  # log of the unscaled sum; -inf without candidates
 
     def per_unit(self, gradient: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-        """The factor that turns exponentials into gradients of logits, given that of ``log``."""
-        return gradient / self.total.clamp(min=_NOTHING)
+        """Return the factor of exponentials in the gradient by logits, given the one by ``log``."""
+        return gradient / self.total.clamp(min=_SMALLEST_SUM)
 
 
 def sums_of(
@@ -44,9 +48,9 @@ def sums_of(
     excluded: Excluded,
     bounds: tuple[float, float] | None,
 ) -> list[Sums]:
-    """Compute the sums of an objective's powers but 0; the first overwrites ``logits``.
+    """Compute the sums of an objective's powers except 0. Overwrites ``logits``.
 
-    Finite ``bounds`` of the logits, if they are known, may save looking for each row's largest.
+    If finite ``bounds`` of the logits are known, the maximum of each row may not be needed.
     """
     # S_p = sum of w_i e^(p s_i) over the candidates i of a row, for each power p.
     powers = objective.sum_powers
@@ -55,7 +59,7 @@ def sums_of(
         return exponentiate(logits, powers, bounds)
     if powers == [1] and add_log_weights(objective, logits, excluded):
         return exponentiate(logits, bounds=bounds)
-    # Weights join as p s_i + log w_i, [rows, candidates].
+    # With weights, the exponents are p s_i + log w_i, [rows, candidates].
     log_weights = objective.log_weights(logits, valid=batch.mask(rows))
     others = [logits * power + log_weights for power in powers[1:]]
     if powers[0] != 1:
@@ -71,9 +75,9 @@ def sums_of(
 def add_log_weights(
     objective: LogSumObjective, logits: Float[Tensor, "rows candidates"], excluded: Excluded
 ) -> bool:
-    """Add the logarithms of the weights by exact rank to logits, in place, by machine code.
+    """Add the logs of the weights by exact rank to logits in place, with Numba.
 
-    Excluded logits become -inf. Returns False if it cannot be done, and nothing was.
+    Excluded logits become -inf. Return False without any change if Numba cannot be used.
     """
     compiled = compiled_ranks() if is_eager_cpu(logits) and logits.is_contiguous() else None
     return compiled is not None and compiled.add_by_rank(
@@ -87,7 +91,7 @@ def add_log_weights(
 
 @lru_cache(maxsize=1)
 def compiled_ranks() -> ModuleType | None:
-    """:mod:`bayescl.ops.compiled`, or None where Numba is missing, broken or turned off."""
+    """Return :mod:`bayescl.ops.compiled`, or ``None`` if Numba is missing, broken or disabled."""
     try:
         from numba import config
 
@@ -98,7 +102,7 @@ def compiled_ranks() -> ModuleType | None:
 
 
 class _LogWeightsByRank:
-    """Logarithms of the weights by rank, which depend only on a row's number of candidates."""
+    """Tables of the logs of the weights by rank, one per number of candidates."""
 
     def __init__(self, objective: LogSumObjective, width: int, dtype: torch.dtype) -> None:
         self.objective, self.width = objective, width
@@ -107,7 +111,7 @@ class _LogWeightsByRank:
         self._row_of = np.full(width + 1, -1)
 
     def __call__(self, counts: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Tables ``[tables, 2, width]``, not to be written to, and which of them each count has."""
+        """Return read-only tables ``[tables, 2, width]`` and the table of each count."""
         with self._lock:  # chunks may run on several threads
             if self._row_of[counts].min() < 0:
                 distinct = np.unique(counts)
@@ -119,14 +123,16 @@ class _LogWeightsByRank:
             return self._known.numpy(), self._row_of[counts]
 
     def _table(self, count: int) -> Float[Tensor, "1 halves places"]:
-        """Logs at (place + 1/2) / count and at (place + 1) / count; -inf after the last place."""
-        # Rows (1, 3, 5 ...) and (2, 4, 6 ...) over 2 n.
+        """Compute log weights at (place + 1/2) / count and (place + 1) / count, then -inf."""
+        # The CDF values are (1, 3, 5, ...) and (2, 4, 6, ...) over 2 n.
         ranks = torch.arange(1, 2 * count + 1, dtype=self._known.dtype).view(count, 2).T
         log_weights = self.objective.weights_of_cdf(ranks / max(1, 2 * count)).log()
         return F.pad(log_weights, (0, self.width - count), value=-torch.inf)[None]
 
 
-_log_weights_by_rank = lru_cache(maxsize=4)(_LogWeightsByRank)  # few objectives at a time
+_log_weights_by_rank = lru_cache(maxsize=4)(
+    _LogWeightsByRank
+)  # few objectives are in use at a time
 
 
 def exponentiate(
@@ -134,12 +140,12 @@ def exponentiate(
     powers: Sequence[float] = (1.0,),
     bounds: tuple[float, float] | None = None,
 ) -> list[Sums]:
-    """Sum each power's exponentials of each row; the first overwrite ``logits``."""
+    """Compute each row's sum of exponentials for each power. Overwrites ``logits``."""
     largest: Tensor | None = None
     reach = math.inf if bounds is None else max(-bounds[0], bounds[1]) * max(powers)
     if reach > _LARGEST_EXPONENT:
-        # log S_p = p m + log sum of e^(p (s - m)), m the row's largest logit. An empty row must
-        # not subtract infinities.
+        # log S_p = p m + log sum e^(p (s - m)), with m the row's largest logit. In an empty row,
+        # -inf must not be subtracted from -inf.
         largest = logits.amax(dim=1).clamp_(min=torch.finfo(logits.dtype).min)
         logits.sub_(largest[:, None])
     sums: list[Sums] = []

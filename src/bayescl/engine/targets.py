@@ -13,10 +13,11 @@ from bayescl.ops.target import shared_probability
 def target_rows(
     batch: Batch, rule: TargetRule, rows: slice, excluded: Excluded
 ) -> Float[Tensor, "rows candidates"]:
-    """Return the target probabilities of some anchors' candidates.
+    """Compute the target probabilities of some anchors' candidates.
 
-    A candidate with the anchor's label counts as identical to it (similarity 1). A candidate with
-    another known label, one that is excluded, and one without teacher or label get probability 0.
+    A candidate with the anchor's label counts as identical to it (similarity 1). The probability is
+    0 for a candidate with another known label, for an excluded candidate, and for a candidate
+    without teacher and label.
     """
     temperature = rule.temperature
     if isinstance(temperature, Tensor):
@@ -42,7 +43,7 @@ def target_rows(
 def _items_of_views(batch: Batch, rows: slice) -> slice | None:
     """Return the rows of the first view if the target is the same for both views of an item.
 
-    It then takes a quarter of the time. Only ``valid`` tells two views of an item apart.
+    This takes a quarter of the time. Both views have the same target if there is no ``valid``.
     """
     is_whole = rows.stop - rows.start == batch.num_anchors
     if batch.layout == "two_views" and batch.is_square and is_whole and batch.valid is None:
@@ -61,7 +62,7 @@ def _without_itself(batch: Batch, excluded: Excluded, items: slice) -> Excluded:
 def _teacher_logits(
     batch: Batch, block: Rows, rows: slice, temperature: float | Tensor
 ) -> Float[Tensor, "rows candidates"]:
-    """Return the teacher's logits of a block's candidates; -inf without a teacher."""
+    """Compute the teacher's logits of a block's candidates; -inf without a teacher."""
     mine, theirs = batch.anchors.teacher, block.teacher
     if mine is None or theirs is None:
         shape, embeddings = (rows.stop - rows.start, len(block)), batch.anchors.embeddings

@@ -1,4 +1,4 @@
-"""Losses on embeddings, one file each with its formula, around what they share."""
+"""Contrastive losses on embeddings, one file per family of losses."""
 
 from bayescl.losses.base import ContrastiveLoss
 from bayescl.losses.bayesian import BayesianContrastiveLoss

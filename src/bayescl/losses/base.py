@@ -1,4 +1,4 @@
-"""Settings, state and evaluation that all losses share."""
+"""The base class of all losses: settings, state and evaluation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SharedOptions(TypedDict, total=False):
 
 
 _OTHER_NAMES = dict.fromkeys(("tau", "t", "scale", "logit_scale", "softmax_scale"), "temperature")
-"""Shared arguments by the names that other libraries use."""
+"""Names of shared arguments in other libraries."""
 
 _LARGEST_USUAL_TEMPERATURE = 5.0
 """Above this value, the caller probably passed a scale, which multiplies. The cosine of a pair then
@@ -101,7 +101,7 @@ class ContrastiveLoss(SavedNumbers, Calls):
     """
 
     other_names: ClassVar[Mapping[str, str]] = {}
-    """Arguments by the names that they have elsewhere, for error messages."""
+    """Names of arguments in other libraries, for error messages."""
 
     positive_share = Hyperparameter(check_positive_share, 0.2, 0.1, 1.0)
 
@@ -159,7 +159,7 @@ class ContrastiveLoss(SavedNumbers, Calls):
 
     @property
     def temperature(self) -> float:
-        """Current temperature. Setting a learnable one moves its parameter."""
+        """Current temperature. Setting it also sets the parameter of a learnable temperature."""
         if self.learnable_temperature is None:
             return self._temperature
         return float(self.learnable_temperature().detach())
@@ -201,7 +201,7 @@ class ContrastiveLoss(SavedNumbers, Calls):
         Args:
             *batches: This process's batch, and the second direction if there is one.
             temperature: Temperature of the softmax. Default: the loss's own.
-            margin: Leaves out candidates that score like the positive.
+            margin: Rule that excludes candidates that score like the positive. Default: none.
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per pair.
@@ -214,7 +214,7 @@ class ContrastiveLoss(SavedNumbers, Calls):
         parts, factor = list(batches), 1.0
         if self._gathers:
             parts, factor = steps.gathered(parts, temperature)
-        # Ranks and sums need float32: among 4,096 cosines bfloat16 tells some 1,350 apart.
+        # Ranks and sums need float32: bfloat16 has about 1,350 distinct values for 4,096 cosines.
         with steps.without_autocast(parts[0].anchors.embeddings.device):
             if margin is not None:
                 parts = [within_margin(part, margin) for part in parts]
@@ -226,7 +226,7 @@ class ContrastiveLoss(SavedNumbers, Calls):
                 refuse_not_finite(losses, parts, temperature)
                 self._watch.look_at(losses, parts[0], check=True)
             if self._gathers:
-                exchange({})  # raises if another process has refused its input
+                exchange({})  # raises if the input of another process was invalid
         else:
             self._watch.look_at(losses, parts[0], check=False)
         if batches[0].weight is not None and self.reduction == "mean":

@@ -1,4 +1,4 @@
-"""The Bayesian loss: candidates weighted by how likely they are (hard) true negatives."""
+"""The Bayesian loss: candidates are weighted by their probability of being true negatives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bayescl.ops.weights import weights_of_cdf
 
 @dataclass(frozen=True)
 class Bayesian(LogSumObjective):
-    """:func:`~bayescl.functional.bayesian_loss` at given parameters, as engines receive it."""
+    """Represent :func:`~bayescl.functional.bayesian_loss` at fixed parameters for the engines."""
 
     alpha: float
     beta: float
@@ -29,7 +29,7 @@ class Bayesian(LogSumObjective):
 
     @property
     def may_drop(self) -> bool:
-        """True if the last weight of a row may be 0, as at extreme parameter values."""
+        """Whether the smallest weight of a row may be 0, as at extreme parameter values."""
         return self.alpha == 1 or self.beta == 1
 
     def weights_of_cdf(self, cdf: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -47,26 +47,28 @@ def bayesian_loss(
     valid: CandidateMask | None = None,
     ranks: Ranks = "mid",
 ) -> PerAnchor:
-    r"""The Bayesian contrastive loss, one value per anchor.
+    r"""Compute the Bayesian contrastive loss, one value per anchor.
 
     .. math::
         -\log \frac{e^{s^+}}{e^{s^+} + \sum_i w_i\,e^{s_i}}
 
-    with the importance weights of :func:`~bayescl.functional.logit_weights`, constants for the
-    gradient.
+    with :math:`w_i` the importance weights of :func:`~bayescl.functional.logit_weights`. The
+    weights are treated as constants by the gradient.
 
     Args:
-        positive: logit of each anchor's positive. Differentiated.
-        unlabeled: logits of each anchor's candidates. Differentiated.
-        alpha: probability that a positive outscores a negative (the encoder's AUC), in [0.5, 1].
-        beta: hardness, in [0.5, 1]; 0.5 is pure debiasing.
-        tau_plus: prior probability that a candidate is a positive, in [0, 1).
-        valid: True where a candidate counts. A row without candidates has loss 0.
-        ranks: ``"mid"``, or ``"upper"`` as in the paper; see
-            :func:`~bayescl.functional.empirical_cdf`.
+        positive: Logit of each anchor's positive. Differentiated.
+        unlabeled: Logits of each anchor's candidates. Differentiated.
+        alpha: Probability that a positive outscores a negative (the encoder's AUC), in [0.5, 1].
+        beta: Hardness, in [0.5, 1]. At 0.5 the loss only debiases.
+        tau_plus: Prior probability that a candidate is a positive, in [0, 1).
+        valid: True where a candidate counts. A row without candidates has loss 0. Default: all
+            count.
+        ranks: Kind of rank, ``"mid"`` or ``"upper"``; see
+            :func:`~bayescl.functional.empirical_cdf`. The paper uses ``"upper"``. Default:
+            ``"mid"``.
 
     Returns:
-        Non-negative losses; InfoNCE at ``alpha = beta = 0.5``.
+        Non-negative losses. They equal InfoNCE at ``alpha = beta = 0.5``.
 
     Raises:
         ValueError: if a parameter is out of range, or ``alpha`` and ``beta`` are both 1.
@@ -84,21 +86,25 @@ def bayesian_loss(
 
 
 class BayesianContrastiveLoss(ContrastiveLoss):
-    """InfoNCE in which every candidate is weighted by how likely it is a (hard) true negative.
+    """Bayesian contrastive loss: InfoNCE with importance weights on the candidates.
 
-    The weight depends only on the candidate's rank among the anchor's candidates, so nothing is
-    assumed about the distribution of logits. ``alpha``, ``beta`` and ``tau_plus`` can be changed
-    during training and are part of ``state_dict``.
+    A candidate's weight increases with its probability of being a true negative. It depends only on
+    the candidate's rank among the anchor's candidates, so the loss makes no assumption about the
+    distribution of logits. ``alpha``, ``beta`` and ``tau_plus`` can be changed during training and
+    are part of ``state_dict``.
 
     Args:
-        tau_plus: prior probability that a candidate is a positive, in [0, 1); default: 0.1.
-        alpha: probability that a positive outscores a negative (the encoder's AUC), in [0.5, 1].
-        beta: hardness, in [0.5, 1]. The default of 0.5 only debiases; larger values mine hard
-            negatives.
-        num_classes: sets ``tau_plus`` to ``1 / num_classes`` if it is not given.
-        ranks: ``"mid"``, or ``"upper"`` as in the paper; mid-ranks have less error where there are
-            few candidates. See :func:`~bayescl.functional.empirical_cdf`.
-        **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`.
+        tau_plus: Prior probability that a candidate is a positive, in [0, 1). Default: 0.1.
+        alpha: Probability that a positive outscores a negative (the encoder's AUC), in [0.5, 1].
+            Default: 0.9.
+        beta: Hardness, in [0.5, 1]. At 0.5 the loss only debiases; larger values give hard
+            negatives more weight. Default: 0.5.
+        num_classes: Number of classes. Sets ``tau_plus`` to ``1 / num_classes`` if ``tau_plus`` is
+            ``None``. Default: not used.
+        ranks: Kind of rank, ``"mid"`` or ``"upper"``; see
+            :func:`~bayescl.functional.empirical_cdf`. The paper uses ``"upper"``. Mid-ranks have a
+            smaller error with few candidates. Default: ``"mid"``.
+        **shared: Arguments of every loss; see :class:`~bayescl.ContrastiveLoss`.
 
     Raises:
         ValueError: if an argument is out of range, or ``alpha`` and ``beta`` are both 1.
@@ -113,7 +119,7 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         Liu et al., "Bayesian Self-Supervised Contrastive Learning", ICML 2024.
 
     See Also:
-        :func:`bayescl.functional.bayesian_loss`: the same on logits.
+        :func:`bayescl.functional.bayesian_loss`: the same loss on logits.
     """
 
     tau_plus = Hyperparameter(check_tau_plus, *PRIORS_WORTH_TRYING)
@@ -136,15 +142,15 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         self.tau_plus = class_prior(tau_plus, num_classes)
         self.alpha = alpha
         self.beta = beta
-        PairMixture.hard_negatives(self.alpha, self.beta)  # refuses the corner where both are 1
+        PairMixture.hard_negatives(self.alpha, self.beta)  # raises if both are 1
         self.ranks = ranks
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits, which does not depend on the temperature."""
         del temperature
-        # A tracer cannot call what remembers.
+        # torch.compile cannot trace a cached function.
         made = Bayesian if torch.compiler.is_compiling() else _objective
         return made(self.alpha, self.beta, self.tau_plus, self.ranks)
 
 
-_objective = lru_cache(maxsize=8)(Bayesian)  # which remembers what engines ask it
+_objective = lru_cache(maxsize=8)(Bayesian)  # keeps objects whose derived values are cached

@@ -35,7 +35,7 @@ from bayescl.ops.similarity import unit_vectors
 
 
 class Calls(nn.Module):
-    """The calls that all losses share; :class:`~bayescl.ContrastiveLoss` evaluates them."""
+    """Calls of all losses. :class:`~bayescl.ContrastiveLoss` evaluates them."""
 
     normalize: bool
     gather: bool
@@ -105,14 +105,14 @@ class Calls(nn.Module):
             valid: True where a row of ``torch.cat([view_1, view_2])`` may be scored against
                 another. With ``gather``, columns are both views of rank 0, then of rank 1, and so
                 on.
-            margin: Leaves out candidates that score like the positive; see
+            margin: Rule that excludes candidates that score like the positive; see
                 :class:`~bayescl.Margin`.
             temperature: Temperature of this call. A one-element tensor receives a gradient.
                 Default: the loss's own.
 
         Returns:
-            A scalar, or with ``reduction="none"`` one value per anchor: first those of ``view_1``,
-            then those of ``view_2``.
+            A scalar, or with ``reduction="none"`` one value per anchor: first all of ``view_1``,
+            then all of ``view_2``.
 
         Raises:
             ValueError: if shapes do not match or no row has a candidate. With ``gather``, all
@@ -199,8 +199,8 @@ class Calls(nn.Module):
                 are ``positives``, then ``extra``. With ``gather``, columns are the positives of all
                 processes by rank, then the shared ``extra`` of all, and ``both_directions`` must be
                 False. The entry of an anchor and its own positive is ignored.
-            margin: Leaves out candidates that score like the positive. ``extra`` is exempt by
-                default. See :class:`~bayescl.Margin`.
+            margin: Rule that excludes candidates that score like the positive. ``extra`` is exempt
+                by default. See :class:`~bayescl.Margin`.
             both_directions: Whether every positive is also an anchor that is scored against all
                 anchors, as in CLIP. ``extra`` does not take part in the second direction.
             temperature: As in :meth:`forward`.
@@ -253,9 +253,8 @@ class Calls(nn.Module):
             if both_directions:
                 if self._gathers and valid is not None:
                     raise ValueError(
-                        "valid must be None if both_directions and gather are set: this process's "
-                        "mask does not say which anchors of other processes its positives may be "
-                        "scored against; mark pairs with groups instead"
+                        "valid must be None if both_directions and gather are set: a mask cannot "
+                        "describe the second direction across processes; pass groups instead"
                     )
                 turned = None if valid is None else valid[:, :pairs].T
                 batches.append(reversed_pairs(batches[0], turned))
@@ -439,7 +438,7 @@ class Calls(nn.Module):
         return distributed.shared_refusals() if self._gathers else nullcontext()
 
     def _require(self, **given: Tensor | None) -> None:
-        """Refuse a call without the metadata that the loss needs."""
+        """Raise ``ValueError`` if metadata that the loss needs is missing."""
         needed = {"groups": self.needs_groups, "labels": self.needs_labels}
         for name, part in given.items():
             if part is None and needed[name.rpartition(".")[2]]:
@@ -481,7 +480,7 @@ class Calls(nn.Module):
         )
 
     def _others(self, name: str, rows: Rows, anchors: Rows) -> Rows:
-        """Check candidates that are nobody's positives against the anchors' metadata."""
+        """Check candidates, and their metadata against the metadata of the anchors."""
         dim, own = anchors.embeddings.shape[1], rows.are_own
         check_shape(name, rows.embeddings, (*((len(anchors),) if own else ()), name, dim))
         for field in rows.metadata:
@@ -493,7 +492,7 @@ class Calls(nn.Module):
     def _check_valid(
         self, valid: Tensor, shape: tuple[int, int | None], device: torch.device
     ) -> None:
-        """Refuse a mask of the wrong shape. The columns of other processes are unknown here."""
+        """Check the shape of a mask. The number of columns of other processes is unknown here."""
         is_whole = not self._gathers and shape[1] is not None
         columns = shape[1] if is_whole else "candidates of all processes"
         check_mask("valid", valid, (shape[0], columns), device)
@@ -502,7 +501,7 @@ class Calls(nn.Module):
 
 
 def _check_any(valid: Tensor) -> None:
-    """Refuse a mask that leaves nothing."""
+    """Raise ``ValueError`` if a mask excludes all candidates."""
     if is_eager_cpu(valid) and not valid.numpy().any():  # torch's ``any`` reads the whole mask
         raise ValueError("valid must leave at least one row a candidate, got False everywhere")
 
@@ -522,7 +521,7 @@ def _checked_pairs(anchors: Rows, positives: Rows, anchor_of: Tensor | None) -> 
 def _check_positive_places(
     places: Tensor, candidates: Rows, anchor_of: Tensor | None, gathers: bool
 ) -> None:
-    """Check places of positives, which need shared candidates of this process."""
+    """Check positives that are given as indices of shared candidates."""
     if anchor_of is None or candidates.are_own or candidates.log_q is not None or gathers:
         raise ValueError(
             "positives must be embeddings without anchor_of, with log_q, and if candidates are an "

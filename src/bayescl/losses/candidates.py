@@ -12,30 +12,30 @@ from bayescl.batch import Batch
 from bayescl.checks import check_finite, is_eager_cpu
 
 _FEW_CANDIDATES = 16
-"""Number of candidates below which a warning is given. In batches of fewer, InfoNCE with domains
-lost more than two points of k-NN accuracy (docs/quickstart/batches.md)."""
+"""Number of candidates below which a warning is given: a rule of thumb, not a measured value."""
 
 _CALLS_LOOKED_AT = 10
-"""Calls with ``domains`` after which the candidates of an anchor are no longer counted."""
+"""Number of calls with ``domains`` in which candidates are counted: the first ones suffice for the
+warning, and the mask costs time."""
 
 
 class CandidateWatch:
-    """Warns once if anchors have no or few candidates."""
+    """Warn once if anchors have no or few candidates."""
 
     def __init__(self) -> None:
         self.has_warned = False
         self._calls_with_domains = 0
 
     def look_at(self, losses: Float[Tensor, " pairs"], batch: Batch, *, check: bool) -> None:
-        """Warn if most anchors have too few candidates; with ``check``, raise if all have none.
+        """Warn if most anchors have few candidates; with ``check``, raise if none has any.
 
-        Does nothing on a GPU, where it would have to wait, and while tracing.
+        This does nothing on a GPU, where it would synchronize, and while tracing.
         """
         if self.has_warned or not is_eager_cpu(losses):
             return
         reason = None
         values = losses.detach()
-        if values[0].item() == 0 and not values.any():  # the first value nearly always decides
+        if values[0].item() == 0 and not values.any():  # the first test is cheap
             mask = batch.mask()
             if mask is not None and not mask.any():
                 reason = "no anchor has a candidate, so the loss and its gradient are 0"
@@ -60,7 +60,7 @@ class CandidateWatch:
             return None
         return (
             f"half of the anchors have at most {median} candidates of their own domain: draw "
-            "batches of few domains with DomainBatchSampler; if the domains themselves are that "
+            "batches of few domains with DomainBatchSampler; if the domains themselves are "
             "small, merge similar ones, or mark their items with -1"
         )
 
@@ -82,5 +82,5 @@ def refuse_not_finite(
     largest = max(float(part.embeddings.detach().abs().max()) for part in rows)
     raise ValueError(
         f"logits must be finite, got NaN or infinity for {bad} of {len(losses)} pairs: "
-        f"coordinates reach {largest:.3g}, and the temperature is {scale:.3g}"
+        f"the largest coordinate is {largest:.3g} and the temperature {scale:.3g}"
     )

@@ -1,4 +1,4 @@
-"""The debiased loss, and the hard-negative loss, which first weights candidates by their logits."""
+"""The debiased loss, and the hard-negative loss, which also weights candidates by their logits."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from bayescl.ops.objective import LogSumObjective, Objective, Slopes
 
 @dataclass(frozen=True)
 class Debiased(LogSumObjective):
-    """:func:`~bayescl.functional.debiased_loss` at given parameters, as engines receive it."""
+    """Represent :func:`~bayescl.functional.debiased_loss` at fixed parameters for the engines."""
 
     tau_plus: float
     minimum_logit: float | Tensor
 
-    powers = (1.0, 0.0)  # the candidates' sum, and their number
+    powers = (1.0, 0.0)  # the sum over candidates, and the number of candidates
 
     def from_log_sums(
         self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
     ) -> PerAnchor:
-        """Return the loss, given the logs of those sums."""
-        log_sum, log_count = _of_mean_1(log_sums)
+        """Return the loss, given the logs of these sums."""
+        log_sum, log_count = _normalized_sums(log_sums)
         rest = subtract_positives(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
         return contrast(positive, rest)
 
@@ -40,29 +40,29 @@ class Debiased(LogSumObjective):
         """Return the loss and its derivatives in closed form."""
         if type(self).from_log_sums is not Debiased.from_log_sums:
             return super().slopes(positive, log_sums)
-        log_sum, log_count = _of_mean_1(log_sums)
+        log_sum, log_count = _normalized_sums(log_sums)
         slopes = slopes_of_rest(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
         if len(log_sums) == 2:
             return slopes
-        (grad_sum,) = slopes.log_sums  # the sum of the weights divides
+        (grad_sum,) = slopes.log_sums  # the sum is divided by the sum of the weights
         return slopes._replace(log_sums=(grad_sum, -grad_sum))
 
 
-def _of_mean_1(log_sums: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-    """Log of the sum, with weights of mean 1 if there are any, and of the number of candidates."""
+def _normalized_sums(log_sums: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """Return the logs of the sum, with weights scaled to mean 1, and of the candidate count."""
     log_sum, *log_tilt, log_count = log_sums
     return log_sum - (log_tilt[0] - log_count) if log_tilt else log_sum, log_count
 
 
 @dataclass(frozen=True)
 class Hard(Debiased):
-    """:func:`~bayescl.functional.hard_loss` at given parameters, as engines receive it."""
+    """Represent :func:`~bayescl.functional.hard_loss` at fixed parameters for the engines."""
 
     concentration: float
 
     @property
     def powers(self) -> tuple[float, ...]:  # type: ignore[override]
-        """The weighted sum, the sum of the weights, and the number of candidates."""
+        """Powers of the weighted sum, the sum of the weights, and the number of candidates."""
         check_non_negative("concentration", self.concentration)
         tilt = (self.concentration,) if self.concentration > 0 else ()
         return (1 + self.concentration, *tilt, 0.0)
@@ -76,7 +76,7 @@ def debiased_loss(
     minimum_logit: float | Float[Tensor, ""],
     valid: CandidateMask | None = None,
 ) -> PerAnchor:
-    r"""The debiased contrastive loss, one value per anchor.
+    r"""Compute the debiased contrastive loss, one value per anchor.
 
     .. math::
         -\log \frac{e^{s^+}}{e^{s^+} + G}, \qquad
@@ -84,15 +84,16 @@ def debiased_loss(
         N e^{s_{\min}}\Bigr\}
 
     Args:
-        positive: logit of each anchor's positive. Differentiated.
-        unlabeled: logits of each anchor's candidates. Differentiated.
-        tau_plus: prior probability that a candidate is a positive, in [0, 1).
-        minimum_logit: smallest possible logit, which sets the floor of the estimate;
+        positive: Logit of each anchor's positive. Differentiated.
+        unlabeled: Logits of each anchor's candidates. Differentiated.
+        tau_plus: Prior probability that a candidate is a positive, in [0, 1).
+        minimum_logit: Smallest possible logit, which sets the floor of the estimate. It is
             ``-1 / temperature`` for cosine similarities. Differentiated if it is a tensor.
-        valid: True where a candidate counts. A row without candidates has loss 0.
+        valid: True where a candidate counts. A row without candidates has loss 0. Default: all
+            count.
 
     Returns:
-        Non-negative losses; InfoNCE at ``tau_plus = 0``.
+        Non-negative losses. They equal InfoNCE at ``tau_plus = 0``.
 
     Raises:
         ValueError: if ``tau_plus`` is out of range.
@@ -117,10 +118,9 @@ def hard_loss(
     minimum_logit: float | Float[Tensor, ""],
     valid: CandidateMask | None = None,
 ) -> PerAnchor:
-    r"""The hard-negative contrastive loss, one value per anchor.
+    r"""Compute the hard-negative contrastive loss, one value per anchor.
 
-    The debiased loss with every candidate weighted by a power of its own exponential, with
-    :math:`c` the ``concentration``, at least 0 (called beta in the reference):
+    This is the debiased loss with weights :math:`r_i` on the candidates:
 
     .. math::
         -\log \frac{e^{s^+}}{e^{s^+} + G}, \qquad
@@ -128,11 +128,19 @@ def hard_loss(
         N e^{s_{\min}}\Bigr\}, \qquad
         r_i = \frac{e^{c s_i}}{\frac{1}{N}\sum_j e^{c s_j}}.
 
-    Unlike the Bayesian weights, these depend on the values of the logits, and gradients flow
-    through them. Other arguments are those of :func:`~bayescl.functional.debiased_loss`.
+    Unlike the Bayesian weights, they depend on the values of the logits, and gradients flow through
+    them.
+
+    Args:
+        positive: Logit of each anchor's positive. Differentiated.
+        unlabeled: Logits of each anchor's candidates. Differentiated.
+        tau_plus: Prior probability that a candidate is a positive, in [0, 1).
+        concentration: Exponent :math:`c` of the weights, at least 0. The reference calls it beta.
+        minimum_logit: As in :func:`~bayescl.functional.debiased_loss`.
+        valid: True where a candidate counts. Default: all count.
 
     Returns:
-        Non-negative losses; the debiased loss at ``concentration = 0``.
+        Non-negative losses. They equal the debiased loss at ``concentration = 0``.
 
     Raises:
         ValueError: if ``tau_plus`` or ``concentration`` is out of range.
@@ -155,17 +163,17 @@ def subtract_positives(
     tau_plus: float,
     minimum_logit: float | Float[Tensor, ""],
 ) -> Float[Tensor, " anchors"]:
-    """Log of the floored estimate ``G`` above, from the log of the candidates' sum."""
+    """Return the log of the floored estimate ``G``, given the log of the sum over candidates."""
     check_tau_plus(tau_plus)
     floor = log_count + minimum_logit
-    # NaN compares as False, and is what then comes out: conditions say where the floor holds.
+    # A comparison with NaN is False, so the condition selects the floor and NaN propagates.
     empty = log_count == -torch.inf
     if tau_plus == 0:
         return torch.where(empty | (log_sum <= floor), floor, log_sum)
-    # log(e^x - e^y) = x + log(1 - e^(y - x)), where the share e^(y - x) is below 1.
+    # log(e^x - e^y) = x + log(1 - e^(y - x)), with the share e^(y - x) below 1.
     log_share = math.log(tau_plus) + log_count + positive - log_sum
     none_left = empty | (log_share >= 0)
-    # Both branches of a `where` are differentiated: give the unused one a harmless share.
+    # Both branches of torch.where are differentiated: the unused one needs a finite value.
     safe_share = torch.where(none_left, -1.0, log_share)
     rest = log_sum + (-torch.expm1(safe_share)).log() - math.log1p(-tau_plus)
     return torch.where(none_left | (rest <= floor), floor, rest)
@@ -178,17 +186,17 @@ def slopes_of_rest(
     tau_plus: float,
     minimum_logit: float | Float[Tensor, ""],
 ) -> Slopes:
-    """The loss against :func:`subtract_positives` and its derivatives, for finite logits.
+    """Compute the loss with :func:`subtract_positives` and its derivatives, for finite logits.
 
-    The same formulas without autograd, so what is not selected may be anything.
+    The formulas are the same. Without autograd, the unused branch may have any value.
     """
     check_tau_plus(tau_plus)
     floor, kept, rest = log_count + minimum_logit, None, log_sum
     if tau_plus > 0:
-        # k = 1 - N tau+ e^s+ / S is the share that is kept, and log G = log S + log k - log tau-.
+        # k = 1 - N tau+ e^s+ / S is the remaining share, and log G = log S + log k - log tau-.
         kept = (positive - log_sum).add_(log_count + math.log(tau_plus)).expm1_().neg_()
         rest = kept.clamp_(min=0).log().add_(log_sum).sub_(math.log1p(-tau_plus))
-    above = rest > floor  # not in an empty row, where both are -inf or the rest is NaN
+    above = rest > floor  # False in an empty row: both are -inf, or the rest is NaN
     gap = torch.where(above, rest, floor).sub_(positive)
     slope = gap.sigmoid()
     # d log G / d log S = 1 / k and d log G / d s+ = 1 - 1 / k; on the floor both are 0.
@@ -197,17 +205,19 @@ def slopes_of_rest(
 
 
 class DebiasedContrastiveLoss(ContrastiveLoss):
-    """InfoNCE with the expected share of positives subtracted from the sum over candidates.
+    """Debiased contrastive loss: InfoNCE with the expected share of positives subtracted.
 
-    All candidates keep the same weight. Only their sum is corrected, with a floor where the
-    correction would make it impossibly small.
+    All candidates have the same weight. The correction applies to their sum, which is bounded below
+    by its smallest possible value.
 
     Args:
-        tau_plus: prior probability that a candidate is a positive, in [0, 1); default: 0.1.
-        num_classes: sets ``tau_plus`` to ``1 / num_classes`` if it is not given.
-        minimum_similarity: the smallest possible similarity, for the floor; -1 for cosines. With
-            ``normalize=False`` similarities are unbounded: pass a bound that yours obey.
-        **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`.
+        tau_plus: Prior probability that a candidate is a positive, in [0, 1). Default: 0.1.
+        num_classes: Number of classes. Sets ``tau_plus`` to ``1 / num_classes`` if ``tau_plus`` is
+            ``None``. Default: not used.
+        minimum_similarity: Smallest possible similarity, which sets the lower bound of the sum.
+            With ``normalize=False``, pass a lower bound of your similarities. Default: -1, for
+            cosines.
+        **shared: Arguments of every loss; see :class:`~bayescl.ContrastiveLoss`.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -221,7 +231,7 @@ class DebiasedContrastiveLoss(ContrastiveLoss):
         Chuang et al., "Debiased Contrastive Learning", NeurIPS 2020.
 
     See Also:
-        :func:`bayescl.functional.debiased_loss`: the same on logits.
+        :func:`bayescl.functional.debiased_loss`: the same loss on logits.
     """
 
     tau_plus = Hyperparameter(check_tau_plus, *PRIORS_WORTH_TRYING)
@@ -243,19 +253,20 @@ class DebiasedContrastiveLoss(ContrastiveLoss):
         self.minimum_similarity = minimum_similarity
 
     def objective(self, temperature: float | Tensor) -> Objective:
-        """Return the objective on logits, floored for the given temperature."""
+        """Return the objective on logits. Its lower bound depends on the temperature."""
         return Debiased(tau_plus=self.tau_plus, minimum_logit=self.minimum_similarity / temperature)
 
 
 class HardContrastiveLoss(DebiasedContrastiveLoss):
-    """The debiased loss with candidates weighted by a power of their exponentiated logit.
+    """Hard-negative contrastive loss: the debiased loss with more weight on large logits.
 
     Args:
-        concentration: exponent of the weights, at least 0; 0 is the debiased loss. The reference
-            calls it beta, which means something else here.
-        tau_plus: as in :class:`DebiasedContrastiveLoss`, and so are ``num_classes`` and
-            ``minimum_similarity``.
-        **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`.
+        concentration: Exponent of the weights, at least 0. At 0 this is the debiased loss. The
+            reference calls it beta. Default: 1.
+        tau_plus: Prior probability that a candidate is a positive, in [0, 1). Default: 0.1.
+        num_classes: As in :class:`DebiasedContrastiveLoss`.
+        minimum_similarity: As in :class:`DebiasedContrastiveLoss`.
+        **shared: Arguments of every loss; see :class:`~bayescl.ContrastiveLoss`.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -269,7 +280,7 @@ class HardContrastiveLoss(DebiasedContrastiveLoss):
         Robinson et al., "Contrastive Learning with Hard Negative Samples", ICLR 2021.
 
     See Also:
-        :func:`bayescl.functional.hard_loss`: the same on logits.
+        :func:`bayescl.functional.hard_loss`: the same loss on logits.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {"beta": "concentration"}
@@ -296,7 +307,7 @@ class HardContrastiveLoss(DebiasedContrastiveLoss):
         self.concentration = concentration
 
     def objective(self, temperature: float | Tensor) -> Objective:
-        """Return the objective on logits, floored for the given temperature."""
+        """Return the objective on logits. Its lower bound depends on the temperature."""
         return Hard(
             tau_plus=self.tau_plus,
             concentration=self.concentration,

@@ -1,4 +1,4 @@
-"""A training step with a batch that is too large for the encoder."""
+"""Gradient caching: large batches in the memory of small ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from bayescl.axes import Float, Tensor
 
 Loss = Callable[..., Tensor]
-"""Called with one tensor of embeddings per view, and further arguments; returns a scalar."""
+"""Function of one tensor of embeddings per view and further arguments that returns a scalar."""
 
 
 def cached_backward(
@@ -27,35 +27,37 @@ def cached_backward(
     backward: Callable[[Tensor], Any] = torch.Tensor.backward,
     **whole: Any,
 ) -> Float[Tensor, ""]:
-    r"""Compute a loss over many chunks and its gradients, holding one chunk's graph at a time.
+    r"""Compute the loss and gradients of a batch with the graph of only one chunk in memory.
 
-    The first pass encodes without a graph, the loss gives the gradient of every embedding, and the
-    second pass encodes each chunk again and backpropagates its gradient into the parameters.
+    The first pass encodes all chunks without a graph, and the loss gives the gradient of every
+    embedding. The second pass encodes each chunk again and backpropagates these gradients into the
+    parameters.
 
-    The second pass uses the random numbers of the first, so dropout masks agree. Buffers are
-    restored between the passes: running statistics of BatchNorm move once per step. Randomness
-    outside PyTorch's generators and state outside buffers are not repeated. BatchNorm in training
-    mode normalises each chunk by itself, so its step equals that of
-    ``torch.cat([encoder(chunk) for chunk in chunks])``, not that of the unsplit batch.
+    Both passes use the same random numbers, so dropout masks agree. Buffers are restored between
+    the passes, so running statistics of BatchNorm are updated once per step. Randomness outside
+    PyTorch's generators and state outside buffers are not restored. BatchNorm in training mode
+    normalizes each chunk separately. The result then equals
+    ``torch.cat([encoder(chunk) for chunk in chunks])``, not the unsplit batch.
 
-    Like ``backward``, it adds to the gradients of the parameters, including a learnable
+    Like ``backward``, this adds to the gradients of the parameters, including a learnable
     temperature. It works inside ``torch.autocast``. Under ``DistributedDataParallel``, gradients
-    are exchanged with the last chunk only; numbers of chunks may differ, and the loss may gather.
+    are exchanged with the last chunk only. Processes may have different numbers of chunks, and the
+    loss may gather.
 
     Args:
-        loss: called as ``loss(embeddings_1, embeddings_2, ...)`` with all embeddings of each view;
-            returns a scalar. A loss of this package, or its ``loss.in_batch``.
-        encoder: one encoder for all views, or a sequence with one per view. It returns one
+        loss: Function called as ``loss(embeddings_1, embeddings_2, ...)`` with all embeddings of
+            each view. It returns a scalar. Usually a loss of this package, or its ``in_batch``.
+        encoder: One encoder for all views, or a sequence with one encoder per view. It returns one
             embedding per row, and must not overwrite the tensors of its input.
-        *views: the chunks of each view, one or more. A chunk is the encoder's input: a tensor, or
-            a tuple of positional or a mapping of named arguments.
-        teacher: the loss's ``teacher``: embeddings, or chunks of unaugmented items. The first
+        *views: Chunks of each view, one or more. A chunk is the encoder's input: a tensor, a tuple
+            of positional arguments, or a mapping of named arguments.
+        teacher: Embeddings for the loss's ``teacher``, or chunks of unaugmented items. The first
             encoder encodes the chunks once before the views, without gradient and in its current
             mode. Default: no teacher.
-        backward: how to differentiate the scalar; default: ``value.backward()``. With a scaler:
-            ``lambda value: scaler.scale(value).backward()``.
-        **whole: further arguments of the loss, for all rows at once, such as ``groups=`` or
-            ``labels=`` (-1 for an item without).
+        backward: Function that differentiates the scalar. With a gradient scaler:
+            ``lambda value: scaler.scale(value).backward()``. Default: ``value.backward()``.
+        **whole: Further arguments of the loss for all rows at once, such as ``groups=`` or
+            ``labels=`` (-1 if unknown).
 
     Returns:
         The loss, without a graph.
@@ -95,7 +97,7 @@ def cached_backward(
         teacher = torch.cat(parts)
     if teacher is not None:
         whole["teacher"] = teacher
-    # Views one after the other, in both passes: buffers and random numbers follow this order.
+    # Both passes encode the views in the same order: buffers and random numbers depend on it.
     steps = [
         (view, chunk, f"view {view}, chunk {number}")
         for view, chunks in enumerate(views)
@@ -103,7 +105,7 @@ def cached_backward(
     ]
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else range(0)
 
-    states: list[list[Tensor]] = []  # of the generators on the CPU and on GPUs
+    states: list[list[Tensor]] = []  # random states of the CPU and of GPUs
     embeddings: list[list[Tensor]] = [[] for _ in views]
     with _buffers_put_back(encoders), torch.no_grad():
         for view, chunk, name in steps:
@@ -111,7 +113,7 @@ def cached_backward(
                 [torch.get_rng_state(), *(torch.cuda.get_rng_state(gpu) for gpu in devices)]
             )
             embeddings[view].append(_encode(encoders[view], chunk, name))
-    # Older versions of PyTorch keep autocast's casts of parameters from here, without gradient.
+    # Older versions of PyTorch would reuse autocast's casts of the parameters, without gradient.
     torch.clear_autocast_cache()
 
     wholes = [torch.cat(parts).requires_grad_() for parts in embeddings]
@@ -131,7 +133,7 @@ def cached_backward(
             zip(steps, states, pieces, strict=True)
         ):
             current = encoders[view]
-            # Gradients are exchanged with the last chunk, if the encoder exchanges any.
+            # DistributedDataParallel exchanges gradients with the last chunk only.
             is_last = index == last[id(current)]
             with nullcontext() if is_last else getattr(current, "no_sync", nullcontext)():
                 torch.set_rng_state(state[0])
@@ -145,7 +147,7 @@ def cached_backward(
 
 
 def _encoders(encoder: nn.Module | Sequence[nn.Module], views: int) -> list[nn.Module]:
-    """Return the encoder of each view, or refuse what is not a module."""
+    """Return the encoder of each view; raise ``TypeError`` if one is not a module."""
     encoders: list[Any] = [encoder] * views
     if isinstance(encoder, Sequence | nn.ModuleList):
         encoders = list(encoder)
@@ -158,7 +160,7 @@ def _encoders(encoder: nn.Module | Sequence[nn.Module], views: int) -> list[nn.M
 
 
 def _check_chunks(name: str, chunks: Any) -> None:
-    """Refuse a whole batch, or no chunk."""
+    """Check that ``chunks`` is a list of at least one chunk."""
     if isinstance(chunks, Tensor | Mapping):
         raise TypeError(
             f"{name} must be a list of chunks, got a whole batch: split it, as in batch.split(256)"
@@ -168,7 +170,7 @@ def _check_chunks(name: str, chunks: Any) -> None:
 
 
 def _encode(encoder: nn.Module, chunk: Any, name: str) -> Tensor:
-    """Call an encoder on a copy of one chunk, and check that it leaves the tensors as they are."""
+    """Call an encoder on a copy of one chunk, and check that it does not overwrite the tensors."""
     held: list[tuple[str, Tensor, int]] = []
     chunk = _copied(chunk, name, held)
     embedding = _call(encoder, chunk)
@@ -183,9 +185,9 @@ def _encode(encoder: nn.Module, chunk: Any, name: str) -> Tensor:
 
 
 def _copied(part: Any, name: str, held: list[tuple[str, Tensor, int]]) -> Any:
-    """Copy containers, but not the tensors in them, whose names and versions are added."""
+    """Copy containers but not tensors; add the name and version of each tensor to ``held``."""
     if isinstance(part, Tensor):
-        if not part.is_inference():  # such a tensor does not count its versions
+        if not part.is_inference():  # inference tensors have no version counter
             held.append((name, part, part._version))
         return part
     if isinstance(part, tuple):
@@ -232,8 +234,8 @@ def _buffers_put_back(encoders: Sequence[nn.Module]) -> Iterator[None]:
                 for name, buffer in module.named_buffers(recurse=False)
             ]
 
-    # Just before an encoder first runs: by then DistributedDataParallel has brought buffers in
-    # line with rank 0, which it does not repeat in the second pass.
+    # Buffers are saved just before an encoder first runs. By then DistributedDataParallel has
+    # copied them from rank 0, which it does not do again in the second pass.
     roots = [
         encoder.module if isinstance(encoder, DistributedDataParallel) else encoder
         for encoder in encoders
@@ -247,4 +249,4 @@ def _buffers_put_back(encoders: Sequence[nn.Module]) -> Iterator[None]:
         with torch.no_grad():
             for module, name, buffer, value in itertools.chain(*reversed(saved.values())):
                 buffer.copy_(value)
-                setattr(module, name, buffer)  # a module may also have replaced the tensor
+                setattr(module, name, buffer)  # the module may have replaced the tensor

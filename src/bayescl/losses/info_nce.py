@@ -28,8 +28,8 @@ def info_nce_loss(
     Args:
         positive: Logit of each anchor's positive. Differentiated.
         unlabeled: Logits of each anchor's candidates. Differentiated.
-        valid: True where a candidate counts. A row without candidates has loss 0. With True for
-            true negatives only, this is the oracle's loss. Default: all count.
+        valid: True where a candidate counts. A row without candidates has loss 0. If only true
+            negatives count, this is the oracle loss. Default: all count.
 
     Returns:
         Non-negative losses.
@@ -46,24 +46,24 @@ def info_nce_loss(
 
 @dataclass(frozen=True)
 class InfoNCE(LogSumObjective):
-    r"""InfoNCE as data, which engines compute.
+    r"""Represent InfoNCE for the engines.
 
-    With the one sum :math:`S = \sum_i e^{s_i}` of an anchor's candidates, the numerator is
-    :math:`e^{s^+}` and the denominator :math:`e^{s^+} + S`. Their quotient becomes a loss in
-    :meth:`LogSumObjective.from_log_sums`, the default of all objectives.
+    With the sum :math:`S = \sum_i e^{s_i}` over an anchor's candidates, the numerator is
+    :math:`e^{s^+}` and the denominator :math:`e^{s^+} + S`. The default
+    :meth:`LogSumObjective.from_log_sums` computes the loss from them.
     """
 
     powers = (1.0,)
 
 
 class InfoNCELoss(ContrastiveLoss):
-    """InfoNCE (NT-Xent): every other row is pushed away, even those of the anchor's class.
+    """InfoNCE (NT-Xent): all candidates are repelled, including false negatives.
 
-    Every other loss here reduces to this baseline: the debiased loss at ``tau_plus = 0``, the
-    Bayesian loss at ``alpha = beta = 0.5``.
+    The other losses reduce to this baseline: the debiased loss at ``tau_plus = 0``, the Bayesian
+    loss at ``alpha = beta = 0.5``.
 
     Args:
-        **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`.
+        **shared: Arguments of every loss; see :class:`~bayescl.ContrastiveLoss`.
 
     Example:
         >>> loss = InfoNCELoss(temperature=0.5)
@@ -74,7 +74,7 @@ class InfoNCELoss(ContrastiveLoss):
         Chen et al., "A Simple Framework for Contrastive Learning", ICML 2020, Eq. 1.
 
     See Also:
-        :func:`bayescl.functional.info_nce_loss`: the same on logits.
+        :func:`bayescl.functional.info_nce_loss`: the same loss on logits.
     """
 
     def __init__(self, **shared: Unpack[SharedOptions]) -> None:

@@ -1,4 +1,4 @@
-"""Masks by margin: candidates that score like the positive are left out."""
+"""Margins: candidates that score like the positive are excluded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bayescl.checks import check_finite_number, check_positive
 
 @dataclass(frozen=True)
 class Margin:
-    r"""A rule that leaves out candidates that score like the positive, or higher.
+    r"""Rule that excludes candidates that score like the positive, or higher.
 
     With the similarity :math:`s^+` of an anchor's positive, a candidate does not count if its own
     similarity is above :math:`s^+ + m`, or above :math:`s^+ - |s^+|\,(1 - r)`. Such candidates are
@@ -22,13 +22,13 @@ class Margin:
     has several positives, the highest one counts.
 
     Args:
-        absolute: The offset :math:`m`, any number. Negative values leave out more.
-        relative: The ratio :math:`r`, positive. 0.95 leaves out what scores above 95 % of the
-            positive.
-        extra: Whether ``extra`` candidates, such as curated hard negatives, can be left out.
+        absolute: Offset :math:`m`, any number. Negative values exclude more candidates.
+        relative: Ratio :math:`r`, positive. With 0.95, candidates that score above 95 % of the
+            positive are excluded.
+        extra: Whether ``extra`` candidates, such as curated hard negatives, can be excluded.
             Default: False.
-        by_teacher: Whether similarities are those of the teacher's embeddings instead of the
-            model's own. Blocks without a teacher are then not judged. Default: False.
+        by_teacher: Whether to compare similarities of the teacher's embeddings instead of the
+            model's own. Candidates without a teacher are then kept. Default: False.
 
     Raises:
         ValueError: unless exactly one of ``absolute`` and ``relative`` is given.
@@ -40,7 +40,7 @@ class Margin:
     Reference:
         de Souza P. Moreira et al., "NV-Retriever: Improving Text Embedding Models with Effective
         Hard-Negative Mining", 2024, for relative and absolute margins; Solatorio, "GISTEmbed",
-        2024, for another model as the judge.
+        2024, for the comparison by another model.
     """
 
     absolute: float | None = None
@@ -65,7 +65,7 @@ class Margin:
 
 
 def check_margin(margin: Margin, batches: Sequence[Batch]) -> None:
-    """Refuse anything but a margin whose judge the batches have."""
+    """Check that ``margin`` is a margin, and that the batches have a teacher if it needs one."""
     if not isinstance(margin, Margin):
         raise TypeError(f"margin must be a Margin, got {type(margin).__name__}")
     sides = [side.teacher for batch in batches for side in (batch.anchors, batch.positives)]
@@ -75,13 +75,13 @@ def check_margin(margin: Margin, batches: Sequence[Batch]) -> None:
 
 @torch.no_grad()
 def within_margin(batch: Batch, margin: Margin) -> Batch:
-    """Leave out candidates that score like the positive."""
+    """Exclude candidates that score like the positive."""
 
     def judged(rows: Rows) -> Tensor | None:
         return rows.teacher if margin.by_teacher else rows.embeddings
 
     anchors, positives = judged(batch.anchors), judged(batch.positives)
-    assert anchors is not None  # by check_margin
+    assert anchors is not None  # ensured by check_margin
     assert positives is not None
     place = batch.anchor_of
     positive = torch.linalg.vecdot(anchors if place is None else anchors[place], positives)
@@ -97,6 +97,8 @@ def within_margin(batch: Batch, margin: Margin) -> Batch:
         elif block.are_own:
             parts.append(~(torch.einsum("ad,and->an", anchors, columns) > limit))
         else:
-            parts.append(~(anchors @ columns.T > limit))  # NaN counts, and makes the loss NaN
+            parts.append(
+                ~(anchors @ columns.T > limit)
+            )  # a NaN candidate is kept and makes the loss NaN
     kept = torch.cat(parts, dim=1)
     return replace(batch, valid=kept if batch.valid is None else batch.valid & kept)

@@ -1,4 +1,4 @@
-"""Checked, settable hyper-parameters that live in a loss's ``state_dict``, and a learnable one."""
+"""Hyper-parameters of losses: checked, saved in ``state_dict``, or learnable."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ from bayescl.checks import (
 
 
 class Hyperparameter:
-    """A float attribute that a function checks, or refuses, whenever it is set.
+    """Float attribute that is checked whenever it is set.
 
-    ``worth_trying`` are values for a search beside the default, the most promising first.
+    Args:
+        check: Function that returns the value, or raises if it is out of range.
+        *worth_trying: Values for a search besides the default, the most promising first.
     """
 
     def __init__(self, check: Callable[[Any], Any], *worth_trying: float) -> None:
@@ -33,7 +35,7 @@ class Hyperparameter:
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    if TYPE_CHECKING:  # without it, reading an instance's attribute finds its own number
+    if TYPE_CHECKING:  # at run time, the attribute of the instance takes precedence
 
         @overload
         def __get__(self, instance: None, owner: type) -> Hyperparameter: ...
@@ -50,7 +52,7 @@ PRIORS_WORTH_TRYING = (0.05, 0.2, 0.01)
 
 
 def state_numbers(owner: str, state: Any, names: Sequence[str]) -> dict[str, float]:
-    """Return the named numbers of an ``_extra_state``, or refuse a damaged state."""
+    """Return the named numbers of an ``_extra_state``; raise ``ValueError`` if any is missing."""
     if not isinstance(state, Mapping) or any(name not in state for name in names):
         held = sorted(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
         raise ValueError(
@@ -60,7 +62,7 @@ def state_numbers(owner: str, state: Any, names: Sequence[str]) -> dict[str, flo
 
 
 def class_prior(tau_plus: float | None, num_classes: int | None, default: float = 0.1) -> float:
-    """``tau_plus`` if given, else one over the number of classes, else the default."""
+    """Return ``tau_plus``; if ``None``, ``1 / num_classes``; if both are ``None``, the default."""
     if num_classes is not None:
         check_count("num_classes", num_classes, 2)
     if tau_plus is not None:
@@ -69,7 +71,7 @@ def class_prior(tau_plus: float | None, num_classes: int | None, default: float 
 
 
 def check_temperature(temperature: float, name: str = "temperature") -> float:
-    """Refuse a temperature that is not positive or too small for float32 to divide by."""
+    """Return the temperature; raise ``ValueError`` if float32 cannot divide by it."""
     number = check_positive(name, temperature)
     if number < torch.finfo(torch.float32).tiny:
         raise ValueError(
@@ -80,7 +82,7 @@ def check_temperature(temperature: float, name: str = "temperature") -> float:
 
 
 def check_call_temperature(temperature: float | Tensor | None) -> float | Tensor | None:
-    """Return the temperature of a call, at least in float32, or refuse it."""
+    """Return the temperature of a call, at least in float32; raise if it is out of range."""
     if temperature is None:
         return None
     if not isinstance(temperature, Tensor):
@@ -96,15 +98,15 @@ def check_call_temperature(temperature: float | Tensor | None) -> float | Tensor
 
 
 class LearnableTemperature(nn.Module):
-    """A softmax scale that stays between two bounds and always has a gradient.
+    """Learnable temperature between two bounds.
 
-    Its logarithm is a sigmoid between those of the bounds, so it can neither collapse to 0 nor get
-    stuck at a clamp.
+    The logarithm of the temperature is a sigmoid between the logarithms of the bounds. Unlike a
+    clamped temperature, it always has a gradient.
 
     Args:
-        initial: temperature to start from, strictly between the bounds.
-        minimum: lower bound, positive.
-        maximum: upper bound, above ``minimum``.
+        initial: Initial temperature, strictly between the bounds.
+        minimum: Lower bound, positive. Default: 0.01.
+        maximum: Upper bound, above ``minimum``. Default: 1.
 
     Raises:
         ValueError: if the bounds are not ordered or ``initial`` does not lie between them.
@@ -125,14 +127,14 @@ class LearnableTemperature(nn.Module):
 
     @torch.no_grad()
     def set(self, temperature: float) -> None:
-        """Set it to a temperature strictly between the bounds, or raise ``ValueError``."""
+        """Set the temperature; raise ``ValueError`` unless it is strictly between the bounds."""
         self.logit.fill_(self._logit_of("temperature", temperature))
 
     def _logit_of(self, name: str, temperature: float) -> float:
-        """The parameter at a temperature."""
+        """Return the parameter that gives a temperature."""
         low, high = self.minimum, self.maximum
         check_interval(name, temperature, low, high, open_low=True, open_high=True)
-        # log(t / low) / log(high / t), neither of which rounding may make 0 next to a bound.
+        # log(t / low) / log(high / t). Next to a bound, rounding must not make either of them 0.
         below, above = (temperature - low) / low, (high - temperature) / temperature
         return math.log(math.log1p(below) / math.log1p(above))
 

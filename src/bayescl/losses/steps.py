@@ -24,7 +24,7 @@ _TEMPERATURE = (
 def with_target(
     batch: Batch, temperature: float | Float[Tensor, ""], positive_share: float | None
 ) -> Batch:
-    """Add the rule for target probabilities, unless the positive keeps everything."""
+    """Add the rule for target probabilities; do nothing if ``positive_share`` is 1."""
     if positive_share == 1:
         return batch
     return replace(batch, target=TargetRule(temperature, positive_share))
@@ -69,7 +69,7 @@ def gathered(batches: Sequence[Batch], temperature: float | Tensor) -> tuple[lis
         ("the number of directions", len(batches)),
         *chain.from_iterable(map(_kind, batches)),
     ]
-    # Everything that processes may disagree about is compared before the first rows are sent.
+    # Everything that must agree is compared before the first rows are sent.
     notes = distributed.exchange({"weight": weight, "parts": list(map(_note, batches))}, same)
     whole = []
     for place, batch in enumerate(batches):
@@ -102,7 +102,7 @@ def _factor(notes: Sequence[dict[str, Any]]) -> float:
 
 
 def _kind(batch: Batch) -> list[tuple[str, Any]]:
-    """Return what must agree on all processes."""
+    """Return names and values that must agree on all processes."""
     widths = {name: list(part.shape[1:]) for name, part in batch.anchors.metadata.items()}
     kinds = (distributed.kind_of(block.embeddings.flatten(0, -2)) for block in batch.columns)
     return [
@@ -124,7 +124,7 @@ def _kind(batch: Batch) -> list[tuple[str, Any]]:
 
 
 def _note(batch: Batch) -> dict[str, Any]:
-    """Return what the other processes need to know of this process's part."""
+    """Return the sizes of this process's part, for the other processes."""
     own = sum(block.embeddings.shape[1] for block in batch.columns if block.are_own)
     return {
         "rows": [0 if block.are_own else len(block.embeddings) for block in batch.columns],
@@ -150,9 +150,8 @@ def _with_columns_of_all(batch: Batch, sizes: list[list[int]]) -> Batch:
 def with_zeroed_rows(batch: Batch) -> Batch:
     """Replace rows that are not finite by zeros; pairs that use one get the weight NaN.
 
-    So a row that ``valid`` excludes behaves as if it were absent: neither it nor other rows get
-    gradients that are not finite. A pair whose anchor has no candidates uses no row, and gets the
-    weight 0. Needs a batch with ``valid``.
+    A row that ``valid`` excludes then has no effect: all gradients stay finite. A pair gets the
+    weight 0 if its anchor has no candidates. The batch must have ``valid``.
     """
     parts = (batch.anchors, batch.positives, *batch.columns)
     if is_eager_cpu(batch.anchors.embeddings) and all(
@@ -183,7 +182,7 @@ def with_zeroed_rows(batch: Batch) -> Batch:
 
 
 def corrected(batch: Batch, log_q: Float[Tensor, " pairs"], temperature: float | Tensor) -> Batch:
-    """Subtract each row's ``log_q`` from its logits, given that of the positives."""
+    """Subtract ``log_q`` from the logits of the candidates and of the positives."""
     # (a . c + t * -log_q) / t = s - log_q, in every engine, and with the right gradient for t.
     embeddings = batch.anchors.embeddings
     scale = torch.as_tensor(temperature, device=embeddings.device)
@@ -200,7 +199,7 @@ def corrected(batch: Batch, log_q: Float[Tensor, " pairs"], temperature: float |
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
-    """Return a context that turns autocast off; it costs nothing where autocast is off already."""
+    """Return a context that turns autocast off, or a null context if it is off already."""
     if not torch.is_autocast_enabled(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)

@@ -1,4 +1,4 @@
-"""Two losses that know the classes: the oracle leaves false negatives out, SupCon attracts them."""
+"""Losses with known classes: the oracle excludes false negatives, SupCon attracts them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from bayescl.losses.info_nce import InfoNCELoss
 
 
 class OracleContrastiveLoss(InfoNCELoss):
-    """InfoNCE over true negatives only, known from labels: the best that leaving out can do.
+    """InfoNCE over true negatives only, with known classes (oracle).
 
-    Call it with ``groups=labels``; candidates of the anchor's label do not count.
+    Use it as the upper bound for methods that exclude false negatives. Call it with
+    ``groups=labels``; candidates with the anchor's label do not count.
 
     Args:
-        **shared: what every loss takes; see :class:`~bayescl.losses.ContrastiveLoss`.
+        **shared: Arguments of every loss; see :class:`~bayescl.ContrastiveLoss`.
 
     Example:
         >>> loss = OracleContrastiveLoss(temperature=0.5)
@@ -25,7 +26,7 @@ class OracleContrastiveLoss(InfoNCELoss):
         Liu et al., ICML 2024, Eq. "SupLoss".
 
     See Also:
-        :func:`bayescl.functional.info_nce_loss`: the same on logits, with ``valid=``.
+        :func:`bayescl.functional.info_nce_loss`: the same loss on logits, with ``valid=``.
     """
 
     needs_groups = True
@@ -34,14 +35,14 @@ class OracleContrastiveLoss(InfoNCELoss):
 class SupervisedContrastiveLoss(InfoNCELoss):
     r"""Supervised contrastive loss (SupCon): InfoNCE whose target is shared within a class.
 
-    Call it with ``labels``, one class per item. The positive and the candidates :math:`P` of the
+    Call it with ``labels``, one class per item. The positive and the candidates :math:`P` with the
     anchor's label have equal target probabilities:
 
     .. math::
         -\frac{1}{1 + |P|} \Big(\log p_+ + \sum_{j \in P} \log p_j\Big),
 
-    with the softmax :math:`p` over the positive and all candidates. Items of unknown label (-1) are
-    negatives of all others, or get a share from a ``teacher``.
+    with the softmax :math:`p` over the positive and all candidates. Items without a known label
+    (-1) are negatives of all other items, or get a share from a ``teacher``.
 
     Args:
         **shared: Arguments of every loss; see :class:`~bayescl.ContrastiveLoss`. The default of
@@ -59,7 +60,7 @@ class SupervisedContrastiveLoss(InfoNCELoss):
         Khosla et al., "Supervised Contrastive Learning", NeurIPS 2020, Eq. 2.
 
     See Also:
-        :class:`OracleContrastiveLoss`, which leaves candidates of the anchor's class out.
+        :class:`OracleContrastiveLoss`, which excludes candidates of the anchor's class.
     """
 
     needs_labels = True

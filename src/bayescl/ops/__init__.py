@@ -1,1 +1,1 @@
-"""Mathematics on tensors, without state."""
+"""Stateless functions on tensors."""

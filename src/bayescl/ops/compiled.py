@@ -1,10 +1,9 @@
-"""Weights by exact rank in machine code, where Numba is installed.
+"""Weights by exact rank in machine code. Needs Numba.
 
-``argsort`` takes several times as long as NumPy's sort of plain integers, which uses vector
-instructions. So each value is rounded to one of many levels and packed with its column into one
-integer, and the columns are read back from the low bits of the sorted integers. Neighbours on one
-level, a handful in most batches, are then ordered by the values themselves: the result is exact.
-Numba compiles at the first call and keeps the code on disk.
+NumPy sorts plain integers with vector instructions, several times as fast as ``argsort``. Each
+value is therefore rounded to one of many levels and packed with its column into one integer. After
+sorting, the low bits give the columns. A few neighbours share a level; they are then ordered by
+their values, so the result is exact. Numba compiles at the first call and caches the code on disk.
 """
 
 from __future__ import annotations
@@ -20,30 +19,30 @@ from numpy.typing import NDArray
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _WIDEST = 2**17
-"""Columns up to which bits are left for levels enough to tell most values apart."""
+"""Largest number of columns. With more, too few bits would be left for the levels."""
 
 _NARROWEST = 1e-30
-"""Range of values below which the number of levels over the range may overflow."""
+"""Smallest range of values. Below it, the number of levels divided by the range may overflow."""
 
 _MOST_LEVELS = 2**24
-"""Up to here float32 counts in units."""
+"""Largest number of levels: float32 represents all integers up to it."""
 
 _SIGN = np.int32(-(2**31))
-"""Flipping it makes signed integers sort like unsigned ones."""
+"""Sign bit. With it flipped, signed integers sort like unsigned ones."""
 
 _STRETCH = 64
-"""Number of neighbours that are compared at a time, since few share a level."""
+"""Number of neighbours compared at a time. Few of them share a level."""
 
 _GAPS = (701, 301, 132, 57, 23, 10, 4, 1)
-"""Ciura's gaps for Shell's sort, which compiles sooner than NumPy's."""
+"""Ciura's gaps for Shell's sort, which compiles faster than NumPy's sort."""
 
 
 def _compiled(function: _Function) -> _Function:
-    """Compile at the first call. The interpreter's lock is not held while it runs."""
+    """Compile a function at its first call. It runs without the interpreter's lock."""
     options = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
     try:
         return cast(_Function, numba.njit(cache=True, **options)(function))
-    except RuntimeError:  # there is no place to keep the code
+    except RuntimeError:  # no cache directory is writable
         return cast(_Function, numba.njit(**options)(function))
 
 
@@ -55,19 +54,22 @@ def add_by_rank(
     columns: NDArray[np.int64] | None = None,
     upper: bool = False,
 ) -> bool:
-    """Add to each value what belongs to its rank among its row's; excluded values become -inf.
+    """Add to each value an amount that depends on its rank in its row. Excluded values become -inf.
 
-    Returns False, and does nothing, if values are not of 32 bits, or a row has too many or too few.
+    Return False without any change if values do not have 32 bits or the number of columns is out of
+    range.
 
     Args:
-        values: ``[rows, columns]``, contiguous; overwritten. Those that are not excluded must be
-            finite.
-        addends: given the number of values of each row that are not excluded, ``[rows]``, or one
-            number for all, ``[1]``, returns what is added at the CDF values (place + 1/2) / number
-            and (place + 1) / number, ``[tables, 2, columns]``, and the table of each number.
-        mask: True for excluded values, ``[rows, columns]``.
-        columns: excluded columns of each row, without repeats, ``[rows, few]``; not with ``mask``.
-        upper: whether ties have the rank of their last rather than of their middle.
+        values: Contiguous array ``[rows, columns]``. Overwritten. Values that are not excluded must
+            be finite.
+        addends: Function of the number of values that count in each row, ``[rows]``, or in all
+            rows, ``[1]``. It returns tables ``[tables, 2, columns]`` with the amounts at the CDF
+            values ``(place + 1/2) / number`` and ``(place + 1) / number``, and the table of each
+            number.
+        mask: Mask ``[rows, columns]``, True for excluded values. Default: none excluded.
+        columns: Distinct excluded columns of each row, ``[rows, few]``. Not with ``mask``. Default:
+            none excluded.
+        upper: Whether ties get the rank of the last of them instead of the middle. Default: False.
     """
     rows, width = values.shape
     if values.dtype != np.float32 or not 1 < width <= _WIDEST:
@@ -79,7 +81,7 @@ def add_by_rank(
     keys = np.empty((rows, width), dtype=np.int32)
     counts = np.empty(rows, dtype=np.int64)
     logits = torch.from_numpy(values)
-    low, high = logits.amin(dim=1), logits.amax(dim=1)  # aminmax takes many times as long
+    low, high = logits.amin(dim=1), logits.amax(dim=1)  # aminmax is many times slower
     bits = (width - 1).bit_length()
     _pack(values, low.numpy(), high.numpy(), mask, columns, bits, keys, counts)
     keys.sort(axis=1)
@@ -99,10 +101,7 @@ def _pack(
     keys: NDArray[np.int32],
     counts: NDArray[np.int64],
 ) -> None:
-    """Pack each value, rounded to a level, with its column into an integer that sorts like it.
-
-    Also counts what is not excluded.
-    """
+    """Pack each value's level and column into an integer; count values that are not excluded."""
     rows, width = values.shape
     field = 2 ** (32 - bits)
     levels = np.float32(min(_MOST_LEVELS, field) - 4)
@@ -113,7 +112,7 @@ def _pack(
         scale = np.float32(0)
         if spread > np.float32(_NARROWEST) and spread < np.float32(np.inf):
             scale = levels / spread
-        else:  # all on one level, where the values themselves decide
+        else:  # all share one level and are ordered by their values
             start = np.float32(0)
         excluded = np.int32(columns.shape[1])
         if mask.shape[1] > 0:
@@ -143,7 +142,7 @@ def _add(
     bits: int,
     upper: bool,
 ) -> None:
-    """Add by place in the sorted keys; order columns that share a level by their values first."""
+    """Order columns that share a level by their values, then add the amount of each place."""
     rows, width = values.shape
     column_of = np.uint32(2**bits - 1)
     for row in range(rows):
@@ -172,7 +171,7 @@ def _settle(value: NDArray[np.float32], key: NDArray[np.uint32], bits: int) -> b
             shared += (here[place] ^ here[place + 1]) < step
         if shared == 0:
             continue
-        # Counts, since a branch for each value would be mispredicted where many tie.
+        # Counting is faster than branching, which is mispredicted where many values tie.
         equal, falls = 0, 0
         for place in range(len(here) - 1):
             mine, following = value[here[place] & column_of], value[here[place + 1] & column_of]
@@ -206,10 +205,10 @@ def _add_to_ties(
     bits: int,
     upper: bool,
 ) -> None:
-    """Add by place in a row with ties, which share what belongs to their middle or last place."""
+    """Add the amounts in a row with ties. Ties get the amount of their middle or last place."""
     column_of, count = np.uint32(2**bits - 1), len(key)
     ordered = np.empty(count + 1, dtype=np.float32)
-    ordered[count] = np.nan  # equal to nothing
+    ordered[count] = np.nan  # NaN is not equal to any value
     ends = np.empty(count, dtype=np.int64)
     end = count
     for place in range(count - 1, -1, -1):
@@ -227,7 +226,7 @@ def _add_to_ties(
 def _sort_by_value(
     value: NDArray[np.float32], key: NDArray[np.uint32], column_of: np.uint32
 ) -> None:
-    """Sort the keys of one level by the values of their columns, in place, by Shell's method."""
+    """Sort the keys of one level in place by the values of their columns, with Shell's sort."""
     for gap in _GAPS:
         for place in range(gap, len(key)):
             moved = key[place]

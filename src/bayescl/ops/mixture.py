@@ -1,4 +1,4 @@
-r"""Two classes of candidates, as mixtures of the order statistics of a pair.
+r"""True and false negatives as mixtures of the order statistics of a pair.
 
 Draw two logits independently from an anchor's *proposal* distribution with density
 :math:`\phi` and CDF :math:`\Phi`. The smaller has density :math:`\phi_{(1)} = 2\phi(1-\Phi)`,
@@ -10,7 +10,7 @@ probability :math:`\alpha`, then the true negative is the smaller of the two wit
     \phi_{FN} = \alpha\,\phi_{(2)} + (1-\alpha)\,\phi_{(1)}, \qquad
     \phi_{UN} = \tau^-\phi_{TN} + \tau^+\phi_{FN}.
 
-All of them, and the target of importance sampling, are a :class:`PairMixture`.
+:class:`PairMixture` represents all three, and the target of importance sampling.
 
 Reference:
     Liu et al., "Bayesian Self-Supervised Contrastive Learning", ICML 2024, Eqs. order1/2,
@@ -29,13 +29,13 @@ from bayescl.checks import check_interval
 
 @dataclass(frozen=True)
 class PairMixture:
-    r"""A class of candidates: a mixture of the minimum's and the maximum's density of a pair.
+    r"""Mixture of the densities of the minimum and the maximum of a pair.
 
-    Both shares are kept, since one minus a share near 1 loses precision.
+    Both shares are stored, because one minus a share near 1 loses precision.
 
     Attributes:
-        low: share of the minimum's density :math:`\phi_{(1)}`, in [0, 1].
-        high: share of the maximum's density :math:`\phi_{(2)}`; the two add up to 1.
+        low: Share of the minimum's density :math:`\phi_{(1)}`, in [0, 1].
+        high: Share of the maximum's density :math:`\phi_{(2)}`. The shares add up to 1.
 
     Example:
         >>> mixture = PairMixture.true_negatives(alpha=0.75)
@@ -50,19 +50,19 @@ class PairMixture:
 
     @classmethod
     def true_negatives(cls, alpha: float) -> PairMixture:
-        r""":math:`\phi_{TN}`: the smaller of the pair with probability ``alpha``, in [0.5, 1]."""
+        r"""Return :math:`\phi_{TN}`: the minimum with probability ``alpha``, in [0.5, 1]."""
         check_alpha(alpha)
         return cls(alpha, 1 - alpha)
 
     @classmethod
     def false_negatives(cls, alpha: float) -> PairMixture:
-        r""":math:`\phi_{FN}`: the larger of the pair with probability ``alpha``, in [0.5, 1]."""
+        r"""Return :math:`\phi_{FN}`: the maximum with probability ``alpha``, in [0.5, 1]."""
         check_alpha(alpha)
         return cls(1 - alpha, alpha)
 
     @classmethod
     def unlabeled(cls, alpha: float, tau_plus: float) -> PairMixture:
-        r""":math:`\phi_{UN}`: false negatives with probability ``tau_plus``, in [0, 1)."""
+        r"""Return :math:`\phi_{UN}`: false negatives with probability ``tau_plus``, in [0, 1)."""
         check_alpha(alpha)
         tau_minus = 1 - check_tau_plus(tau_plus)
         # tau- (alpha, 1 - alpha) + tau+ (1 - alpha, alpha), as shares of minimum and maximum
@@ -72,9 +72,10 @@ class PairMixture:
 
     @classmethod
     def hard_negatives(cls, alpha: float, beta: float) -> PairMixture:
-        r"""The target of importance sampling: true negatives at hardness ``beta``, in [0.5, 1].
+        r"""Return the target of importance sampling: true negatives of hardness ``beta``.
 
-        True negatives above a positive are weighted by ``beta``, those below one by ``1 - beta``:
+        True negatives that score above a positive have the weight ``beta``, in [0.5, 1]. True
+        negatives below have the weight ``1 - beta``:
 
         .. math::
             \phi_{THN} = \frac{(1-\beta)\,\alpha\,\phi_{(1)} + \beta\,(1-\alpha)\,\phi_{(2)}}
@@ -89,24 +90,24 @@ class PairMixture:
         return cls(easy / (easy + hard), hard / (easy + hard))
 
     def half_ratio(self, cdf: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Half the ratio of the mixture's density to the proposal's, at given proposal CDF."""
-        # A convex combination of non-negative ends: nothing cancels.
+        """Compute half the ratio of the mixture's density to the proposal density."""
+        # This convex combination of non-negative ends has no cancellation.
         return (1 - cdf) * self.low + cdf * self.high
 
     def density(
         self, density: Float[Tensor, "*shape"], cdf: Float[Tensor, "*shape"]
     ) -> Float[Tensor, "*shape"]:
-        """Density of the mixture at points of given proposal density and CDF."""
+        """Compute the density of the mixture at points with given proposal density and CDF."""
         return 2 * density * self.half_ratio(cdf)
 
     def cdf(self, cdf: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """CDF of the mixture at given proposal CDF."""
+        """Compute the CDF of the mixture, given the proposal CDF."""
         # low (1 - (1 - x)^2) + high x^2, the CDFs of minimum and maximum, in one product.
         return cdf * (2 * self.low + (self.high - self.low) * cdf)
 
     def quantile(self, level: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Proposal CDF at which the mixture's CDF has the given value; both in [0, 1]."""
-        if self.low == 0:  # the equation is x^2 = level, and the quotient below 0 / 0 at 0
+        """Compute the proposal CDF at which the mixture's CDF has a given value in [0, 1]."""
+        if self.low == 0:  # the equation is x^2 = level; the quotient below would be 0 / 0 at 0
             return level.sqrt()
         # The textbook root of a x^2 + b x = level divides by 2a = 2 (high - low), which vanishes
         # at alpha = 0.5 or tau_plus = 0.5; its conjugate form stays finite and needs no epsilon.
@@ -117,17 +118,17 @@ class PairMixture:
 
 
 def check_alpha(alpha: float) -> float:
-    """Refuse an ``alpha`` outside [0.5, 1]."""
+    """Return ``alpha``; raise ``ValueError`` if it is outside [0.5, 1]."""
     return check_interval("alpha", alpha, 0.5, 1.0)
 
 
 def check_beta(beta: float) -> float:
-    """Refuse a ``beta`` outside [0.5, 1]."""
+    """Return ``beta``; raise ``ValueError`` if it is outside [0.5, 1]."""
     return check_interval("beta", beta, 0.5, 1.0)
 
 
 def check_tau_plus(tau_plus: float) -> float:
-    """Refuse a ``tau_plus`` outside [0, 1)."""
+    """Return ``tau_plus``; raise ``ValueError`` if it is outside [0, 1)."""
     return check_interval("tau_plus", tau_plus, 0.0, 1.0, open_high=True)
 
 
@@ -136,18 +137,18 @@ def proposal_cdf(
 ) -> Float[Tensor, "*shape"]:
     r"""Recover the anchor's proposal CDF from the CDF of its unlabeled logits.
 
-    Unlabeled logits mix true and false negatives, so their CDF is a quadratic in the
-    proposal CDF :math:`\Phi`; this is the root that lies in [0, 1]:
+    Unlabeled logits are a mixture of true and false negatives, so their CDF is a quadratic function
+    of the proposal CDF :math:`\Phi`. This function returns its root in [0, 1]:
 
     .. math::
         \hat\Phi_{UN} = b\,\Phi + (1 - b)\,\Phi^2, \qquad
         b = 2\,[\alpha\,(1 - \tau^+) + (1 - \alpha)\,\tau^+].
 
     Args:
-        unlabeled_cdf: empirical CDF values, each in [0, 1]. Not meant to be differentiated: ranks
-            are piecewise constant.
-        alpha: probability that a positive outscores a negative, in [0.5, 1].
-        tau_plus: prior probability that a candidate is a positive, in [0, 1).
+        unlabeled_cdf: Empirical CDF values, each in [0, 1]. They have no useful gradient, because
+            ranks are piecewise constant.
+        alpha: Probability that a positive outscores a negative, in [0.5, 1].
+        tau_plus: Prior probability that a candidate is a positive, in [0, 1).
 
     Returns:
         Proposal CDF values in [0, 1], increasing in ``unlabeled_cdf``.
@@ -168,20 +169,23 @@ def proposal_cdf(
 def posterior(
     proposal_cdf: Float[Tensor, "*shape"], *, alpha: float, tau_plus: float
 ) -> Float[Tensor, "*shape"]:
-    r"""Probability that a candidate is a true negative, given its logit's proposal CDF.
+    r"""Compute the probability that a candidate is a true negative, given its proposal CDF.
 
-    Bayes' rule with the two class-conditional densities; the unknown proposal density cancels:
+    This is Bayes' rule with the densities of both classes. The unknown proposal density cancels:
 
     .. math::
         P(TN \mid s) = \frac{\tau^-\,[\alpha(1-\Phi) + (1-\alpha)\Phi]}
         {p\,(1-\Phi) + (1-p)\,\Phi}, \qquad
         p = \alpha\,\tau^- + (1 - \alpha)\,\tau^+.
 
-    Arguments are a :func:`~bayescl.functional.proposal_cdf` and its parameters.
+    Args:
+        proposal_cdf: Proposal CDF, in [0, 1]; see :func:`~bayescl.functional.proposal_cdf`.
+        alpha: Probability that a positive outscores a negative, in [0.5, 1].
+        tau_plus: Prior probability that a candidate is a positive, in [0, 1).
 
     Returns:
-        Probabilities, decreasing in ``proposal_cdf``; ``1 - tau_plus`` everywhere at
-        ``alpha = 0.5``, and 1 everywhere at ``tau_plus = 0``.
+        Probabilities, decreasing in ``proposal_cdf``. They equal ``1 - tau_plus`` at
+        ``alpha = 0.5``, and 1 at ``tau_plus = 0``.
 
     Raises:
         ValueError: if ``alpha`` or ``tau_plus`` is out of range.
@@ -196,6 +200,6 @@ def posterior(
     target, sampled = PairMixture.true_negatives(alpha), PairMixture.unlabeled(alpha, tau_plus)
     if tau_plus == 0:  # no false negatives; at alpha = 1 the quotient would be 0 / 0 at CDF 1
         return torch.ones_like(proposal_cdf)
-    # A tiny prior of a perfect encoder underflows at CDF 1, where the quotient is 0 and not 0 / 0.
+    # At CDF 1, alpha = 1 and a tiny prior the denominator underflows; the result must be 0.
     density = sampled.half_ratio(proposal_cdf).clamp(min=torch.finfo(proposal_cdf.dtype).tiny)
     return (1 - tau_plus) * target.half_ratio(proposal_cdf) / density

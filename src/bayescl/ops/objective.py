@@ -1,8 +1,8 @@
-"""What an objective is: any function of logits, or data that says which sums it needs.
+"""Objectives: functions of logits, or losses defined by sums of exponentials.
 
-Autograd differentiates a function through the whole matrix of logits. An objective that is data
-names the sums of exponentials it needs and how they become a loss; each engine computes those sums
-in its own way, for all objectives alike.
+Autograd differentiates a plain function through the whole matrix of logits. A
+:class:`LogSumObjective` names the sums of exponentials that it needs and computes the loss from
+them. Each engine computes the sums in its own way.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bayescl.ops.ranks import Ranks, map_cdf
 
 
 class Objective(Protocol):
-    """A function that turns logits into one loss per anchor."""
+    """Function of logits that returns one loss per anchor."""
 
     def __call__(
         self,
@@ -37,7 +37,7 @@ class Objective(Protocol):
         *,
         valid: CandidateMask | None = None,
     ) -> PerAnchor:
-        """Return one loss per anchor from its positive's and its candidates' logits."""
+        """Compute one loss per anchor from the logits of its positive and its candidates."""
         ...
 
 
@@ -46,28 +46,27 @@ class Slopes(NamedTuple):
 
     losses: PerAnchor
     positive: PerAnchor
-    """With respect to the positives' logits."""
+    """Derivatives with respect to the logits of the positives."""
     log_sums: tuple[PerAnchor, ...]
-    """With respect to the log of the sum of each power, except 0."""
+    """Derivatives with respect to the log of each sum, without the power 0."""
 
 
 class LogSumObjective:
-    r"""An objective that sees its candidates through sums of weighted exponentials alone.
+    r"""Objective that depends on its candidates only through sums of weighted exponentials.
 
     For each power :math:`p` of :attr:`powers` an engine computes
 
     .. math::
         S_p = \sum_i w_i\,e^{p\,s_i},
 
-    and :meth:`from_log_sums` turns the logarithms into a loss. The weights are 1, or depend on a
-    candidate's rank among its anchor's. So all engines can compute a new objective without
-    knowing it: derive a frozen dataclass, override what differs, and pass it to
-    :class:`~bayescl.ContrastiveLoss`.
+    and :meth:`from_log_sums` computes the loss from their logarithms. The weights are 1, or depend
+    on the candidate's rank among the anchor's candidates. To define an objective, derive a frozen
+    dataclass, override the methods that differ, and pass it to :class:`~bayescl.ContrastiveLoss`.
 
     Attributes:
-        ranks: kind of rank that :meth:`weights_of_cdf` receives, as in
-            :func:`~bayescl.functional.empirical_cdf`; None if all candidates weigh the same.
-        powers: of the sums, at least 0; 0 stands for the unweighted number of candidates.
+        ranks: Kind of rank that :meth:`weights_of_cdf` receives, as in
+            :func:`~bayescl.functional.empirical_cdf`. ``None`` if all weights are 1.
+        powers: Powers of the sums, at least 0. The power 0 is the unweighted number of candidates.
 
     Example:
         >>> from dataclasses import dataclass
@@ -87,35 +86,35 @@ class LogSumObjective:
 
     @cached_property
     def sum_powers(self) -> list[float]:
-        """The powers but 0."""
+        """Powers without 0."""
         return [power for power in self.powers if power != 0]
 
     @property
     def may_drop(self) -> bool:
-        """Whether a weight may be 0; if False, engines do not check."""
+        """Whether a weight may be 0. Engines check for it only if True."""
         return True
 
     def weights_of_cdf(self, cdf: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Return the weights at values of the CDF in (0, 1], constants for the gradient."""
+        """Return the weights at values of the CDF in (0, 1]. They are not differentiated."""
         raise NotImplementedError(f"{type(self).__name__} sets ranks without weights_of_cdf")
 
     def from_log_sums(
         self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
     ) -> PerAnchor:
-        r"""Return one loss per anchor; :math:`-\log\frac{e^{s^+}}{e^{s^+} + S}` by default.
+        r"""Compute one loss per anchor. Default: :math:`-\log\frac{e^{s^+}}{e^{s^+} + S}`.
 
         Args:
-            positive: logit of each anchor's positive. Differentiated.
-            log_sums: logarithm of the sum of each of :attr:`powers`, in their order; for the power
-                0 it may be one number for all anchors. Differentiated.
+            positive: Logit of each anchor's positive. Differentiated.
+            log_sums: Logarithm of the sum of each of :attr:`powers`, in the same order. For the
+                power 0 it may be one number for all anchors. Differentiated.
         """
         return contrast(positive, log_sums[0])
 
     def slopes(self, positive: PositiveLogits, log_sums: tuple[PerAnchor, ...]) -> Slopes:
-        """Return :meth:`from_log_sums` with its derivatives, all without gradient.
+        """Compute :meth:`from_log_sums` and its derivatives, without a graph.
 
-        The derivatives come from autograd, except those of the default loss. In small batches
-        closed forms take half the time: override this method if that matters.
+        The default loss has a closed form; other losses use autograd. Override this method to give
+        the derivatives in closed form, which takes half the time in small batches.
         """
         if self.is_softmax:
             gap = log_sums[0] - positive
@@ -133,7 +132,7 @@ class LogSumObjective:
 
     @cached_property
     def is_softmax(self) -> bool:
-        """Whether the gradient is a softmax: one sum and the default loss."""
+        """Whether the gradient is a softmax: there is one sum, and the loss is the default."""
         alone = type(self).from_log_sums is LogSumObjective.from_log_sums
         return alone and len(self.powers) == 1
 
@@ -145,7 +144,7 @@ class LogSumObjective:
     def weights(
         self, unlabeled: UnlabeledLogits, *, valid: CandidateMask | None
     ) -> UnlabeledLogits:
-        """Every candidate's weight by its rank; 1 if the objective uses no ranks."""
+        """Compute the weight of every candidate from its rank; 1 if no ranks are used."""
         if self.ranks is None:
             return torch.ones_like(unlabeled)
         return map_cdf(unlabeled, self.weights_of_cdf, valid=valid, ranks=self.ranks)
@@ -153,7 +152,7 @@ class LogSumObjective:
     def log_weights(
         self, unlabeled: UnlabeledLogits, *, valid: CandidateMask | None
     ) -> UnlabeledLogits:
-        """Logarithms of :meth:`weights`, computed once per rank if rows share their ranks."""
+        """Compute the logs of :meth:`weights`, once per rank if rows share their ranks."""
         if self.ranks is None:
             return torch.zeros_like(unlabeled)
         return map_cdf(
@@ -167,7 +166,7 @@ class LogSumObjective:
         *,
         valid: CandidateMask | None = None,
     ) -> PerAnchor:
-        """Return one loss per anchor from the whole matrix of logits."""
+        """Compute one loss per anchor from the whole matrix of logits."""
         log_weights = None if self.ranks is None else self.log_weights(unlabeled, valid=valid)
         counted = valid
         if log_weights is not None and self.may_drop:
@@ -187,7 +186,7 @@ class LogSumObjective:
 
 @dataclass(frozen=True)
 class Maskless:
-    """Wrapper for a function of logits without a ``valid`` argument; all candidates must count."""
+    """Wrap a function of logits without a ``valid`` argument. All candidates must count."""
 
     function: Callable[[PositiveLogits, UnlabeledLogits], PerAnchor]
 
@@ -198,7 +197,7 @@ class Maskless:
         *,
         valid: CandidateMask | None = None,
     ) -> PerAnchor:
-        """Return the function's losses; refuse a mask that excludes a candidate."""
+        """Return the function's losses; raise if the mask excludes a candidate."""
         if valid is not None and not bool(valid.all()):
             raise ValueError(
                 "objective must accept valid=mask here, because some candidates do not count (the "
@@ -208,7 +207,7 @@ class Maskless:
 
 
 def takes_mask(objective: Callable[..., PerAnchor]) -> bool:
-    """Whether an objective has an argument ``valid``; True if that cannot be determined."""
+    """Return whether an objective has an argument ``valid``; True if its signature is unknown."""
     try:
         arguments = inspect.signature(objective).parameters.values()
     except (TypeError, ValueError):
@@ -217,5 +216,5 @@ def takes_mask(objective: Callable[..., PerAnchor]) -> bool:
 
 
 def as_data(objective: Objective) -> LogSumObjective | None:
-    """Return an objective as data, or None if it is a plain function for autograd."""
+    """Return the objective if it is a :class:`LogSumObjective`, else ``None``."""
     return objective if isinstance(objective, LogSumObjective) else None

@@ -1,4 +1,4 @@
-"""The rank of each logit among its anchor's unlabeled logits."""
+"""Ranks of logits among the unlabeled logits of their anchor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Ranks = Literal["mid", "upper"]
 Transform = Callable[[Tensor, Tensor, Tensor], Tensor]
 RANKS: tuple[Ranks, ...] = ("mid", "upper")
 _BLOCK = 2**17
-"""Number of logits sorted at a time on the CPU, so that temporaries stay in cache and heap."""
+"""Number of logits sorted at a time on the CPU. Temporaries then stay in the cache."""
 
 
 def empirical_cdf(
@@ -24,7 +24,7 @@ def empirical_cdf(
     valid: Bool[Tensor, "*anchors candidates"] | None = None,
     ranks: Ranks = "mid",
 ) -> Float[Tensor, "*anchors candidates"]:
-    r"""Empirical CDF of each anchor's unlabeled logits, at these logits.
+    r"""Compute the empirical CDF of each anchor's unlabeled logits at these logits.
 
     With :math:`N` valid candidates in the row, :math:`n_<` of them below a logit and
     :math:`n_=` equal to it (itself included):
@@ -33,20 +33,21 @@ def empirical_cdf(
         \hat\Phi_{UN} = \frac{n_< + n_=}{N} \;\text{(upper)}, \qquad
         \hat\Phi_{UN} = \frac{n_< + n_= / 2}{N} \;\text{(mid)}.
 
-    The paper's upper ranks bias small rows: the mean importance weight falls below 1. Mid-ranks are
-    symmetric and have no such bias.
+    The paper uses upper ranks. In small rows they are biased: the mean importance weight is below
+    1. Mid-ranks are symmetric and do not have this bias.
 
     Args:
-        unlabeled: logits, or anything that increases with them. Not differentiated: the result
+        unlabeled: Logits, or an increasing function of them. Not differentiated, because the result
             is piecewise constant.
-        valid: True where a candidate counts; rows may have different numbers of candidates.
-        ranks: ``"mid"`` or ``"upper"``.
+        valid: True where a candidate counts. Rows may have different numbers of candidates.
+            Default: all count.
+        ranks: Kind of rank, ``"mid"`` or ``"upper"``. Default: ``"mid"``.
 
     Returns:
         Values in (0, 1], float32 or float64. Where ``valid`` is False the value is 1.
 
     Raises:
-        ValueError: if ``ranks`` is not one of these.
+        ValueError: if ``ranks`` is neither of them.
 
     Example:
         >>> logits = torch.tensor([[6.0, 4.0, 3.0, 7.0, 5.0]])
@@ -71,9 +72,9 @@ def map_cdf(
 ) -> Float[Tensor, "*anchors candidates"]:
     """Apply an elementwise ``function`` to the empirical CDF of each logit.
 
-    The function is applied to the CDF in sorted order. There, rows without ties and with the same
-    number of candidates have the same values, so it is mostly computed for one row only. Where
-    ``valid`` is False the result is undefined.
+    The function is applied to the CDF in sorted order. Rows without ties and with the same number
+    of candidates have the same sorted CDF, so the function is usually computed for one row only.
+    The result is undefined where ``valid`` is False.
     """
     check_choice("ranks", ranks, RANKS)
     values = unlabeled.detach()
@@ -81,7 +82,7 @@ def map_cdf(
     if values.dtype in (torch.float16, torch.bfloat16):
         values = values.float()
     valid = None if valid is None else valid.reshape(values.shape)
-    if values.shape[1] == 0:  # no candidates, and no largest value
+    if values.shape[1] == 0:  # amax needs at least one candidate
         return function(values).view(unlabeled.shape)
     if valid is None:
         count = torch.full((1, 1), values.shape[1], device=values.device)
@@ -110,10 +111,10 @@ def map_cdf(
 def just_above(
     values: Float[Tensor, "rows columns"],
 ) -> Float[Tensor, "rows 1"]:
-    """A value that sorts after all of its row except NaN; it ties with an infinite value."""
+    """Return a value that sorts after all others in its row except NaN; it may tie with +inf."""
     largest = values.amax(dim=1, keepdim=True)
-    largest = largest.masked_fill(largest.isnan(), torch.inf)  # equal values tie, and NaN do not
-    # A step that rounding cannot remove, if there is room for one.
+    largest = largest.masked_fill(largest.isnan(), torch.inf)  # NaN values do not tie
+    # The step is large enough to survive rounding, unless the range of the type ends.
     next_float = largest.nextafter(torch.full_like(largest, torch.inf))
     return torch.maximum(largest + largest.abs() / 1024, next_float)
 
@@ -124,7 +125,7 @@ def _map_sorted_rows(
     count: Int[Tensor, "rows 1"],
     transform: Transform,
 ) -> Float[Tensor, "rows columns"]:
-    """Map sorted values, given their columns, by tie bounds and counts; no branch on the data."""
+    """Map sorted values by their tie bounds and counts, without branches on the data."""
     below, through = _tie_bounds(ordered)
     return ordered.scatter(1, columns, transform(below, through, count))
 
@@ -135,8 +136,8 @@ def _map_mostly_untied_rows(
     transform: Transform,
     out: Float[Tensor, "rows columns"],
 ) -> None:
-    """Map values into ``out``, faster for rows without ties, which differ only in their order."""
-    # NumPy sorts with vector instructions, several times as fast as torch on a core.
+    """Map values into ``out``. Rows without ties share one table and take less time."""
+    # NumPy sorts with vector instructions, several times as fast as torch on one core.
     columns = torch.from_numpy(np.argsort(values.numpy(), axis=1))
     ordered = values.gather(1, columns)
     position = torch.arange(values.shape[1])[None]
@@ -145,7 +146,7 @@ def _map_mostly_untied_rows(
     mapped = mapped.expand_as(values) if len(counts) == 1 else mapped[which.squeeze(1)]
     out.scatter_(1, columns, mapped)
     tied = (ordered[:, 1:] == ordered[:, :-1]).sum(dim=1)
-    masked = (values.shape[1] - 1 - count.squeeze(1)).clamp(min=0)  # they tie with one another
+    masked = (values.shape[1] - 1 - count.squeeze(1)).clamp(min=0)  # masked values tie
     rows = (tied != masked).nonzero().squeeze(1)
     if len(rows):
         out[rows] = _map_sorted_rows(ordered[rows], columns[rows], count[rows], transform)
@@ -154,7 +155,7 @@ def _map_mostly_untied_rows(
 def _tie_bounds(
     ordered: Float[Tensor, "rows columns"],
 ) -> tuple[Int[Tensor, "rows columns"], Int[Tensor, "rows columns"]]:
-    """For each value of sorted rows, the number of values below it, and up to it with ties."""
+    """Count, for each value of sorted rows, the values below it and the values up to its ties."""
     columns = ordered.shape[1]
     position = torch.arange(columns, device=ordered.device)
     tied = ordered[:, 1:] == ordered[:, :-1]

@@ -32,7 +32,7 @@ _LOWEST = -1e30
 
 
 def check_positive_share(share: float | None) -> float | None:
-    """Refuse a share of the positive outside (0, 1], unless it is ``None``."""
+    """Return the share of the positive; raise ``ValueError`` if it is outside (0, 1]."""
     if share is None:
         return None
     return check_interval("positive_share", share, 0.0, 1.0, open_low=True)
@@ -94,9 +94,9 @@ def shared_probability(
 
     Args:
         logits: Logits of the candidates, -inf for one without a share. Overwritten.
-        positive_share: What the positive keeps, or ``None`` if it takes part in the softmax.
+        positive_share: Share of the positive, or ``None`` if it takes part in the softmax.
         positive_logit: Logit of the positive in that softmax.
-        copies: How often each candidate occurs.
+        copies: Number of occurrences of each candidate. Default: 1.
     """
     # Finite also where no candidate has a share, so that its exponentials are 0 and not NaN.
     largest = logits.amax(dim=1, keepdim=True).clamp(min=_LOWEST)
@@ -121,7 +121,7 @@ def target_term(
     Args:
         positive: Logit of each anchor's positive. Differentiated.
         unlabeled: Logits of each anchor's candidates. Differentiated.
-        target: Target probabilities :math:`y_j`, 0 for what is not a candidate; see
+        target: Target probabilities :math:`y_j`, 0 where a candidate does not count; see
             :func:`target_probabilities`. Not differentiated.
         anchor_of: Row of ``unlabeled`` that each positive belongs to. Default: one positive per
             row.

@@ -14,7 +14,7 @@ from bayescl.ops.ranks import Ranks, map_cdf
 def importance_weights(
     proposal_cdf: Float[Tensor, "*shape"], *, alpha: float, beta: float, tau_plus: float
 ) -> Float[Tensor, "*shape"]:
-    r"""Ratio of the target density to the density from which candidates are really drawn.
+    r"""Compute the ratio of the target density to the density of unlabeled candidates.
 
     .. math::
         w = \frac{\phi_{THN}}{\phi_{UN}}
@@ -23,14 +23,14 @@ def importance_weights(
         p = \alpha\,\tau^- + (1 - \alpha)\,\tau^+.
 
     Args:
-        proposal_cdf: proposal CDF, in [0, 1]; see :func:`~bayescl.functional.proposal_cdf`.
-        alpha: probability that a positive outscores a negative, in [0.5, 1].
-        beta: hardness, in [0.5, 1]; 0.5 is pure debiasing.
-        tau_plus: prior probability that a candidate is a positive, in [0, 1).
+        proposal_cdf: Proposal CDF, in [0, 1]; see :func:`~bayescl.functional.proposal_cdf`.
+        alpha: Probability that a positive outscores a negative, in [0.5, 1].
+        beta: Hardness, in [0.5, 1]. At 0.5 the weights only debias.
+        tau_plus: Prior probability that a candidate is a positive, in [0, 1).
 
     Returns:
-        Non-negative weights whose mean over unlabeled candidates is 1. At ``beta = 0.5`` they are
-        the posterior divided by ``1 - tau_plus`` (Lemma 1); at ``alpha = beta = 0.5`` they are 1.
+        Non-negative weights with mean 1 over unlabeled candidates. At ``beta = 0.5`` they equal the
+        posterior divided by ``1 - tau_plus`` (Lemma 1). At ``alpha = beta = 0.5`` they are 1.
 
     Raises:
         ValueError: if a parameter is out of range, or ``alpha`` and ``beta`` are both 1.
@@ -44,9 +44,11 @@ def importance_weights(
     """
     target = PairMixture.hard_negatives(alpha, beta)
     sampled = PairMixture.unlabeled(alpha, tau_plus)
-    if sampled.high == 0:  # alpha = 1, tau_plus = 0: both are 1 - Phi, and 0 / 0 at Phi = 1
+    if (
+        sampled.high == 0
+    ):  # alpha = 1, tau_plus = 0: both are 1 - Phi, so the quotient is 0 / 0 at Phi = 1
         return torch.ones_like(proposal_cdf)
-    # A tiny prior of a perfect encoder underflows at Phi = 1, where the weight is 0 and not 0 / 0.
+    # At Phi = 1, alpha = 1 and a tiny prior the denominator underflows; the weight must be 0.
     tiny = torch.finfo(proposal_cdf.dtype).tiny
     return target.half_ratio(proposal_cdf) / sampled.half_ratio(proposal_cdf).clamp(min=tiny)
 
@@ -60,15 +62,23 @@ def logit_weights(
     valid: Bool[Tensor, "*anchors candidates"] | None = None,
     ranks: Ranks = "mid",
 ) -> Float[Tensor, "*anchors candidates"]:
-    """Importance weight of every candidate, from its rank among the anchor's candidates.
+    """Compute the importance weight of every candidate from its rank among the candidates.
 
-    These are :func:`~bayescl.functional.importance_weights` of
-    :func:`~bayescl.functional.empirical_cdf`, with the arguments of both. Ranks are piecewise
-    constant, so the gradient treats the weights as constants.
+    This applies :func:`~bayescl.functional.importance_weights` to
+    :func:`~bayescl.functional.empirical_cdf`. Ranks are piecewise constant, so the weights have no
+    gradient.
+
+    Args:
+        unlabeled: Logits of each anchor's candidates. Not differentiated.
+        alpha: Probability that a positive outscores a negative, in [0.5, 1].
+        beta: Hardness, in [0.5, 1]. At 0.5 the weights only debias.
+        tau_plus: Prior probability that a candidate is a positive, in [0, 1).
+        valid: True where a candidate counts. Default: all count.
+        ranks: Kind of rank; see :func:`~bayescl.functional.empirical_cdf`. Default: ``"mid"``.
 
     Returns:
-        Non-negative weights. With mid-ranks the mean over a row's valid candidates is near 1 for
-        any number of them. Values where ``valid`` is False are undefined.
+        Non-negative weights. With mid-ranks, their mean over a row's valid candidates is near 1 for
+        any number of candidates. The weights are undefined where ``valid`` is False.
 
     Raises:
         ValueError: if a parameter is out of range.
@@ -85,6 +95,6 @@ def logit_weights(
 def weights_of_cdf(
     unlabeled_cdf: Float[Tensor, "*shape"], *, alpha: float, beta: float, tau_plus: float
 ) -> Float[Tensor, "*shape"]:
-    """:func:`importance_weights` as a function of the unlabeled CDF."""
+    """Compute :func:`importance_weights` from the unlabeled CDF."""
     proposal = proposal_cdf(unlabeled_cdf, alpha=alpha, tau_plus=tau_plus)
     return importance_weights(proposal, alpha=alpha, beta=beta, tau_plus=tau_plus)
