@@ -85,7 +85,8 @@ class ContrastiveLoss(SavedNumbers, Calls):
             process with the whole batch. Sums add up to the whole batch's sum. Default: False.
         check_finite: Whether to check embeddings and logits for NaN and infinity and raise an error
             that names the cause. This synchronizes with the device. Otherwise the loss of an anchor
-            whose logits are not finite is NaN. Default: False.
+            whose logits are not finite is NaN. Rows that ``valid`` or ``margin`` leaves out may
+            hold NaN or infinity. Default: False.
 
     Raises:
         ValueError: if an argument is out of range.
