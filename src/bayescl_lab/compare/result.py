@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from bayescl_lab._fields import format_error
 from bayescl_lab.compare.summary import SPREAD, Score
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.losses import BASELINE, LOSSES, ORACLE
@@ -21,10 +25,16 @@ _ORIGIN = (
 SECONDS = "seconds_per_epoch"
 """The measure of tables of time."""
 
-_SIZES = {"judged": "users", "users_left_out": "users_left_out"}
+
+_CONFIG = ConfigDict(populate_by_name=True)
 
 
-@dataclass(frozen=True)
+def _stored_as(name: str, **options: Any) -> Any:
+    """A field that has another name in files."""
+    return Field(validation_alias=name, serialization_alias=name, **options)
+
+
+@dataclass(frozen=True, config=_CONFIG)
 class Printed:
     """A figure as the paper prints it, what stands after "±", and what is wrong with it."""
 
@@ -33,7 +43,7 @@ class Printed:
     note: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_CONFIG)
 class Row:
     """The figures of one method.
 
@@ -47,9 +57,9 @@ class Row:
         printed: the paper's figures by measure.
     """
 
-    scores: Mapping[str, Score]
+    scores: Mapping[str, Score] = _stored_as("metrics")
     settings: Mapping[str, Any] = field(default_factory=dict)
-    seconds: Score | None = None
+    seconds: Score | None = _stored_as(SECONDS, default=None)
     epochs: int | None = None
     tuning: Mapping[str, Any] = field(default_factory=dict)
     keys: Mapping[str, str] = field(default_factory=dict)
@@ -80,36 +90,8 @@ class Row:
             **more,
         )
 
-    @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> Row:
-        """The row that :meth:`stored` wrote."""
-        measures = stored.get("metrics", stored.get("probes"))
-        seconds = stored.get("seconds_per_epoch")
-        return cls(
-            {name: Score.read(score) for name, score in dict(measures).items()},
-            stored.get("settings", {}),
-            None if seconds is None else Score.read(seconds),
-            stored.get("epochs"),
-            stored.get("tuning", {}),
-            stored.get("keys", {}),
-            {name: Printed(**one) for name, one in stored.get("printed", {}).items()},
-        )
 
-    def stored(self) -> dict[str, Any]:
-        """Plain values for a file."""
-        plain = {
-            "keys": self.keys,
-            "metrics": {name: score.stored() for name, score in self.scores.items()},
-            "seconds_per_epoch": None if self.seconds is None else self.seconds.stored(),
-            "epochs": self.epochs,
-            "settings": self.settings,
-            "tuning": self.tuning,
-            "printed": {name: vars(one) for name, one in self.printed.items()},
-        }
-        return {name: value for name, value in plain.items() if value not in (None, {})}
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_CONFIG)
 class Result:
     """Methods over seeds on the same data, with what they are compared with.
 
@@ -128,10 +110,10 @@ class Result:
         origin: provenance.
     """
 
-    data: str
-    part: str
-    rows: Mapping[str, Row]
-    seeds: int
+    data: str = ""
+    part: str = _stored_as("evaluated_on")
+    rows: Mapping[str, Row] = _stored_as("losses")
+    seeds: int = 0
     baselines: Mapping[str, Row] = field(default_factory=dict)
     encoder: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -143,39 +125,16 @@ class Result:
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> Result:
-        """The result in a file: one that :meth:`stored` wrote, or an older comparison on images."""
-        plain = {**content, **content.get("summary", {})}
-        settings = plain.get("settings", {})
-        tuning = plain.get("tuning", {})
-        tuned = {name: {"tuning": one} for name, one in tuning.get("losses", {}).items()}
-        runs: dict[str, Any] = plain["runs"] if isinstance(plain.get("runs"), dict) else {}
-        images = next(iter(runs.values())).get("images", {}) if runs else {}
-        sizes = {name: plain[old] for name, old in _SIZES.items() if old in plain}
-        seeds = plain["seeds"]
-        return cls(
-            data=plain.get("data") or settings.get("data", ""),
-            part=plain.get("evaluated_on") or settings.get("evaluate_on", "test"),
-            rows={
-                name: Row.read({**tuned.get(name, {}), **row})
-                for name, row in plain["losses"].items()
-            },
-            seeds=seeds if isinstance(seeds, int) else len(seeds),
-            baselines={name: Row.read(row) for name, row in plain.get("baselines", {}).items()},
-            encoder=plain.get("encoder") or settings.get("encoder", ""),
-            sizes=plain.get("sizes") or {**images, **sizes, **plain.get("interactions", {})},
-            settings=settings,
-            criterion=tuning.get("criterion", plain.get("criterion", "")),
-            title=plain.get("title", ""),
-            remarks=tuple(plain.get("remarks", ())),
-            origin=origin_of(plain),
-        )
+        """The result in the content of a file."""
+        try:
+            return TypeAdapter(cls).validate_python({**content, "origin": origin_of(content)})
+        except ValidationError as error:
+            raise ValueError(format_error(error)) from None
 
     @classmethod
     def read_all(cls, content: Mapping[str, Any]) -> list[Result]:
         """The results in a file of one or several; none in that of a run."""
-        several = content.get(
-            "results", [content] if "losses" in content or "summary" in content else []
-        )
+        several = content.get("results", [content] if "losses" in content else [])
         return [cls.read({**content, **one}) for one in several]
 
     @classmethod
@@ -185,21 +144,10 @@ class Result:
 
     def stored(self) -> dict[str, Any]:
         """Plain values for a file."""
-        return {
-            "title": self.title,
-            "data": self.data,
-            "encoder": self.encoder,
-            "evaluated_on": self.part,
-            "seeds": self.seeds,
-            "spread": SPREAD,
-            "sizes": self.sizes,
-            "criterion": self.criterion,
-            "losses": {name: row.stored() for name, row in self.rows.items()},
-            "baselines": {name: row.stored() for name, row in self.baselines.items()},
-            "remarks": list(self.remarks),
-            "settings": self.settings,
-            **self.origin,
-        }
+        plain = TypeAdapter(type(self)).dump_python(
+            self, mode="json", by_alias=True, exclude_defaults=True
+        )
+        return {**plain, "spread": SPREAD, **plain.pop("origin", {})}
 
     @property
     def every(self) -> dict[str, Row]:

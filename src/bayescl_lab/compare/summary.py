@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,11 +36,6 @@ class Score:
         """
         spread = statistics.stdev(values) if len(values) > 1 else None
         return cls(statistics.fmean(values), spread, tuple(values))
-
-    @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> Score:
-        """The score that :func:`mean_and_spread` wrote."""
-        return cls(stored["mean"], stored["spread"], tuple(stored["values"]))
 
     def stored(self) -> dict[str, Any]:
         """Plain values for a file."""
