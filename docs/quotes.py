@@ -21,6 +21,9 @@ values of a mapping. A PLACE is a path of keys such as ``losses/hard/metrics/ndc
 several records, such as the rows of a CSV file, the conditions select one; or ``count``, ``max``,
 ``min`` or ``largest`` (of the absolute values) reduces them to one number, as in ``max/error``. A
 FORM is a Python format; a leading ``~`` drops the zero before the point.
+
+``pivot FILE PLACE ROW COLUMN CELL [KEY=VALUE...]`` prints one number per record, in a row for each
+value of the key ROW and a column for each value of the key COLUMN.
 """
 
 from __future__ import annotations
@@ -99,6 +102,17 @@ def table(file: Path, place: str, *words: str) -> str:
     ).markdown()
 
 
+def pivot(file: Path, place: str, row: str, column: str, cell: str, *conditions: str) -> str:
+    """A table with a row for each value of one key and a column for each value of another."""
+    where = dict(word.split("=", 1) for word in conditions)
+    cells: dict[str, dict[str, str]] = {}
+    for record in taken(_content(file), place, where):
+        name = str(record[row])
+        title = f"{column} {record[column]:g}"
+        cells.setdefault(name, {row: name})[title] = filled(cell, record)
+    return Table(list(cells.values())).markdown()
+
+
 def probes(file: Path, *losses: str) -> str:
     """Accuracies of a comparison on images; of some losses, with the seconds of an epoch.
 
@@ -144,6 +158,7 @@ def origin(file: Path) -> str:
 QUOTATIONS: dict[str, Callable[..., str]] = {
     "value": value,
     "table": table,
+    "pivot": pivot,
     "paired": paired,
     "origin": origin,
     "cell": lambda file: as_markdown(*result_tables(Result.read_file(file), METRICS)),
