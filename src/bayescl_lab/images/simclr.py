@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -12,6 +11,7 @@ import torch
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from bayescl.axes import Float, Tensor
 from bayescl_lab._randomness import Purpose, derived_seed
@@ -157,10 +157,7 @@ class SimCLR(pl.LightningModule):
             fused = True if all(parameter.is_cuda for parameter in parameters) else None
             optimizer = torch.optim.Adam(parameters, fused=fused, **shared)
 
-        def share(step: int) -> float:
-            return 0.5 * (1 + math.cos(math.pi * min(step / self.total_steps, 1.0)))
-
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, share)
+        schedule = CosineAnnealingLR(optimizer, self.total_steps)
         return {
             "optimizer": optimizer,
             "lr_scheduler": {"scheduler": schedule, "interval": "step"},
