@@ -72,8 +72,7 @@ def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) 
         data: other data to evaluate on; interactions that the run was trained on are left out.
         encoder: my_module:build, as in training, for a run with your own encoder.
     """
-    from bayescl_lab.report.images import probe_table
-    from bayescl_lab.report.ranking import baseline_sentences, data_sentences, metrics_table
+    from bayescl_lab.report.runs import run_sentences, run_table
     from bayescl_lab.runs.run import Kind
 
     if Kind.of(run) is Kind.RANKING:
@@ -87,14 +86,11 @@ def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) 
     epochs = result["epochs"]
     after = "" if epochs is None else f" after {epochs} of {result['of_epochs']} epochs"
     title = f"{run}{after}, {result['evaluated_on']}{'' if data else ' part'}"
-    if "probes" in result:
-        part = result["settings"]["evaluate_on"]
-        show(title, probe_table(result["probes"], result["images"].get(part)))
-    else:
-        show(title, metrics_table(result["metrics"]))
-        say(*baseline_sentences(result), *data_sentences(result))
-        if not result["metrics"]:
-            say("--data FILE evaluates on other interactions")
+    table = run_table(result)
+    show(title, table)
+    say(*run_sentences(result))
+    if not table.records:
+        say("--data FILE evaluates on other interactions")
 
 
 def export(run: Path, *, to: Path, encoder: str | None = None) -> None:

@@ -46,7 +46,6 @@ def images(
         logger: comma-separated loggers that also get the metrics: csv, tensorboard, wandb, mlflow.
     """
     from bayescl_lab.compare.images import recorded_hyperparameters
-    from bayescl_lab.report.images import probe_table
     from bayescl_lab.runs.images.encoder import own_encoder
     from bayescl_lab.runs.images.run import train_images
     from bayescl_lab.runs.loop import made_loggers
@@ -78,10 +77,7 @@ def images(
             loggers=made_loggers(logger, folder),
         )
     if result:  # the first process shows it
-        probes = probe_table(result["probes"], result["images"].get(run.evaluate_on))
-        show(f"{loss} on {data}, {run.evaluate_on} part", probes)
-        say(*result.get("remarks", ()))
-        say(f"{result['seconds_per_epoch']:.2f} seconds per epoch; run folder: {folder}")
+        _print_run(result, folder)
 
 
 def ranking(
@@ -138,7 +134,7 @@ def ranking(
         folder = place.folder(f"{encoder}-{data.data}")
         with place.interruptible("train ranking", folder):
             result = fit_baseline(fitted, folder, resume=place.resume, baselines=True)
-        _print_ranking(result, folder)
+        _print_run(result, folder)
         return
     chosen = choose_hyperparameters(loss, "ranking", vars(hyperparameters))
     run = RankingSettings(**vars(settings), loss=chosen, data=data, encoder=encoder)
@@ -154,22 +150,20 @@ def ranking(
             loggers=made_loggers(logger, folder),
         )
     if result:  # the first process shows it
-        _print_ranking(result, folder)
+        _print_run(result, folder)
 
 
-def _print_ranking(result: Mapping[str, Any], folder: Path) -> None:
-    """Print a recommender's result, and remarks on its data."""
-    from bayescl_lab.report.ranking import baseline_sentences, data_sentences, metrics_table
+def _print_run(result: Mapping[str, Any], folder: Path) -> None:
+    """Print a run's result, and remarks on its data."""
+    from bayescl_lab.report.runs import run_sentences, run_table
     from bayescl_lab.report.verdicts import training_verdict
 
     settings = result["settings"]
     name = settings.get("loss", settings["encoder"])
-    if result["metrics"]:
-        title = f"{name} on {settings['data']}, {result['evaluated_on']} part"
-        show(title, metrics_table(result["metrics"]))
+    show(f"{name} on {settings['data']}, {settings['evaluate_on']} part", run_table(result))
     if result.get("best_epoch") is not None:
         say(f"best epoch on validation: {result['best_epoch']} of {result['epochs']}")
-    say(*baseline_sentences(result), *data_sentences(result))
+    say(*run_sentences(result))
     if "seconds_per_epoch" in result:
         say(f"{result['seconds_per_epoch']:.2f} seconds per epoch")
     say(*training_verdict(settings), f"run folder: {folder}")

@@ -17,15 +17,13 @@ from bayescl_lab._figures import png
 from bayescl_lab._files import UnreadableError
 from bayescl_lab.compare.result import Result, origin_of
 from bayescl_lab.report.figures import training_figure
-from bayescl_lab.report.images import probe_table
-from bayescl_lab.report.ranking import baseline_sentences, data_sentences, metrics_table
 from bayescl_lab.report.results import read_results, result_tables, result_title
+from bayescl_lab.report.runs import run_sentences, run_table
 from bayescl_lab.report.tables import (
     Table,
     counted,
     data_title,
     loss_title,
-    measure_title,
     paragraph,
     template,
 )
@@ -163,21 +161,16 @@ def _run_section(folder: Path, result: Mapping[str, Any]) -> Section:
     name = settings["loss"] if "loss" in settings else settings["encoder"]
     words = [counted(result["epochs"], "epoch")] if result.get("epochs") else []
     words += [f"seed {settings['seed']}"] if "seed" in settings else []
-    images = result.get("images", {})
-    if result.get("metrics") or result.get("probes"):
+    table = run_table(result)
+    if table.records:
         words += [f"scored on the {settings['evaluate_on']} part"]
     lead = [
         f"Run `{folder.resolve().name}`: {', '.join(words)}.",
-        *map(str, result.get("remarks", [])),
+        *(f"{text.removesuffix('.')}." for text in run_sentences(result)),
         *training_verdict(settings),
     ]
-    if "metrics" in result:
-        lead += [f"{text}." for text in (*baseline_sentences(result), *data_sentences(result))]
-        metrics, table = result["metrics"], metrics_table(result["metrics"])
-        scores = {measure_title(k): f"{metrics[k]:.4f}" for k in metrics if k.endswith("@20")}
-    else:
-        table = probe_table(result["probes"], images.get(settings["evaluate_on"]))
-        scores = {row[0]: row[1] for row in table.rows}
+    # The accuracies, or the metrics of the longest lists.
+    scores = {row[0]: row[1] if table.head[0] else row[-1] for row in table.rows}
     title = f"{loss_title(name)} on {data_title(settings['data'])}"
     return Section(title, lead, [table], scores=scores)
 

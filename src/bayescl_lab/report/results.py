@@ -11,7 +11,7 @@ from bayescl_lab.compare.summary import SPREAD, Score
 from bayescl_lab.paper.ranking.printed import METRICS, MISPRINTS, PUBLISHED
 from bayescl_lab.paper.ranking.printed import PAPER as PRINTED
 from bayescl_lab.ranking.encoders import ENCODERS
-from bayescl_lab.report.images import FEW_IMAGES, accuracy_interval
+from bayescl_lab.report.runs import FEW_IMAGES, accuracy_interval
 from bayescl_lab.report.tables import (
     Table,
     as_markdown,
