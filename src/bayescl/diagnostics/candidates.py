@@ -1,7 +1,7 @@
-"""A batch as a loss sees it: which candidates count, their weights, which are false negatives.
+"""Logits, masks, weights and false negatives of a batch, as a loss computes them.
 
-The loss's own layout is called with an objective that records its input, so masks, normalisation
-and temperature are those of training.
+The loss is called with an objective that records its input. Masks, normalization and temperature
+are therefore the same as in training.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from bayescl.ops.objective import LogSumObjective, Objective
 
 @dataclass(frozen=True)
 class ScoredCandidates:
-    """One batch as a loss sees it.
+    """Logits and masks of a batch, as computed by a loss.
 
     Attributes:
         positive: Logit of each anchor's positive.
         unlabeled: Logits of each anchor's candidates.
         valid: True where a candidate counts.
-        objective: The loss's objective at its current parameters.
-        false_negative: True where a candidate counts and is of the anchor's class; None without
+        objective: Objective of the loss at its current parameters.
+        false_negative: True where a candidate counts and has the anchor's class. ``None`` without
             labels.
-        sees_labels: Whether the loss leaves false negatives out, as the oracle does.
+        sees_labels: Whether the loss excludes false negatives, as the oracle does.
     """
 
     positive: Float[Tensor, " anchors"]
@@ -46,13 +46,13 @@ class ScoredCandidates:
 
     @property
     def tells_apart(self) -> bool:
-        """Whether the loss may give two candidates of one anchor different weights."""
+        """Whether two candidates of one anchor may have different weights."""
         by_itself: bool = getattr(self.objective, "tells_apart", False)
         return self.sees_labels or by_itself
 
     @property
     def truth(self) -> Bool[Tensor, "anchors candidates"]:
-        """``false_negative``, if it is known.
+        """``false_negative``, or ``ValueError`` without labels.
 
         Raises:
             ValueError: if there are no labels.
@@ -63,7 +63,7 @@ class ScoredCandidates:
 
     @property
     def true_negative(self) -> Bool[Tensor, "anchors candidates"]:
-        """True where a candidate counts and is of another class; see :attr:`truth`."""
+        """True where a candidate counts and has another class; see :attr:`truth`."""
         return self.valid & ~self.truth
 
 
@@ -76,24 +76,25 @@ def score_candidates(
     false_negative: Bool[Tensor, "anchors candidates"] | None = None,
     **options: Any,
 ) -> ScoredCandidates:
-    """Score a batch as a loss would, and mark false negatives if labels are given.
+    """Compute the logits of a batch as a loss does, and mark false negatives.
 
     Args:
-        loss: Any loss of :mod:`bayescl.losses`.
-        *embeddings: The arguments of the loss: two views, pairs, pairs and candidates, or the
-            logits of positives and candidates.
-        layout: The call: ``"two_views"``, ``"in_batch"``, ``"sampled"`` or ``"logits"``.
-        labels: The class of each item, if all candidates are items of the batch. They mark false
-            negatives and affect only the oracle's weights.
-        false_negative: The truth itself, instead of labels. For recommenders, for example, True
-            where a candidate is a held-out item.
+        loss: Loss of :mod:`bayescl.losses`.
+        *embeddings: Arguments of the loss: two views, pairs, pairs and candidates, or the logits of
+            positives and candidates.
+        layout: Call of the loss: ``"two_views"``, ``"in_batch"``, ``"sampled"`` or ``"logits"``.
+            Default: ``"two_views"``.
+        labels: Class of each item, if all candidates are items of the batch. They mark false
+            negatives. Only the oracle's weights depend on them. Default: unknown.
+        false_negative: True where a candidate is a false negative, instead of labels. For a
+            recommender, for example, True where a candidate is a held-out item.
         **options: Further arguments of the call, such as ``groups``, ``valid`` or ``extra``.
 
     Returns:
         Logits, masks and the objective.
 
     Raises:
-        ValueError: if the call refuses its arguments, labels do not suit the layout, or
+        ValueError: if an argument of the call is invalid, labels cannot be used with the layout, or
             ``both_directions`` is set.
 
     Example:
@@ -109,8 +110,8 @@ def score_candidates(
     if labels is not None:
         if layout in ("sampled", "logits") or "extra" in options or false_negative is not None:
             raise ValueError(
-                "labels must be None with other candidates than items of the batch, or with "
-                "false_negative: say with it which candidates are of the anchor's class"
+                "labels must be None if candidates are not items of the batch, or if "
+                "false_negative is given: pass false_negative only"
             )
         by_label = _recorded(loss, layout, embeddings, {**options, "groups": labels})
         false_negative = ~by_label.valid
@@ -122,7 +123,7 @@ def score_candidates(
 
 
 def joined(batches: Sequence[ScoredCandidates]) -> ScoredCandidates:
-    """Batches of one loss as one; those of fewer candidates get some that do not count."""
+    """Concatenate batches of one loss. Batches with fewer candidates are padded and masked."""
     widest = max(scored.valid.shape[1] for scored in batches)
 
     def rows(name: str) -> Any:
@@ -137,7 +138,7 @@ def joined(batches: Sequence[ScoredCandidates]) -> ScoredCandidates:
 
 
 class _Recorder(LogSumObjective):
-    """An objective that keeps its arguments; every loss is 0."""
+    """Objective that stores its arguments and returns losses of 0."""
 
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
@@ -150,18 +151,18 @@ class _Recorder(LogSumObjective):
 
 
 class _Twin(ContrastiveLoss):
-    """A loss's layouts and temperature around a recording objective."""
+    """Loss with the settings of another loss and a recording objective."""
 
     def __init__(self, loss: ContrastiveLoss, recorder: _Recorder) -> None:
         same: Any = {"temperature": loss.temperature, "normalize": loss.normalize}
         super().__init__(recorder, **same, reduction="none", engine="reference")
-        self._watch.has_warned = True  # warnings are left to the original
+        self._watch.has_warned = True  # the original loss gives the warnings
 
 
 def _recorded(
     loss: ContrastiveLoss, layout: Layout, embeddings: tuple[Tensor, ...], options: dict[str, Any]
 ) -> ScoredCandidates:
-    """What the objective receives in this call of the loss."""
+    """Return the arguments that the objective receives in a call of the loss."""
     recorder = _Recorder()
     calls = {"two_views": "forward", "logits": "from_logits"}
     getattr(_Twin(loss, recorder), calls.get(layout, layout))(*embeddings, **options)
@@ -176,23 +177,23 @@ def _recorded(
 
 @torch.no_grad()
 def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candidates"]:
-    r"""Weight of every candidate in its anchor's sum.
+    r"""Compute the weight of every candidate in its anchor's sum.
 
     =========== ===========================================================================
     InfoNCE     1
-    debiased    1: it corrects only the sum
+    debiased    1, because only the sum is corrected
     hard        :math:`e^{c s_i}` over its mean, with :math:`c` the concentration
-    Bayesian    the importance weight, from the candidate's rank
-    oracle      1 for true negatives and 0 for false ones
+    Bayesian    importance weight, from the candidate's rank
+    oracle      1 for true negatives and 0 for false negatives
     =========== ===========================================================================
 
     Args:
-        scored: A batch; for the oracle, with labels.
+        scored: Result of :func:`score_candidates`. The oracle needs labels.
 
     Returns:
-        Non-negative weights, 0 where a candidate does not count. Their mean over an anchor's
-        candidates is 1, near 1 for the Bayesian loss, and the share of true negatives for the
-        oracle.
+        Non-negative weights, 0 where a candidate does not count. The mean over an anchor's
+        candidates is 1. It is only near 1 for the Bayesian loss, and equals the share of true
+        negatives for the oracle.
 
     Raises:
         TypeError: if the objective is a plain function, whose weights are unknown.
@@ -219,7 +220,7 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
 
 @contextmanager
 def in_eval_mode(model: nn.Module) -> Iterator[None]:
-    """Put every part of a model into ``eval()`` mode, and restore the modes afterwards."""
+    """Put all modules of a model into ``eval()`` mode, and restore their modes at the end."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:

@@ -1,4 +1,4 @@
-"""All figures of some batches in one result: weights, and whether labels confirm them."""
+"""Diagnosis of a loss: effective negatives, detection of false negatives, and calibration."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ class EffectiveNegatives(NamedTuple):
     .. math::
         N_{\text{eff}} = \frac{(\sum_i w_i)^2}{\sum_i w_i^2}
 
-    is the number of equally weighted candidates whose mean would have the same variance: from 1 to
-    the number of candidates, or 0 for an anchor whose weights are all 0.
+    is the number of equally weighted candidates that give the same variance of the mean. It lies
+    between 1 and the number of candidates, or is 0 if all weights are 0.
 
     Reference:
         Kish, "Survey Sampling", 1965, on the effective sample size.
     """
 
     candidates: float
-    """Candidates that count."""
+    """Number of candidates that count."""
 
     weighted: float
-    """From the weights alone."""
+    """Effective number by the weights."""
 
     in_gradient: float
-    """From the weights times the exponentiated logits, which make up the gradient."""
+    """Effective number by the weights times the exponentiated logits, as in the gradient."""
 
     in_gradient_unweighted: float
-    """The same with all weights 1, as in InfoNCE."""
+    """Effective number by the exponentiated logits with all weights 1, as in InfoNCE."""
 
 
 class Detection(NamedTuple):
-    """How well false negatives were found, over all candidates of all anchors."""
+    """Detection of false negatives by a score, over all candidates of all anchors."""
 
     roc_auc: float
-    """How often a false negative's suspicion exceeds a true negative's; 1/2 by chance."""
+    """Probability that a false negative has a higher score than a true negative; 1/2 by chance."""
 
     average_precision: float
-    """Average precision of ranking false negatives by suspicion; ``share`` by chance."""
+    """Average precision of the ranking by the score; ``share`` by chance."""
 
     share: float
     """Share of false negatives among the candidates."""
@@ -57,21 +57,19 @@ class Detection(NamedTuple):
 
 @dataclass(frozen=True)
 class Calibration:
-    """A posterior of true negatives, compared with the labels in groups of similar predictions.
+    """Calibration of the posterior of true negatives, in groups of similar predictions.
 
     Attributes:
         source: Source of the posterior's parameters.
-        alpha: Of the posterior.
-        tau_plus: Of the posterior.
+        alpha: Parameter ``alpha`` of the posterior.
+        tau_plus: Parameter ``tau_plus`` of the posterior.
         predicted: Mean prediction of each group, ascending.
         observed: Share of true negatives in each group.
-        count: Candidates in each group.
+        count: Number of candidates in each group.
         ece: Expected calibration error, the mean distance between observed and predicted.
-        skill: Share of the truth's variance that the predictions explain (Brier skill score). 1 is
-            perfect. 0 is the score of predicting the share of true negatives for every candidate;
-            a negative score is worse than that. Read it beside ``ece``, which is also 0 for such a
-            constant, although the constant tells no candidate from another. None if all candidates
-            are of one kind.
+        skill: Brier skill score: the share of the variance of the labels that the predictions
+            explain. 1 is perfect. 0 is the score of a constant prediction, the share of true
+            negatives, for which ``ece`` is 0 too. ``None`` if all candidates have one class.
 
     Reference:
         Brier, "Verification of Forecasts Expressed in Terms of Probability", 1950.
@@ -88,12 +86,12 @@ class Calibration:
 
     @property
     def name(self) -> str:
-        """The source and its parameters, for a reader."""
+        """Source and parameters, for display."""
         return f"{self.source}: alpha {self.alpha:.3f}, tau_plus {self.tau_plus:.3f}"
 
 
 class WeightHistogram(NamedTuple):
-    """Counts of weights, or of similarities, between edges."""
+    """Histogram of weights or similarities."""
 
     edges: Float[Tensor, " edges"]
     """Bin edges, ascending; one more than bins."""
@@ -102,7 +100,7 @@ class WeightHistogram(NamedTuple):
     """Counts of true negatives, or of all candidates without labels."""
 
     false_negatives: Int[Tensor, " bins"] | None
-    """Counts of false negatives; None without labels."""
+    """Counts of false negatives; ``None`` without labels."""
 
 
 @dataclass(frozen=True)
@@ -111,21 +109,21 @@ class Diagnosis:
 
     Attributes:
         anchors: Number of anchors.
-        assumed_alpha: The loss's alpha; None if it has none.
-        assumed_tau_plus: The loss's tau_plus; None if it has none.
+        assumed_alpha: ``alpha`` of the loss. ``None`` if it has none.
+        assumed_tau_plus: ``tau_plus`` of the loss. ``None`` if it has none.
         effective: Effective numbers of negatives.
-        histogram: Weights of both kinds (of all candidates without labels).
-        label_free: Label-free alpha at the assumed tau_plus (or the measured one); None if neither
-            is known.
-        measured: Alpha from the labels. None without labels, like the following.
+        histogram: Weights of true and false negatives, or of all candidates without labels.
+        label_free: Label-free ``alpha`` at the assumed ``tau_plus``, or else at the measured one.
+            ``None`` without both.
+        measured: ``alpha`` from the labels. This and the following are ``None`` without labels.
         measured_tau_plus: Share of false negatives among the candidates.
-        by_weight: How well small weights find false negatives.
-        by_logit: How well large logits find them; the basis of any weight that decreases with rank.
-        mean_weight_false: Mean weight of false negatives; 0 would be ideal.
+        by_weight: Detection of false negatives by small weights.
+        by_logit: Detection of false negatives by large logits, for comparison.
+        mean_weight_false: Mean weight of false negatives; ideally 0.
         mean_weight_true: Mean weight of true negatives.
-        false_share: Share of the repulsion, the sum of ``w e^s`` over an anchor's candidates, that
-            falls on false negatives; the mean over anchors.
-        posteriors: Calibration of the posterior from ranks, at assumed and at measured parameters.
+        false_share: Share of false negatives in the sum of ``w e^s`` over an anchor's candidates,
+            averaged over anchors.
+        posteriors: Calibration of the posterior at assumed and at measured parameters.
     """
 
     anchors: int
@@ -144,7 +142,7 @@ class Diagnosis:
     posteriors: tuple[Calibration, ...] = ()
 
     def figures(self) -> dict[str, Any]:
-        """Plain numbers for a file."""
+        """Return all values as plain numbers for a file."""
         measured = _readings(self.measured)
         if measured is not None:
             measured["tau_plus"] = self.measured_tau_plus
@@ -165,7 +163,7 @@ class Diagnosis:
 
 
 def _readings(alpha: MeasuredAlpha | None) -> dict[str, float | None] | None:
-    """An AUC and both readings of it, by name."""
+    """Return an AUC and both values of ``alpha`` by name."""
     if alpha is None:
         return None
     return {"auc": alpha.auc, "alpha_model": alpha.model, "alpha_authors": alpha.authors}
@@ -173,13 +171,13 @@ def _readings(alpha: MeasuredAlpha | None) -> dict[str, float | None] | None:
 
 @torch.no_grad()
 def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
-    """Compute every figure that the batches allow, over all their candidates.
+    """Compute the diagnosis of a loss over all candidates of some batches.
 
     Args:
-        batches: Batches scored by one loss; either all with labels or none.
+        batches: Batches scored by one loss, either all with labels or all without.
 
     Returns:
-        The figures. Without labels those that need them are None.
+        The diagnosis. Values that need labels are ``None`` without labels.
 
     Raises:
         TypeError: if the objective's weights are not known.
@@ -207,7 +205,7 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
     share = None if truth is None else float(truth.double().mean())
     free = None
     prior = share if tau_plus is None else tau_plus
-    if prior is not None and prior < 1:  # else there are no true negatives
+    if prior is not None and prior < 1:  # at 1 there are no true negatives
         free = label_free_alpha(scored.positive, scored.unlabeled, valid=valid, tau_plus=prior)
     unjudged = Diagnosis(
         anchors=len(valid),
@@ -227,7 +225,9 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
     if truth is None or share is None:
         return unjudged
     auc = float(anchor_aucs(scored.unlabeled, scored.truth, valid=valid).nanmean())
-    measured = MeasuredAlpha(auc) if auc == auc else None  # NaN if no anchor has both kinds
+    measured = (
+        MeasuredAlpha(auc) if auc == auc else None
+    )  # NaN if no anchor has true and false negatives
     posteriors = []
     parameters = [("assumed", alpha, tau_plus)]
     if measured is not None:
@@ -255,12 +255,12 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
 
 
 def _shares(log_terms: Float[Tensor, "anchors candidates"]) -> Float[Tensor, "anchors candidates"]:
-    """Each candidate's share of its anchor's sum; 0 where nothing is added."""
+    """Compute each candidate's share of its anchor's sum; 0 for an empty sum."""
     return torch.where(log_terms > -torch.inf, log_terms.softmax(dim=1), 0.0)
 
 
 def _effective_number(shares: Float[Tensor, "anchors candidates"]) -> float:
-    """Mean number of equal shares that are as uneven."""
+    """Compute the mean effective number of candidates from their shares."""
     squares = shares.square().sum(dim=1)
     return float(torch.where(squares == 0, 0.0, 1 / squares).double().mean())
 
@@ -268,13 +268,13 @@ def _effective_number(shares: Float[Tensor, "anchors candidates"]) -> float:
 def detection(
     suspicion: Float[Tensor, " candidates"], false_negative: Bool[Tensor, " candidates"]
 ) -> Detection | None:
-    """Judge values that should be high for false negatives; None without both kinds."""
+    """Evaluate a score for false negatives; ``None`` if all candidates have one class."""
     share = float(false_negative.double().mean())  # NaN if there are no candidates
     if not 0 < share < 1:
         return None
     values, order = suspicion.double().sort(descending=True)
     kinds = false_negative[order]
-    # One entry for each run of equal values: false negatives among all candidates up to its end.
+    # One entry per run of equal values: the number of false negatives up to its end.
     ends = torch.unique_consecutive(values, return_counts=True)[1].cumsum(0)
     found = kinds.cumsum(0)[ends - 1].double()
     gained = found.diff(prepend=found[:1] * 0)
@@ -289,16 +289,16 @@ def calibration(
     alpha: float,
     tau_plus: float,
 ) -> Calibration:
-    """Compare a posterior with the labels, in at most 20 groups.
+    """Compare a posterior with the labels in at most 20 groups.
 
-    A posterior from ranks stays in a narrow range: at ``alpha = 0.9`` and ``tau_plus = 0.1`` it
-    lies between 0.5 and 0.99, mostly above 0.9. So groups have equally many candidates, and equal
-    predictions stay in one group.
+    A posterior from ranks has a narrow range: between 0.5 and 0.99 at ``alpha = 0.9`` and
+    ``tau_plus = 0.1``, mostly above 0.9. Groups therefore have equally many candidates. Equal
+    predictions are in one group.
     """
     values, order = predicted.double().sort()
     truth = true_negative[order].double()
     inner = torch.arange(1, _GROUPS, device=values.device)
-    # A group begins where its first value does, so that no value is split between two.
+    # A group starts at the first of equal values, so no value is in two groups.
     edges = torch.unique(values[inner * len(values) // _GROUPS])
     group = torch.searchsorted(edges, values, right=True).unique_consecutive(return_inverse=True)[1]
     count = group.bincount()
@@ -315,7 +315,7 @@ def histogram(
     span: tuple[float, float],
     bins: int,
 ) -> tuple[WeightHistogram, Int[Tensor, " candidates"]]:
-    """Count values in bins of equal width, and say in which each is; the outermost have no end."""
+    """Count values in bins of equal width, and return their bins. The outermost bins are open."""
     edges = torch.linspace(*span, bins + 1, dtype=torch.float64, device=values.device)
     places = (torch.searchsorted(edges, values.double(), right=True) - 1).clamp(0, bins - 1)
     if false_negative is None:
@@ -325,7 +325,7 @@ def histogram(
 
 
 def plain(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Figures for a file, with lists for tensors."""
+    """Convert values for a file, with lists instead of tensors."""
     return {
         name: figure.tolist() if isinstance(figure, Tensor) else figure
         for name, figure in figures.items()

@@ -1,11 +1,11 @@
-"""The losses in the form that other libraries expect, one library per file.
+"""Adapters of the losses to other libraries, one library per module.
 
-Import the file that you need. Importing this package loads none of them.
+Import the module that you need. Importing this package imports none of them.
 
 ===========================  =====================================================================
 ``sentence_transformers``    ranking losses on texts, plain and cached; a callback for their state
-``lightly``                  in place of ``NTXentLoss``
+``lightly``                  replacement of ``NTXentLoss``
 ``pytorch_metric_learning``  losses with its miners, distances, reducers and wrappers
-``open_clip``                in place of ``ClipLoss``, with equal captions as groups
+``open_clip``                replacement of ``ClipLoss``, with equal captions as groups
 ===========================  =====================================================================
 """

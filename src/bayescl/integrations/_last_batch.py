@@ -1,4 +1,4 @@
-"""A batch of one item, which is the last of an epoch in many programs."""
+"""Batches of one item, which may occur at the end of an epoch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bayescl.losses import ContrastiveLoss
 
 
 class LoneItems:
-    """Gives a batch of one item, which has no candidates, the loss 0, as other libraries do."""
+    """Compute the loss 0 for batches of one item, as other libraries do."""
 
     def __init__(self) -> None:
         self._has_warned = False
@@ -20,7 +20,7 @@ class LoneItems:
     def loss_of(
         self, loss: ContrastiveLoss, first: Float[Tensor, "1 dim"], second: Float[Tensor, "1 dim"]
     ) -> Float[Tensor, "*pairs"] | None:
-        """Return 0 with a gradient of 0 for one item, once with a warning; else ``None``."""
+        """Return 0, with gradient 0, for a batch of one item; warn once. Else return ``None``."""
         is_lone = first.ndim == 2 and len(first) == 1 and first.shape == second.shape
         if not is_lone or (loss.gather and distributed.world_size() > 1):
             return None

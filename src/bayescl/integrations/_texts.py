@@ -1,6 +1,6 @@
-"""Read the texts of a batch from their tokens, and find equal ones.
+"""Detection of equal texts in a batch by their tokens.
 
-Embeddings cannot tell: dropout gives one text two different embeddings.
+Embeddings cannot be compared instead: with dropout, equal texts have different embeddings.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from bayescl.axes import Int, Tensor
 
 _NOT_TEXT = frozenset({"pixel_values", "pixel_values_videos", "input_features", "input_values"})
 _BASE, _OTHER = 0x5851F42D4C957F2D, 0x14057B7EF767814F
-"""Odd numbers without a pattern, so that sums of their small multiples are hardly ever equal."""
+"""Arbitrary large odd numbers, so that sums of small multiples rarely coincide."""
 
 
 def text_keys(features: Mapping[str, Any], salt: int = 0) -> Int[Tensor, " rows"]:
-    """Return a 64-bit key per text; equal tokens give equal keys, whatever the padding.
+    """Return a 64-bit key per text. Equal tokens give equal keys, independent of padding.
 
-    In a column of images or sound all keys differ, also from those of another ``salt``.
+    For images and sound all keys are distinct, also between different values of ``salt``.
     """
     if "input_ids" not in features or _NOT_TEXT & features.keys():
         known = next(value for value in features.values() if isinstance(value, Tensor))
@@ -30,7 +30,7 @@ def text_keys(features: Mapping[str, Any], salt: int = 0) -> Int[Tensor, " rows"
     rows = torch.repeat_interleave(lengths)
     starts = lengths.cumsum(0) - lengths
     places = torch.arange(len(flat), device=flat.device) - starts[rows]
-    # A polynomial in _BASE whose coefficients are the tokens; products wrap around.
+    # A polynomial in _BASE with the tokens as coefficients, modulo 2^64.
     powers = flat.new_full((len(flat),), _BASE, dtype=torch.int64).cumprod(0)
     return torch.zeros_like(lengths).index_add_(0, rows, (flat + 1) * powers[places])
 
@@ -53,10 +53,10 @@ def text_groups(
     positives: Int[Tensor, " pairs"],
     *extra: Int[Tensor, " extra"],
 ) -> list[Int[Tensor, "rows 3"]]:
-    """Return ``groups`` of each argument, given the keys of its texts.
+    """Return the ``groups`` of anchors, positives and candidates, given the keys of their texts.
 
-    A candidate does not count if it has the anchor's text, its positive's text or the same anchor:
-    the three groups compare anchors, positives, and anchors with candidates.
+    A candidate does not count if it has the anchor's text, its positive's text or the same anchor.
+    The three groups compare anchors, positives, and anchors with candidates.
     """
     sides = [anchors, positives, anchors], [anchors, positives, positives]
     return [torch.stack(keys, dim=1) for keys in (*sides, *([keys] * 3 for keys in extra))]

@@ -1,6 +1,6 @@
 """A loss with the interface of lightly's ``NTXentLoss``, without its memory bank.
 
-It replaces lightly's class anywhere, and does not need lightly itself. Tested against lightly 1.6.
+It replaces lightly's class and does not need lightly itself. Tested against lightly 1.6.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bayescl.losses import ContrastiveLoss, InfoNCELoss
 
 
 class NTXentLoss(nn.Module):
-    """Any loss of this package with lightly's arguments, and a teacher as third input.
+    """Loss of this package with lightly's arguments, and a teacher as third input.
 
     Every row of both outputs is an anchor, and all rows of other images are its candidates, as in
     SimCLR.

@@ -1,7 +1,7 @@
 """A loss with the interface of open_clip's ``ClipLoss``.
 
-It replaces open_clip's class anywhere, and does not need open_clip itself. One of the towers may be
-the teacher of soft targets. Equal captions may be groups, which are not each other's negatives.
+It replaces open_clip's class and does not need open_clip itself. One of the towers can be the
+teacher of soft targets. Equal captions can be passed as groups, so they are not negatives.
 Tested against open_clip 3.3.
 """
 
@@ -20,7 +20,7 @@ from bayescl.losses import ContrastiveLoss, InfoNCELoss
 
 
 class ClipLoss(nn.Module):
-    """Any loss of this package between images and texts, with open_clip's arguments.
+    """Loss of this package between images and texts, with open_clip's arguments.
 
     Images and texts are both anchors. Features are used without scaling, as in open_clip, whose
     models return unit vectors. Candidates of other devices always carry a gradient, as with
@@ -87,9 +87,9 @@ class ClipLoss(nn.Module):
             logit_scale: Factor of the similarities, 1 / temperature. Differentiated.
             logit_bias: Bias of the model, if it has one. It cancels in the softmax.
             output_dict: Whether to return ``{"contrastive_loss": value}``. Default: False.
-            teacher: Embeddings of the pairs by any model. Default: those of the tower that the
-                constructor names.
-            **metadata: ``groups`` (of equal captions, see :func:`caption_groups`), ``domains``,
+            teacher: Embeddings of the pairs by any model. Default: the features of the tower given
+                to the constructor.
+            **metadata: ``groups`` (for equal captions, see :func:`caption_groups`), ``domains``,
                 ``labels`` and ``margin`` of :meth:`~bayescl.losses.ContrastiveLoss.in_batch`.
         """
         if teacher is None and self.teacher is not None:
@@ -108,7 +108,7 @@ class ClipLoss(nn.Module):
         else:
             value = value + 0 * logit_scale.sum()
         if logit_bias is not None:
-            value = value + 0 * logit_bias.sum()  # so that the bias has a gradient
+            value = value + 0 * logit_bias.sum()  # gives the bias a gradient
         return {"contrastive_loss": value} if output_dict else value
 
 

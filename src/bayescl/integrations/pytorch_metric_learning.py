@@ -27,11 +27,11 @@ _OF_THEIR_BASE = {"distance", "reducer", "collect_stats"} | _REGULARIZING
 
 
 class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
-    """Any loss of this package on the pairs given by labels or by a miner.
+    """Loss of this package on the pairs given by labels or by a miner.
 
     Every positive pair is contrasted with all negative pairs of its anchor, as in the library's
-    own ``NTXentLoss``. Distances that are small for similar items are negated. The floor of the
-    debiased and the hard loss assumes cosines; for another distance pass ``minimum_similarity``.
+    own ``NTXentLoss``. Distances that are small for similar items are negated. The debiased and the
+    hard loss assume cosines; pass ``minimum_similarity`` for another distance.
 
     Args:
         temperature: Temperature of the softmax, positive, or a
@@ -60,12 +60,12 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         base = {name: options.pop(name) for name in _OF_THEIR_BASE & options.keys()}
         super().__init__(mat_based_loss=False, **base)
         self.loss = loss(temperature=temperature, reduction="none", normalize=False, **options)
-        self.metadata: dict[str, Any] = {}  # of the items of two views, set by the wrapper
+        self.metadata: dict[str, Any] = {}  # metadata of two views, set by the wrapper
         self.add_to_recordable_attributes(list_of_names=["temperature"], is_stat=False)
 
     @property
     def temperature(self) -> float:
-        """Current temperature as a number."""
+        """Current temperature."""
         return float(torch.as_tensor(self.loss.current_temperature()).detach())
 
     def get_default_distance(self) -> Any:
@@ -74,18 +74,18 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
 
     @property
     def on_inner_products(self) -> bool:
-        """Whether our losses can compute the distance without a matrix of all pairs."""
+        """Whether the distance can be computed without a matrix of all pairs."""
         distance = self.distance
         known = type(distance) in (CosineSimilarity, DotProductSimilarity)
         return known and (distance.power, distance.p, distance.collect_stats) == (1, 2, False)
 
     @property
     def _is_mean(self) -> bool:
-        """Whether the reducer only takes the mean."""
+        """Whether the reducer computes the mean."""
         return type(self.reducer) is MeanReducer and not self.reducer.collect_stats
 
     def _ours(self, *, mean: bool) -> Any:
-        """Our loss, to be called with embeddings."""
+        """Return the loss of this package with the distance's normalization."""
         self.loss.normalize = self.distance.normalize_embeddings
         self.loss.reduction = "mean" if mean else "none"
         return self.loss
@@ -98,7 +98,7 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         ref_emb: Float[Tensor, "columns dim"],
         ref_labels: Tensor | None,
     ) -> Any:
-        """Return the loss of every positive pair for the reducer, or its mean if that suffices."""
+        """Compute the loss of every positive pair for the reducer, or the mean."""
         if not self.on_inner_products or (labels is None and indices_tuple is None):
             return super().compute_loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)
         ours = self._ours(mean=self._is_mean)
@@ -113,7 +113,7 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
             len(embeddings), len(ref_emb), dtype=torch.bool, device=ref_emb.device
         )
         negative[tuple(other)] = True
-        if int(negative.sum()) < len(other[0]):  # a miner named a pair twice
+        if int(negative.sum()) < len(other[0]):  # a miner returned a pair twice
             return super().compute_loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)
         if not bool(negative.any(1)[anchors].any()):
             return self.zero_losses()
@@ -122,7 +122,7 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         return self._for_reducer(losses, anchors, positives)
 
     def _for_reducer(self, losses: Tensor, anchors: Tensor, positives: Tensor) -> Any:
-        """The input of the library's reducers: losses of positive pairs, or their mean."""
+        """Return the input of the library's reducers: losses of positive pairs, or their mean."""
         if self._is_mean:
             return {"loss": {**self.zero_loss(), "losses": losses}}
         pairs = (anchors, positives)
@@ -134,13 +134,13 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         neg_pairs: Float[Tensor, " negatives"],
         indices_tuple: tuple[Int[Tensor, " pairs"], ...],
     ) -> Any:
-        """Return the loss of every positive pair, from the distances of pairs."""
+        """Compute the loss of every positive pair from the distances of pairs."""
         a1, p, a2, _ = indices_tuple
         if not bool(torch.isin(a1, a2).any()):
             return self.zero_losses()
         sign = 1 if self.distance.is_inverted else -1
         scale = self.loss.current_temperature() * sign
-        # One row per anchor with its negatives, as many as the miner left it.
+        # One row per anchor with its negatives. The miner may leave different numbers.
         rows = int(torch.maximum(a1.max(), a2.max())) + 1
         counts = torch.bincount(a2, minlength=rows)
         columns = torch.arange(int(counts.max()), device=counts.device)
@@ -155,7 +155,7 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
 
 
 def _two_views(labels: Tensor | None) -> tuple[Tensor, Tensor] | None:
-    """Places of the first and the second row of each label, if each label has two."""
+    """Return the indices of the first and second row of each label, if each label has two."""
     if labels is None or labels.ndim != 1 or len(labels) < 4 or len(labels) % 2:
         return None
     ordered, order = labels.sort(stable=True)
@@ -168,7 +168,7 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
     """The library's wrapper for two views, with a teacher and metadata of the items.
 
     Args:
-        loss: :class:`NTXentLoss`, or any loss that the library's own wrapper accepts.
+        loss: :class:`NTXentLoss`, or any loss that the library's wrapper accepts.
         symmetric: Whether rows of both views are anchors, or only those of the first.
             Default: True.
 
@@ -176,7 +176,7 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
         >>> loss_func = SelfSupervisedLoss(NTXentLoss(temperature=0.5))
         >>> loss_func(torch.eye(3), torch.eye(3))
         tensor(0.4327)
-        >>> loss_func(torch.eye(3), torch.eye(3), teacher=torch.eye(3))  # half is shared
+        >>> loss_func(torch.eye(3), torch.eye(3), teacher=torch.eye(3))  # shares half
         tensor(1.4327)
     """
 

@@ -1,8 +1,7 @@
-"""Ranking losses for sentence-transformers: one line instead of ``MultipleNegativesRankingLoss``.
+"""Ranking losses for sentence-transformers that replace ``MultipleNegativesRankingLoss``.
 
-They work wherever that library takes a loss: in its trainer, under ``MatryoshkaLoss``, with its
-prompts and samplers, on several devices. A text that occurs twice in a batch is never its own
-negative. Tested with sentence-transformers 6.2.
+They work with the library's trainer, ``MatryoshkaLoss``, prompts, samplers and several devices. A
+text that occurs twice in a batch is not its own negative. Tested with sentence-transformers 6.2.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ except ImportError as error:
 
 Features = dict[str, Any]
 Metadata = dict[str, Any]
-"""``groups`` and ``teachers`` of anchors, positives and hard negatives; arguments of the loss."""
+"""``groups`` and ``teachers`` of anchors, positives and hard negatives, and loss arguments."""
 
 STATE_FILE = "bayescl_loss.pt"
 """Name of the file with the losses' state beside a checkpoint."""
 
 
 class ContrastiveRankingLoss(nn.Module):
-    """A loss of this package, applied to the columns of a batch of texts.
+    """Loss of this package on a batch of texts.
 
     The first column holds anchors, the second their positives; all further columns are hard
     negatives. An anchor's candidates are the positives of the other rows and all hard negatives,
@@ -117,7 +116,7 @@ class ContrastiveRankingLoss(nn.Module):
         if isinstance(teacher, nn.Module):
             teacher.requires_grad_(False).eval()
         self.margin = margin
-        # How many of anchors, positives and hard negatives have a teacher.
+        # Number of blocks with a teacher, of anchors, positives and hard negatives.
         self._taught = 3 if margin is not None and margin.extra else 2
         self.label_column = label_column
         self.gather_across_devices = loss.gather
@@ -140,7 +139,7 @@ class ContrastiveRankingLoss(nn.Module):
             raise ValueError(f"a batch must hold at least 2 columns of texts, got {len(columns)}")
         many = distributed.is_initialized() and distributed.world_size() > 1
         self.loss.gather = self.gather_across_devices and many
-        # The model changes its features, so they are read first.
+        # The model overwrites its features, so they are read first.
         return self._embedded(columns, self._metadata(columns, labels))
 
     def _embedded(self, columns: Sequence[Features], metadata: Metadata) -> Float[Tensor, ""]:
@@ -168,13 +167,13 @@ class ContrastiveRankingLoss(nn.Module):
 
     def _value(self, embeddings: Sequence[Tensor], metadata: Metadata) -> Float[Tensor, ""]:
         """Compute the loss from the embeddings of all columns."""
-        self.loss.train(self.model.training)  # the trainer switches the mode of the model alone
+        self.loss.train(self.model.training)  # the trainer only switches the mode of the model
         is_alone = len(embeddings[0]) == 1 and not self.loss.gather
         if is_alone and len(embeddings) == 2:  # the last batch of an epoch may be one pair
             return (embeddings[0] * embeddings[1]).sum() * 0.0
         blocks, known = _blocks(embeddings), dict(metadata)
         groups, teachers = known.pop("groups"), known.pop("teachers")
-        if self.teacher == "documents":  # an anchor's teacher is its positive's
+        if self.teacher == "documents":  # anchors use the teacher of their positives
             teachers = [None, *(block.detach() for block in blocks[1 : self._taught])]
         rows = [
             Rows(block, groups=keys, teacher=teacher)
@@ -200,10 +199,10 @@ class ContrastiveRankingLoss(nn.Module):
 
 
 class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # type: ignore[misc]
-    """The same loss in the memory of a small batch: texts are encoded twice, a few at a time.
+    """Variant with the memory of a small batch: texts are encoded twice, a few at a time.
 
-    The result does not change. It uses the cached engine of sentence-transformers, so it can be
-    wrapped like the library's own cached losses.
+    The result is the same as with :class:`ContrastiveRankingLoss`. This class uses the gradient
+    cache of sentence-transformers and can be wrapped like the library's cached losses.
 
     Args:
         model: Model to train.
@@ -250,7 +249,9 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         value: Tensor = CachedLossMixin.forward_cached(self, columns, metadata)
         for parameter, before in zip(trained, earlier, strict=True):
             gradient, parameter.grad = parameter.grad, before
-            if gradient is not None:  # moves to a term of 0, which is scaled like the model's loss
+            if (
+                gradient is not None
+            ):  # moved to a term of value 0, which is scaled like the loss of the model
                 value = value + ((parameter - parameter.detach()) * gradient).sum()
         return value
 
@@ -279,7 +280,7 @@ class LossStateCallback(TrainerCallback):  # type: ignore[misc]
     """Save the state of a loss beside every checkpoint, and restore it on resuming.
 
     The trainer saves only the model. Without this callback, a learnable temperature and
-    hyper-parameters that changed would start over when training resumes.
+    changed hyper-parameters would be reset when training resumes.
 
     Args:
         loss: The trainer's loss, wrapped or not, or its mapping of losses by data set.
@@ -302,13 +303,13 @@ class LossStateCallback(TrainerCallback):  # type: ignore[misc]
             unfinished.replace(path)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Restore the state when training resumes. Nothing in the file is executed."""
+        """Restore the state when training resumes. No code in the file is executed."""
         del control
         if state.global_step == 0:
             return
         path = _state_file(args, state)
         if not path.exists():
-            raise FileNotFoundError(f"{path} is missing: it is written by LossStateCallback")
+            raise FileNotFoundError(f"{path} is missing: LossStateCallback writes it")
         states = torch.load(path, map_location="cpu", weights_only=True)
         for name, module in self._stateful():
             module.load_state_dict(states[name])
