@@ -15,7 +15,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from bayescl_lab.inspect.measures import diagnose_embeddings
-from bayescl_lab.inspect.plots import reliability_figure, similarity_figure, weights_figure
+from bayescl_lab.inspect.page import reliability_figure, similarity_figure, weights_figure
 
 torch.manual_seed(0)
 digits = load_digits()

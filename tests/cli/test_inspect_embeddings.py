@@ -16,7 +16,7 @@ import torch
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as torch_file
 
-from bayescl_lab.inspect.measures import diagnose_embeddings
+from bayescl_lab.inspect.measures import diagnose_embeddings, plain
 
 QUICK = "--batch-size 40 --items 80"
 
@@ -78,8 +78,8 @@ def test_the_command_says_what_the_function_says(bayescl) -> None:
     )
     report = figures()
     assert report.pop("advice")["call"] == ("SupervisedContrastiveLoss(temperature=0.2)")
-    assert (report.pop("measured"), report.pop("others")) == ("the embeddings of the file", {})
-    assert report == json.loads(json.dumps(found.figures()))
+    assert report.pop("measured") == "the embeddings of the file"
+    assert report == json.loads(json.dumps(plain(found)))
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,14 @@ def test_codes_are_named_in_the_file_and_what_is_not_used_is_said_with_what_it_c
 ) -> None:
     first, second, labels = arrays().values()
     np.savez("mine.npz", embeddings=first, second_view=second, y=labels, device=labels, more=second)
-    outcome = bayescl(f"inspect mine.npz --labels y --domains device {QUICK}")
+    outcome = bayescl(f"inspect mine.npz --labels y --by device {QUICK}")
     assert "not used: more [240, 8] (embeddings?): --queries, --documents name them" in outcome.out
     assert (
         "\nDomains explain 100% of the nearest neighbours (25% by chance): pass dom" in outcome.out
     )
     assert "Keep the temperature that the encoder was trained at. All figures ass" in outcome.out
     outcome = bayescl(f"inspect mine.npz {QUICK} --temperature 0.1")
-    for words in ("y [240] (labels, ids or domains?)", "--labels, --ids, --domains"):
+    for words in ("y [240] (labels, ids or domains?)", "--labels, --ids, --by"):
         assert words in outcome.out
     assert "unknown" in next(line for line in outcome.out.splitlines() if "false negat" in line)
     assert "Keep the temperature" not in outcome.out
@@ -173,7 +173,7 @@ def test_half_precision_and_other_byte_orders_are_read(bayescl) -> None:
     found = []
     for source in ("b.safetensors", "c.npy"):
         assert bayescl(f"inspect {source} {QUICK} --out page.html").status == 0
-        found.append(figures("page.json")["losses"]["InfoNCE"]["effective_negatives"])
+        found.append(figures("page.json")["losses"]["InfoNCE"]["effective"])
     assert found[0] == pytest.approx(found[1])
 
 

@@ -11,7 +11,8 @@ from bayescl.diagnostics import (
     score_candidates,
 )
 from bayescl_lab._figures import png
-from bayescl_lab.inspect.plots import reliability_figure, weights_figure
+from bayescl_lab.inspect.measures import plain
+from bayescl_lab.inspect.page import reliability_figure, weights_figure
 from bayescl_lab.paper.simulation.model import independent_pair_auc
 
 
@@ -37,12 +38,12 @@ def test_weights_that_fall_with_rank_find_what_logits_find_and_infonce_nothing(p
     found = diagnose([scored])
     for draw in (reliability_figure, weights_figure):
         assert png(draw(found, title="process")) == png(draw(found, title="process"))
-    assert json.loads(json.dumps(found.figures(), allow_nan=False)) == found.figures()
+    assert json.loads(json.dumps(plain(found), allow_nan=False)) == plain(found)
     assert found.by_weight.roc_auc == pytest.approx(found.by_logit.roc_auc, abs=0.1)
     assert found.by_weight.roc_auc > 0.7
     logits, truth = (scored.positive, scored.unlabeled), scored.truth
-    plain = bayescl.InfoNCELoss()
-    alike = diagnose([score_candidates(plain, *logits, layout="logits", false_negative=truth)])
+    unweighted = bayescl.InfoNCELoss()
+    alike = diagnose([score_candidates(unweighted, *logits, layout="logits", false_negative=truth)])
     assert alike.by_weight.roc_auc == 0.5
     assert alike.by_logit == found.by_logit
     assert alike.effective.weighted == pytest.approx(alike.effective.candidates)
@@ -86,7 +87,7 @@ def test_without_labels_what_needs_none_is_there(views) -> None:
     with pytest.raises(ValueError, match="needs labels"):
         reliability_figure(found)
     assert png(weights_figure(found, title="no labels")).startswith(b"\x89PNG")
-    json.dumps(found.figures(), allow_nan=False)
+    json.dumps(plain(found), allow_nan=False)
     with pytest.raises(ValueError, match="batches must not be empty"):
         diagnose([])
 
@@ -98,4 +99,4 @@ def test_one_class_alone_has_no_false_or_no_true_negatives_and_no_figures_for_th
         found = diagnose([score_candidates(loss, view_1, view_2, labels=labels)])
         assert found.by_weight is None
         assert found.measured is None
-        json.dumps(found.figures(), allow_nan=False)
+        json.dumps(plain(found), allow_nan=False)

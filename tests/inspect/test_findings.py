@@ -64,6 +64,14 @@ def popular(skew: float) -> Situation:
     return Situation(view(chosen, 1), chosen, options={"layout": "in_batch"})
 
 
+def in_batches(labels: bool) -> Situation:
+    """Items of ten classes that lie far apart by the batch that they were measured in."""
+    generator = np.random.default_rng(7)
+    batch = generator.integers(4, size=1000)
+    moved = CLEAR + 3 * generator.normal(size=(4, 32))[batch]
+    return views(moved, domains=batch, labels=CLASSES if labels else None)
+
+
 CLOUD = np.random.default_rng(1).normal(size=(1000, 32))
 CLEAR, CLASSES = items()
 IN_BATCH = {"layout": "in_batch"}
@@ -91,7 +99,7 @@ SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...]
     "domains that cluster": (
         lambda: views(CLEAR, domains=CLASSES),
         BAYESIAN,
-        ("teacher", "domains"),
+        ("domains", "teacher"),
         "of the nearest neighbours (10% by chance): pass domains=",
     ),
     "domains that do not": (
@@ -99,6 +107,18 @@ SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...]
         BAYESIAN,
         ("teacher",),
         "Domains matter little",
+    ),
+    "batches that cluster": (
+        lambda: in_batches(labels=False),
+        BAYESIAN,
+        ("domains", "teacher"),
+        "With domains=, candidates and the teacher's targets are of the anchor's own domain",
+    ),
+    "batches that cluster, and labels": (
+        lambda: in_batches(labels=True),
+        ORACLE,
+        ("labels", "domains"),
+        "pass domains=",
     ),
     "ids of documents": (
         lambda: views(CLEAR, ids=np.arange(1000) // 2, options=IN_BATCH),
@@ -208,7 +228,7 @@ def test_what_a_run_does_already_is_not_advised_again() -> None:
     made = views(CLEAR, domains=CLASSES)
     found = diagnose_embeddings(made.first, made.second, domains=CLASSES, temperature=0.5)
     plain = advise(found, made.first, made.second)
-    assert plain.pass_on == ("teacher", "domains")
+    assert plain.pass_on == ("domains", "teacher")
     assert "pass domains=" in " ".join(advice_sentences(plain))
     followed = {"BayesianContrastiveLoss", "teacher", "domains"}
     again = advise(found, made.first, made.second, followed=followed)
@@ -217,3 +237,21 @@ def test_what_a_run_does_already_is_not_advised_again() -> None:
     assert text.startswith(f"Keep {again.call}")
     assert "the run keeps to candidates of the anchor's own domain" in text
     assert "pass domains=" not in text
+
+
+@pytest.mark.parametrize(
+    ("known", "share"),
+    [
+        ({"labels": CLASSES}, 0.1),
+        ({"labels": CLASSES, "options": IN_BATCH}, 0.5),
+        ({"labels": np.random.default_rng(0).permutation(CLASSES)}, 0.5),
+        ({"labels": np.arange(1000) // 10}, 0.5),
+        ({"labels": CLASSES, "domains": CLASSES}, 0.5),
+        ({}, 0.5),
+    ],
+    ids=["few classes", "pairs", "not told apart", "many classes", "nuisance", "no labels"],
+)
+def test_a_small_share_needs_many_false_negatives_that_are_easily_found(known, share) -> None:
+    advice = views(CLEAR, **known).advice()
+    assert advice.share == share
+    assert (f"positive_share={share:g}" in advice.alternative) == ("labels" in known)

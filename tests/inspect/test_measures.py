@@ -9,8 +9,8 @@ from cases import each
 
 from bayescl.estimation import tau_plus_of_labels
 from bayescl_lab._figures import png
-from bayescl_lab.inspect.measures import EmbeddingDiagnosis, diagnose_embeddings
-from bayescl_lab.inspect.plots import similarity_figure
+from bayescl_lab.inspect.measures import EmbeddingDiagnosis, diagnose_embeddings, plain
+from bayescl_lab.inspect.page import similarity_figure
 from bayescl_lab.runs.losses import LOSSES
 
 
@@ -108,7 +108,7 @@ def test_copies_are_no_candidates_and_domains_are_counted_among_neighbours(clust
 def test_figures_are_plain_numbers_the_same_each_time_and_at_any_scale(clusters, labelled) -> None:
     first, second, labels = clusters
     again = diagnose_embeddings(first, second, labels=labels, batch_size=100)
-    texts = [json.dumps(found.figures(), allow_nan=False) for found in (labelled, again)]
+    texts = [json.dumps(plain(found), allow_nan=False) for found in (labelled, again)]
     assert texts[0] == texts[1]
     assert png(similarity_figure(labelled)) == png(similarity_figure(again))
     without = diagnose_embeddings(first, batch_size=100)
@@ -152,3 +152,29 @@ def test_figures_are_plain_numbers_the_same_each_time_and_at_any_scale(clusters,
 def test_what_makes_no_sense_is_refused(given, options, message) -> None:
     with pytest.raises(ValueError, match=message):
         diagnose_embeddings(given, **options)
+
+
+def test_collapse_dimension_and_hubs_need_no_labels() -> None:
+    generator = torch.Generator().manual_seed(0)
+    cloud = torch.randn(2000, 16, generator=generator)
+    found = diagnose_embeddings(cloud).neighbourhood
+    assert found.variance == pytest.approx(1, abs=0.01)
+    assert found.effective_dim == pytest.approx(16, rel=0.02)
+    assert found.hub_share < 0.05
+    flat = torch.cat([cloud[:, :3], 0 * cloud[:, :5]], dim=1)
+    assert diagnose_embeddings(flat).neighbourhood.effective_dim == pytest.approx(3, rel=0.02)
+    collapsed = diagnose_embeddings(1 + 1e-3 * cloud).neighbourhood
+    assert collapsed.variance < 1e-5
+    # Items near the centre of a wide cloud are the neighbours of many.
+    wide = torch.randn(2000, 300, generator=generator) + 0.5
+    wide[:10] = 0.5
+    assert diagnose_embeddings(wide).neighbourhood.hub_share > 0.1
+
+
+def test_alpha_is_measured_with_labels_only(clusters, labelled) -> None:
+    first, second, labels = clusters
+    shuffled = labels[torch.randperm(600, generator=torch.Generator().manual_seed(0))]
+    assert labelled.alpha == 1.0
+    found = diagnose_embeddings(first, second, labels=shuffled, batch_size=100)
+    assert found.alpha == pytest.approx(0.5, abs=0.02)
+    assert diagnose_embeddings(first, second).alpha is None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -140,33 +140,6 @@ class Diagnosis:
     mean_weight_true: float | None = None
     false_share: float | None = None
     posteriors: tuple[Calibration, ...] = ()
-
-    def figures(self) -> dict[str, Any]:
-        """Return all values as plain numbers for a file."""
-        measured = _readings(self.measured)
-        if measured is not None:
-            measured["tau_plus"] = self.measured_tau_plus
-        weights = {"false": self.mean_weight_false, "true": self.mean_weight_true}
-        return {
-            "anchors": self.anchors,
-            "assumed": {"alpha": self.assumed_alpha, "tau_plus": self.assumed_tau_plus},
-            "measured": measured,
-            "label_free": _readings(self.label_free),
-            "effective_negatives": self.effective._asdict(),
-            "by_weight": self.by_weight and self.by_weight._asdict(),
-            "by_logit": self.by_logit and self.by_logit._asdict(),
-            "mean_weight": None if self.mean_weight_true is None else weights,
-            "false_share": self.false_share,
-            "posteriors": [plain(vars(check)) for check in self.posteriors],
-            "histogram": plain(self.histogram._asdict()),
-        }
-
-
-def _readings(alpha: MeasuredAlpha | None) -> dict[str, float | None] | None:
-    """Return an AUC and both values of ``alpha`` by name."""
-    if alpha is None:
-        return None
-    return {"auc": alpha.auc, "alpha_model": alpha.model, "alpha_authors": alpha.authors}
 
 
 @torch.no_grad()
@@ -322,11 +295,3 @@ def histogram(
         return WeightHistogram(edges, places.bincount(minlength=bins), None), places
     kinds = (places[kind].bincount(minlength=bins) for kind in (~false_negative, false_negative))
     return WeightHistogram(edges, *kinds), places
-
-
-def plain(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert values for a file, with lists instead of tensors."""
-    return {
-        name: figure.tolist() if isinstance(figure, Tensor) else figure
-        for name, figure in figures.items()
-    }

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import FiniteFloat
 from pydantic.dataclasses import dataclass
@@ -17,6 +15,7 @@ from bayescl_lab.cli._console import say, show
 from bayescl_lab.cli._options import FLAT, check_output, named_encoder
 from bayescl_lab.inspect.files import EmbeddingArrays, is_embedding_file, read_embeddings
 from bayescl_lab.runs.folder import as_json
+from bayescl_lab.runs.run import Kind
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,8 @@ class OfFile:
             array in the file of embeddings; default: its array labels, if there is one.
         ids: likewise, what each row is of, such as a document: rows of one id are never each
             other's candidates; default: the array ids.
-        domains: likewise, the batch, speaker or device of each item; default: the array domains.
+        by: likewise, a column that might be a nuisance, such as the batch, speaker or device of
+            each item; default: the array domains.
         temperature: softmax scale that the encoder was trained with; default: 0.5, and advice
             without a temperature.
         layout: "two_views" of items, or "in_batch" for pairs such as queries and documents, the
@@ -66,7 +66,7 @@ class OfFile:
     second_view: Path | None = None
     labels: str | None = None
     ids: str | None = None
-    domains: str | None = None
+    by: str | None = None
     temperature: Positive | None = None
     layout: Literal["two_views", "in_batch"] | None = None
     batch_size: Annotated[int, at_least(2)] = 256
@@ -83,14 +83,13 @@ def inspect(
     out: Path | None = None,
     seed: CountOr0 = 0,
 ) -> None:
-    """Say how many false negatives there are, and which loss would find them.
+    """Measure false negatives, nuisances and duplicates in embeddings, and recommend a loss.
 
-    An HTML page says how many false negatives a batch holds, how well they can be told apart, how
-    each loss would weight them, and which loss to use. Labels and a second view are optional.
+    Labels, a second view and a column that might be a nuisance (--by) are optional.
 
     A file of embeddings is .npy, .npz, .parquet or .safetensors, one row per item, from anywhere.
-    Of a run on images, two views of each image are embedded; pictures of the weights that its own
-    loss gives to candidates are also written to its folder. Of a recommender, users are paired with
+    For a run on images, two views of each image are embedded, and pictures of the weights that its
+    own loss gives to candidates are written to its folder. For a recommender, users are paired with
     items that they have.
 
     Args:
@@ -114,107 +113,71 @@ def inspect(
     page = out or (_new_page(run_or_file) if is_file else run_or_file / "inspection.html")
     if is_file or out is not None:
         check_output(page, ".html")
-    source = (
-        _of_file(run_or_file, of_file) if is_file else _of_run(run_or_file, of_run, items, seed)
-    )
-
     from bayescl_lab.inspect.findings import advise
-    from bayescl_lab.inspect.measures import diagnose_embeddings
-    from bayescl_lab.inspect.page import (
-        advice_sentences,
-        batch_table,
-        embeddings_page,
-        losses_table,
-        sentences,
-    )
+    from bayescl_lab.inspect.measures import diagnose_embeddings, plain
+    from bayescl_lab.inspect.page import batch_table, embeddings_page, losses_table, sentences
 
-    arrays, remarks = _without_rare_codes(source.arrays)
+    report: dict[str, Any] = {}
+    files: tuple[Path, ...] = ()
+    followed: tuple[str, ...] = ()
+    options: dict[str, Any] = {"num_classes": num_classes, "tau_plus": tau_plus}
+    options |= {"items": items, "seed": seed}
+    if is_file:
+        given = {name: value for name, value in vars(of_file).items() if value is not None}
+        names = ("queries", "documents", "second_view", "labels", "ids", "by")
+        named: Any = {name: given.pop(name) for name in names if name in given}
+        arrays = read_embeddings(run_or_file, **named)
+        options |= {"layout": "in_batch" if arrays.are_pairs else "two_views", **given}
+    elif Kind.of(run_or_file) is Kind.RANKING:
+        from bayescl_lab.runs.exporting import user_item_pairs
+
+        if of_run.data is not None:
+            raise ValueError("--data is for images: a recommender has what it was trained on")
+        users, rows, ids, options["temperature"] = user_item_pairs(run_or_file, items, seed)
+        options["layout"] = "in_batch"
+        measured = "users, each with an item of theirs"
+        arrays = EmbeddingArrays(users, rows, ids=ids, measured=measured)
+    else:
+        from bayescl_lab.inspect.images import inspect_images
+
+        own = {**vars(of_run), "encoder": named_encoder(of_run.encoder)}
+        found = inspect_images(run_or_file, images=items, seed=seed, **own)
+        known: Any = (code if code is None else code.cpu().numpy() for code in found.known)
+        first, second, labels, domains = known
+        measured = "head of two augmented views of each image, as the loss sees them"
+        arrays = EmbeddingArrays(first, second, labels, None, domains, measured=measured)
+        options |= found.options
+        report, files, followed = {"run": found.report}, found.files, found.followed
+
+    arrays, remarks = _without_rare_codes(arrays)
     views = arrays.embeddings, arrays.second_view
     codes: Any = {"labels": arrays.labels, "groups": arrays.ids, "domains": arrays.domains}
-    options: Any = {"layout": "in_batch" if arrays.are_pairs else "two_views", **source.options}
-    options |= {"num_classes": num_classes, "tau_plus": tau_plus, "items": items, "seed": seed}
     diagnosis = diagnose_embeddings(views[0], views[1], **codes, **options)
-    advice = advise(diagnosis, *views, ids=arrays.ids, followed=source.followed)
-    about: Any = {"name": run_or_file.name, "measured": source.measured, "others": source.others}
-    write_atomically(page, embeddings_page(diagnosis, advice, **about))
+    advice = advise(diagnosis, *views, ids=arrays.ids, followed=followed)
+    write_atomically(page, embeddings_page(diagnosis, advice, run_or_file.name, arrays.measured))
     figures = page.with_suffix(".json")
-    report = {**diagnosis.figures(), "advice": advice.figures(), **source.report}
-    report |= {"measured": source.measured, "others": dict(source.others)}
+    report |= {**plain(diagnosis), "advice": advice.figures(), "measured": arrays.measured}
     write_atomically(figures, as_json(report))
     if arrays.unused:
         say(f"not used: {arrays.unused}")
-    say(*remarks, f"measured on {source.measured}")
-    for shown in (batch_table(diagnosis, source.others), losses_table(diagnosis)):
+    say(*remarks, f"measured on {arrays.measured}")
+    for shown in (batch_table(diagnosis), losses_table(diagnosis)):
         show(shown.title.strip("*"), shown)
-    say(*sentences(diagnosis), *advice_sentences(advice), page, figures, *source.files)
-
-
-class _Source(NamedTuple):
-    """Embeddings to inspect, options of their diagnosis, and what else the report and files say."""
-
-    arrays: EmbeddingArrays
-    options: dict[str, Any]
-    measured: str
-    report: Mapping[str, Any] = MappingProxyType({})
-    files: tuple[Path, ...] = ()
-    followed: tuple[str, ...] = ()
-    others: Mapping[str, tuple[float, float]] = MappingProxyType({})
+    say(*sentences(advice), page, figures, *files)
 
 
 def _without_rare_codes(arrays: EmbeddingArrays) -> tuple[EmbeddingArrays, list[str]]:
     """Embeddings without labels or domains that too few items have, and a remark on each."""
-    from bayescl_lab.inspect.images import can_compare
-
     remarks = []
     if arrays.labels is not None and (known := int((arrays.labels >= 0).sum())) < 2:
         remarks.append(f"labels are not used: {known} of {len(arrays.labels)} items have one")
         arrays = arrays._replace(labels=None)
-    if arrays.domains is not None and not can_compare(arrays.domains):
-        remarks.append("domains are not used: more than 10 items must have one, of two kinds")
-        arrays = arrays._replace(domains=None)
+    if arrays.domains is not None:
+        named = arrays.domains[arrays.domains >= 0]
+        if len(named) <= 10 or (named == named[0]).all():
+            remarks.append("domains are not used: more than 10 items must have one, of two kinds")
+            arrays = arrays._replace(domains=None)
     return arrays, remarks
-
-
-def _of_file(path: Path, given: OfFile) -> _Source:
-    """What a file holds."""
-    options = {name: value for name, value in vars(given).items() if value is not None}
-    names = ("queries", "documents", "second_view", "labels", "ids", "domains")
-    named: Any = {name: options.pop(name) for name in names if name in options}
-    arrays = read_embeddings(path, **named)
-    output = f"{arrays.output} of plain images" if arrays.output else "the embeddings of the file"
-    return _Source(arrays, options, output)
-
-
-def _of_run(path: Path, given: OfRun, items: int, seed: int) -> _Source:
-    """What a run's model makes of its images, or of users with an item each."""
-    from bayescl_lab.runs.run import Kind
-
-    if Kind.of(path) is Kind.RANKING:
-        from bayescl_lab.runs.exporting import user_item_pairs
-
-        if given.data is not None:
-            raise ValueError("--data is for images: a recommender has what it was trained on")
-        users, rows, ids, temperature = user_item_pairs(path, items, seed)
-        arrays = EmbeddingArrays(users, rows, None, ids, None, are_pairs=True, unused="")
-        measured = "users, each with an item of theirs"
-        # A run without a temperature has no option for one.
-        followed = () if temperature is not None else ("temperature",)
-        return _Source(arrays, {"temperature": temperature}, measured, followed=followed)
-
-    from bayescl_lab.inspect.images import inspect_images
-
-    options = {**vars(given), "encoder": named_encoder(given.encoder)}
-    found = inspect_images(path, images=items, seed=seed, **options)
-    first, second = (view.cpu().numpy() for view in found.views)
-    labels, domains = (
-        None if codes is None else codes.cpu().numpy() for codes in (found.labels, found.domains)
-    )
-    arrays = EmbeddingArrays(first, second, labels, None, domains, are_pairs=False, unused="")
-    measured = "head of two augmented views of each image, as the loss sees them"
-    report = {"run": found.report}
-    return _Source(
-        arrays, found.options, measured, report, found.files, found.followed, found.others
-    )
 
 
 def _new_page(path: Path) -> Path:

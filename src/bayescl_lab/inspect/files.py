@@ -38,20 +38,21 @@ _CODES = ("labels", "ids", "domains")
 
 
 class EmbeddingArrays(NamedTuple):
-    """Result of :func:`read_embeddings`.
-
-    ``are_pairs`` says whether the file has queries and documents, ``unused`` what else it has, and
-    ``output`` which output of a run's encoder it holds, if ``bayescl embed`` wrote it.
-    """
+    """Embeddings with all that is known of each row."""
 
     embeddings: Array
-    second_view: Array | None
-    labels: Array | None
-    ids: Array | None
-    domains: Array | None
-    are_pairs: bool
-    unused: str
-    output: str = ""
+    second_view: Array | None = None
+    labels: Array | None = None
+    ids: Array | None = None
+    domains: Array | None = None
+    are_pairs: bool = False
+    """Whether they are queries and documents."""
+
+    unused: str = ""
+    """Other arrays of the file."""
+
+    measured: str = "the embeddings of the file"
+    """What the embeddings are, for a reader."""
 
 
 def is_embedding_file(path: Path) -> bool:
@@ -65,6 +66,7 @@ def read_embeddings(
     queries: str | None = None,
     documents: str | None = None,
     second_view: Path | None = None,
+    by: str | None = None,
     **codes: str | None,
 ) -> EmbeddingArrays:
     """Read embeddings, and what is known of them, from the same file or separate ones.
@@ -74,8 +76,9 @@ def read_embeddings(
         queries: name of the array of embeddings; default: one of several usual names.
         documents: name of the array of the second view; default: the same.
         second_view: a separate file with the second view, if any.
-        **codes: ``labels``, ``ids`` and ``domains``, numbers or words: the name of an array, or a
-            separate file; -1, NaN and empty words stand for unknown ones.
+        by: the column that might be a nuisance, given like codes.
+        **codes: ``labels`` and ``ids``, numbers or words: the name of an array, or a separate file;
+            -1, NaN and empty words stand for unknown ones.
 
     Raises:
         ValueError: if a file is missing, cannot be read, lacks an array or holds objects.
@@ -86,7 +89,7 @@ def read_embeddings(
     given = {role: (name,) for role, name in named.items() if name is not None}
     are_pairs = bool(given)
     files = {} if second_view is None else {"second_view": second_view}
-    for role, value in codes.items():
+    for role, value in {**codes, "domains": by}.items():
         if value is not None and Path(value).suffix:
             files[role] = Path(value)
         elif value is not None:
@@ -96,10 +99,9 @@ def read_embeddings(
         known = (*_NAMES[role], *_NAMES["embeddings"])
         arrays[role] = _read(file, {role: known}, {role})[0][role]
     view = arrays.get("second_view")
-    labels, ids, domains = (
-        _codes(files.get(role, path), role, arrays[role]) if role in arrays else None
-        for role in _CODES
-    )
+    codes_of: Any = {
+        role: _codes(files.get(role, path), role, arrays[role]) for role in _CODES if role in arrays
+    }
     rows = _numbers(path, "embeddings", arrays["embeddings"])
     if rows.ndim != 2 or rows.shape[1] == 0 or len(rows) < _FEWEST:
         raise ValueError(
@@ -116,16 +118,10 @@ def read_embeddings(
                 f"{files.get(name.replace(' ', '_'), path)}: the {name} must have shape "
                 f"{list(shape)} for embeddings of shape {list(rows.shape)}, got {list(array.shape)}"
             )
-    return EmbeddingArrays(
-        rows,
-        second,
-        labels,
-        ids,
-        domains,
-        are_pairs or chosen["embeddings"] == "queries",
-        unused,
-        str(arrays["output"][0]) if "output" in arrays else "",
-    )
+    found = EmbeddingArrays(rows, second, **codes_of, unused=unused)
+    if "output" in arrays:
+        found = found._replace(measured=f"{arrays['output'][0]} of plain images")
+    return found._replace(are_pairs=are_pairs or chosen["embeddings"] == "queries")
 
 
 def _read(
@@ -171,7 +167,7 @@ def _perhaps(names: Sequence[str], read: Callable[[str], Array]) -> str:
             shown.append(name)
             continue
         is_matrix = array.ndim == 2
-        options.append("--queries, --documents" if is_matrix else "--labels, --ids, --domains")
+        options.append("--queries, --documents" if is_matrix else "--labels, --ids, --by")
         could_be = "embeddings" if is_matrix else "labels, ids or domains"
         shown.append(f"{name} {list(array.shape)} ({could_be}?)")
     how = f": {', '.join(dict.fromkeys(options))} name them" if options else ""

@@ -1,7 +1,7 @@
-"""Which loss embeddings ask for, and why: what ``bayescl inspect`` ends with.
+"""The advice that ``bayescl inspect`` ends with, as values: a loss, its arguments, a reason.
 
-Advice is a value: a reason and numbers. Its sentences are in ``report/sentences.jinja``. What helps
-when is measured in docs/which-loss.md.
+The sentences are in ``report/sentences.jinja``. docs/which-loss.md and docs/evidence.md have the
+measurements.
 """
 
 from __future__ import annotations
@@ -16,15 +16,25 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl.functional import unit_vectors
-from bayescl_lab.inspect.measures import EmbeddingDiagnosis
+from bayescl_lab.inspect.measures import EmbeddingDiagnosis, plain
 
 Rows = NDArray[np.generic]
 
-_FEW = 0.5  # false negatives of an anchor: fewer change nothing
-_COLLAPSED = 1e-3  # variance of unit vectors: below, embeddings say nothing
-_BY_CHANCE = 0.55  # share of candidates less similar than the positive: below, views are mixed up
-_OF_DOMAINS = 0.2  # share of neighbours of one domain beyond chance: above, domains matter
-_COPIED = 0.01  # share of items with a copy from which groups are worth passing
+_FEW = 0.5
+"""False negatives of an anchor below which they change nothing."""
+_COLLAPSED = 1e-3
+"""Variance of unit vectors below which embeddings say nothing."""
+_BY_CHANCE = 0.55
+"""Share of candidates less similar than the positive below which views are probably mixed up."""
+_EXPLAINED = 0.2
+"""Part of the neighbourhood beyond chance from which a column counts as a nuisance."""
+_COPIED = 0.01
+"""Share of items with a copy from which ``groups`` pays."""
+_HUBS = 0.1
+"""Share of nearest neighbours in 1 % of the items from which hubs are reported."""
+_MANY, _RELIABLE = 10, 0.5
+"""False negatives of an anchor, and their share among the nearest candidates, from which a small
+``positive_share`` gained on every set without a nuisance (docs/evidence.md)."""
 
 
 class Reason(Enum):
@@ -34,6 +44,7 @@ class Reason(Enum):
     EQUAL_VIEWS = auto()
     UNRELATED_VIEWS = auto()
     FEW_FALSE_NEGATIVES = auto()
+    NUISANCE = auto()
     ALL_LABELS = auto()
     SOME_LABELS = auto()
     FALSE_NEGATIVES = auto()
@@ -42,11 +53,12 @@ class Reason(Enum):
 _BAYESIAN = "BayesianContrastiveLoss"
 _ANSWERS: dict[Reason, tuple[str, tuple[str, ...]]] = {
     Reason.FEW_FALSE_NEGATIVES: ("InfoNCELoss", ()),
+    Reason.NUISANCE: (_BAYESIAN, ("domains", "teacher")),
     Reason.ALL_LABELS: ("SupervisedContrastiveLoss", ("labels",)),
     Reason.SOME_LABELS: (_BAYESIAN, ("labels", "teacher")),
     Reason.FALSE_NEGATIVES: (_BAYESIAN, ("teacher",)),
 }
-"""The loss to use, and what each call of it takes; none for other reasons."""
+"""The loss to use, and the arguments of each call; none for other reasons."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +83,7 @@ class Advice:
 
     @property
     def call(self) -> str | None:
-        """The loss and its arguments, as one writes it in Python; None if it cannot be told."""
+        """The loss and its arguments, as Python code; None if no loss can be recommended."""
         return self.call_of(_ANSWERS[self.reason][0]) if self.reason in _ANSWERS else None
 
     @property
@@ -86,26 +98,35 @@ class Advice:
 
     @property
     def pass_on(self) -> tuple[str, ...]:
-        """Further arguments of each call of the loss, such as ``groups``, unless followed."""
+        """Arguments of each call of the loss, such as ``groups``, unless the run passes them."""
         copies = ["groups"] * bool(self.copied) + ["log_q"] * bool(self.most_frequent)
-        more = copies + ["domains"] * self.domains_matter
-        names = dict.fromkeys([*_ANSWERS.get(self.reason, ("", ()))[1], *more])
+        names = dict.fromkeys([*_ANSWERS.get(self.reason, ("", ()))[1], *copies])
+        if self.has_nuisance:
+            names["domains"] = None
         return tuple(name for name in names if name not in self.followed)
 
     @property
-    def domains_matter(self) -> bool:
-        """Whether nearest neighbours are of one domain far more often than by chance."""
-        found = self.diagnosis
-        if found.nearest_domain is None or found.domain_by_chance is None:
-            return False
-        chance = found.domain_by_chance
-        return found.nearest_domain - chance > _OF_DOMAINS * (1 - chance)
+    def has_nuisance(self) -> bool:
+        """Whether domains explain much of the neighbourhood."""
+        return self.diagnosis.domain_explains > _EXPLAINED
+
+    @property
+    def has_hubs(self) -> bool:
+        """Whether few items are the neighbours of many."""
+        return self.diagnosis.neighbourhood.hub_share > _HUBS
 
     @property
     def are_pairs(self) -> bool:
         """Whether each item's second view is its exact partner, to be retrieved."""
+        return self.diagnosis.views == 2 and self.diagnosis.layout == "in_batch"
+
+    @property
+    def share(self) -> float:
+        """The ``positive_share`` to try: 0.1 if labels show many, easily found false negatives."""
         found = self.diagnosis
-        return found.views == 2 and found.layout == "in_batch"
+        is_reliable = found.nearest_false is not None and found.nearest_false >= _RELIABLE
+        is_small = is_reliable and found.false_negatives >= _MANY
+        return 0.1 if is_small and not self.are_pairs and not self.has_nuisance else 0.5
 
     def call_of(self, loss: str) -> str:
         """A loss with its arguments for these embeddings."""
@@ -114,16 +135,16 @@ class Advice:
         arguments = [f"temperature={found.temperature:g}"] * is_given
         if loss == _BAYESIAN and found.tau_plus_from != "default":
             arguments.append(f"tau_plus={found.tau_plus:.2g}")
+        if loss == _BAYESIAN and found.alpha is not None:
+            arguments.append(f"alpha={found.alpha:.2g}")
+        if loss == _BAYESIAN and found.labelled_items:
+            arguments.append(f"positive_share={self.share:g}")
         return f"{loss}({', '.join(arguments)})"
 
     def figures(self) -> dict[str, Any]:
         """Plain values for a file."""
-        return {
-            "reason": self.reason.name.lower(),
-            "call": self.call,
-            "pass_on": list(self.pass_on),
-            **{name: getattr(self, name) for name in ("number", "copied", "most_frequent")},
-        }
+        names = ("reason", "call", "pass_on", "share", "number", "copied", "most_frequent")
+        return {name: plain(getattr(self, name)) for name in names}
 
 
 def advise(
@@ -137,67 +158,49 @@ def advise(
     """Recommend a loss for embeddings, or say what is missing to do so.
 
     Args:
-        diagnosis: what :func:`~bayescl_lab.inspect.measures.diagnose_embeddings` returned.
+        diagnosis: result of :func:`~bayescl_lab.inspect.measures.diagnose_embeddings`.
         first: the embeddings that it was made from, ``[items, dim]``.
         second: their second view, if there is one.
-        ids: what each row is of, -1 where unknown; default: equal rows of the last view are copies.
+        ids: what each row is of, -1 where unknown. Default: rows of the last view that point the
+            same way are copies.
         followed: the loss that a run was trained with, and the arguments that its calls take.
     """
-    unusable = _unusable(diagnosis, first, second)
-    if unusable is not None:
-        return unusable
-    choice = replace(_choice(diagnosis), followed=frozenset(followed))
+    if diagnosis.neighbourhood.variance < _COLLAPSED:
+        return Advice(Reason.COLLAPSED, diagnosis, 1 - diagnosis.neighbourhood.variance)
+    last = _unit(first if second is None else second)
+    if second is not None:
+        is_equal = np.isclose(_unit(first), last, rtol=1e-5, atol=1e-7).all(axis=1)
+        if is_equal.mean() > 0.99:
+            return Advice(Reason.EQUAL_VIEWS, diagnosis)
+        free = diagnosis.losses["Bayesian"].label_free
+        if free is not None and free.auc < _BY_CHANCE:
+            return Advice(Reason.UNRELATED_VIEWS, diagnosis, free.auc)
     if ids is None:
-        rows = np.ascontiguousarray(first if second is None else second)
-        ids = np.array([hash(row.tobytes()) for row in rows])
+        ids = np.unique(last.round(4), axis=0, return_inverse=True)[1].ravel()
     else:
         numbers = ids.astype(np.int64)
         ids = np.where(numbers < 0, -1 - np.arange(len(ids)), numbers)  # an unknown one is alone
-    copies: Any = _copies(diagnosis, ids)
-    return replace(choice, **copies)
-
-
-def _unusable(diagnosis: EmbeddingDiagnosis, first: Rows, second: Rows | None) -> Advice | None:
-    """What is wrong with embeddings that say nothing about any loss; None if they may."""
-    views = [_unit(rows) for rows in (first, second) if rows is not None]
-    for unit in views:
-        # 1 less the mean cosine
-        if (variance := float(unit.var(axis=0).sum())) < _COLLAPSED:
-            return Advice(Reason.COLLAPSED, diagnosis, 1 - variance)
-    if second is None:
-        return None
-    if bool(np.isclose(views[0], views[1], rtol=1e-5, atol=1e-7).all(axis=1).mean() > 0.99):
-        return Advice(Reason.EQUAL_VIEWS, diagnosis)
-    free = diagnosis.losses["Bayesian"].label_free
-    if free is not None and free.auc < _BY_CHANCE:
-        return Advice(Reason.UNRELATED_VIEWS, diagnosis, free.auc)
-    return None
-
-
-def _choice(diagnosis: EmbeddingDiagnosis) -> Advice:
-    """The loss by what the diagnosis found, or what is missing."""
-    by_default = diagnosis.tau_plus_from == "default"
-    advice = Advice(Reason.FALSE_NEGATIVES, diagnosis)
-    if diagnosis.false_negatives < _FEW and not by_default:
-        return replace(advice, reason=Reason.FEW_FALSE_NEGATIVES)
-    if diagnosis.labelled_items == diagnosis.items and not advice.are_pairs:
-        return replace(advice, reason=Reason.ALL_LABELS)
-    if diagnosis.labelled_items:
-        return replace(advice, reason=Reason.SOME_LABELS)
-    return advice
-
-
-def _copies(diagnosis: EmbeddingDiagnosis, ids: Rows) -> dict[str, float]:
-    """How far items that occur more than once matter."""
+    advice = Advice(_reason(diagnosis), diagnosis, followed=frozenset(followed))
+    if advice.has_nuisance and advice.reason is Reason.FALSE_NEGATIVES:
+        advice = replace(advice, reason=Reason.NUISANCE)
     counts = np.unique(ids, return_counts=True)[1]
     copied = float(counts[counts > 1].sum()) / len(ids)
     if copied < _COPIED:
-        return {}
+        return advice
     # The number of equally frequent items that would meet as often; half of all for a random draw.
     is_skewed = len(ids) ** 2 / (counts**2).sum() < len(counts) / 2
-    if not is_skewed or not Advice(Reason.FALSE_NEGATIVES, diagnosis).are_pairs:
-        return {"copied": copied}
-    return {"copied": copied, "most_frequent": float(counts.max()) / len(ids)}
+    most_frequent = float(counts.max()) / len(ids) if is_skewed and advice.are_pairs else 0.0
+    return replace(advice, copied=copied, most_frequent=most_frequent)
+
+
+def _reason(diagnosis: EmbeddingDiagnosis) -> Reason:
+    """What the number of false negatives and of labels asks for."""
+    if diagnosis.false_negatives < _FEW and diagnosis.tau_plus_from != "default":
+        return Reason.FEW_FALSE_NEGATIVES
+    are_pairs = diagnosis.views == 2 and diagnosis.layout == "in_batch"
+    if diagnosis.labelled_items == diagnosis.items and not are_pairs:
+        return Reason.ALL_LABELS
+    return Reason.SOME_LABELS if diagnosis.labelled_items else Reason.FALSE_NEGATIVES
 
 
 def _unit(rows: Rows) -> NDArray[np.float64]:

@@ -1,19 +1,17 @@
-"""``bayescl inspect`` of a run on images: embeddings of views, and how its loss weighs them.
+"""Embeddings of a run on images, and how its loss weights candidates.
 
 The loss scores batches as in training, with two views of each image, but with the encoder in
-``eval()`` mode. Labels are used only to evaluate. Without labels, the candidates with the smallest
-and largest weights can still be inspected.
+``eval()`` mode. Labels are used only to evaluate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from bayescl.axes import Bool, Float, Int, Tensor
@@ -29,11 +27,10 @@ from bayescl.losses import BayesianContrastiveLoss
 from bayescl_lab._figures import FALSE_COLOUR, NEUTRAL, TRUE_COLOUR
 from bayescl_lab._files import save_figure
 from bayescl_lab._randomness import Purpose, derived_seed
-from bayescl_lab.images.probes import extract_features
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
-from bayescl_lab.inspect.measures import diagnose_embeddings
-from bayescl_lab.inspect.plots import reliability_figure, weights_figure
+from bayescl_lab.inspect.measures import plain
+from bayescl_lab.inspect.page import reliability_figure, weights_figure
 from bayescl_lab.runs.images.record import image_ids
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.losses import LOSSES
@@ -48,28 +45,25 @@ Views = tuple[Float[Tensor, "images dim"], Float[Tensor, "images dim"]]
 Row = dict[str, Any]
 """An anchor with the candidates of least ("down") and most weight ("up"), as plain values."""
 
-_IMAGES_AT_ONCE, BATCH, _MOST = 512, 256, 4096
-_LONGEST_NAME = 15
+_IMAGES_AT_ONCE, BATCH = 512, 256
 
 
 class ImageInspection(NamedTuple):
-    """The images that were inspected, and what the run's loss does with them.
+    """Result of :func:`inspect_images`."""
 
-    ``views`` are what the loss sees of each image, ``labels`` and ``domains`` None if no image has
-    any, ``options`` how it sees them, ``diagnosis`` what it does, ``report`` plain values,
-    ``followed`` the loss and the arguments of its calls, and ``others`` the share of nearest
-    neighbours of one domain, and that by chance, for plain images.
-    """
+    known: tuple[Tensor | None, ...]
+    """Both views as the loss compares them, labels and domains; None if no image has any."""
 
-    views: Views
-    labels: Int[Tensor, " images"] | None
-    domains: Int[Tensor, " images"] | None
     options: dict[str, Any]
+    """Temperature and batch size."""
+
     diagnosis: Diagnosis
     report: dict[str, Any]
+    """Plain values for a file."""
+
     files: tuple[Path, ...]
     followed: tuple[str, ...]
-    others: dict[str, tuple[float, float]]
+    """Name of the loss, and the arguments that its calls take."""
 
 
 def inspect_images(
@@ -122,8 +116,10 @@ def inspect_images(
         numbers = {row["anchor"], *row["down"], *row["up"]}
         row["images"] = {str(number): str(image_ids(store)[number]) for number in numbers}
     diagnosis, labels = diagnose(batches), store.labels[every]
-    after = f"{epochs} epoch{'s' * (epochs != 1)}"
-    title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {after}"
+    followed = [type(loss).__name__, *["domains"] * settings.domains]
+    followed += ["labels"] * (settings.labels_per_class is not None)
+    followed += ["teacher"] * (settings.positive_share < 1)
+    title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epoch{'s' * (epochs != 1)}"
     weighed_by = "its own weights" if first.tells_apart else "Bayesian weights"
     figures = {
         "candidates": candidates_figure(store, candidates, title=title, weighed_by=weighed_by),
@@ -134,9 +130,11 @@ def inspect_images(
     for name, figure in figures.items():
         save_figure(figure, folder.path / f"inspection-{name}.png")
     return ImageInspection(
-        (torch.cat([view for view, _ in views]), torch.cat([view for _, view in views])),
-        labels if bool((labels != UNLABELLED).any()) else None,
-        None if store.domains is None else store.domains[every],
+        (
+            *(torch.cat(parts) for parts in zip(*views, strict=True)),
+            labels if bool((labels != UNLABELLED).any()) else None,
+            None if store.domains is None else store.domains[every],
+        ),
         {"temperature": float(loss.temperature), "batch_size": len(ids)},
         diagnosis,
         {
@@ -147,45 +145,13 @@ def inspect_images(
             "batches": len(rows),
             "labelled": first.false_negative is not None,
             "settings": settings.as_config(),
-            **diagnosis.figures(),
+            **plain(diagnosis),
             "candidates": {"weighed_by": weighed_by, "anchors": candidates},
             **provenance(),
         },
         tuple(folder.path / f"inspection-{name}.png" for name in figures),
-        tuple(_followed(run)),
-        _domains_of_outputs(run, store),
+        tuple(followed),
     )
-
-
-def _followed(run: ImageRun) -> Iterator[str]:
-    """The loss of a run, and what its calls take."""
-    yield type(run.model.loss).__name__
-    yield from ["domains"] * run.settings.domains
-    yield from ["labels"] * (run.settings.labels_per_class is not None)
-    yield from ["teacher"] * (run.settings.positive_share < 1)
-
-
-def _domains_of_outputs(run: ImageRun, store: ImageStore) -> dict[str, tuple[float, float]]:
-    """Domains among the nearest neighbours of plain images, by output of the encoder."""
-    drawn = torch.randperm(len(store), generator=torch.Generator().manual_seed(0))[:_MOST]
-    store = store.subset(drawn.sort().values)
-    if store.domains is None or not can_compare(store.domains):
-        return {}
-    outputs = {"head": nn.Sequential(run.model, run.model.projection_head), "features": run.model}
-    found = {}
-    for name, model in outputs.items():
-        rows = extract_features(model, store)
-        diagnosis = diagnose_embeddings(rows, domains=store.domains, items=BATCH)
-        if diagnosis.nearest_domain is not None and diagnosis.domain_by_chance is not None:
-            shares = diagnosis.nearest_domain, diagnosis.domain_by_chance
-            found[f"{name} of {len(store)} plain images"] = shares
-    return found
-
-
-def can_compare(domains: Tensor | NDArray[Any]) -> bool:
-    """Whether domains are known of enough items to compare nearest neighbours by them."""
-    known = domains[domains >= 0]
-    return len(known) > 10 and bool((known != known[0]).any())
 
 
 def extreme_rows(
@@ -285,14 +251,6 @@ def candidates_figure(
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch, Rectangle
 
-    ids = image_ids(store)
-
-    def name_of(image: int) -> str:
-        """The last letters of an image's file name, or its number."""
-        name = str(ids[image]).rpartition("/")[2].encode("ascii", "replace").decode()
-        name = name if not name.isdecimal() else f"no. {name}"
-        return name if len(name) <= _LONGEST_NAME else f"...{name[3 - _LONGEST_NAME :]}"
-
     shown = len(rows[0]["down"])
     columns, pitch = 3 + 2 * shown, 1.35  # a cell is as wide as 1 and as high as the pitch
     width, height = 0.95 * columns, 0.95 * pitch * len(rows) + 1.1  # inches
@@ -310,8 +268,7 @@ def candidates_figure(
         axes.imshow(pixels, extent=extent, interpolation="nearest", **drawing)
         axes.add_patch(Rectangle((left, top), wide, high, fill=False, lw=2, edgecolor=colour))
         place = left + wide / 2, top + high + 0.03
-        text = f"{words}\n{name_of(image)}".strip()
-        axes.text(*place, text, fontsize=6.5, ha="center", va="top", parse_math=False)
+        axes.text(*place, words, fontsize=6.5, ha="center", va="top")
 
     colours = {None: NEUTRAL, True: FALSE_COLOUR, False: TRUE_COLOUR}
     for number, row in enumerate(rows):

@@ -1,23 +1,27 @@
-"""Diagnosis of given embeddings: number of false negatives, and each loss's weights."""
+"""Measures of given embeddings: false negatives, weights of each loss, neighbourhoods."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import torch
 
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_choice, check_count, check_interval, check_labels, check_shape
-from bayescl.diagnostics.candidates import (
+from bayescl.diagnostics import (
+    Diagnosis,
     ScoredCandidates,
+    WeightHistogram,
     candidate_weights,
-    joined,
+    diagnose,
     score_candidates,
 )
-from bayescl.diagnostics.summary import Diagnosis, WeightHistogram, diagnose, histogram, plain
+from bayescl.diagnostics.candidates import joined
+from bayescl.diagnostics.summary import histogram
 from bayescl.estimation import tau_plus_of_labels
 from bayescl.functional import unit_vectors
 from bayescl.losses import (
@@ -36,12 +40,25 @@ if TYPE_CHECKING:
 EmbeddingLayout = Literal["two_views", "in_batch"]
 
 _NEAREST = 10
-"""Number of most similar candidates of each anchor in ``nearest_false``."""
+"""Number of nearest neighbours, and of most similar candidates in ``nearest_false``."""
 
 _MOST = 4096
-"""Largest number of items whose domains are compared; more would take more than seconds."""
+"""Largest number of items whose neighbours are searched; more would take more than seconds."""
 
 _BINS = 50
+
+
+class Neighbourhood(NamedTuple):
+    """Geometry of the items, without labels."""
+
+    variance: float
+    """Variance of the unit vectors, in [0, 1]; 1 less the squared length of their mean."""
+
+    effective_dim: float
+    """Number of equally strong directions with as even a spectrum, from 1 to the dimension."""
+
+    hub_share: float
+    """Share of all nearest neighbours that the most frequent 1 % of the items make up."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +82,11 @@ class EmbeddingDiagnosis:
         similarity: cosines of the candidates, separate by kind if there are labels.
         nearest_false: share of false negatives among the ten most similar candidates of each
             anchor; None without labels.
+        alpha: alpha measured with labels, by the model's reading; None without labels.
         losses: diagnosis of each loss, by its title.
         weight_by_similarity: by the same titles, the mean weight of the candidates in each bin of
             similarity; NaN if the bin is empty.
+        neighbourhood: collapse, dimension and hubs.
         nearest_domain: share of the ten nearest neighbours that are of the item's own domain; None
             without domains.
         domain_by_chance: the same share for random neighbours.
@@ -87,8 +106,10 @@ class EmbeddingDiagnosis:
     labelled_items: int
     similarity: WeightHistogram
     nearest_false: float | None
+    alpha: float | None
     losses: Mapping[str, Diagnosis]
     weight_by_similarity: Mapping[str, Float[Tensor, " bins"]]
+    neighbourhood: Neighbourhood
     nearest_domain: float | None
     domain_by_chance: float | None
 
@@ -97,18 +118,29 @@ class EmbeddingDiagnosis:
         """False negatives of an anchor in one batch: ``tau_plus`` times its candidates."""
         return self.tau_plus * self.candidates
 
-    def figures(self) -> dict[str, Any]:
-        """Plain numbers for a file."""
-        weights = {
-            title: [None if math.isnan(weight) else weight for weight in of_loss.tolist()]
-            for title, of_loss in self.weight_by_similarity.items()
-        }
-        return vars(self) | {
-            "false_negatives": self.false_negatives,
-            "similarity": plain(self.similarity._asdict()),
-            "losses": {title: loss.figures() for title, loss in self.losses.items()},
-            "weight_by_similarity": weights,
-        }
+    @property
+    def domain_explains(self) -> float:
+        """Part of the neighbourhood that domains explain beyond chance, at most 1; 0 without."""
+        if self.nearest_domain is None or self.domain_by_chance is None:
+            return 0.0
+        return (self.nearest_domain - self.domain_by_chance) / (1 - self.domain_by_chance)
+
+
+def plain(value: Any) -> Any:
+    """Plain values for a file: fields by name, tensors as lists, NaN as None."""
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: plain(inner) for name, inner in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, (list, tuple)):
+        return [plain(inner) for inner in value]
+    if isinstance(value, Tensor):
+        return plain(value.tolist())
+    if isinstance(value, Enum):
+        return value.name.lower()
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 @torch.no_grad()
@@ -222,14 +254,16 @@ def diagnose_embeddings(
     seen = {
         title: joined([scored(loss, rows) for rows in batches]) for title, loss in losses.items()
     }
-    plain = seen["InfoNCE"]
-    cosines = (plain.unlabeled[plain.valid] * scale).clamp(-1, 1)
-    truth = None if classes is None else plain.truth[plain.valid]
+    unweighted = seen["InfoNCE"]
+    cosines = (unweighted.unlabeled[unweighted.valid] * scale).clamp(-1, 1)
+    truth = None if classes is None else unweighted.truth[unweighted.valid]
     similarity, bins = histogram(cosines, truth, (-1.0, 1.0), _BINS)
     views = 1 if second_view is None else 2
-    nearest = by_chance = None
-    if nuisance is not None:
-        nearest, by_chance = _of_domains(first[order], nuisance[order])
+    neighbourhood, nearest, by_chance = _neighbours(first, nuisance, seed)
+    diagnoses = {title: diagnose([of_loss]) for title, of_loss in seen.items()}
+    if views == 1:  # a single view is its own positive, which says nothing of alpha
+        diagnoses = {title: replace(found, label_free=None) for title, found in diagnoses.items()}
+    measured_alpha = diagnoses["InfoNCE"].measured
     return EmbeddingDiagnosis(
         items=len(first),
         dim=first.shape[1],
@@ -237,16 +271,18 @@ def diagnose_embeddings(
         layout=layout,
         batch_size=size,
         batches=len(batches),
-        candidates=int(plain.valid[0].sum()),
+        candidates=int(unweighted.valid[0].sum()),
         temperature=scale,
         temperature_from="default" if temperature is None else "given",
         tau_plus=assumed if measured is None else measured,
         tau_plus_from="labels" if measured is not None else "given" if given else "default",
         labelled_items=0 if classes is None else num_known,
         similarity=similarity,
-        nearest_false=None if classes is None else _nearest_false(plain),
-        losses={title: _diagnosed(of_loss, views) for title, of_loss in seen.items()},
+        nearest_false=None if classes is None else _nearest_false(unweighted),
+        alpha=measured_alpha.model if measured_alpha else None,
+        losses=diagnoses,
         weight_by_similarity={title: _by_bin(of_loss, bins) for title, of_loss in seen.items()},
+        neighbourhood=neighbourhood,
         nearest_domain=nearest,
         domain_by_chance=by_chance,
     )
@@ -277,25 +313,34 @@ def _codes(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[Te
     return tensor.long()
 
 
-def _of_domains(
-    rows: Float[Tensor, "items dim"], domains: Int[Tensor, " items"]
-) -> tuple[float, float]:
-    """Share of the nearest neighbours of items that are of their domain, and that by chance."""
-    known = domains >= 0
-    rows, domains = rows[known][:_MOST], domains[known][:_MOST]
-    if len(domains.unique()) < 2 or len(rows) <= _NEAREST:
-        raise ValueError(
-            f"domains must be known for more than {_NEAREST} items, and of two kinds at least"
-        )
-    nearest = (rows @ rows.T).fill_diagonal_(-torch.inf).topk(_NEAREST, dim=1).indices
-    same = float((domains[nearest] == domains[:, None]).double().mean())
-    return same, tau_plus_of_labels(domains)
-
-
-def _diagnosed(scored: ScoredCandidates, views: int) -> Diagnosis:
-    """What one loss would do; a single view is its own positive, which says nothing of alpha."""
-    diagnosis = diagnose([scored])
-    return replace(diagnosis, label_free=None) if views == 1 else diagnosis
+def _neighbours(
+    rows: Float[Tensor, "items dim"], domains: Int[Tensor, " items"] | None, seed: int
+) -> tuple[Neighbourhood, float | None, float | None]:
+    """Geometry of a random sample, and the neighbours of each item that are of its domain."""
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
+    if domains is not None:
+        order = order[domains[order] >= 0]
+        if len(domains[order].unique()) < 2 or len(order) <= _NEAREST:
+            raise ValueError(
+                f"domains must be known for more than {_NEAREST} items, and of two kinds at least"
+            )
+    order = order[:_MOST]
+    rows = rows[order]
+    centred = (rows - rows.mean(dim=0)).double()
+    variance = float(centred.square().sum()) / len(rows)
+    # The sum of squared eigenvalues, from the smaller of the two products.
+    products = centred.T @ centred if rows.shape[1] < len(rows) else centred @ centred.T
+    squares = float((products / len(rows)).square().sum())
+    count = min(_NEAREST, len(rows) - 1)
+    nearest = (rows @ rows.T).fill_diagonal_(-torch.inf).topk(count, dim=1).indices
+    chosen = nearest.flatten().bincount(minlength=len(rows)).sort(descending=True).values
+    hubs = chosen[: math.ceil(len(rows) / 100)].sum() / nearest.numel()
+    found = Neighbourhood(variance, variance**2 / squares if squares > 0 else 1.0, float(hubs))
+    if domains is None:
+        return found, None, None
+    kinds = domains[order]
+    same = float((kinds[nearest] == kinds[:, None]).double().mean())
+    return found, same, tau_plus_of_labels(kinds)
 
 
 def _by_bin(scored: ScoredCandidates, bins: Int[Tensor, " candidates"]) -> Float[Tensor, " bins"]:
