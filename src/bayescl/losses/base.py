@@ -158,27 +158,6 @@ class ContrastiveLoss(SavedNumbers, Calls):
         self.check_finite = check_finite
         self._watch = CandidateWatch()
 
-    @property
-    def temperature(self) -> float:
-        """Current temperature. Setting it also sets the parameter of a learnable temperature."""
-        if self.learnable_temperature is None:
-            return self._temperature
-        return float(self.learnable_temperature().detach())
-
-    @temperature.setter
-    def temperature(self, value: float) -> None:
-        if self.learnable_temperature is None:
-            self._temperature = check_temperature(value)
-        else:
-            self.learnable_temperature.set(value)
-
-    def current_temperature(self) -> float | Float[Tensor, ""]:
-        """Return the temperature of the next call, with gradient if it is learnable."""
-        if self.learnable_temperature is None:
-            return self._temperature
-        temperature: Tensor = self.learnable_temperature()
-        return temperature
-
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits at a temperature. A new loss overrides this method."""
         del temperature  # an objective passed in does not depend on it

@@ -150,7 +150,7 @@ class LearnableTemperature(nn.Module):
 
 
 class SavedNumbers(nn.Module):
-    """Numbers of a loss that are shown in its ``repr`` and saved in its ``state_dict``."""
+    """Temperature and other numbers of a loss, shown in ``repr`` and saved in ``state_dict``."""
 
     hyperparameters: tuple[str, ...] = ()
     """Names of the numbers that are saved, besides the temperature and ``positive_share``."""
@@ -158,6 +158,27 @@ class SavedNumbers(nn.Module):
     learnable_temperature: LearnableTemperature | None
     normalize: bool
     reduction: str
+
+    @property
+    def temperature(self) -> float:
+        """Current temperature. Setting it also sets the parameter of a learnable temperature."""
+        if self.learnable_temperature is None:
+            return self._temperature
+        return float(self.learnable_temperature().detach())
+
+    @temperature.setter
+    def temperature(self, value: float) -> None:
+        if self.learnable_temperature is None:
+            self._temperature = check_temperature(value)
+        else:
+            self.learnable_temperature.set(value)
+
+    def current_temperature(self) -> float | Float[Tensor, ""]:
+        """Return the temperature of the next call, with gradient if it is learnable."""
+        if self.learnable_temperature is None:
+            return self._temperature
+        temperature: Tensor = self.learnable_temperature()
+        return temperature
 
     def get_extra_state(self) -> dict[str, float]:
         """Return the numbers that are saved in ``state_dict``."""

@@ -119,7 +119,8 @@ def inspect_images(
     followed = [type(loss).__name__, *["domains"] * settings.domains]
     followed += ["labels"] * (settings.labels_per_class is not None)
     followed += ["teacher"] * (settings.positive_share < 1)
-    title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {epochs} epoch{'s' * (epochs != 1)}"
+    after = f"{epochs} epoch{'s' * (epochs != 1)}"
+    title = f"{LOSSES[settings.loss.loss].title} on {settings.data}, {after}"
     weighed_by = "its own weights" if first.tells_apart else "Bayesian weights"
     figures = {
         "candidates": candidates_figure(store, candidates, title=title, weighed_by=weighed_by),
