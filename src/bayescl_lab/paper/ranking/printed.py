@@ -12,6 +12,8 @@ import csv
 from collections.abc import Mapping
 from importlib.resources import files
 
+import yaml
+
 METRICS = tuple(f"{metric}@{k}" for k in (5, 10, 20) for metric in ("precision", "recall", "ndcg"))
 """The columns of the paper's table, in its order."""
 
@@ -26,20 +28,7 @@ PAPER: Mapping[tuple[str, str, str], Mapping[str, float]] = {
 }
 """The paper's figures by (data set, encoder, loss), then by metric."""
 
-PUBLISHED: Mapping[str, Mapping[str, Mapping[str, float]]] = {
-    "gowalla": {
-        "LightGCN, BPR": {"recall@20": 0.1830, "ndcg@20": 0.1554},
-        "LightGCN, softmax": {"recall@20": 0.1874, "ndcg@20": 0.1571},
-        "LightGCN, BSL": {"recall@20": 0.1892, "ndcg@20": 0.1590},
-    },
-    "yelp2018": {
-        "LightGCN, BPR": {"recall@20": 0.0649, "ndcg@20": 0.0530},
-        "MF, sampled softmax": {"recall@20": 0.0721, "ndcg@20": 0.0592},
-        "LightGCN, softmax": {"recall@20": 0.0736, "ndcg@20": 0.0612},
-        "LightGCN, BSL": {"recall@20": 0.0744, "ndcg@20": 0.0617},
-        "SimGCL": {"recall@20": 0.0721, "ndcg@20": 0.0601},
-    },
-}
-"""By data set and method, as their authors chose them; full ranking, dimension 64.
-
-The files of these data sets come with LightGCN's split, on which the paper has nothing."""
+PUBLISHED: Mapping[str, Mapping[str, Mapping[str, float]]] = yaml.safe_load(
+    files(__package__).joinpath("published.yaml").read_text(encoding="utf-8")
+)
+"""Figures on LightGCN's split by data set and method."""
