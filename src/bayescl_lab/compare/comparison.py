@@ -168,18 +168,13 @@ def settle_methods(
     temperature = {name: value for name, value in common.items() if name == "temperature"}
     methods = {}
     for method in names:
+        loss = method.removesuffix(TEACHER)
         start = {**temperature, **by_loss.get(method, recorded(method))}
-        share = {} if room == "ranking" else {SHARE: start.pop(SHARE, SHARES[0])}
         own = {name: value for name, value in given.items() if takes(method, name)}
-        share |= {SHARE: own.pop(SHARE)} if SHARE in own else {}
-        loss = choose_hyperparameters(
-            method.removesuffix(TEACHER),
-            room,
-            own,
-            num_classes=num_classes if takes(method, "tau_plus") else None,
-            start=start,
-        )
-        if share and not method.endswith(TEACHER):
-            share = {SHARE: 1.0}
-        methods[method] = {**loss.hyperparameters, **share}
+        share = own.pop(SHARE, start.pop(SHARE, SHARES[0]))
+        classes = num_classes if takes(loss, "tau_plus") else None
+        chosen = choose_hyperparameters(loss, room, own, num_classes=classes, start=start)
+        methods[method] = dict(chosen.hyperparameters)
+        if room == "images":
+            methods[method][SHARE] = 1.0 if loss == method else share
     return methods
