@@ -1,4 +1,4 @@
-"""Accuracy of one encoder, as a table."""
+"""Table of the accuracy of one encoder."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from bayescl_lab.report.tables import Table, measure_title
 
 FEW_IMAGES = 200
-"""Number of images below which an accuracy has an interval."""
+"""Number of images below which an accuracy has a confidence interval."""
 
 
 def probe_table(probes: Mapping[str, float], images: int | None = None) -> Table:
-    """Accuracy of one encoder by every probe, with an interval if it is of few images."""
+    """Return a table of accuracies by probe, with confidence intervals for few images."""
     records = []
     for probe, accuracy in probes.items():
         if not probe.endswith("_spread"):
@@ -27,7 +27,7 @@ def probe_table(probes: Mapping[str, float], images: int | None = None) -> Table
 
 
 def accuracy_interval(accuracy: float, images: int) -> tuple[float, float]:
-    """The interval (Wilson's, 95 %) of an accuracy on some images.
+    """Compute Wilson's 95 % confidence interval of an accuracy.
 
     Example:
         >>> [round(bound, 3) for bound in accuracy_interval(0.9, 20)]

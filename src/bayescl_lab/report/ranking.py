@@ -1,4 +1,4 @@
-"""Metrics of one recommender as a table, and what there is to say about its data."""
+"""Table of the metrics of one recommender, and sentences on its data."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from bayescl_lab.ranking.interactions import in_words
 from bayescl_lab.report.tables import Table, counted, measure_title, paragraph
 
 MEASURES = ("recall@20", "ndcg@20")
-"""The metrics of groups of users."""
+"""Metrics of groups of users."""
 
 
 def metrics_table(metrics: Mapping[str, float]) -> Table:
-    """All metrics of one recommender: a row per metric, a column per list length."""
+    """Return a table of metrics: a row per metric, a column per list length."""
     records: dict[str, dict[str, str]] = {}
     for name, value in metrics.items():
         metric, _, length = name.partition("@")
@@ -23,7 +23,7 @@ def metrics_table(metrics: Mapping[str, float]) -> Table:
 
 
 def data_sentences(result: Mapping[str, Any]) -> list[str]:
-    """How many users were evaluated, known and unknown to training, and what reading left out.
+    """Return sentences on the evaluated users and on skipped data.
 
     ``result`` is ``result.json`` or ``evaluation.json`` of a recommender.
     """
@@ -48,7 +48,7 @@ def data_sentences(result: Mapping[str, Any]) -> list[str]:
 
 
 def baseline_sentences(result: Mapping[str, Any]) -> list[str]:
-    """The baselines' results on the same parts of the data, at the longest list.
+    """Return sentences on the baselines' results, at the longest list.
 
     ``result`` is ``result.json`` or ``evaluation.json`` of a recommender.
     """
