@@ -182,7 +182,7 @@ def check_finite(name: str, tensor: Tensor) -> None:
 
 
 def is_eager_cpu(tensor: Tensor) -> bool:
-    """Whether Python code can cheaply branch on the tensor's values.
+    """Return whether Python code can cheaply branch on the tensor's values.
 
     True on the CPU, unless ``torch.compile`` or a ``torch.func`` transform is tracing. On other
     devices, a branch would synchronize.

@@ -1,9 +1,8 @@
 """The ``bayescl`` command.
 
 Every command is a function in the module of its first word: ``bayescl train images`` is ``images``
-in ``train.py``, ``bayescl embed`` is ``command`` in ``embed.py``; ``_app.py`` lists them. A
-function receives the options, whose types and help come from its signature and docstring. Import
-heavy libraries inside it.
+in ``train.py``. ``_app.py`` lists the commands. The options of a command, their types and help
+come from the function's signature and docstring. Import heavy libraries inside the function.
 """
 
 from bayescl.checks import missing

@@ -1,4 +1,4 @@
-"""``python -m bayescl_lab.cli``, where the ``bayescl`` script is not on the path."""
+"""Entry point of ``python -m bayescl_lab.cli``, for use without the ``bayescl`` script."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command line: its commands, and what becomes of their errors."""
+"""The command line application and its error messages."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from bayescl import __version__
 BAD_INPUT, INTERRUPTED, TERMINATED = 2, 130, 143
 
 COMMANDS = {
-    "compare": "Compare losses over several seeds: of encoders of images, or of recommenders.",
+    "compare": "Compare losses over several seeds, for image encoders or recommenders.",
     "data": "List, fetch and verify data sets.",
     "embed": "Write the embeddings of a run's users, items or images to a file.",
     "evaluate": "Evaluate a run: images by every probe, recommenders by full ranking.",
-    "export": "Write a run's model in a form that works without this library.",
-    "inspect": "Say how many false negatives there are, and which loss would find them.",
+    "export": "Export a run's model for use without this library.",
+    "inspect": "Measure false negatives in embeddings, and recommend a loss.",
     "recommend": "Show the best new items for a user, or write lists for many users.",
     "report": "Make an HTML page of runs and comparisons.",
-    "reproduce": "Make the paper's tables on images, one or all.",
-    "similar": "Show the items whose embeddings are most similar to that of an item.",
+    "reproduce": "Reproduce the paper's tables on images.",
+    "similar": "Show the items that are most similar to an item.",
     "simulate": "Run the numerical experiments and write a data file and a figure for each.",
     "train": "Train an encoder on images, or a recommender on interactions.",
 }
-"""Every first word with a summary, so that an overview need not import the commands.
+"""Summaries of the commands, shown without importing the commands.
 
-A command is a function of that name in the module of that name or in that of :data:`_MODULES`.
+A command is a function of that name, in the module of that name or the one in :data:`_MODULES`.
 """
 
 _FINISHED = ("embed", "evaluate", "export", "recommend", "report", "similar")
@@ -47,21 +47,21 @@ SECOND_WORDS = {
     "reproduce": ("ranking",),
     "train": ("images", "ranking"),
 }
-"""Commands of two words: the second is the function in the module of the first."""
+"""Commands of two words. The second word is a function in the module of the first."""
 
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
-"""Torch's messages for sizes beyond memory; on the CPU it has no exception for them."""
+"""Messages of torch if memory does not suffice. On the CPU there is no exception class for it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status.
 
     Args:
-        arguments: the words after ``bayescl``; default: this process's own.
+        arguments: Words after ``bayescl``. Default: the arguments of this process.
 
     Returns:
-        0 on success; with one line on standard error, 2 on bad input, 130 on Ctrl-C and 143 on
-        SIGTERM.
+        0 on success, 2 on bad input, 130 on Ctrl-C and 143 on SIGTERM. Errors print one line to
+        standard error.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class Terminated(KeyboardInterrupt):
-    """The process received SIGTERM; everything unwinds as after Ctrl-C."""
+    """Raised on SIGTERM and handled like Ctrl-C."""
 
 
 def _terminate(*_: object) -> None:
@@ -99,10 +99,10 @@ def _terminate(*_: object) -> None:
 
 
 def application(words: list[str] | None = None) -> App:
-    """The commands, of which only those that a command line begins with are imported.
+    """Return the application with the command of a command line imported.
 
     Args:
-        words: the command line; default: all commands are imported.
+        words: Command line. Default: import all commands.
     """
     app = Command("bayescl", version=__version__, help_format="plaintext")
     app.default_parameter = Parameter(negative_iterable=(), allow_repeating=True)
@@ -113,10 +113,10 @@ def application(words: list[str] | None = None) -> App:
             continue
         from pydantic import validate_call
 
-        command.help_format = "markdown"  # of docstrings; the overview is quicker without
+        command.help_format = "markdown"  # for docstrings; the overview is faster without
         module: Any = import_module(f"bayescl_lab.cli.{_MODULES.get(word, word)}")
         if hasattr(module, word):
-            command.help = None  # that of the function
+            command.help = None  # use the function's docstring
             command.default(validate_call(getattr(module, word)))
         for name in SECOND_WORDS.get(word, ()):
             command.command(validate_call(getattr(module, name)), name=name)
@@ -126,12 +126,12 @@ def application(words: list[str] | None = None) -> App:
         config: Path | None = None,
         print_config: Annotated[bool, Parameter(negative=())] = False,
     ) -> None:
-        """Contrastive losses that are not fooled by false negatives, and runs with them.
+        """Train, compare and serve models with contrastive losses that handle false negatives.
 
         Args:
-            words: the command and its options.
-            config: a YAML file with options, as in config.yaml.
-            print_config: print the options in that form and exit.
+            words: Command and options.
+            config: YAML file with options, such as a run's config.yaml.
+            print_config: Print the options as YAML and exit.
         """
         from bayescl_lab.cli._config import call
 
@@ -143,10 +143,10 @@ def application(words: list[str] | None = None) -> App:
 
 
 class Command(App):
-    """A command or a group of commands, whose help shows the ranges of options."""
+    """Command or group of commands. The help shows the ranges of options."""
 
     def assemble_argument_collection(self, **options: Any) -> ArgumentCollection:
-        """The options, with their ranges in their help, and without empty defaults."""
+        """Return the options with ranges in their help, without empty defaults."""
         arguments = super().assemble_argument_collection(**options)
         for argument in arguments:
             shown = Parameter(show_default=False) if argument.field_info.default == () else None
@@ -157,14 +157,14 @@ class Command(App):
 
 
 def _range_words(hint: Any) -> str:
-    """What the type of an option says of its range."""
+    """Return the range of an option in words, according to its type."""
     parts = [*getattr(hint, "__metadata__", ()), *get_args(hint)]
     words = (getattr(part, "description", None) or _range_words(part) for part in parts)
     return next(filter(None, words), "")
 
 
 def _message(error: Exception) -> str | None:
-    """The message for a user's error; None if the error is a bug in the program."""
+    """Return the message for a user's error; ``None`` if the error is a bug."""
     if isinstance(error, ModuleNotFoundError):
         if error.name is None or error.name.startswith("bayescl"):
             return None
@@ -192,7 +192,7 @@ def _message(error: Exception) -> str | None:
 
 
 def _with_options(message: str, words: list[str]) -> str:
-    """A message with the settings that it names as options: ``--batch-size`` for batch_size."""
+    """Write the names of settings in a message as options: ``--batch-size`` for batch_size."""
     command = application(words).parse_commands(words)[1][-1]
     if command.default_command is None:
         return message
@@ -208,11 +208,11 @@ def _with_options(message: str, words: list[str]) -> str:
 
 
 def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Write a warning to standard error without the place in the source that gave it."""
+    """Write a warning to standard error without its location in the source."""
     sys.stderr.write(f"note: {' '.join(str(message).split())}\n")
 
 
 def _print_error(message: str) -> None:
-    """Write a message to standard error as one line, which may come from a damaged file."""
+    """Write a message to standard error as one line, since it may quote a damaged file."""
     line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(message.split()))
     sys.stderr.write(f"bayescl: {line if len(line) <= 2000 else line[:2000] + ' ...'}\n")

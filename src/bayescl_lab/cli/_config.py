@@ -1,7 +1,7 @@
-"""Options from configuration files and from runs that are resumed.
+"""Options from configuration files and from resumed runs.
 
-Cyclopts makes options of a command's signature and docstring, and Pydantic checks them. This module
-adds ``--config``, ``--print-config`` and ``--resume``.
+Cyclopts creates options from a command's signature and docstring, and Pydantic checks them. This
+module adds ``--config``, ``--print-config`` and ``--resume``.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from bayescl_lab.runs.folder import RunFolder
 def call(app: App, words: Sequence[str], *, config: Path | None, print_config: bool) -> None:
     """Call a command, or print its options.
 
-    Values come from the command line, then from a file, then, with ``--resume``, from the
-    configuration in the run's folder, then from the defaults.
+    Values come from the command line, then from the configuration file, then (with ``--resume``)
+    from the configuration in the run's folder, then from the defaults.
 
     Raises:
-        ValueError: if an option is bad, or there is no run to resume.
+        ValueError: if an option is invalid, or there is no run to resume.
     """
     given: dict[str, Argument] = {}
 
@@ -39,7 +39,7 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
         if "resume" in given and given["resume"].convert():
             if "out" not in given:
                 raise ValueError("--resume needs --out, the folder of the run to resume")
-            # A bare word belongs to the command's name.
+            # A word without value is part of the command's name.
             bare = [it.tokens[0].value for it in given.values() if it.index is not None]
             folder = RunFolder.open(Path(given["out"].convert()), " ".join([*command, *bare]))
             _fill_in(folder.config(), folder.config_file, app, arguments)
@@ -61,7 +61,7 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
 
 
 def read_config(file: Path) -> dict[str, Any]:
-    """The settings in a YAML file; a ``ValueError`` if there are none."""
+    """Return the settings in a YAML file; raise ``ValueError`` if there are none."""
     if not file.exists():
         raise ValueError(f"there is no configuration file {file}")
     try:
@@ -76,18 +76,18 @@ def read_config(file: Path) -> dict[str, Any]:
 def _fill_in(
     values: Mapping[str, Any], source: Path, app: App, arguments: ArgumentCollection
 ) -> None:
-    """Give arguments without a value those of a file."""
+    """Set arguments without a value from a file."""
     plain = {str(name): _plain(value) for name, value in values.items()}
     Dict(plain, source=str(source))(app, (), arguments)
 
 
 def _plain(value: Any) -> Any:
-    """A value as an option takes it: words with commas, or YAML for a mapping."""
+    """Format a value for an option: words with commas, or YAML for a mapping."""
     if isinstance(value, (list, tuple)):
         return ",".join(map(str, value))
     return json.dumps(value, default=str) if isinstance(value, dict) else value
 
 
 def _name(argument: Argument) -> str:
-    """An option's name in a configuration file."""
+    """Return an option's name in a configuration file."""
     return argument.name.lstrip("-").replace("-", "_").lower()

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from bayescl_lab.report.tables import Table as Content
 
 LEAST_SECONDS = 5.0
-"""Seconds of work from which on the time left is estimated."""
+"""Seconds of work after which the remaining time is estimated."""
 _STEADY = 1.5
-"""Ratio of the speeds of both halves up to which the time left is estimated."""
+"""Largest ratio of the speeds of both halves at which the remaining time is estimated."""
 _STILL = " (still at work)"
 MINIMUM_WIDTH = 120
-"""Width of tables if there is no terminal to measure."""
+"""Width of tables without a terminal."""
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console as wide as the terminal, or wide enough for tables in a file or pipe."""
+    """Return a console with the width of the terminal, or of tables in a file or pipe."""
     screen = Console(stderr=stderr, highlight=False)
     if not screen.is_terminal:
         screen.width = MINIMUM_WIDTH
@@ -50,7 +50,7 @@ def say(*lines: object, stderr: bool = False) -> None:
 
 
 def print_guesses(data: RankingData) -> None:
-    """Print one line on which of a table's columns were guessed, if any."""
+    """Print which columns of a table were guessed, if any."""
     from bayescl_lab.ranking.datasets import guessed_columns
 
     if guessed := guessed_columns(data):
@@ -65,9 +65,9 @@ def print_guesses(data: RankingData) -> None:
 def table(
     title: str, header: Iterable[str], rows: Iterable[Iterable[object]], *, words: int = 1
 ) -> Table:
-    """A table whose text is shown literally, without control codes that a terminal would obey.
+    """Return a table with literal text, without control codes.
 
-    The first columns, ``words`` of them, hold text; the others hold numbers.
+    The first ``words`` columns hold text; the others hold numbers.
     """
     made = Table(title=_literal(title), title_justify="left")
     for number, column in enumerate(header):
@@ -78,7 +78,7 @@ def table(
 
 
 def show(title: str, content: Content) -> None:
-    """Print a report's table without Markdown's marks, if it has rows."""
+    """Print a report's table without Markdown, if it has rows."""
     if content.records:
         rows = [[cell.strip("*") for cell in row] for row in content.rows]
         words = 1 if content.numeric else len(content.head)
@@ -86,7 +86,7 @@ def show(title: str, content: Content) -> None:
 
 
 def printable(text: object) -> str:
-    """Text with a question mark for every control code."""
+    """Replace every control code in a text by a question mark."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(text))
 
 
@@ -95,9 +95,9 @@ def _literal(text: object) -> str:
 
 
 class Bar(Progress):
-    """A progress bar on standard error, if that is a terminal.
+    """Progress bar on standard error, if it is a terminal.
 
-    It appears at the first :meth:`tell`, so that errors in the input come without one.
+    The bar appears at the first :meth:`tell`, after the input was checked.
     """
 
     def __init__(self, total: int, *columns: ProgressColumn) -> None:
@@ -106,7 +106,7 @@ class Bar(Progress):
         self._task = self.add_task("", total=total)
 
     def tell(self, description: str, done: float) -> None:
-        """Show what is happening and how much is done."""
+        """Show the current activity and progress."""
         self.start()
         self.update(self._task, completed=done, description=description)
 
@@ -115,14 +115,15 @@ class Bar(Progress):
         self.console.print(line, markup=False, soft_wrap=True)
 
     def __enter__(self) -> Self:
-        """Nothing is shown yet."""
+        """Enter the context. Nothing is shown yet."""
         return self
 
 
 def time_left(marks: Sequence[tuple[float, float]], left: float) -> str:
-    """The time left in words, from moments and the work that was done by then.
+    """Estimate the remaining time in words from times and the work done until then.
 
-    Empty before both halves of the time show about the same speed, as when a first step compiles.
+    The result is empty while the speed differs between both halves, for example if the first step
+    compiles.
 
     Example:
         >>> time_left([(0.0, 0.0), (30.0, 1.0), (60.0, 2.0)], 8.0)
@@ -143,15 +144,15 @@ def time_left(marks: Sequence[tuple[float, float]], left: float) -> str:
 
 
 class EpochBar(Bar):
-    """Epochs of one run or several; without a terminal, lines that come at least every minute.
+    """Progress of the epochs of one or several runs; one line per minute without a terminal.
 
-    ``probes`` says how many epochs' time the probes take after the last one.
+    ``probes`` is the time of the probes after the last epoch, in epochs.
     """
 
     SILENCE = 10.0
     """Seconds between lines of progress if there is no terminal."""
     LONGEST_SILENCE = 50.0
-    """Seconds after which a line says that work goes on, such as in a probe."""
+    """Seconds without output after which the last line is repeated, for example in a probe."""
 
     def __init__(self, total: int, *, probes: float = 0.0) -> None:
         counts = MofNCompleteColumn(), TextColumn("epochs")
@@ -160,26 +161,26 @@ class EpochBar(Bar):
         self.update(self._task, left="")
         self._total, self._probes = total, probes
         self._loss, self._state = "", "preparing"
-        self._marks: list[tuple[float, float]] = []  # moments and the epochs done by then
+        self._marks: list[tuple[float, float]] = []  # times and the epochs done until then
         self._created = self._shown_at = time.monotonic()
         self._stop = threading.Event()
 
     def __enter__(self) -> Self:
-        """Nothing is shown before the first call, unless it takes long."""
+        """Enter the context. Something is shown only if the first call takes long."""
         if self.disable:
             threading.Thread(target=self._keep_alive, daemon=True).start()
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
-        """Stop."""
+        """Stop the timer."""
         self._stop.set()
         super().__exit__(*error)
 
     def tell(self, description: str, done: float) -> None:
-        """Show progress and the time left; in a line now and then if there is no terminal."""
+        """Show progress and the remaining time; without a terminal, print a line per minute."""
         now = time.monotonic()
         if now - self._created < LEAST_SECONDS:
-            self._marks.clear()  # finished runs that are resumed take no time
+            self._marks.clear()  # finished runs take no time
         self._marks.append((now, done))
         left = time_left(self._marks, self._total - done + self._probes)
         super().tell(description, done)
@@ -190,12 +191,12 @@ class EpochBar(Bar):
             self._show()
 
     def _show(self) -> None:
-        """Print how far the work is."""
+        """Print the progress."""
         self._shown_at = time.monotonic()
         self.say(self._state)
 
     def _keep_alive(self) -> None:
-        """Print the last state again where nothing else was printed for long."""
+        """Print the last state again if nothing was printed for a while."""
         while not self._stop.wait(1.0):
             if time.monotonic() - self._shown_at > self.LONGEST_SILENCE:
                 self._state = f"{self._state.removesuffix(_STILL)}{_STILL}"
@@ -211,7 +212,7 @@ class EpochBar(Bar):
             self.tell(self._loss, epochs)
 
     def steps_of(self, per_step: int, what: str) -> Callable[[int, int, int, float], None]:
-        """A function that shows the progress of an epoch, with its speed in steps per second."""
+        """Return a function that shows the progress of an epoch and its speed."""
 
         def step_done(epochs: int, step: int, steps: int, speed: float) -> None:
             shown = f"{self._loss}  {per_step * speed:,.0f} {what}/s"

@@ -1,4 +1,4 @@
-"""Hyper-parameters of losses as options, from the table of losses, which needs torch."""
+"""Hyper-parameters of losses as options. Importing this module imports torch."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from bayescl_lab.runs.losses import LOSSES, losses_of, takers
 
 
 def hyperparameters(losses: Iterable[str]) -> Any:
-    """A dataclass of the hyper-parameters of some losses, which are None unless they are given.
+    """Return a dataclass of the hyper-parameters of some losses, ``None`` by default.
 
-    The help names the losses that take one, unless all do.
+    The help names the losses with the hyper-parameter, if not all have it.
     """
     losses = tuple(losses)
     options = []

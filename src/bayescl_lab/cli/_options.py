@@ -1,4 +1,4 @@
-"""What several commands share: marks of options, their dataclasses, and checks of files."""
+"""Options and checks of files that several commands share."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from torch import nn
 
 FLAT = Parameter(name="*")
-"""Marks a dataclass with an option for every field."""
+"""Marker for a dataclass with an option for every field."""
 
 RUNTIME_OPTION = Parameter(group=Group("Where and how", help="A resumed run may change these."))
-"""Marks an option that says where and how a run happens, not what it is."""
+"""Marker for an option that does not affect the result of a run."""
 
 RUNTIME_OPTIONS = Parameter(name="*", group=RUNTIME_OPTION.group)
-"""The same of a dataclass."""
+"""The same marker for a dataclass."""
 
 Typed = Annotated[frozenset[str], Parameter(parse=False, show=False)]
-"""The names of the options that were typed, as opposed to those from a file or a run's folder."""
+"""Names of the options on the command line, without options from a file or a run's folder."""
 
 
 def _mapping(value: Any) -> Any:
-    """What a YAML text says."""
+    """Parse a mapping in YAML."""
     try:
         return yaml.safe_load(value) if isinstance(value, str) else value
     except yaml.YAMLError:
@@ -58,15 +58,15 @@ class Place:
     """The folder of a run.
 
     Attributes:
-        out: the folder; default: a new one under runs/.
-        resume: continue the run in the folder, with its settings.
+        out: Folder of the run. Default: a new folder in runs/.
+        resume: Resume the run in the folder with its settings.
     """
 
     out: str | None = None
     resume: bool = False
 
     def folder(self, name: str) -> Path:
-        """The given folder, or a new one such as ``runs/hard-digits-20240506-070809``."""
+        """Return the given folder, or a new one such as ``runs/hard-digits-20240506-070809``."""
         if self.out is not None:
             return Path(self.out)
         plain = re.sub(r"[^\w.]+", "-", name).strip("-.")
@@ -74,9 +74,9 @@ class Place:
 
     @contextmanager
     def interruptible(self, command: str, folder: Path, rank: int = 0) -> Iterator[None]:
-        """On Ctrl-C or SIGTERM within the block, print how to continue the run in the folder.
+        """Print how to resume the run in the folder if the block is interrupted.
 
-        Of several processes, only the one of ``rank`` 0 prints; the others end at once.
+        With several processes, only the process of ``rank`` 0 prints.
         """
         try:
             yield
@@ -92,18 +92,18 @@ class Place:
 
 
 Workers = Annotated[Count | None, RUNTIME_OPTION]
-"""Parallel runs, one thread each; None for :func:`usual_workers`."""
+"""Number of parallel runs, with one thread each. ``None`` for :func:`usual_workers`."""
 
 
 def usual_workers(device: torch.device, runs: int) -> int:
-    """One worker per core; one on a GPU, where runs would only wait for one another."""
+    """Return the default number of workers: one per core on the CPU, one on a GPU."""
     from bayescl_lab._cores import usable_cores
 
     return min(usable_cores(), runs) if device.type == "cpu" else 1
 
 
 def named_encoder(name: str | None) -> nn.Module | None:
-    """The user's own encoder that an option names; None without one."""
+    """Return the custom encoder named by an option; ``None`` if there is none."""
     if name is None:
         return None
     from bayescl_lab.runs.images.encoder import own_encoder
@@ -112,7 +112,7 @@ def named_encoder(name: str | None) -> nn.Module | None:
 
 
 def check_output(file: Path, *suffixes: str) -> Path:
-    """Refuse a file that could not be written, before anything is computed."""
+    """Check that a file can be written, before anything is computed."""
     if file.suffix not in suffixes:
         raise ValueError(f"out must end in {' or '.join(suffixes)}, got {str(file)!r}")
     if not file.parent.is_dir():
@@ -123,7 +123,7 @@ def check_output(file: Path, *suffixes: str) -> Path:
 
 
 def write_table(frame: pl.DataFrame, file: Path) -> None:
-    """Write a table in the format of its file's suffix, completely or not at all."""
+    """Write a table atomically, in the format of the file's suffix."""
     write = frame.write_csv if file.suffix == ".csv" else frame.write_parquet
     with open_atomically(file) as opened:
         write(opened)

@@ -1,4 +1,4 @@
-"""``bayescl compare``: losses over seeds, of encoders of images or of recommenders."""
+"""``bayescl compare``: comparison of losses over seeds, for image encoders or recommenders."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trials:
-    """What every loss of a comparison gets alike.
+    """Options that apply to all losses of a comparison.
 
     Attributes:
-        seeds: number of seeds; --seed is the first of them.
-        tune: first choose the best of this many settings for each loss on a validation part held
-            out of training: temperatures, then its own hyper-parameters and, with a teacher, the
+        seeds: Number of seeds. --seed is the first of them.
+        tune: Number of settings to try for each loss before the comparison, on a validation part
+            held out of training: temperatures, then hyper-parameters and, with a teacher,
             positive_share.
-        hyperparameters: hyper-parameters of single losses, by loss and name; for configuration
+        hyperparameters: Hyper-parameters of single losses, by loss and name, for configuration
             files.
     """
 
@@ -67,12 +67,13 @@ def images(
     weights and see the same views, so losses are compared seed by seed.
 
     Args:
-        losses: comma-separated names. A loss trains without a teacher, or with one if "_teacher"
-            follows its name; --positive-share is for these. Hyper-parameters apply to every loss
-            that takes them; their defaults are those recorded for the data set, or else the loss's
-            own. All losses have InfoNCE's temperature if none is given or recorded.
-        num_classes: sets tau_plus to 1/C unless it is set explicitly.
-        workers: parallel runs, one thread each; default: one per core, or one on a GPU.
+        losses: Comma-separated names of losses. A name with the suffix "_teacher" is the loss with
+            a teacher, for which --positive-share applies. Hyper-parameters apply to all losses that
+            have them. Their defaults are the values recorded for the data set, or else the defaults
+            of the loss. The default temperature of all losses is the temperature of InfoNCE.
+        num_classes: Number of classes C. Sets tau_plus to 1/C if tau_plus is not given.
+        workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
+            GPU.
     """
     from bayescl_lab.compare.comparison import settle_methods
     from bayescl_lab.compare.images import ImageComparison, recorded_hyperparameters
@@ -114,9 +115,11 @@ def ranking(
     and EASE are added as baselines.
 
     Args:
-        encoder: the model of the embeddings.
-        losses: comma-separated names. Hyper-parameters apply to every loss that takes them.
-        workers: parallel runs, one thread each; default: one per core, or one on a GPU.
+        encoder: Model of the embeddings.
+        losses: Comma-separated names of losses. Hyper-parameters apply to all losses that have
+            them.
+        workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
+            GPU.
     """
     from bayescl_lab.compare.comparison import settle_methods
     from bayescl_lab.compare.ranking import RankingComparison
@@ -149,7 +152,7 @@ def print_result(result: Result) -> None:
 def _compare(
     comparison: Comparison[Any], folder: Path, place: Place, workers: int | None
 ) -> Result:
-    """Make or resume a comparison under a progress bar, and return its result."""
+    """Run or resume a comparison with a progress bar, and return its result."""
     from bayescl_lab.compare.plan import run_plans
 
     plan = comparison.plan()

@@ -1,4 +1,4 @@
-"""``bayescl data``: published data sets, listed, fetched and verified."""
+"""``bayescl data``: list, fetch and verify published data sets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bayescl_lab.ranking.catalog import fetch_interactions, known_folder
 
 
 def list() -> None:
-    """List the data sets that commands know by name, with size and terms of use."""
+    """List the data sets that have names, with size and terms of use."""
     rows = [(DIGITS.name, DIGITS.title, "always", "with scikit-learn", DIGITS.terms)]
     for source in (*IMAGES, *INTERACTIONS):
         here = "yes" if is_there(source) else "no"
@@ -47,10 +47,10 @@ def list() -> None:
 def fetch(name: str) -> None:
     """Download a data set into the data folder, or explain how to get it.
 
-    The checksum of a download is verified; one that breaks off leaves nothing.
+    The checksum of the download is verified. An interrupted download leaves no files.
 
     Args:
-        name: a name from "bayescl data list".
+        name: Name from "bayescl data list".
     """
     download(_source(name), console())
 
@@ -59,7 +59,7 @@ def verify(name: str) -> None:
     """Check that a data set can be read and matches known checksums.
 
     Args:
-        name: a name from "bayescl data list".
+        name: Name from "bayescl data list".
     """
     from bayescl_lab.images.datasets import load_images
     from bayescl_lab.ranking.datasets import verify_interactions
@@ -81,14 +81,14 @@ def verify(name: str) -> None:
 
 
 def download_missing(names: set[str]) -> None:
-    """Download the published data sets among these that are not there."""
+    """Download the published data sets that are missing."""
     for source in (*IMAGES, *INTERACTIONS):
         if source.name in names and not is_there(source):
             download(source, console(stderr=True))
 
 
 def download(source: DataSource, screen: Console) -> None:
-    """Download a data set and print its terms, or how to get it."""
+    """Download a data set and print its terms, or print how to get it."""
     screen.print(f"{source.title}, {source.homepage}")
     screen.print(f"terms: {source.terms}")
     if not source.files:
@@ -104,7 +104,7 @@ def download(source: DataSource, screen: Console) -> None:
 
 
 def is_there(source: DataSource) -> bool:
-    """Whether the data folder has a data set, whatever its state."""
+    """Return whether the data folder has a data set, possibly damaged."""
     if source.kind == "interactions":
         return known_folder(source.name) is not None
     files = (data_folder() / source.name).glob("*")
@@ -113,14 +113,14 @@ def is_there(source: DataSource) -> bool:
 
 
 def _archives(source: DataSource) -> dict[Path, RemoteFile]:
-    """The files of a data set that are there, in its own folder or beside it."""
+    """Return the existing files of a data set, in its folder or beside it."""
     places = (data_folder() / source.name, data_folder())
     files = {place / file.filename: file for file in source.files for place in places}
     return {path: file for path, file in files.items() if path.is_file()}
 
 
 def _source(name: str) -> DataSource:
-    """The source of that name; a ``ValueError`` if there is none."""
+    """Return the source of a data set; raise ``ValueError`` if the name is unknown."""
     if name == DIGITS.name:
         raise ValueError(f"{name} come with scikit-learn: there is nothing to fetch or verify")
     sources = {source.name: source for source in (*IMAGES, *INTERACTIONS)}

@@ -1,4 +1,4 @@
-"""Uses of finished runs: embed, evaluate, export, recommend, report and similar."""
+"""Commands on finished runs: embed, evaluate, export, recommend, report and similar."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def embed(
     """Write the embeddings of a run's users, items or images to a file.
 
     An .npy file holds only the embeddings, in the order of the data. A .parquet file also holds
-    ids: for images the number, the file in a folder, the part, the label, the class name and the
-    domain.
+    ids. For images, it has the number, the file in the folder, the part, the label, the class name
+    and the domain.
 
     Args:
-        run: a run folder of "train ranking" or "train images".
-        out: a file that ends in .npy or .parquet.
-        of: "users" or "items" of a recommender (default: items); "train", "evaluation" or "all" for
-            images (default: evaluation, and all of other images).
-        output: for images: features of the encoder, or what the projection head makes of them,
-            which the loss compares.
-        data: other images to embed; default: the run's, which must be unchanged.
-        encoder: my_module:build, as in training, for a run with your own encoder.
+        run: Run folder of "train ranking" or "train images".
+        out: Output file, ending in .npy or .parquet.
+        of: Part to embed: "users" or "items" for recommenders (default: items); "train",
+            "evaluation" or "all" for images (default: evaluation, or all with --data).
+        output: Output to embed, for images: "features" of the encoder, or "head" for the output of
+            the projection head, which the loss compares.
+        data: Other images to embed. Default: the images of the run, which must be unchanged.
+        encoder: Name of your own encoder, my_module:build, if the run has one.
     """
     import numpy as np
 
@@ -63,14 +63,15 @@ def embed(
 def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) -> None:
     """Evaluate a run: images by every probe, recommenders by full ranking.
 
-    The last checkpoint of a run, finished or not, is evaluated, or the best one if a recommender's
-    epoch was chosen on validation. The figures are also written to evaluation.json in the run's
-    folder. Data that have changed since training are an error.
+    The run need not be finished. The last checkpoint is evaluated, or the best one if a
+    recommender's epoch was chosen on validation. The metrics are also written to evaluation.json in
+    the run's folder. It is an error if the data have changed since training.
 
     Args:
-        run: the run folder.
-        data: other data to evaluate on; interactions that the run was trained on are left out.
-        encoder: my_module:build, as in training, for a run with your own encoder.
+        run: Run folder.
+        data: Other data to evaluate on. Interactions of the training part are excluded. Default:
+            the data of the run.
+        encoder: Name of your own encoder, my_module:build, if the run has one.
     """
     from bayescl_lab.report.runs import run_sentences, run_table
     from bayescl_lab.runs.run import Kind
@@ -94,15 +95,15 @@ def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) 
 
 
 def export(run: Path, *, to: Path, encoder: str | None = None) -> None:
-    """Write a run's model in a form that works without this library.
+    """Export a run's model for use without this library.
 
-    An encoder becomes a torch program that maps uint8 images to features; a recommender becomes
-    NumPy arrays. model.json in the same folder says how to use it.
+    An encoder is exported as a torch program that maps uint8 images to features, a recommender as
+    NumPy arrays. model.json in the same folder describes how to use them.
 
     Args:
-        run: a run folder of "train ranking" or "train images".
-        to: a new folder.
-        encoder: my_module:build, as in training, for a run with your own encoder.
+        run: Run folder of "train ranking" or "train images".
+        to: New folder.
+        encoder: Name of your own encoder, my_module:build, if the run has one.
     """
     from bayescl_lab.runs.exporting import export_run
 
@@ -126,24 +127,24 @@ def recommend(
 ) -> None:
     """Show the best new items for a user, or write lists for many users.
 
-    Lists leave out the items that the user has in any part of the data. Users without items in the
-    training part get the most popular ones; the column source says so. For somebody who is not in
-    the data, use --items, or --newcomers for many. The run's folder is enough; the data are not
-    needed. Ids in files that the data do not have are skipped and named.
+    Lists exclude all items that the user has in the data. Users without items in the training part
+    get the most popular items, with "popularity" in the column source. Use --items for a user who
+    is not in the data, or --newcomers for several. Only the run's folder is needed, not the data.
+    Unknown ids in files are skipped with a note.
 
     Args:
-        run: a run folder of "train ranking"; the run may still be training.
-        user: the user's id in the data set.
-        items: comma-separated ids of the items of somebody who is not in the data.
-        newcomers: a table of people who are not in the data, with a row for each of their items,
-            whose lists to write to --out. It is read with the following options.
-        k: length of a list.
-        all: write lists for all users to the file given by --out.
-        users: a text file with the ids of users, one per line, whose lists to write to --out.
-        out: a file that ends in .csv or .parquet.
-        exclude: a text file with the ids of further items to leave out, one per line.
-        allow_known: include items that the user already has.
-        popular: show the most popular items for a --user who is not in the data.
+        run: Run folder of "train ranking". The run may still be training.
+        user: Id of the user in the data set.
+        items: Comma-separated ids of the items of a user who is not in the data.
+        newcomers: Table of users who are not in the data, with one row per user and item. Lists
+            are written to --out. The following options describe the table.
+        k: Number of items per list.
+        all: Write lists for all users to --out.
+        users: Text file with ids of users, one per line. Lists are written to --out.
+        out: Output file, ending in .csv or .parquet.
+        exclude: Text file with ids of further items to exclude, one per line.
+        allow_known: Include items that the user already has.
+        popular: Show the most popular items if --user is not in the data.
     """
     from bayescl_lab.runs.ranking.serving import load_recommender
 
@@ -200,7 +201,7 @@ def recommend(
 
 
 def _show_lists(lists: pl.DataFrame, user: str | None, out: Path | None, wanted: int) -> None:
-    """Write lists, or print the one of a user or of somebody new."""
+    """Write lists to a file, or print the list of one user."""
     from bayescl_lab.ranking.interactions import in_words
 
     def count(frame: pl.DataFrame) -> int:
@@ -228,12 +229,12 @@ def _show_lists(lists: pl.DataFrame, user: str | None, out: Path | None, wanted:
 def similar(
     run: Path, item: str, *, k: Annotated[Count, Parameter(name=("-k", "--k"))] = 10
 ) -> None:
-    """Show the items whose embeddings are most similar to that of an item.
+    """Show the items that are most similar to an item, by the cosine of embeddings.
 
     Args:
-        run: a run folder of "train ranking".
-        item: the item's id in the data set.
-        k: number of items.
+        run: Run folder of "train ranking".
+        item: Id of the item in the data set.
+        k: Number of items.
     """
     from bayescl_lab.runs.ranking.serving import load_recommender
 
@@ -246,13 +247,13 @@ def similar(
 def report(names: Words = (), *, out: Path | None = None) -> None:
     """Make an HTML page of runs and comparisons.
 
-    The page holds settings, tables, figures, sample pictures and provenance. It is a single
-    file that loads nothing else.
+    The page has settings, tables, figures, sample pictures and provenance. It is a single,
+    self-contained file.
 
     Args:
-        names: folders of runs, comparisons or paper tables.
-        out: the HTML file. Default: report.html in the folder, or in the current folder for
-            several.
+        names: Folders of runs, comparisons or paper tables.
+        out: HTML file. Default: report.html in the folder, or in the current folder if several
+            folders are given.
     """
     paths = [Path(name) for name in names]
     if not paths:
@@ -266,7 +267,7 @@ def report(names: Words = (), *, out: Path | None = None) -> None:
 
 
 def _newcomers(file: Path, options: TableOptions) -> dict[int | str, list[int | str]]:
-    """The items of everybody in a table, in its order."""
+    """Return the items of every user in a table, in its order."""
     import polars as pl
 
     from bayescl_lab.ranking.data import RankingData
@@ -278,7 +279,7 @@ def _newcomers(file: Path, options: TableOptions) -> dict[int | str, list[int | 
 
 
 def _lines(file: Path, what: str) -> list[str]:
-    """The non-empty lines of a text file; a ``ValueError`` if it cannot be read."""
+    """Read the non-empty lines of a text file; raise ``ValueError`` if it cannot be read."""
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError):

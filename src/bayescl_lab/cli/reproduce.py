@@ -1,4 +1,4 @@
-"""``bayescl reproduce``: the paper's tables on images, one or all, and its ranking table."""
+"""``bayescl reproduce``: the paper's tables on images, and its ranking table."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ def reproduce(
     workers: Workers = None,
     place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
-    """Make the paper's tables on images, one or all.
+    """Reproduce the paper's tables on images.
 
-    At the paper's size, a table shows the paper's values beside ours.
+    At the paper's size, tables also show the paper's values.
 
     Args:
-        table: four losses on four data sets, of two classes (binary) or of all (multiclass); the
-            number of negatives; the hardness beta; the class prior tau_plus; or seconds per epoch
-            with InfoNCE and with the Bayesian loss (runtime).
-        fetch: first download the data sets that are not in the data folder.
-        workers: parallel runs, one thread each; default: one per core, or one on a GPU.
+        table: Table to reproduce: four losses on four data sets with two classes (binary) or all
+            classes (multiclass); the number of negatives; the hardness beta; the class prior
+            tau_plus; or the seconds per epoch with InfoNCE and the Bayesian loss (runtime).
+        fetch: Download data sets that are not in the data folder.
+        workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
+            GPU.
     """
     from bayescl_lab._files import write_atomically
     from bayescl_lab.cli.compare import print_result
@@ -79,15 +80,15 @@ def ranking(
     workers: Workers = None,
     place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
-    """Make the paper's ranking table: choose settings, then judge on test.
+    """Reproduce the paper's ranking table: choose settings on validation, evaluate on test.
 
     For every data set and encoder, the same number of settings is tried for each loss on a
     validation part held out of training. Each loss is then trained on the whole training part with
     the chosen settings, once per seed, and evaluated on the test part. The table also has
-    popularity, EASE and iALS, chosen in the same way, and the paper's figures.
+    popularity, EASE and iALS, with settings chosen in the same way, and the paper's values.
 
     Args:
-        workers: parallel runs, one thread each; default: 1.
+        workers: Number of parallel runs, with one thread each. Default: 1.
     """
     from bayescl_lab.cli.compare import print_result
     from bayescl_lab.report.figures import collect
@@ -113,7 +114,7 @@ def _perform(
     place: Place,
     workers: int,
 ) -> list[Result]:
-    """Make or resume plans under a progress bar."""
+    """Run or resume plans with a progress bar."""
     from bayescl_lab.compare.plan import run_plans
 
     with EpochBar(sum(plan.epochs for plan in plans)) as bar, place.interruptible(kind, folder):

@@ -25,16 +25,16 @@ def simulate(
 ) -> None:
     """Run the numerical experiments and write a data file and a figure for each.
 
-    A process generates labelled scores, and estimators of the true negatives' mean are compared
-    with the labels. What each experiment says is printed; an HTML page has the figures.
-    Defaults are the paper's. If an experiment sweeps a parameter, its value here is ignored.
+    Labelled scores are generated, and estimators of the mean over true negatives are compared with
+    the labels. The finding of each experiment is printed, and an HTML page shows the figures. The
+    defaults are the paper's. If an experiment varies a parameter, its option is ignored.
 
     Args:
-        names: experiments to run; --list shows them. Default: all. Comma-separated in a
-            configuration file.
-        list: show the experiments and exit.
-        out: the folder for data files and figures; files of the same names are replaced.
-        seed: seed for everything random; the same seed gives the same files.
+        names: Experiments to run; see --list. Comma-separated in a configuration file. Default:
+            all.
+        list: List the experiments and exit.
+        out: Folder for data files and figures. Existing files are replaced.
+        seed: Seed of all random numbers. The same seed gives the same files.
     """
     from bayescl_lab.paper.simulation.experiments import EXPERIMENTS, chosen, write
     from bayescl_lab.report.html import SIMULATION, report_page

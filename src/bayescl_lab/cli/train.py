@@ -1,4 +1,4 @@
-"""``bayescl train``: one run on images or on interactions."""
+"""``bayescl train``: train an encoder on images, or a recommender on interactions."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def images(
     """Train an encoder on images with one loss, and evaluate it with every probe.
 
     Args:
-        loss: the loss to train with. Its hyper-parameters follow; their defaults are those recorded
-            for the data set, if any, else the loss's own.
-        num_classes: sets the default of tau_plus to 1/C.
-        checkpoint_every: epochs between checkpoints.
-        logger: comma-separated loggers that also get the metrics: csv, tensorboard, wandb, mlflow.
+        loss: Loss to train with. Its hyper-parameters follow. Their defaults are the values
+            recorded for the data set, or else the defaults of the loss.
+        num_classes: Number of classes C. Sets the default of tau_plus to 1/C.
+        checkpoint_every: Number of epochs between checkpoints.
+        logger: Comma-separated loggers that also get the metrics: csv, tensorboard, wandb, mlflow.
     """
     from bayescl_lab.compare.images import recorded_hyperparameters
     from bayescl_lab.runs.images.encoder import own_encoder
@@ -97,15 +97,15 @@ def ranking(
     """Train a recommender on interactions, and evaluate it by full ranking.
 
     Args:
-        encoder: model of the embeddings; or a model that is fitted without a loss: ials, ease or
+        encoder: Model of the embeddings, or a model that is fitted without a loss: ials, ease or
             popularity.
-        loss: the loss to train mf and lightgcn with. Its hyper-parameters follow. Temperature
-            defaults to 0.15 with cosines and 1 with inner products, beta to 0.5, concentration to
-            0.03, and tau_plus to the density of the interactions (debiased, hard: a tenth of it).
-        regularization: L2 penalty of ease and ials; default: 300 and 0.03.
-        unobserved_weight: weight of all pairs in ials, beside the weight 1 of interactions.
-        frequency_exponent: how the penalty of ials grows with the weight of a row's pairs.
-        logger: comma-separated loggers that also get the metrics: csv, tensorboard, wandb, mlflow.
+        loss: Loss to train mf and lightgcn with. Its hyper-parameters follow. Default temperature:
+            0.15 with cosines and 1 with inner products. Default beta: 0.5. Default concentration:
+            0.03. Default tau_plus: the density of the interactions (debiased, hard: a tenth of it).
+        regularization: L2 penalty of ease and ials. Default: 300 for ease, 0.03 for ials.
+        unobserved_weight: Weight of all pairs in ials, besides the weight 1 of interactions.
+        frequency_exponent: Exponent of the frequency of a user or item in the penalty of ials.
+        logger: Comma-separated loggers that also get the metrics: csv, tensorboard, wandb, mlflow.
     """
     from bayescl_lab.runs.loop import made_loggers
     from bayescl_lab.runs.ranking.baselines import fit_baseline

@@ -1,4 +1,4 @@
-"""Requests to compare methods over seeds on the same data, with everything else equal."""
+"""Comparisons of methods over seeds on the same data, with all other settings equal."""
 
 from __future__ import annotations
 
@@ -37,16 +37,18 @@ Settings = TypeVar("Settings", "ImageSettings", "RankingSettings")
 class Comparison(StoredSettings, ABC, Generic[Settings]):
     """Methods to compare, and the settings that all runs share.
 
-    Runs with the same seed start from the same weights and see the same batches, views and
-    candidates, so losses can be compared seed by seed. Settings that cannot be compared are a
-    ``ValueError``.
+    Runs with the same seed have the same initial weights, batches, views and candidates, so losses
+    can be compared seed by seed.
 
     Attributes:
-        methods: the values of each method by its name, which is a loss or a loss with
-            :data:`.TEACHER`: hyper-parameters, and other settings of its runs.
-        seeds: number of seeds.
-        shared: settings of every run; its own loss is replaced, and its seed is the first one.
-        tune: number of settings tried for each method before; see :func:`.stages`; 0 for none.
+        methods: Hyper-parameters and other settings of each method, by its name. The name is the
+            name of a loss, with the suffix :data:`.TEACHER` for a teacher.
+        seeds: Number of seeds.
+        shared: Settings of all runs. Its loss is replaced, and its seed is the first one.
+        tune: Number of settings tried for each method before; see :func:`.stages`. 0 for none.
+
+    Raises:
+        ValueError: if the settings cannot be compared.
     """
 
     kind: ClassVar[str]
@@ -70,17 +72,17 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
 
     @abstractmethod
     def plan(self) -> Plan[Settings]:
-        """The runs to make."""
+        """Return the plan of all runs."""
 
     def settings(self, name: str) -> Settings:
-        """The settings of a method's runs."""
+        """Return the settings of a method's runs."""
         loss: Any = {
             "loss": replace(self.shared.loss, loss=name.removesuffix(TEACHER), hyperparameters={})
         }
         return with_values(replace(self.shared, **loss), self.methods[name])
 
     def common(self) -> dict[str, Any]:
-        """What the plans of both kinds of comparison have in common."""
+        """Return the arguments of plans for both kinds of comparison."""
         first = self.shared.seed
         return {
             "methods": {name: self.settings(name) for name in self.methods},
@@ -90,7 +92,7 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
         }
 
     def hyperparameters(self) -> dict[str, dict[str, Any]]:
-        """By method, every value, including default hyper-parameters."""
+        """Return all values of each method, including default hyper-parameters."""
 
         def resolved(name: str, values: Values) -> dict[str, Any]:
             config = self.settings(name).as_config()
@@ -100,9 +102,9 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
         return {name: resolved(name, values) for name, values in self.methods.items()}
 
     def as_config(self) -> dict[str, Any]:
-        """The comparison as plain values, every hyper-parameter resolved."""
+        """Return the comparison as plain values, with all hyper-parameters resolved."""
         of_loss = self.shared.loss.as_config()
-        # All of them: what changes nothing for one loss may change another.
+        # A setting without effect on one loss may affect another.
         every = StoredSettings.as_config(self.shared)
         shared = {name: it for name, it in every.items() if name not in of_loss}
         return {
@@ -115,7 +117,7 @@ class Comparison(StoredSettings, ABC, Generic[Settings]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The comparison that :meth:`as_config` stored."""
+        """Create a comparison from the result of :meth:`as_config`."""
         try:
             values = dict(config)
             names, by_method = values.pop("losses").split(","), values.pop("hyperparameters")
@@ -139,10 +141,10 @@ def settle_methods(
 ) -> dict[str, dict[str, float]]:
     """Choose the values of every method of a comparison.
 
-    Values ``given`` are for every method that takes them, ``num_classes`` sets ``tau_plus``, and
-    ``hyperparameters`` has by method values that replace those ``recorded`` for it and these data.
-    A method without a temperature of its own gets that of InfoNCE. The ``positive_share`` of images
-    is 1 without a teacher.
+    Values in ``given`` apply to all methods that have them. ``num_classes`` sets ``tau_plus``.
+    ``hyperparameters`` has values of single methods, which replace the ``recorded`` values for the
+    data. The default temperature is the temperature of InfoNCE. For images, ``positive_share`` is 1
+    without a teacher.
 
     Raises:
         ValueError: if a name is unknown or occurs twice, or no method takes a given value.
@@ -162,7 +164,7 @@ def settle_methods(
     for name, value in given.items():
         if value is not None and not any(takes(method, name) for method in names):
             raise ValueError(f"none of the losses {', '.join(names)} takes {name}")
-    # The default of recommenders depends on the score, and is the same for all of their losses.
+    # The default temperature of recommenders depends on the score, and is equal for all losses.
     default = LossSettings(BASELINE).resolved() if room == "images" else {}
     common = {**default, **by_loss.get(BASELINE, recorded(BASELINE))}
     temperature = {name: value for name, value in common.items() if name == "temperature"}

@@ -1,4 +1,4 @@
-"""Comparison of methods on images, and the hyper-parameters recorded for some data sets."""
+"""Comparisons of methods on images, and recorded hyper-parameters of data sets."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from bayescl_lab.runs.run import Result as RunResult
 
 
 def train_with_own_encoder(settings: ImageSettings, out: Path, **options: Any) -> RunResult:
-    """Train one run with an encoder that the user named, and that may be the user's own code."""
+    """Train one run with an encoder named by the user, possibly custom code."""
     encoder = own_encoder(settings.encoder, settings.seed)
     return train_images(settings, out, encoder=encoder, **options)
 
 
 @dataclass(frozen=True)
 class ImagePlan(Plan[ImageSettings]):
-    """A plan on images."""
+    """Plan on images."""
 
     train = staticmethod(train_images)
 
     def prepared(self, out: Path) -> Self:
-        """The plan; images that cannot be used, or have no labels, are a ``ValueError``."""
+        """Return the plan; raise ``ValueError`` if images cannot be used or have no labels."""
         del out
         # Each choice of images is read once.
         chosen = {(one.data, one.classes): one for one in self.methods.values()}
@@ -42,28 +42,28 @@ class ImagePlan(Plan[ImageSettings]):
         tried = [with_values(first, {"evaluate_on": "validation"})] if self.stages else []
         for settings in (*chosen.values(), *tried):
             run = self.opened(settings)
-            _ = run.batches  # refuses settings that cannot train
+            _ = run.batches  # raises on invalid settings
             if not run.parts.has_labels:
                 raise ValueError(f"{settings.data}: a comparison needs labels to evaluate encoders")
         return self
 
     def opened(self, settings: ImageSettings) -> ImageRun:
-        """A run, which checks its input."""
+        """Return a run, with checked input."""
         return ImageRun(settings)
 
     def finished(self, result: Result, run: Mapping[str, Any]) -> Result:
-        """The result with the numbers of images."""
+        """Return the result with the numbers of images."""
         return replace(result, sizes=run["images"])
 
 
 @dataclass(frozen=True)
 class OwnEncoderPlan(ImagePlan):
-    """A plan with an encoder that the user named, and that may be the user's own code."""
+    """Plan with an encoder named by the user, possibly custom code."""
 
     train = staticmethod(train_with_own_encoder)
 
     def opened(self, settings: ImageSettings) -> ImageRun:
-        """A run with the encoder."""
+        """Return a run with the encoder."""
         return ImageRun(settings, own_encoder(settings.encoder))
 
 
@@ -72,7 +72,7 @@ class ImageComparison(Comparison[ImageSettings]):
     """Methods to compare on the same images; see :class:`.Comparison`.
 
     Attributes:
-        allows_own_encoder: whether the user named the encoder, which may be their own code.
+        allows_own_encoder: Whether the encoder may be custom code, because the user named it.
     """
 
     kind = "compare images"
@@ -81,7 +81,7 @@ class ImageComparison(Comparison[ImageSettings]):
     allows_own_encoder: bool = False
 
     def plan(self) -> ImagePlan:
-        """The runs to make."""
+        """Return the runs to make."""
         kind = OwnEncoderPlan if self.allows_own_encoder else ImagePlan
         shared = self.shared
         known = Result(shared.data, shared.evaluate_on, {}, 0, encoder=shared.encoder)
@@ -89,14 +89,13 @@ class ImageComparison(Comparison[ImageSettings]):
 
 
 def recorded_hyperparameters(data: str, loss: str) -> dict[str, float]:
-    """The hyper-parameters that were chosen for a loss on these data; none if nothing was.
+    """Return the recorded hyper-parameters of a loss for a data set; empty if there are none.
 
-    ``results/<name>/settings.json`` has every score, and the commit that chose.
+    ``results/<name>/settings.json`` has all scores and the commit.
 
     Args:
-        data: name of a data set, or the path of a folder of images, which is known by the
-            folder's name.
-        loss: name of a loss, or of a loss with a teacher.
+        data: Name of a data set, or path of a folder of images with that name.
+        loss: Name of a loss, or of a loss with a teacher.
     """
     name = Path(data).name
     file = Path(__file__).with_name(f"{name}_choice.json")

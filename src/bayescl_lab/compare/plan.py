@@ -1,4 +1,4 @@
-"""A plan: methods with their settings, tuned, trained over seeds and summed up as one result."""
+"""Plans: methods that are tuned, trained over seeds and summarized in one result."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from bayescl_lab.runs.settings import StoredSettings
 Settings = TypeVar("Settings", bound=StoredSettings)
 
 Stage = Mapping[str, Sequence[Values]]
-"""What tuning tries at a time: by method, changes to the best settings so far."""
+"""One stage of tuning: changes to the best settings so far, by method."""
 
 TUNING_SEED = 1000
-"""How far the seed of tried runs lies above the first one of a comparison."""
+"""Offset of the seeds of tuning from the first seed of a comparison."""
 
 _CRITERIA = (("few_label_1", "few_label_5"), ("few_label_1",), ("knn",), ("ndcg@20",))
-"""Measures whose mean is a setting's score; the first that a run has."""
+"""Measures that are averaged to the score of a setting. The first available entry is used."""
 
 
 NOTHING = Result("", "test", {}, 0)
-"""A result of which nothing is known yet."""
+"""An empty result."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,15 @@ class Plan(Generic[Settings]):
     """Methods to train over seeds, after choosing settings on the validation part.
 
     Attributes:
-        methods: settings by name; their seed is replaced.
-        seeds: seeds of every method.
-        name: of the plan among several, part of the names of its runs.
-        stages: what tuning tries.
-        tuning_seeds: seeds of every setting that is tried; none of them is in ``seeds``.
-        baselines: a plan of methods in which nothing is random.
-        result: what is known of the result before.
-        measures: those that the result keeps; None for all.
-        is_timed: whether seconds are measured, so that runs must not be parallel.
+        methods: Settings by name. Their seed is replaced.
+        seeds: Seeds of every method.
+        name: Name of the plan, part of the names of its runs.
+        stages: Stages of tuning.
+        tuning_seeds: Seeds of every tried setting, disjoint from ``seeds``.
+        baselines: Plan of deterministic methods.
+        result: Result without scores, to be filled in.
+        measures: Measures to keep in the result. ``None`` for all.
+        is_timed: Whether seconds are measured. Runs are then not parallel.
     """
 
     train: ClassVar[Train]
@@ -63,36 +63,36 @@ class Plan(Generic[Settings]):
     is_timed: bool = False
 
     def prepared(self, out: Path) -> Self:
-        """Find bad input before there is a folder; returns the plan for these data."""
+        """Check the input before a folder is created; return the plan for these data."""
         del out
         return self
 
     def without(self, name: str) -> Self:
-        """The plan without a method."""
+        """Return the plan without a method."""
         kept = {one: settings for one, settings in self.methods.items() if one != name}
         stages = [{one: it for one, it in stage.items() if one != name} for stage in self.stages]
         return replace(self, methods=kept, stages=stages)
 
     def adapted(self, settings: Settings, folder: Path, run: Mapping[str, Any]) -> Settings:
-        """The settings for the test part; ``run`` is the best tried one and ``folder`` its own."""
+        """Return the settings for the test part, given the best tried run and its folder."""
         del folder, run
         return settings
 
     def finished(self, result: Result, runs: Mapping[str, Any]) -> Result:
-        """The result with what ``result.json`` of one of the runs says of the data."""
+        """Return the result with the description of the data from the result of a run."""
         del runs
         return result
 
     @property
     def epochs(self) -> int:
-        """Epochs of all runs, at most."""
+        """Largest number of epochs of all runs."""
         tried = [name for stage in self.stages for name, changes in stage.items() for _ in changes]
         runs = [*self.methods] * len(self.seeds) + tried * len(self.tuning_seeds)
         others = 0 if self.baselines is None else self.baselines.epochs
         return sum(self.methods[name].epochs for name in runs) + others  # type: ignore[attr-defined]
 
     def runs(self) -> dict[str, Settings]:
-        """The settings of every run by its name, seed by seed."""
+        """Return the settings of all runs by name, seed by seed."""
         return {
             self._run(name, seed): with_values(settings, {"seed": seed})
             for seed in self.seeds
@@ -103,7 +103,7 @@ class Plan(Generic[Settings]):
         return "-".join(filter(None, (self.name, name, f"seed{seed}")))
 
     def perform(self, work: Work) -> Result:
-        """Tune, train every method with every seed, and sum up."""
+        """Tune, train every method with every seed, and summarize."""
         choices, final = {}, dict(self.methods)
         for name, entry in self._tuned(work).items():
             choices[name] = entry
@@ -132,7 +132,7 @@ class Plan(Generic[Settings]):
         return self.finished(result, next(iter(results.values())))
 
     def _tuned(self, work: Work) -> dict[str, dict[str, Any]]:
-        """By method the ``choice`` and the ``scores`` of all that was tried."""
+        """Tune; return the ``choice`` and the ``scores`` of all tried settings by method."""
         tuned: dict[str, dict[str, Any]] = {}
         for stage in self.stages:
             tried: dict[str, dict[str, Values]] = {}
@@ -160,14 +160,15 @@ class Plan(Generic[Settings]):
 
 @dataclass
 class Work:
-    """Trains the runs of plans in a folder; runs with equal settings are trained once.
+    """Training of the runs of plans in a folder. Runs with equal settings are trained once.
 
     Attributes:
-        folder: parent of the folders of runs.
-        workers: number of parallel processes, each with one thread.
-        progress: called after every epoch with a run's name, its epochs, and those of all runs.
-        results: ``result.json`` of every run so far by name.
-        places: their folders.
+        folder: Parent of the run folders.
+        workers: Number of parallel processes, each with one thread.
+        progress: Function called after every epoch with the name of a run, its finished epochs and
+            the finished epochs of all runs.
+        results: Content of ``result.json`` of all finished runs by name.
+        places: Folders of all finished runs by name.
     """
 
     folder: Path
@@ -179,7 +180,7 @@ class Work:
     _epochs: float = 0.0
 
     def train(self, plan: Plan[Any], runs: Mapping[str, Any], part: str) -> dict[str, Any]:
-        """The ``result.json`` of runs by name, trained, resumed or read."""
+        """Train, resume or read runs; return their ``result.json`` by name."""
         same = {name: json.dumps(one.as_config(), default=str) for name, one in runs.items()}
         new = {}
         for name, identity in same.items():
@@ -219,21 +220,21 @@ def run_plans(
     """Perform plans in a folder, and write ``result.json``.
 
     Args:
-        kind: the command that makes them.
-        request: the settings of the command, which a resumed one keeps.
-        plans: the plans; runs with equal settings are trained once.
-        out: the folder; runs are in ``out/runs``, and those that choose settings in ``out/tuning``.
-        resume: continue in ``out``; finished runs are kept, and an interrupted one continues from
-            its last checkpoint.
-        workers: number of parallel processes, each with one thread.
-        progress: called after every epoch.
+        kind: Command of the plans.
+        request: Settings of the command. They must not change on resuming.
+        plans: Plans to perform. Runs with equal settings are trained once.
+        out: Folder of the results. Runs are in ``out/runs``, runs of tuning in ``out/tuning``.
+        resume: Whether to resume in ``out``. Finished runs are kept, and an interrupted run
+            continues from its last checkpoint.
+        workers: Number of parallel processes, each with one thread.
+        progress: Function called after every epoch.
 
     Returns:
         One result per plan.
 
     Raises:
-        ValueError: if the data cannot be used with these settings, or ``out`` cannot hold the
-            results or holds others.
+        ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
+            holds other results.
     """
     check_count("workers", workers, 1)
     start = RunStart(out, kind, request, resume=resume)
@@ -252,7 +253,7 @@ def run_plans(
 
 
 def with_values(settings: Settings, values: Values) -> Settings:
-    """Settings with other values, of which those that are no settings of the run are the loss's."""
+    """Replace values of settings. Names that are not settings of the run belong to the loss."""
     own = {one.name for one in fields(settings)} & values.keys()  # type: ignore[arg-type]
     changes = {name: values[name] for name in own}
     if others := {name: value for name, value in values.items() if name not in own}:
@@ -264,17 +265,17 @@ def with_values(settings: Settings, values: Values) -> Settings:
 
 
 def _criterion(scores: Mapping[str, Any]) -> str:
-    """What tuning chooses by, in words."""
+    """Return the criterion of tuning in words."""
     return f"mean of {' and '.join(_chosen_by(scores))} on the validation part"
 
 
 def _chosen_by(scores: Mapping[str, Any]) -> Sequence[str]:
-    """The measures whose mean is a run's score."""
+    """Return the measures that are averaged to the score of a run."""
     return next(names for names in _CRITERIA if set(names) <= scores.keys())
 
 
 def _score(runs: Sequence[Mapping[str, Any]]) -> Score:
-    """The score of a setting, from its runs."""
+    """Return the score of a setting from its runs."""
     scores = [run.get("probes") or run["metrics"] for run in runs]
     names = _chosen_by(scores[0])
     return Score.of([sum(one[name] for name in names) / len(names) for one in scores])

@@ -1,4 +1,4 @@
-"""Comparison of losses on interactions, with baselines beside them."""
+"""Comparisons of losses on interactions, with baselines."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from bayescl_lab.runs.ranking.settings import (
 
 @dataclass(frozen=True)
 class BaselinePlan(Plan[BaselineSettings]):
-    """Baselines, which are fitted without gradients."""
+    """Plan of baselines, which are fitted without gradients."""
 
     train = staticmethod(fit_baseline)
 
 
 @dataclass(frozen=True)
 class RankingPlan(Plan[RankingSettings]):
-    """A plan on interactions."""
+    """Plan on interactions."""
 
     train = staticmethod(train_ranking)
 
     def prepared(self, out: Path) -> Self:
-        """The plan without EASE if that does not fit.
+        """Return the plan, without EASE if its matrix does not fit into memory.
 
-        The interactions are those that the first run recorded, if it began already.
+        The interactions are read from the record of the first run, if it exists.
         """
         name, settings = next(iter(self.runs().items()))
         recorded = RankingRun.restore(RunFolder(out / "runs" / name, RankingRun.kind))
@@ -51,11 +51,11 @@ class RankingPlan(Plan[RankingSettings]):
         return replace(self, baselines=self.baselines.without(EASE_NAME), result=result)
 
     def ease_left_out(self, items: int) -> str | None:
-        """The reason to leave EASE out, if there is one."""
+        """Return the reason to skip EASE, or ``None``."""
         return ease_left_out(items)
 
     def finished(self, result: Result, run: Mapping[str, Any]) -> Result:
-        """The result with the sizes of the data."""
+        """Return the result with the sizes of the data."""
         judged = {"judged": run["users"], "users_left_out": run["users_left_out"]}
         return replace(result, sizes={**run["interactions"], **judged})
 
@@ -73,7 +73,7 @@ class RankingComparison(Comparison[RankingSettings]):
             raise ValueError("split must leave something to evaluate, got 'none'")
 
     def plan(self) -> RankingPlan:
-        """The runs to make."""
+        """Return the runs to make."""
         data, part = self.shared.data, self.shared.evaluate_on
         names: Any = BASELINES
         baselines = {name: BaselineSettings(name, data, evaluate_on=part) for name in names}

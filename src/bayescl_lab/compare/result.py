@@ -1,4 +1,4 @@
-"""What a comparison or a table of the paper comes to, of images and recommenders alike."""
+"""Results of comparisons and of the paper's tables, for images and recommenders."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.losses import BASELINE, LOSSES, ORACLE
 
 RESULT_FILES = ("result.json", "comparison.json")
-"""Files that hold a result: of a run or comparison, and of a comparison that is kept."""
+"""Names of files with a result: of a run or comparison, and of a stored comparison."""
 
 _ORIGIN = (
     *("command", "started", "commit", "hardware", "versions"),
     *("workers", "threads_per_run", "commits_of_runs"),
 )
 SECONDS = "seconds_per_epoch"
-"""The measure of tables of time."""
+"""Measure of tables of running time."""
 
 
 _CONFIG = ConfigDict(populate_by_name=True)
 
 
 def _stored_as(name: str, **options: Any) -> Any:
-    """A field that has another name in files."""
+    """Return a dataclass field with another name in files."""
     return Field(validation_alias=name, serialization_alias=name, **options)
 
 
 @dataclass(frozen=True, config=_CONFIG)
 class Printed:
-    """A figure as the paper prints it, what stands after "±", and what is wrong with it."""
+    """A printed value of the paper, its spread after "±", and a note on errors."""
 
     value: float
     spread: float | None = None
@@ -45,16 +45,16 @@ class Printed:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Row:
-    """The figures of one method.
+    """Scores and settings of one method.
 
     Attributes:
-        scores: by measure. Accuracies are shares of 1.
-        settings: of its runs, but for the seed.
-        seconds: per epoch, over seeds; None for what has no epochs.
-        epochs: number of epochs.
-        tuning: the values chosen and the score of everything tried; empty if nothing was.
-        keys: what identifies the row in a table of the paper, by column.
-        printed: the paper's figures by measure.
+        scores: Scores by measure. Accuracies lie in [0, 1].
+        settings: Settings of the runs, without the seed.
+        seconds: Seconds per epoch, over seeds. ``None`` without epochs.
+        epochs: Number of epochs.
+        tuning: Chosen values and scores of all tried settings. Empty without tuning.
+        keys: Key of the row in a table of the paper, by column.
+        printed: Values of the paper by measure.
     """
 
     scores: Mapping[str, Score] = _stored_as("metrics")
@@ -69,9 +69,9 @@ class Row:
     def of(
         cls, runs: Sequence[Mapping[str, Any]], measures: Sequence[str] | None = None, **more: Any
     ) -> Row:
-        """The row of a method, from the ``result.json`` of its runs, seed by seed.
+        """Create the row of a method from the ``result.json`` of its runs, seed by seed.
 
-        Only some ``measures`` are kept, if these are given.
+        With ``measures``, only these are kept.
         """
         scores = [run.get("probes", run.get("metrics", {})) for run in runs]
         first = runs[0]
@@ -93,21 +93,21 @@ class Row:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Result:
-    """Methods over seeds on the same data, with what they are compared with.
+    """Result of methods over seeds on the same data, with baselines.
 
     Attributes:
-        data: name of the data set.
-        part: the part that all were evaluated on.
-        rows: by method.
-        seeds: number of seeds.
-        baselines: methods in which nothing is random.
-        encoder: name of the encoder.
-        sizes: counts of the data.
-        settings: that all methods share, and by method the values that differ.
-        criterion: what tuning chose by; empty without tuning.
-        title: the title of a table of the paper.
-        remarks: what a reader must know.
-        origin: provenance.
+        data: Name of the data set.
+        part: Part of the data that was used for evaluation.
+        rows: Rows by method.
+        seeds: Number of seeds.
+        baselines: Rows of deterministic methods.
+        encoder: Name of the encoder.
+        sizes: Sizes of the data.
+        settings: Settings that all methods share, and different values by method.
+        criterion: Criterion of tuning. Empty without tuning.
+        title: Title of a table of the paper.
+        remarks: Remarks for the reader.
+        origin: Provenance.
     """
 
     data: str = ""
@@ -125,7 +125,7 @@ class Result:
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> Result:
-        """The result in the content of a file."""
+        """Read a result from the content of a file."""
         try:
             return TypeAdapter(cls).validate_python({**content, "origin": origin_of(content)})
         except ValidationError as error:
@@ -133,17 +133,17 @@ class Result:
 
     @classmethod
     def read_all(cls, content: Mapping[str, Any]) -> list[Result]:
-        """The results in a file of one or several; none in that of a run."""
+        """Read all results from the content of a file; none for the file of a run."""
         several = content.get("results", [content] if "losses" in content else [])
         return [cls.read({**content, **one}) for one in several]
 
     @classmethod
     def read_file(cls, file: Path) -> Result:
-        """The result in a JSON file."""
+        """Read the result in a JSON file."""
         return cls.read(read_json(file))
 
     def stored(self) -> dict[str, Any]:
-        """Plain values for a file."""
+        """Return plain values for a file."""
         plain = TypeAdapter(type(self)).dump_python(
             self, mode="json", by_alias=True, exclude_defaults=True
         )
@@ -151,7 +151,7 @@ class Result:
 
     @property
     def every(self) -> dict[str, Row]:
-        """Methods and baselines."""
+        """Rows of methods and baselines."""
         return {**self.rows, **self.baselines}
 
     @property
@@ -166,13 +166,13 @@ class Result:
 
     @property
     def base(self) -> str:
-        """The method that others are compared with: InfoNCE, or else the first."""
+        """Baseline of differences: InfoNCE, or else the first method."""
         return BASELINE if BASELINE in self.rows else next(iter(self.rows))
 
     def differences(self, base: str = BASELINE) -> dict[str, dict[str, Score]]:
-        """By method and measure, how far each lies above another, seed by seed.
+        """Return the differences to ``base`` by method and measure, seed by seed.
 
-        There are none if ``base`` was not compared.
+        The result is empty if there is no method ``base``.
         """
         if base not in self.rows:
             return {}
@@ -184,9 +184,9 @@ class Result:
         }
 
     def gap_closed(self, name: str, measure: str) -> float | None:
-        """(method - InfoNCE) / (oracle - InfoNCE) of the means.
+        """Compute (method - InfoNCE) / (oracle - InfoNCE) of the means.
 
-        None if the oracle is not above InfoNCE, or one of them was not compared.
+        ``None`` if the oracle is not above InfoNCE, or one of them is missing.
         """
         if not {BASELINE, ORACLE} <= self.rows.keys():
             return None
@@ -197,15 +197,15 @@ class Result:
 
 
 def origin_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The provenance in a file."""
+    """Return the provenance in a file."""
     return {name: content[name] for name in _ORIGIN if content.get(name) is not None}
 
 
 def is_percent(measure: str) -> bool:
-    """Whether a measure is an accuracy, which is shown in percent; metrics of rankings are not."""
+    """Return whether a measure is an accuracy, which is shown in percent."""
     return "@" not in measure
 
 
 def needs_labels(method: str) -> bool:
-    """Whether a method is an oracle."""
+    """Return whether a method is an oracle."""
     return method in LOSSES and LOSSES[method].needs_labels

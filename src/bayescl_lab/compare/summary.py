@@ -1,4 +1,4 @@
-"""Figures over seeds: mean, spread and paired differences."""
+"""Scores over seeds: mean, spread and paired differences."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 SPREAD = "standard deviation over seeds"
-"""What the spread of a figure is, in words."""
+"""Description of the spread of a score."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """A figure over seeds.
+    """Score over seeds.
 
     Attributes:
-        mean: mean of the values.
-        spread: their standard deviation; None for a single value.
-        values: one value per seed.
+        mean: Mean of the values.
+        spread: Standard deviation of the values. ``None`` for a single value.
+        values: One value per seed.
     """
 
     mean: float
@@ -28,7 +28,7 @@ class Score:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Score:
-        """The score of some values.
+        """Return the score of some values.
 
         Example:
             >>> Score.of([1.0, 3.0])
@@ -38,34 +38,34 @@ class Score:
         return cls(statistics.fmean(values), spread, tuple(values))
 
     def stored(self) -> dict[str, Any]:
-        """Plain values for a file."""
+        """Return plain values for a file."""
         return {"mean": self.mean, "spread": self.spread, "values": list(self.values)}
 
     def __sub__(self, other: Score) -> Score:
-        """The difference to another score, seed by seed."""
+        """Return the difference to another score, seed by seed."""
         pairs = zip(self.values, other.values, strict=True)
         return Score.of([ours - theirs for ours, theirs in pairs])
 
     @property
     def sign(self) -> int:
-        """The sign of the mean if it is two standard errors or more from 0, else 0."""
+        """Sign of the mean if it is at least two standard errors from 0, else 0."""
         if self.spread is None or abs(self.mean) < 2 * self.spread / math.sqrt(len(self.values)):
             return 0
         return (self.mean > 0) - (self.mean < 0)
 
     def text(self, form: str = ".1f", *, scale: float = 1.0) -> str:
-        """Mean and spread as text; only the mean for a single seed.
+        """Format mean and spread; only the mean for a single seed.
 
         Args:
-            form: format of the mean; the spread's is the same without a sign.
-            scale: 100 for percent.
+            form: Format of the mean. The spread has the same format without a sign.
+            scale: Factor, such as 100 for percent.
 
         Example:
             >>> Score(0.123, 0.04).text("+.1f", scale=100)
             '+12.3 ± 4.0'
         """
         mean = f"{scale * self.mean:{form}}"
-        if float(mean) == 0:  # a rounded -0.0 has no sign of its own
+        if float(mean) == 0:  # remove the sign of a rounded -0.0
             mean = f"{0.0:{form}}"
         if self.spread is None:
             return mean
@@ -73,7 +73,7 @@ class Score:
 
 
 def mean_and_spread(values: Sequence[float]) -> dict[str, Any]:
-    """Mean, standard deviation and values of a score, for a file.
+    """Return mean, standard deviation and values of a score for a file.
 
     Example:
         >>> mean_and_spread([1.0, 3.0])
@@ -83,7 +83,7 @@ def mean_and_spread(values: Sequence[float]) -> dict[str, Any]:
 
 
 def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, Any]:
-    """Ours less theirs, paired by seed: runs with the same seed see the same batches and draws.
+    """Return the difference ``ours - theirs``, paired by seed.
 
     Example:
         >>> paired_difference([0.5, 0.75], [0.25, 0.25])["mean"]

@@ -1,7 +1,7 @@
-"""Choose settings on a validation part, with as many tries for every loss.
+"""Tuning on a validation part, with the same number of settings for every loss.
 
-Validation images or interactions are taken out of the training part; the test part plays no role,
-and the seeds are not those of the comparison.
+The validation part is held out of the training part. The test part is not used, and the seeds
+differ from the seeds of the comparison.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any
 from bayescl_lab.runs.losses import LOSSES, SHARE, SHARES, TEACHER
 
 Grid = Mapping[str, Sequence[Any]]
-"""Values to try, by the name of a setting; every combination is tried."""
+"""Values to try by the name of a setting. All combinations are tried."""
 
 Values = Mapping[str, Any]
-"""Values of settings, those of a loss among them."""
+"""Values of settings, including hyper-parameters of the loss."""
 
 
 def stages(
     first: Mapping[str, Values], count: int
 ) -> tuple[Mapping[str, Sequence[Values]], Mapping[str, Sequence[Values]]]:
-    """What a comparison tries of every method, as many settings for each, in two stages.
+    """Return the settings to try for every method, in two stages of equal size for all methods.
 
-    The first stage has temperatures: the one given, and others from a quarter to twice as high. Up
-    to half of the settings are in the second stage: they have the best of these temperatures and
-    change one other value each. A method without any gets more temperatures.
+    The first stage varies the temperature: the given one, and others from a quarter to twice as
+    high. Up to half of the settings are in the second stage, which uses the best temperature and
+    changes one other value at a time. Methods without other values get more temperatures.
     """
     changes = {name: other_values(name, values)[: count // 2] for name, values in first.items()}
     by_temperature = {
@@ -40,7 +40,7 @@ def stages(
 
 
 def temperatures(first: float, count: int) -> list[float]:
-    """The first temperature and others, from a quarter to twice as large, that cover it evenly.
+    """Return a temperature and others, evenly from a quarter to twice as large (log scale).
 
     Example:
         >>> temperatures(0.5, 4)
@@ -52,7 +52,7 @@ def temperatures(first: float, count: int) -> list[float]:
 
 
 def other_values(loss: str, values: Values) -> list[dict[str, float]]:
-    """Other shares with a teacher; then the first other value of each hyper-parameter, and so on.
+    """Return other values of the positive share (with a teacher) and of each hyper-parameter.
 
     Example:
         >>> other_values("info_nce_teacher", {"temperature": 0.5, "positive_share": 0.5})
@@ -70,7 +70,7 @@ def other_values(loss: str, values: Values) -> list[dict[str, float]]:
 
 
 def best(scores: Mapping[str, Mapping[str, Any]]) -> str:
-    """The name of the highest mean score; the first of equal ones.
+    """Return the name of the highest mean score. Ties go to the first.
 
     Example:
         >>> best({"a": {"score": {"mean": 0.5}}, "b": {"score": {"mean": 0.6}}})
@@ -80,7 +80,7 @@ def best(scores: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def settings_of(grid: Grid) -> list[dict[str, Any]]:
-    """Every combination of a grid.
+    """Return every combination of a grid.
 
     Example:
         >>> settings_of({"a": (1.0, 2.0), "b": ("x",)})
@@ -90,7 +90,7 @@ def settings_of(grid: Grid) -> list[dict[str, Any]]:
 
 
 def name_of(values: Values) -> str:
-    """Values as a part of a file name.
+    """Format values as a part of a file name.
 
     Example:
         >>> name_of({"lr": 0.010, "split": "last"})
@@ -103,13 +103,13 @@ def name_of(values: Values) -> str:
 
 
 def check_once(name: str, values: Sequence[str], what: str = "each") -> None:
-    """Require names that differ, and at least one of them."""
+    """Check that there is at least one name, and no name twice."""
     if not values or len(set(values)) < len(values):
         raise ValueError(f"{name} must name {what} once, got {', '.join(values) or 'none'}")
 
 
 def check_same_budget(loss_grids: Mapping[str, Grid]) -> None:
-    """Require the same number of settings for every loss."""
+    """Check that all losses have the same number of settings."""
     sizes = {loss: len(settings_of(grid)) for loss, grid in loss_grids.items()}
     if len(set(sizes.values())) != 1:
         raise ValueError(f"every loss must get the same number of settings, got {sizes}")

@@ -1,4 +1,4 @@
-"""Comparisons and trainings as pictures, and a folder of the ranking table's cells."""
+"""Figures of comparisons and of training, and the folder of the ranking table."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _METRICS = {
     "loss": "loss",
     "ndcg@20": measure_title("ndcg@20"),
 }
-"""Columns of ``metrics.csv`` that are drawn, with their titles."""
+"""Columns of ``metrics.csv`` in figures, with their titles."""
 
 
 def collect(folder: Path, name: str, result: Result) -> None:
-    """Put a result into the folder and update ``table.md`` and ``ranking.png`` of all results."""
+    """Write a result to the folder, and update ``table.md`` and ``ranking.png``."""
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"{name}.json", as_json(result.stored()))
     results = read_results(folder)
@@ -43,7 +43,7 @@ def collect(folder: Path, name: str, result: Result) -> None:
 
 
 def results_figure(results: Sequence[Result]) -> Figure:
-    """Two measures of every result: each seed, the mean, baselines, and the paper's values."""
+    """Plot two measures of every result: seeds, means, baselines, and the paper's values."""
     rows = sum(len(result.every) for result in results)
     height = 0.9 + 0.9 * len(results) + 0.22 * rows
     figure, axes = panels(len(results), 2, width=10.5, height=height)
@@ -65,9 +65,10 @@ def results_figure(results: Sequence[Result]) -> Figure:
 
 
 def training_figure(runs: Sequence[tuple[str, Metrics]]) -> Figure | None:
-    """The metrics of every epoch by run, if there are any.
+    """Plot the metrics of every epoch by run, if there are any.
 
-    Different losses are not of one scale: values of the loss are drawn if all runs have the same.
+    Values of different losses are not comparable, so they are plotted only if all runs have the
+    same loss.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -98,7 +99,7 @@ def training_figure(runs: Sequence[tuple[str, Metrics]]) -> Figure | None:
 
 
 def _draw_seeds(axis: Axes, figures: Mapping[str, Score], scale: float, form: str) -> None:
-    """A line per loss or baseline: every seed and the mean."""
+    """Draw a line per loss or baseline with all seeds and the mean."""
     for row, (name, entry) in enumerate(figures.items()):
         colour, mean = loss_colour(name), scale * entry.mean
         values = [scale * value for value in entry.values]
@@ -113,7 +114,7 @@ def _draw_seeds(axis: Axes, figures: Mapping[str, Score], scale: float, form: st
 
 
 def _label_rows(axis: Axes, titles: Sequence[str]) -> None:
-    """Name the rows of a panel, the first on top."""
+    """Label the rows of a panel, the first on top."""
     axis.set_yticks(range(len(titles)), titles)
     axis.set_ylim(len(titles) - 0.5, -0.5)
     axis.tick_params(labelsize=8)

@@ -1,4 +1,4 @@
-"""One or several runs, comparisons or tables as a self-contained HTML page."""
+"""Self-contained HTML pages of runs, comparisons and tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from bayescl_lab.report.verdicts import comparison_verdict, runs_below, training
 from bayescl_lab.runs.folder import RunFolder, read_json
 
 SIMULATION = "simulation.json"
-"""File in the folder of numerical experiments that holds their settings and the seed."""
+"""File with settings and seed in the folder of numerical experiments."""
 
 _CAPTIONS = {
     "comparison": "Every loss; a dot is a seed, a bar the mean over seeds.",
@@ -46,10 +46,10 @@ _LARGEST_PICTURE = 16 * 2**20
 
 @dataclass
 class Section:
-    """The part of a page on one folder; text may use ``**`` for bold and backticks for code.
+    """Section of a page on one folder. Text may use ``**`` for bold and backticks for code.
 
-    Pictures are captions with PNG files, ``origin`` is what produced the figures, and ``scores``
-    are columns in the table of several runs.
+    Pictures are captions with PNG files, ``origin`` is the provenance, and ``scores`` are columns
+    in the table of several runs.
     """
 
     title: str
@@ -63,23 +63,23 @@ class Section:
 
 
 def report_page(folders: Sequence[Path]) -> str:
-    """Settings, tables, figures, pictures and provenance of runs, comparisons and paper tables.
+    """Make a page with settings, tables, figures, pictures and provenance.
 
     Args:
-        folders: folders of runs of any kind, finished or not, or with a ``comparison.json``,
-            cells of the ranking table, or numerical experiments.
+        folders: Folders of runs, finished or not, of comparisons, of the ranking table, or of
+            numerical experiments.
 
     Returns:
-        Self-contained HTML. Content of the files is shown as text.
+        Self-contained HTML. Content of files is escaped.
 
     Raises:
-        ValueError: if a folder is missing or holds no results, or if a file in it is damaged.
+        ValueError: if a folder is missing or has no results, or a file in it is damaged.
     """
     return page_of([section_of(folder) for folder in folders], "made from result files")
 
 
 def page_of(sections: Sequence[Section], source: str) -> str:
-    """Sections as one HTML page, with a table of scores on top if there are several."""
+    """Render sections as one HTML page, with a table of scores if there are several."""
     records = [{"run": part.title, **part.scores} for part in sections if part.scores]
     title = sections[0].title if len(sections) == 1 else counted(len(sections), "result")
     page = template("page.html", rich=_rich, base64=base64.b64encode, width=_width)
@@ -89,11 +89,11 @@ def page_of(sections: Sequence[Section], source: str) -> str:
         sections=sections,
         overview=Table(records if len(records) > 1 else []),
     )
-    return text.encode("utf-8", "replace").decode("utf-8")  # names may hold half a letter
+    return text.encode("utf-8", "replace").decode("utf-8")  # names may have invalid surrogates
 
 
 def section_of(folder: Path) -> Section:
-    """The section of a folder.
+    """Return the section of a folder.
 
     Raises:
         ValueError: as :func:`report_page` does.
@@ -113,7 +113,7 @@ def section_of(folder: Path) -> Section:
 
 
 def _content(folder: Path, file: Path) -> Section:
-    """A section with the figures of a run, of results or of experiments."""
+    """Return the section of a run, of results or of experiments."""
     has_config = (folder / "config.yaml").is_file()
     config = RunFolder.find(folder).config() if has_config else {}
     if file == folder and (folder / SIMULATION).is_file():
@@ -135,7 +135,7 @@ def _content(folder: Path, file: Path) -> Section:
 
 
 def _results_section(results: Sequence[Result]) -> Section:
-    """Comparisons and tables."""
+    """Return the section of comparisons and tables."""
     first = results[0]
     tables = []
     for result in results:
@@ -156,7 +156,7 @@ def _results_section(results: Sequence[Result]) -> Section:
 
 
 def _run_section(folder: Path, result: Mapping[str, Any]) -> Section:
-    """A single run."""
+    """Return the section of a single run."""
     settings = result["settings"]
     name = settings["loss"] if "loss" in settings else settings["encoder"]
     words = [counted(result["epochs"], "epoch")] if result.get("epochs") else []
@@ -176,7 +176,7 @@ def _run_section(folder: Path, result: Mapping[str, Any]) -> Section:
 
 
 def _simulation_section(folder: Path) -> Section:
-    """The paper's numerical experiments whose files are in a folder."""
+    """Return the section of numerical experiments with files in a folder."""
     from bayescl_lab.paper.simulation.experiments import EXPERIMENTS, read_table
 
     findings, pictures = [], []
@@ -191,7 +191,7 @@ def _simulation_section(folder: Path) -> Section:
 
 
 def _pictures(folder: Path) -> list[tuple[str, bytes]]:
-    """The PNG files in a folder, and the metrics of every epoch, with their captions."""
+    """Return the PNG files in a folder and a figure of the metrics, with captions."""
     from matplotlib import rc_context
 
     pictures = []
@@ -211,7 +211,7 @@ def _pictures(folder: Path) -> list[tuple[str, bytes]]:
 
 
 def _rich(text: object) -> Markup:
-    """Text with asterisks and backticks turned into markup; everything else is escaped."""
+    """Convert asterisks and backticks to markup, and escape everything else."""
     safe = str(escape(text))
     for pattern, tag in ((r"`([^`]+)`", "code"), (r"\*\*(.+?)\*\*", "strong")):
         safe = re.sub(pattern, rf"<{tag}>\1</{tag}>", safe)
@@ -220,5 +220,5 @@ def _rich(text: object) -> Markup:
 
 
 def _width(picture: bytes) -> int:
-    """The width of a PNG file in pixels."""
+    """Return the width of a PNG file in pixels."""
     return int.from_bytes(picture[16:20], "big")

@@ -28,14 +28,14 @@ from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.losses import BASELINE, ORACLE, ranking_loss
 
 ORDER = ("ml-100k", "ml-1m", "yahoo-r3", "yelp2018", "gowalla")
-"""Data sets of the ranking table in the paper's order; others follow."""
+"""Data sets of the ranking table in the paper's order, before other data sets."""
 
 _SETTINGS = ("temperature", "tau_plus", "alpha", "beta", "concentration", "attraction")
 _SHARED = ("dim", "layers", "score", "batch_size", "candidates", "lr", "schedule", "weight_decay")
 
 
 def read_results(folder: Path) -> list[Result]:
-    """The results in a folder, in the order of the table."""
+    """Read the results in a folder, in the order of the table."""
     files = [file for file in sorted(folder.glob("*.json")) if file.name not in RESULT_FILES]
     results = [one for file in files for one in Result.read_all(read_json(file))]
 
@@ -48,7 +48,7 @@ def read_results(folder: Path) -> list[Result]:
 
 
 def result_title(result: Result) -> str:
-    """The title of a table of the paper, or the data set with encoder and split."""
+    """Return the title of a table of the paper, or the data set with encoder and split."""
     if result.title:
         return result.title
     if result.encoder not in ENCODERS:
@@ -58,20 +58,20 @@ def result_title(result: Result) -> str:
 
 
 def headlines(result: Result) -> list[str]:
-    """The two measures of figures and differences."""
+    """Return the two measures of figures and differences."""
     return (
         result.few[:2] or result.few or [one for one in result.measures if one[-3:] == "@20"][1:3]
     )
 
 
 def page_measures(result: Result) -> list[str]:
-    """The measures that fit a page."""
+    """Return the measures that fit a page."""
     ranks = ("recall@10", "ndcg@10", "recall@20", "ndcg@20")
     return [one for one in result.measures if is_percent(one) or one in ranks]
 
 
 def printed_figure(result: Result, name: str, measure: str) -> Printed | None:
-    """What the paper prints for a method, if it has such a data set and split."""
+    """Return the paper's value for a method, if it has this data set and split."""
     place = (result.data.partition(",")[0], result.encoder, name)
     if result.data in PUBLISHED or place not in PRINTED:
         return result.rows[name].printed.get(measure) if name in result.rows else None
@@ -81,10 +81,10 @@ def printed_figure(result: Result, name: str, measure: str) -> Printed | None:
 
 
 def scores_table(result: Result, measures: Sequence[str] = ()) -> Table:
-    """A row per method and baseline, a column per measure, and the paper's figures in parentheses.
+    """Return a table with a row per method and baseline, and a column per measure.
 
-    With an oracle, the last column is the share of its gap that is closed. A cell refers to what is
-    wrong with the paper's figure as ``[1]``, ``[2]`` and so on.
+    The paper's values are in parentheses, with references ``[1]``, ``[2]``, ... to notes on errors
+    in them. With an oracle, the last column is the share of its gap that is closed.
     """
     measures, few = measures or page_measures(result), result.few
     differences, notes, records = result.differences(), list[str](), list[dict[str, str]]()
@@ -129,7 +129,7 @@ def scores_table(result: Result, measures: Sequence[str] = ()) -> Table:
 
 
 def about(result: Result) -> str:
-    """What the figures of a table are."""
+    """Describe the values in a table."""
     if result.title:
         measures = "Accuracy in percent" if result.measures != [SECONDS] else "Seconds"
         return (
@@ -150,7 +150,7 @@ def about(result: Result) -> str:
 
 
 def against_paper(result: Result) -> str:
-    """One sentence that compares a cell of the ranking table with the paper's; may be empty.
+    """Compare a cell of the ranking table with the paper in one sentence; may be empty.
 
     Misprints and missing figures are left out.
     """
@@ -172,7 +172,7 @@ def against_paper(result: Result) -> str:
 
 
 def settings_table(result: Result) -> Table:
-    """The hyper-parameters, epochs and cost of every loss, and the number of settings tried."""
+    """Return a table of hyper-parameters, epochs, cost and tuning budget of every loss."""
     records = []
     for name, row in result.rows.items():
         record = {"": loss_title(name)}
@@ -195,7 +195,7 @@ def settings_table(result: Result) -> Table:
 
 
 def result_tables(result: Result, measures: Sequence[str] = ()) -> list[Table]:
-    """Figures, differences to InfoNCE and settings, as far as they apply."""
+    """Return tables of scores, differences to InfoNCE and settings, without empty tables."""
     tables = [scores_table(result, measures)]
     if result.title:
         return tables
@@ -204,7 +204,7 @@ def result_tables(result: Result, measures: Sequence[str] = ()) -> list[Table]:
 
 
 def results_markdown(results: Sequence[Result]) -> str:
-    """Every result with a heading, its tables with all measures of the paper, and remarks."""
+    """Format all results as Markdown, with headings, tables and remarks."""
     return "\n".join(
         as_markdown(
             f"### {result_title(result)}",
@@ -217,7 +217,7 @@ def results_markdown(results: Sequence[Result]) -> str:
 
 
 def origin_text(origin: Mapping[str, Any]) -> str:
-    """Command, commit and machine."""
+    """Return command, commit and machine as text."""
     hardware = origin["hardware"]
     machine = hardware["gpu"] or f"{hardware['cpu']}, {hardware['cores']} cores"
     return (

@@ -1,4 +1,4 @@
-"""Tables, figures over seeds and titles as text, for Markdown and HTML alike."""
+"""Tables, scores and titles as text, for Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _SHORT = {"precision": "P", "recall": "R", "ndcg": "NDCG"}
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text; ``**`` around a cell makes it bold, ``*`` italic.
+    """Table of text. ``**`` around a cell makes it bold, ``*`` italic.
 
     Attributes:
-        records: for each row, its cells by the titles of their columns. Columns stand in the order
-            in which they are first named; those without a text are left out.
-        title: a sentence above it.
-        note: a sentence below it.
-        numeric: whether all columns but the first hold numbers, which are aligned to the right.
+        records: Cells of each row by column title. Columns are in the order of first use. Empty
+            columns are dropped.
+        title: Text above the table.
+        note: Text below the table.
+        numeric: Whether all columns but the first have numbers, which are aligned to the right.
 
     Example:
         >>> print(Table([{"loss": "InfoNCE", "k-NN": "93.4"}]).markdown())
@@ -60,19 +60,19 @@ class Table:
 
     @property
     def rows(self) -> list[list[str]]:
-        """The cells of each row, empty where its record has none."""
+        """Cells of each row, with empty text for missing ones."""
         head = self.head
         return [[record.get(name, "") for name in head] for record in self.records]
 
     def markdown(self) -> str:
-        """Head and rows as Markdown."""
+        """Format the table as Markdown."""
         rule = ["---"] + ["--:" if self.numeric else "---"] * (len(self.head) - 1)
         lines = (self.head, rule, *self.rows)
         return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def as_markdown(*parts: str | Table) -> str:
-    """Paragraphs and tables, these with title and note; what is empty is left out."""
+    """Join paragraphs and tables with title and note as Markdown, without empty parts."""
     paragraphs: list[str] = []
     for part in parts:
         if isinstance(part, str):
@@ -83,7 +83,7 @@ def as_markdown(*parts: str | Table) -> str:
 
 
 def template(name: str, **filters: Callable[..., object]) -> Template:
-    """A template of this folder. Missing values are errors; HTML escapes what it shows."""
+    """Load a template of this folder. Missing values are errors, and HTML values are escaped."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=select_autoescape(),
@@ -107,12 +107,12 @@ def _sentences() -> Any:
 
 
 def paragraph(name: str, *values: object) -> str:
-    """A paragraph of ``sentences.jinja`` with values filled in."""
+    """Render a paragraph of ``sentences.jinja`` with values."""
     return " ".join(getattr(_sentences(), name)(*values).split())
 
 
 def difference_table(result: Result, measures: Sequence[str] = ()) -> Table:
-    """How far every method lies above InfoNCE; empty for one seed, and without InfoNCE."""
+    """Return a table of differences to InfoNCE; empty for one seed or without InfoNCE."""
     measures, seeds = measures or result.measures, result.seeds
     records = []
     for name, differences in result.differences().items():
@@ -133,7 +133,7 @@ def difference_table(result: Result, measures: Sequence[str] = ()) -> Table:
 
 
 def score_text(score: Score, measure: str) -> str:
-    """A score of a measure: accuracies in percent."""
+    """Format a score. Accuracies are in percent."""
     if measure == SECONDS:
         return score.text(".2f")
     if is_percent(measure):
@@ -142,36 +142,36 @@ def score_text(score: Score, measure: str) -> str:
 
 
 def difference_text(difference: Score, measure: str) -> str:
-    """A difference of accuracies, in points of percent, or of other metrics."""
+    """Format a difference. Differences of accuracies are in percentage points."""
     if is_percent(measure):
         return difference.text("+.2f", scale=100)
     return difference.text("+.4f")
 
 
 def mean_text(entry: Mapping[str, Any], form: str = ".1f", *, scale: float = 1.0) -> str:
-    """Mean and spread of a stored score as text; see :meth:`.Score.text`."""
+    """Format mean and spread of a stored score; see :meth:`.Score.text`."""
     return Score(entry["mean"], entry["spread"]).text(form, scale=scale)
 
 
 def settings_text(settings: Mapping[str, float | None]) -> str:
-    """Hyper-parameters by name; without a value the prior is the density."""
+    """Format hyper-parameters by name. A prior without a value is the density."""
     return ", ".join(
         f"{name} {'density' if value is None else f'{value:g}'}" for name, value in settings.items()
     )
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun, in the plural unless it is 1."""
+    """Format a number with its noun in singular or plural."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def number(value: float | None, form: str = ".3f") -> str:
-    """A number as text; nothing for None."""
+    """Format a number; empty for ``None``."""
     return "" if value is None else f"{value:{form}}"
 
 
 def data_title(data: str) -> str:
-    """The title of a data set, given by name or path; lossy copies have titles of their own.
+    """Return the title of a data set, given by name or path. Lossy copies have their own titles.
 
     Example:
         >>> data_title("data/cifar10-jpeg"), data_title("digits"), data_title("mine/scans.npz")
@@ -182,7 +182,7 @@ def data_title(data: str) -> str:
 
 
 def loss_title(name: str) -> str:
-    """A loss, with a teacher or without, or a baseline.
+    """Return the title of a loss, with or without a teacher, or of a baseline.
 
     Example:
         >>> loss_title("info_nce_teacher")
@@ -195,13 +195,13 @@ def loss_title(name: str) -> str:
 
 
 def loss_colour(name: str) -> str:
-    """The colour of a loss in figures; a reference line's if it is not in the table."""
+    """Return the colour of a loss in figures, or the colour of reference lines."""
     row = LOSSES.get(name.removesuffix(TEACHER))
     return NEUTRAL if row is None else row.colour
 
 
 def measure_title(name: str) -> str:
-    """A metric of recommenders, or a probe of images, as a column's heading.
+    """Return the column title of a metric of recommenders or a probe of images.
 
     Example:
         >>> measure_title("ndcg@20"), measure_title("few_label_5"), measure_title("linear_top5")

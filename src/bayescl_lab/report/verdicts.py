@@ -1,4 +1,4 @@
-"""What a comparison or a training says, in two or three plain sentences: pure functions of results.
+"""Conclusions from comparisons and training runs in a few sentences.
 
 A difference counts if it is at least two standard errors from 0, paired by seed.
 """
@@ -22,20 +22,20 @@ from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import ORACLE, SHARE, TEACHER
 
 Metrics = Sequence[Mapping[str, float]]
-"""The rows of ``metrics.csv``, one per epoch."""
+"""Rows of ``metrics.csv``, one per epoch."""
 
 _HEADLINES = ("few_label_1", "knn", "linear", "ndcg@20")
-"""The measures that a verdict is about; the first that there is."""
+"""Measures for the verdict. The first available entry is used."""
 
 
 def comparison_verdict(result: Result) -> list[str]:
-    """Say which losses helped, by how much beyond the spread, and what to do next.
+    """Summarize which losses are better than InfoNCE, and recommend a next step.
 
     Args:
-        result: a comparison on images or of recommenders, or a cell of the ranking table.
+        result: Comparison on images or of recommenders, or a cell of the ranking table.
 
     Returns:
-        Sentences that name every loss. Without InfoNCE, the first loss takes its place.
+        Sentences that name every loss. Without InfoNCE, losses are compared with the first one.
     """
     base = loss_title(result.base)
     if len(result.rows) == 1:
@@ -88,7 +88,7 @@ def comparison_verdict(result: Result) -> list[str]:
 def _of_oracles(
     oracles: Sequence[str], gains: Mapping[str, Score], above: Sequence[str], said: str
 ) -> str:
-    """How much labels gain, and how much of that the best loss reaches without them."""
+    """Describe the gain with labels, and the share of it that the best loss reaches."""
     if not oracles:
         return ""
     oracle = ORACLE if ORACLE in oracles else oracles[0]
@@ -110,7 +110,7 @@ def _next_step(
     *,
     is_otherwise: bool,
 ) -> str:
-    """What to do after a comparison."""
+    """Return the recommended next step."""
     if result.seeds == 1:
         return "repeat with --seeds 4; one seed shows no spread, so nothing is certain."
     if above:
@@ -129,19 +129,19 @@ def _next_step(
 
 
 def training_verdict(settings: Mapping[str, Any]) -> list[str]:
-    """Say what speaks against a run's loss.
+    """Return a warning if the loss of a run is not recommended.
 
     Example:
         >>> training_verdict({"loss": "info_nce"})
         []
     """
-    if settings.get("loss") == "bpr":  # a baseline has no loss
+    if settings.get("loss") == "bpr":  # baselines have no loss
         return ["BPR was below InfoNCE on every data set measured: compare with --loss info_nce."]
     return []
 
 
 def runs_below(folder: Path) -> list[tuple[str, Metrics]]:
-    """The loss and the metrics of the run in a folder, or of each run of a comparison."""
+    """Return the loss and the metrics of the run in a folder, or of each run of a comparison."""
     runs: list[tuple[str, Metrics]] = []
     for file in sorted([*folder.glob("metrics.csv"), *folder.glob("runs/*/metrics.csv")]):
         rows = RunFolder(file.parent, "").read_metrics()

@@ -1,1 +1,1 @@
-"""One run: train, resume, evaluate and serve it."""
+"""Runs: train, resume, evaluate and serve a model."""

@@ -1,8 +1,8 @@
 """Views and network of a training step as one CUDA graph.
 
-A step launches hundreds of kernels, and a slow host takes longer to launch them than a GPU takes to
-compute them. A graph launches all of them at once. The loss is computed eagerly between the graph
-of the forward pass and that of the backward pass, so it may be any.
+A step launches hundreds of kernels. On a slow host, launching them can take longer than computing
+them. A graph launches all of them at once. The loss is computed eagerly between the graphs of the
+forward and the backward pass, so any loss can be used.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Embeddings = tuple[Tensor, ...]
 
 
 class CapturedStep:
-    """Compute what :meth:`SimCLR.embed` computes, from the first call on with one CUDA graph.
+    """Compute :meth:`SimCLR.embed` with one CUDA graph, which the first call captures.
 
-    If capturing fails, steps are computed eagerly from then on, with a warning. All batches must
-    have the same shape. Use it only while the model stays on its GPU.
+    If capturing fails, steps are computed eagerly with a warning. All batches must have the same
+    shape. The model must stay on its GPU.
 
     Args:
-        model: the model, whose augmentation is :class:`SimCLRAugmentation`.
+        model: Model with a :class:`SimCLRAugmentation`.
     """
 
     def __init__(self, model: SimCLR) -> None:
@@ -38,7 +38,7 @@ class CapturedStep:
         self._step: Callable[..., Embeddings] | None = None
 
     def __call__(self, images: Pixels, step: int, with_plain: bool) -> Embeddings:
-        """Embeddings of both views of a step and, if asked for, of the images themselves."""
+        """Compute embeddings of both views of a step and, with ``with_plain``, of the images."""
         seeds = self._model.view_seeds((1, 2), step)
         rows = self._augmentation.parameter_rows(images, seeds)
         if self._step is None:
@@ -48,7 +48,7 @@ class CapturedStep:
     def _captured(
         self, images: Pixels, rows: Tensor, with_plain: bool
     ) -> Callable[..., Embeddings]:
-        """The step as a graph, or as it is if that fails."""
+        """Return the step as a graph, or unchanged if capturing fails."""
         step = _Step(self._model, self._augmentation, with_plain)
         buffers = [(buffer, buffer.clone()) for buffer in self._model.buffers()]
         kind = images.device.type
@@ -66,7 +66,7 @@ class CapturedStep:
                 graph = torch.cuda.make_graphed_callables(  # type: ignore[assignment]
                     step, (images.clone(), rows.clone()), allow_unused_input=True
                 )
-        except Exception as error:  # of any kind: training can go on without a graph
+        except Exception as error:  # training can continue without a graph after any error
             reason = str(error).partition("\n")[0]
             logging.getLogger(__name__).warning("training goes on without a graph: %s", reason)
             if stream is not None:  # a failed capture leaves its own stream behind
@@ -79,16 +79,19 @@ class CapturedStep:
 
 
 class _Step(nn.Module):
-    """The part of a step that is captured, with the network as its only parameters."""
+    """The captured part of a step. Its only parameters are the network's."""
 
     def __init__(self, model: SimCLR, augmentation: SimCLRAugmentation, with_plain: bool) -> None:
         super().__init__()
         self.encoder, self.projection_head = model.encoder, model.projection_head
-        self._captured = (model, augmentation)  # a tuple, so that they are no submodules
+        self._captured = (
+            model,
+            augmentation,
+        )  # in a tuple, so they are not registered as submodules
         self._with_plain = with_plain
 
     def forward(self, images: Pixels, rows: Tensor) -> Embeddings:
-        """Embeddings of the views for rows of parameters and, if asked for, of the images."""
+        """Compute embeddings of the views, given their parameters, and of the images if needed."""
         model, augmentation = self._captured
         views = augmentation.apply_rows(images, rows)
         return model.embed_views(views, images if self._with_plain else None)

@@ -1,4 +1,4 @@
-"""What leaves a run: its embeddings as a table, its model for programs without this library."""
+"""Export of runs: embeddings as a table, and models for use without this library."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def run_embeddings(
 ) -> pl.DataFrame:
     """Embed one part of a run's data, one of :attr:`.Kind.parts`, with the run's weights.
 
-    The table has ``id`` and ``embedding``. For images, the id is the number of the row, ``image``
-    is the file in the folder or the number in the data set, and there are ``part``, ``label``,
-    ``class`` and ``domain``, empty where they are unknown, and ``output``.
+    The table has columns ``id`` and ``embedding``. For images, ``id`` is the number of the row and
+    ``image`` is the file in the folder or the number in the data set. The table then also has
+    ``part``, ``label``, ``class`` and ``domain``, empty if unknown, and ``output``.
 
     Args:
-        path: the run folder.
-        of: the part; default: the first of the kind, or all of other images.
-        output: "features" of the encoder, or "head", the embeddings of the projection head, which
-            the loss compares; both of images without augmentation.
-        data: other images.
-        encoder: the run's custom network.
+        path: Run folder.
+        of: Part of the data. Default: the first part of the kind, or all of other images.
+        output: "features" of the encoder, or "head" for the embeddings of the projection head,
+            which the loss compares. Both are computed from images without augmentation.
+        data: Other images. Default: the images of the run.
+        encoder: Custom network of the run, if it has one.
     """
     kind = Kind.of(path)
     if kind is Kind.RANKING:
@@ -67,7 +67,7 @@ def run_embeddings(
 
 
 def _image_rows(run: ImageRun, part: str, output: str) -> pl.DataFrame:
-    """The rows of a part's images."""
+    """Return the rows of a part's images."""
     from bayescl_lab.images.probes import extract_features
     from bayescl_lab.runs.images.record import image_ids
 
@@ -93,15 +93,16 @@ def _image_rows(run: ImageRun, part: str, output: str) -> pl.DataFrame:
 def user_item_pairs(
     path: Path, pairs: int, seed: int
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], float | None]:
-    """Embeddings of some of a recommender's users, and of an item that each has in training.
+    """Return embeddings of some users of a recommender, each with an item from training.
 
     Returns:
-        The users' embeddings, the items', the items' numbers, and the loss's temperature, if any.
+        The embeddings of users and items, the numbers of the items, and the loss's temperature, if
+        it has one.
     """
     recommender = load_recommender(path)
     users, items = recommender.trained_on.pairs()
     order = np.random.default_rng(seed).permutation(len(users))
-    drawn = order[np.unique(users[order], return_index=True)[1]]  # one pair of each user
+    drawn = order[np.unique(users[order], return_index=True)[1]]  # one pair per user
     drawn = np.random.default_rng(seed).permutation(drawn)[:pairs]
     rows = {"users": users[drawn], "items": items[drawn]}
     of_users, of_items = (recommender.matrix(of)[number] for of, number in rows.items())
@@ -109,11 +110,11 @@ def user_item_pairs(
 
 
 def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tuple[Path, ...]:
-    """Export a run's model to a new folder, for programs with only torch or NumPy; gives the files.
+    """Export a run's model to a new folder for use with only torch or NumPy; return the files.
 
-    A run on images gives ``encoder.pt2``, made by ``torch.export``, which includes the preparation
-    of images and maps any number of uint8 images to features; and ``encoder.safetensors``, the
-    encoder's weights alone. A recommender gives ``recommender.npz`` with ids, matrices and every
+    A run on images is exported as ``encoder.pt2`` by ``torch.export``. It includes the preparation
+    of images and maps any number of uint8 images to features. ``encoder.safetensors`` has the
+    encoder's weights. A recommender is exported as ``recommender.npz`` with ids, matrices and every
     user's items. ``model.json`` describes the files. ``encoder`` is the run's custom network.
     """
     run = RunFolder(path, Kind.of(path))
@@ -130,7 +131,7 @@ def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tup
 
 
 def _write_encoder(run: RunFolder, folder: Path, encoder: nn.Module | None) -> dict[str, Any]:
-    """The network with its preparation as a program of torch; what its card says."""
+    """Write the network with its preparation as a torch program; return its description."""
     from bayescl_lab.runs.images.encoder import load_encoder
     from bayescl_lab.runs.images.record import ImageRecord
     from bayescl_lab.runs.weights import as_safetensors
@@ -154,7 +155,7 @@ def _write_encoder(run: RunFolder, folder: Path, encoder: nn.Module | None) -> d
 
 
 def _write_recommender(run: RunFolder, folder: Path) -> dict[str, Any]:
-    """Ids, matrices and known items; what their card says."""
+    """Write ids, matrices and known items; return their description."""
     recommender = load_recommender(run.path)
     users, items = (recommender.embeddings(of) for of in ("users", "items"))
     known = recommender.record.known

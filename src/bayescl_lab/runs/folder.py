@@ -16,11 +16,11 @@ import yaml
 from bayescl_lab._files import UnreadableError, staged_folder, sweep, write_atomically
 
 _HEADER = "# bayescl "
-"""Start of the first line of ``config.yaml``; the kind of run follows."""
+"""Start of the first line of ``config.yaml``, before the kind of run."""
 
 
 def _file(name: str) -> Any:
-    """A property: the path of a file in a run's folder."""
+    """Return a property: the path of a file in a run's folder."""
     return property(lambda folder: folder.path / name)
 
 
@@ -29,12 +29,12 @@ class RunFolder:
     """A folder with ``config.yaml``, ``metrics.csv``, ``checkpoints/`` and ``result.json``.
 
     A run that trains also records its data; see :mod:`bayescl_lab.runs.record`. ``config.yaml``
-    names the kind of run in a comment, and can be passed to the command that makes such runs as
-    ``--config``. Files are written aside and moved into place, so a reader finds them complete.
+    has the kind of run in a comment, and can be passed as ``--config`` to the command of this kind.
+    Files are written to a temporary file and then moved, so readers never see incomplete files.
 
     Attributes:
-        path: path of the folder.
-        kind: kind of run, the command that makes it, such as "train images".
+        path: Path of the folder.
+        kind: Kind of run: its command, such as "train images".
     """
 
     path: Path
@@ -47,16 +47,16 @@ class RunFolder:
     checkpoint: ClassVar[Path] = _file("checkpoints/last.ckpt")
     """The last checkpoint."""
     best_checkpoint: ClassVar[Path] = _file("checkpoints/best.ckpt")
-    """The weights of the best epoch, in runs that choose one."""
+    """The weights of the best epoch, in runs that choose an epoch."""
     data_file: ClassVar[Path] = _file("data.json")
     """Description of the run's data, written when training starts."""
     result_file: ClassVar[Path] = _file("result.json")
-    """The figures of the finished run; its presence means that the run is finished."""
+    """The metrics of the run. The run is finished if this file exists."""
     weights_file: ClassVar[Path] = _file("weights.safetensors")
-    """The weights of the finished run, for any reader of safetensors."""
+    """The weights of the finished run in safetensors format."""
 
     def kept_checkpoint(self) -> Path:
-        """The checkpoint behind a run's figures: that of the best epoch, or else the last."""
+        """Return the evaluated checkpoint: the best epoch's, or else the last."""
         for checkpoint in (self.best_checkpoint, self.checkpoint):
             if checkpoint.is_file():
                 return checkpoint
@@ -84,29 +84,29 @@ class RunFolder:
 
     @classmethod
     def find(cls, path: Path) -> RunFolder:
-        """Find the folder of a run of any kind; a ``ValueError`` if there is none."""
+        """Find the folder of a run of any kind; raise ``ValueError`` if there is none."""
         return cls(path, cls(path, "")._read_config()[0])
 
     @classmethod
     def open(cls, path: Path, kind: str) -> RunFolder:
-        """Open the folder of an existing run of a kind; a ``ValueError`` if there is none."""
+        """Open the folder of an existing run of a kind; raise ``ValueError`` if there is none."""
         actual = cls.find(path).kind
         if actual != kind:
             raise ValueError(f"{path} holds a run of '{actual}', not of '{kind}'")
         return cls(path, kind)
 
     def config(self) -> dict[str, Any]:
-        """The settings of the run."""
+        """Return the settings of the run."""
         return self._read_config()[1]
 
     def write_result(self, result: Mapping[str, object], *, name: str = "result.json") -> Path:
-        """Write figures as JSON and return the file."""
+        """Write a result as JSON and return the file."""
         target = self.path / name
         write_atomically(target, as_json(result))
         return target
 
     def read_result(self) -> dict[str, Any]:
-        """The figures of the finished run."""
+        """Read the result of the finished run."""
         return read_json(self.result_file)
 
     def write_metrics(self, rows: Sequence[Mapping[str, object]]) -> None:
@@ -119,7 +119,7 @@ class RunFolder:
         write_atomically(self.metrics_file, text.getvalue())
 
     def read_metrics(self) -> list[dict[str, float]]:
-        """The rows of ``metrics.csv``; none if there is no such file."""
+        """Read the rows of ``metrics.csv``; none if the file does not exist."""
         if not self.metrics_file.is_file():
             return []
         try:
@@ -131,12 +131,12 @@ class RunFolder:
             raise UnreadableError(f"{self.metrics_file} is damaged") from None
 
     def sweep(self) -> None:
-        """Remove temporary files that a killed run left behind."""
+        """Remove temporary files of a killed run."""
         sweep(self.path)
         sweep(self.checkpoint.parent)
 
     def go_on(self, config: Mapping[str, object]) -> None:
-        """Change the settings of a run that continues, and remove results of the old ones."""
+        """Store changed settings of a resumed run, and remove the old results."""
         for file in (self.result_file, self.weights_file):
             file.unlink(missing_ok=True)
         self._write_config(config)
@@ -146,7 +146,7 @@ class RunFolder:
         write_atomically(self.config_file, f"{_HEADER}{self.kind}\n{text}")
 
     def _read_config(self) -> tuple[str, dict[str, Any]]:
-        """Kind and settings; raises a ``ValueError`` that says why this is not a run folder."""
+        """Read kind and settings; raise ``ValueError`` if this is not a run folder."""
         if not self.path.is_dir():
             raise UnreadableError(f"there is no run folder {self.path}")
         if not self.config_file.is_file():
@@ -165,7 +165,7 @@ class RunFolder:
 def check_vacant(
     path: Path, advice: str = "resume it with --resume or name another folder"
 ) -> None:
-    """Refuse a place that is a file, a folder that is not empty, or not writable."""
+    """Raise ``ValueError`` if a path is a file, a non-empty folder, or not writable."""
     if path.is_dir():
         if any(path.iterdir()):
             raise ValueError(f"{path} exists and is not empty: {advice}")
@@ -175,7 +175,7 @@ def check_vacant(
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a folder, there already or not, in which nothing could be written."""
+    """Raise ``ValueError`` if a folder, existing or new, is not writable."""
     nearest = path
     while not nearest.exists():
         nearest = nearest.parent
@@ -184,12 +184,12 @@ def check_writable(path: Path) -> None:
 
 
 def as_json(value: Mapping[str, object]) -> str:
-    """A mapping as JSON; NaN and infinity are refused, since JSON has neither."""
+    """Convert a mapping to JSON; raise on NaN and infinity, which JSON does not have."""
     return json.dumps(value, indent=2, allow_nan=False) + "\n"
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The mapping in a JSON file; a ``ValueError`` if it does not hold one."""
+    """Read the mapping in a JSON file; raise ``ValueError`` if it does not hold one."""
     try:
         return {**json.loads(path.read_text(encoding="utf-8"))}
     except (TypeError, json.JSONDecodeError, UnicodeDecodeError, RecursionError):
@@ -197,5 +197,5 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def _number(text: str) -> float:
-    """A number with its original notation, so that it is written the same way again."""
+    """Parse a number and keep its notation, so it is written in the same way."""
     return int(text) if text.lstrip("-").isdecimal() else float(text)

@@ -18,9 +18,9 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> Any:
     The training data and a trainer are not needed.
 
     Args:
-        path: the folder of a run of ``bayescl train images`` or ``bayescl train ranking``; if it is
-            still training, the last checkpoint is used.
-        encoder: the run's custom network, if it has one.
+        path: Folder of a run of ``bayescl train images`` or ``bayescl train ranking``. The last
+            checkpoint is used if the run is still training.
+        encoder: Custom network of the run, if it has one.
 
     Returns:
         A :class:`~bayescl_lab.runs.images.encoder.PreparedEncoder`, which embeds images, or a

@@ -1,8 +1,8 @@
-"""The loop of every run: Lightning, with metrics and checkpoints in the run's folder.
+"""The training loop of all runs: Lightning, with metrics and checkpoints in the run's folder.
 
-Lightning's ``CSVLogger`` and ``ModelCheckpoint`` write in place, delete earlier rows when a run is
-resumed, and keep paths of files in every checkpoint. A run that is killed must find complete files,
-and one that was resumed must end with the same files as one that was not.
+Lightning's ``CSVLogger`` and ``ModelCheckpoint`` are not used, because they write in place, delete
+earlier rows when a run is resumed, and store paths in checkpoints. Here files are complete even if
+a run is killed, and a resumed run gives the same files as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -57,33 +57,33 @@ def fit_in_folder(
 ) -> Journal:
     """Train a module up to a number of epochs, from the folder's last checkpoint if there is one.
 
-    With several devices, one process per device calls this (Lightning starts those that
-    ``torchrun`` did not); all but the first train without writing. On several GPUs, batch
-    normalisation uses statistics over all of them. The journal has one row per epoch.
+    With several devices, one process per device calls this function. Lightning starts the processes
+    that ``torchrun`` did not start. Only the first process writes. On several GPUs, batch
+    normalization uses statistics over all of them. The journal has one row per epoch.
 
     Args:
-        module: a module whose ``training_step`` returns the loss.
-        batches: one pass is an epoch.
-        folder: folder for ``metrics.csv`` and checkpoints.
-        epochs: epochs of the whole run, including those before a resume.
-        device: a CPU or GPU; with several GPUs, this process's own.
-        devices: devices on each of ``num_nodes``.
-        num_nodes: nodes.
-        share_buffers: whether the first process sends the module's buffers to the others before
-            every step; not needed if they never change.
+        module: Module with a ``training_step`` that returns the loss.
+        batches: Batches of one epoch.
+        folder: Folder for ``metrics.csv`` and checkpoints.
+        epochs: Number of epochs of the whole run, including epochs before a resume.
+        device: Device of this process.
+        devices: Number of devices per node.
+        num_nodes: Number of nodes.
+        share_buffers: Whether the first process sends the module's buffers to the others before
+            every step. Not needed for constant buffers.
         precision: "float32", or "bfloat16" by autocast.
-        loggers: Lightning's, given every row of ``metrics.csv``.
-        callbacks: Lightning's, called before the journal and the checkpoint are written.
-        **journal_options: see :class:`Journal`.
+        loggers: Loggers of Lightning, which receive every row of ``metrics.csv``.
+        callbacks: Callbacks of Lightning, called before the journal and the checkpoint are written.
+        **journal_options: Arguments of :class:`Journal`.
 
     Raises:
-        ValueError: if the loss is no longer finite.
-        OSError: if a checkpoint or the metrics cannot be written; previous files are kept.
+        ValueError: if the loss is not finite.
+        OSError: if a checkpoint or the metrics cannot be written. Previous files are kept.
     """
     journal = Journal(folder, **journal_options)
     on_gpu = device.type == "cuda"
     several = devices * num_nodes > 1
-    # Gradients are views of the communication buffers, so that they are held only once.
+    # Gradients are views of the communication buffers, which saves memory.
     ddp = DDPStrategy(broadcast_buffers=share_buffers, gradient_as_bucket_view=True)
     with quiet_lightning():
         trainer = pl.Trainer(
@@ -96,15 +96,15 @@ def fit_in_folder(
             precision="bf16-mixed" if precision == "bfloat16" else "32-true",
             max_epochs=epochs,
             logger=list(loggers) or False,
-            log_every_n_steps=1,  # for values that modules log; rows come from the journal
+            log_every_n_steps=1,  # for values that modules log; the journal writes the rows
             callbacks=[*callbacks, journal],
             plugins=[AtomicCheckpointIO()],
-            enable_checkpointing=False,  # Lightning's own; the journal saves
+            enable_checkpointing=False,  # the journal saves checkpoints
             enable_progress_bar=False,
             enable_model_summary=False,
             default_root_dir=folder.path,
         )
-        # Lightning's handler of SIGTERM ends a run as if it had finished, with status 0.
+        # Lightning's handler of SIGTERM would end the run with status 0.
         connector: Any = trainer._signal_connector
         connector.register_signal_handlers = lambda: None
         last = folder.checkpoint if folder.checkpoint.is_file() else None
@@ -112,7 +112,7 @@ def fit_in_folder(
             with _signals_for_all(trainer) if several else nullcontext():
                 trainer.fit(module, batches, ckpt_path=last)
         except SystemExit as stop:
-            # Lightning turns a KeyboardInterrupt into its own exit, with the status of a failure.
+            # Lightning turns a KeyboardInterrupt into an exit with another status.
             if isinstance(stop.__context__, KeyboardInterrupt):
                 raise stop.__context__ from None
             raise
@@ -123,18 +123,20 @@ def fit_in_folder(
 class Journal(pl.Callback):
     """Write a row of ``metrics.csv`` after every epoch, then a checkpoint if one is due.
 
-    The row is on disk before the checkpoint that skips its epoch; a resumed run drops the rows of
-    later epochs. The loss of an epoch is the mean over its steps.
+    The row of an epoch is written before its checkpoint. A resumed run drops the rows of epochs
+    after its checkpoint. The loss of an epoch is the mean over its steps.
 
     Args:
-        folder: the run's folder.
-        progress: called after every epoch with the number of finished epochs and the mean loss.
-        pulse: called between steps, a few times a second at most, with the number of finished
-            epochs, the steps done of this epoch, the steps of an epoch and the steps per second.
-        evaluate: called after every epoch with the trainer and the rows of earlier epochs; gives
-            further columns, and may set ``trainer.should_stop``. Its time is not part of an epoch's
-            seconds.
-        checkpoint_every: epochs between checkpoints; the last epoch has one.
+        folder: Folder of the run.
+        progress: Function called after every epoch with the number of finished epochs and the mean
+            loss.
+        pulse: Function called between steps, at most a few times per second, with the number of
+            finished epochs, the finished steps of this epoch, the steps of an epoch and the steps
+            per second.
+        evaluate: Function called after every epoch with the trainer and the rows of earlier epochs.
+            It returns further columns, and may set ``trainer.should_stop``. Its time is not counted
+            in the seconds of the epoch.
+        checkpoint_every: Number of epochs between checkpoints. The last epoch always has one.
     """
 
     folder: RunFolder
@@ -149,7 +151,7 @@ class Journal(pl.Callback):
         self._steps, self._since, self._last_pulse = 0, 0.0, (0.0, 0)
 
     def on_train_start(self, trainer: pl.Trainer, *_: Any) -> None:
-        """Drop rows of epochs after the checkpoint, and start the clock of the pulse."""
+        """Drop rows of epochs after the checkpoint, and start the timer of the pulse."""
         self.rows = [row for row in self.rows if row["epoch"] <= trainer.current_epoch]
         self._last_pulse = (time.perf_counter(), trainer.global_step)
 
@@ -161,7 +163,7 @@ class Journal(pl.Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, *_: Any
     ) -> None:
-        """Add a step's loss on its own device, without waiting for it."""
+        """Add a step's loss on its device, without synchronization."""
         del pl_module
         self._total = self._total + outputs["loss"].detach().double()
         self._steps += 1
@@ -173,7 +175,7 @@ class Journal(pl.Callback):
             self.pulse(trainer.current_epoch, batch, batches, speed)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        """Write the epoch's row in the first process, tell all whether to stop, and save."""
+        """Write the epoch's row in the first process, decide whether to stop, and save."""
         epoch = trainer.current_epoch + 1
         mean = torch.as_tensor(self._total, dtype=torch.float64) / max(1, self._steps)
         if trainer.world_size > 1:
@@ -181,7 +183,7 @@ class Journal(pl.Callback):
         loss = float(mean)
         if not math.isfinite(loss):
             raise ValueError(f"the loss became {loss} in epoch {epoch}: lower the learning rate")
-        # Read the clock after the loss, when the device has finished all steps.
+        # Read the time after the loss: the device has then finished all steps.
         seconds = time.perf_counter() - self._since
         if trainer.is_global_zero:
             row = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 4)}
@@ -203,19 +205,19 @@ class Journal(pl.Callback):
 class AtomicCheckpointIO(TorchCheckpointIO):
     """Write each checkpoint to a temporary file and move it into place once it is complete.
 
-    Lightning's own writer uses the system's temporary folder, from which a move to another file
-    system is a copy that can stop halfway.
+    Lightning's writer uses the system's temporary folder. A move from there to another file system
+    is a copy, which can be interrupted.
     """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, *_: Any, **__: Any) -> None:
-        """Save a checkpoint completely or not at all, for example on a full disk."""
+        """Save a checkpoint atomically, for example on a full disk."""
         target = Path(path)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             with open_atomically(target) as file:
                 torch.save(checkpoint, file)
         except (OSError, RuntimeError) as error:
-            # torch's writer hides what the file said behind an error of its own.
+            # torch's writer hides the error of the file behind its own error.
             reason = error.__context__ or error
             if not isinstance(reason, OSError):
                 raise
@@ -233,8 +235,8 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 def _signals_for_all(trainer: pl.Trainer) -> Iterator[None]:
     """End the processes that Lightning starts when Ctrl-C or SIGTERM ends this one.
 
-    They do not receive these signals themselves: the traceback of a process whose partner is gone
-    would reach the user. Nothing is sent to the others, who may never answer.
+    The other processes ignore these signals. Otherwise their tracebacks would be printed after the
+    first process has ended.
     """
     launcher: Any = trainer.strategy.launcher
     start, signals = launcher._call_children_scripts, (signal.SIGINT, signal.SIGTERM)
@@ -265,7 +267,7 @@ def _signals_for_all(trainer: pl.Trainer) -> Iterator[None]:
 
 
 def made_loggers(names: Sequence[str], run: Path) -> list[Logger]:
-    """Lightning's loggers by name; those that write files write into the run's folder."""
+    """Create Lightning's loggers by name. Files are written into the run's folder."""
     makers: dict[str, Callable[[], Logger]] = {
         "csv": lambda: CSVLogger(run, name="", version="csv"),
         "tensorboard": lambda: TensorBoardLogger(run, name="", version="tensorboard"),
@@ -294,9 +296,9 @@ def quiet_lightning() -> Iterator[None]:
         with warnings.catch_warnings():
             # Lightning 2.6 with torch >= 2.12 asks isinstance(..., LeafSpec), which warns.
             warnings.filterwarnings("ignore", message=r".isinstance\(treespec, LeafSpec\)")
-            # Torch 2.15 names a successor, which sends buffers once; sparse ones cannot be sent.
+            # Torch 2.15 recommends a successor, which does not support sparse buffers.
             warnings.filterwarnings("ignore", message=".broadcast_buffers. is deprecated")
-            # The library's advice on small domains is a sampler; runs name an option instead.
+            # The library recommends a sampler for small domains. Runs have an option instead.
             warnings.filterwarnings("ignore", message="half of the anchors have at most")
             yield
     finally:

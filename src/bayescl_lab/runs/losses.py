@@ -1,7 +1,7 @@
-"""The table of losses: one row holds all that runs, commands, tables and figures need.
+"""The table of losses for runs, commands, tables and figures.
 
-A new loss is a module in :mod:`bayescl.losses` and a row of :data:`LOSSES`. Its hyper-parameters,
-their types and their help come from its class.
+A new loss needs a module in :mod:`bayescl.losses` and a row of :data:`LOSSES`. The names, types and
+help of its hyper-parameters are read from its class.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from bayescl_lab.ranking.losses import BPRLoss
 
 
 def descriptions(owner: object) -> dict[str, str]:
-    """What a docstring says of each argument or attribute, on one line and without markup."""
+    """Return the description of each argument or attribute in a docstring, without markup."""
     from docstring_parser import parse
 
     params = parse(inspect.getdoc(owner) or "").params
@@ -40,7 +40,7 @@ def descriptions(owner: object) -> dict[str, str]:
 
 
 def without_markup(text: str) -> str:
-    """A docstring's text on one line, without markup.
+    """Return the text of a docstring on one line, without markup.
 
     Example:
         >>> without_markup("``beta``; see :class:`~bayescl.losses.HardContrastiveLoss`")
@@ -55,10 +55,10 @@ class LossRow:
     """A row of the table of losses.
 
     Attributes:
-        title: the loss's name for readers.
-        colour: in figures.
-        images: its class in runs on images; None if it is not available there.
-        ranking: its class in runs on interactions; None if it is not available there.
+        title: Name of the loss in tables and figures.
+        colour: Colour of the loss in figures.
+        images: Class of the loss in runs on images. ``None`` if it is not available.
+        ranking: Class of the loss in runs on interactions. ``None`` if it is not available.
     """
 
     title: str
@@ -68,7 +68,7 @@ class LossRow:
 
     @property
     def needs_labels(self) -> bool:
-        """Whether the loss is an oracle: undefined without labels."""
+        """Whether the loss is an oracle, which needs labels."""
         return self.images is not None and (self.images.needs_groups or self.images.needs_labels)
 
     @cached_property
@@ -76,19 +76,19 @@ class LossRow:
         """Names and types (``float`` or ``int``) of hyper-parameters that runs may vary."""
         made: Any = self.images or self.ranking
         names = ("temperature", *getattr(made, "hyperparameters", ()))
-        # The smallest similarity is no choice: it follows from how embeddings are compared.
+        # minimum_similarity is not tunable: it depends on the similarity.
         built = made()
         return {name: type(getattr(built, name)) for name in names if name != "minimum_similarity"}
 
     @property
     def alternatives(self) -> Mapping[str, Sequence[float]]:
-        """Values of each hyper-parameter that a search tries, as its class says."""
+        """Values of each hyper-parameter for a search, from the class of the loss."""
         made: Any = self.images or self.ranking
         held = {name: inspect.getattr_static(made, name, None) for name in self.hyperparameters}
         return {name: getattr(one, "worth_trying", ()) for name, one in held.items()}
 
     def help(self, hyperparameter: str) -> str:
-        """The first clause of what the class's docstring says of a hyper-parameter."""
+        """Return the first clause of a hyper-parameter's description in the docstring."""
         made: Any = self.images or self.ranking
         by_class = (descriptions(base).get(hyperparameter) for base in made.__mro__)
         description = next(filter(None, by_class), "")
@@ -104,51 +104,51 @@ LOSSES: dict[str, LossRow] = {
     "supervised": LossRow("SupCon", "#1b5e3a", images=SupervisedContrastiveLoss),
     "bpr": LossRow("BPR", "#7d5ba6", ranking=BPRLoss),
 }
-"""Every loss by its name, in the order of tables: baselines first."""
+"""All losses by name, in the order of tables."""
 
 BASELINE, SUBJECT, ORACLE = "info_nce", "bayesian", "oracle"
-"""The baseline of differences, the loss in question, and the loss whose gap is to be closed."""
+"""Names of the baseline of differences, the Bayesian loss and the oracle."""
 
 TEACHER = "_teacher"
-"""Ends the name of a method that has a teacher beside its loss, such as ``info_nce_teacher``."""
+"""Suffix of the names of losses with a teacher, such as ``info_nce_teacher``."""
 
 SHARE = "positive_share"
-"""The setting of runs on images whose value is 1 without a teacher."""
+"""Setting of runs on images that turns the teacher off at 1."""
 
 SHARES = (0.5, 0.1, 0.2, 1.0)
-"""Its values that tuning tries for a method with a teacher, the default first."""
+"""Values of this setting that tuning tries for a method with a teacher, the default first."""
 
 IMAGE_METHODS = (
     *("info_nce", "debiased", "hard", "bayesian", "info_nce_teacher", "bayesian_teacher"),
     *("oracle", "supervised"),
 )
-"""The methods that a comparison on images has by default."""
+"""Default methods of a comparison on images."""
 
 
 Room = Literal["images", "ranking"]
-"""What a run learns from: images, or interactions of users and items."""
+"""Kind of training data: images, or interactions of users and items."""
 
 
 def losses_of(room: Room) -> tuple[str, ...]:
-    """Names of the losses of runs on images, or of recommenders, in the order of tables."""
+    """Return the names of the losses for images or ranking, in the order of tables."""
     return tuple(name for name, row in LOSSES.items() if getattr(row, room) is not None)
 
 
 def methods_of(room: Room) -> tuple[str, ...]:
-    """Names of methods to compare: losses and, on images, those without labels with a teacher."""
+    """Return the names of methods: losses and, on images, unsupervised losses with a teacher."""
     losses = losses_of(room)
     plain = [name for name in losses if room == "images" and not LOSSES[name].needs_labels]
     return (*losses, *(f"{name}{TEACHER}" for name in plain))
 
 
 def takes(method: str, name: str) -> bool:
-    """Whether a loss, or a loss with a teacher, takes a value of that name."""
+    """Return whether a method has a hyper-parameter of that name."""
     loss = method.removesuffix(TEACHER)
     return name in LOSSES[loss].hyperparameters or (name == SHARE and loss != method)
 
 
 def takers(losses: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Every hyper-parameter of some losses, and which of them take it.
+    """Return every hyper-parameter of some losses, with the losses that have it.
 
     Example:
         >>> takers(["hard", "bayesian"])["alpha"]
@@ -160,26 +160,26 @@ def takers(losses: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 _DENSITY_SHARES = {"debiased": 0.1, "hard": 0.1}
-"""Recommenders' defaults of ``tau_plus`` as shares of the density; 1 for other losses. The density
-counts the user's known items, which are no candidates; these two losses subtract the likeness of a
-known item that often, and are below InfoNCE with the whole density (``benchmarks/own_loop.py``)."""
+"""Default ``tau_plus`` of recommenders as a share of the density; 1 for other losses. The density
+counts known items, which are not candidates. With the whole density, these two losses are below
+InfoNCE (``benchmarks/own_loop.py``)."""
 
 
 @dataclass(frozen=True)
 class LossSettings:
-    """A loss by name with given hyper-parameters; the others keep their defaults.
+    """A loss by name with given hyper-parameters and defaults for the others.
 
-    A recommender's default of ``tau_plus`` is the density of the training interactions, and a tenth
-    of it for the debiased and the hard loss.
+    The default ``tau_plus`` of a recommender is the density of the training interactions, or a
+    tenth of it for the debiased and the hard loss.
 
     Attributes:
-        loss: one of :func:`losses_of` the room.
-        hyperparameters: values by name.
-        room: "images" or "ranking".
+        loss: Name of the loss; see :func:`losses_of`.
+        hyperparameters: Values of hyper-parameters by name.
+        room: Kind of training data, "images" or "ranking".
 
     Raises:
-        ValueError: if the name is unknown, the loss does not take a hyper-parameter, or a value
-            is out of its range.
+        ValueError: if the name is unknown, the loss does not have a hyper-parameter, or a value is
+            out of range.
 
     Example:
         >>> LossSettings("debiased", {"tau_plus": 0.2}).resolved()
@@ -208,13 +208,14 @@ class LossSettings:
 
     @property
     def made(self) -> Any:
-        """The class of the loss."""
+        """Class of the loss."""
         return getattr(LOSSES[self.loss], self.room)
 
     def build(self, *, score: str = "cosine", density: float = 0.01, **options: Any) -> Any:
-        """The loss itself, with further options that every loss takes.
+        """Create the loss with further arguments of :class:`~bayescl.ContrastiveLoss`.
 
-        A recommender says how it scores, and the density of its training interactions.
+        ``score`` and ``density`` describe a recommender: its score, and the density of its training
+        interactions.
         """
         values = self.resolved(score=score)
         if values.get("tau_plus", 0) is None:
@@ -228,11 +229,11 @@ class LossSettings:
 
     @property
     def density_share(self) -> float:
-        """A recommender's default of ``tau_plus`` as a share of the density."""
+        """Default ``tau_plus`` of a recommender as a share of the density."""
         return _DENSITY_SHARES.get(self.loss, 1.0)
 
     def resolved(self, *, score: str = "cosine") -> dict[str, Any]:
-        """Every hyper-parameter, including defaults; a ``tau_plus`` of None is the density's."""
+        """Return all hyper-parameters with defaults. ``tau_plus`` is ``None`` for the density."""
         kinds, built = LOSSES[self.loss].hyperparameters, self.made()
         values = {name: kinds[name](value) for name, value in self.hyperparameters.items()}
         if self.room == "ranking":
@@ -244,12 +245,12 @@ class LossSettings:
         }
 
     def as_config(self) -> dict[str, Any]:
-        """Plain values for a run's settings: its name, and every hyper-parameter."""
+        """Return the name and all hyper-parameters as plain values for a run's settings."""
         return {"loss": self.loss, **self.resolved()}
 
     @classmethod
     def taken_from(cls, values: dict[str, Any], room: Room = "images") -> Self:
-        """Remove a loss from a run's settings; values of None count as not given."""
+        """Remove a loss from a run's settings and return it. Values of ``None`` are ignored."""
         names = {name for row in LOSSES.values() for name in row.hyperparameters}
         given = {name: values.pop(name) for name in names & values.keys()}
         chosen = {name: value for name, value in given.items() if value is not None}
@@ -259,7 +260,7 @@ class LossSettings:
 def ranking_loss(
     loss: str = "bayesian", hyperparameters: Mapping[str, float] | None = None
 ) -> LossSettings:
-    """The loss of a recommender; see :class:`LossSettings`."""
+    """Return the loss of a recommender; see :class:`LossSettings`."""
     return LossSettings(loss, hyperparameters or {}, "ranking")
 
 
@@ -273,11 +274,12 @@ def choose_hyperparameters(
 ) -> LossSettings:
     """Choose a loss's hyper-parameters.
 
-    A given value that is not None, or ``tau_plus = 1 / num_classes``, takes precedence over a
-    value of ``start``, such as one recorded for the same data, then the loss's default.
+    Given values except ``None``, and ``tau_plus = 1 / num_classes``, take precedence over values of
+    ``start``, such as recorded ones, and these over the defaults of the loss.
 
     Raises:
-        ValueError: if the loss is unknown, or does not take a given hyper-parameter or its value.
+        ValueError: if the loss is unknown, or does not have a given hyper-parameter, or a value is
+            out of range.
 
     Example:
         >>> choose_hyperparameters("hard", "images", {}, num_classes=5).hyperparameters

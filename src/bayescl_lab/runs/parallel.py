@@ -1,7 +1,7 @@
-"""Many runs, several at a time.
+"""Parallel runs.
 
-The pool is the standard library's. joblib's has no workers that end with a killed parent. How far a
-run in a worker is, its ``metrics.csv`` says.
+The pool is the standard library's, because joblib's workers survive a killed parent. The progress
+of a worker is read from its ``metrics.csv``.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from bayescl.checks import check_count
 from bayescl_lab.runs.folder import RunFolder
 
 Progress = Callable[[str, float, float], None]
-"""Called with the name of a run, its number of finished epochs and that of all runs together."""
+"""Function of the name of a run, its finished epochs and the finished epochs of all runs."""
 
 Train = Callable[..., dict[str, Any]]
-"""Trains one run in its folder, as ``train_images`` does; a function that can be pickled."""
+"""Picklable function that trains one run in its folder, such as ``train_images``."""
 
 AT_MOST_LOST = 10
-"""Largest number of epochs between two checkpoints, which a run that is killed repeats."""
+"""Largest number of epochs between checkpoints. A killed run repeats at most as many."""
 
 
 def train_runs(
@@ -42,16 +42,16 @@ def train_runs(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Train runs, each in its folder and with one thread, and return each ``result.json`` by name.
+    """Train runs, each in its folder with one thread, and return each ``result.json`` by name.
 
     Existing runs are resumed, or only read if they are finished.
 
     Args:
-        runs: settings by name, with their number of ``epochs``.
-        parent: the parent of the run folders, which have the runs' names.
-        train: trains one run; a top-level function, so that workers can import it.
-        workers: number of parallel processes. It affects only the seconds.
-        progress: called after every epoch and, with one worker, between steps.
+        runs: Settings by name, with their number of ``epochs``.
+        parent: Parent of the run folders. Each folder has the name of its run.
+        train: Function that trains one run. It must be defined at the top level of a module.
+        workers: Number of parallel processes. Results do not depend on it.
+        progress: Function called after every epoch and, with one worker, between steps.
 
     Raises:
         ValueError: if a run cannot be trained, or the system kills a worker.
@@ -59,7 +59,7 @@ def train_runs(
     check_count("workers", workers, 1)
     epochs = dict.fromkeys(runs, 0.0)
     if progress is not None:
-        progress("starting", 0, 0)  # workers take seconds to load what they need
+        progress("starting", 0, 0)  # workers take seconds to import libraries
 
     def report(name: str, epoch: float, _loss: float = 0.0) -> None:
         epochs[name] = epoch
@@ -69,7 +69,7 @@ def train_runs(
     results = {}
     if workers == 1:
         threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # as in workers, so that their number does not affect results
+        torch.set_num_threads(1)  # as in workers, so results do not depend on their number
         try:
             for name, settings in runs.items():
                 results[name] = _train_one(train, settings, parent / name, partial(report, name))
@@ -104,13 +104,13 @@ def train_runs(
                     raise ValueError(f"{reason}: --resume with fewer --workers") from None
                 report(name, runs[name].epochs)
     except BaseException:
-        # Checkpoints and results are written whole or not at all: nothing is lost by this.
+        # Checkpoints and results are written atomically, so nothing is lost.
         for child in multiprocessing.active_children():
             child.kill()
         pool.shutdown(wait=True, cancel_futures=True)
         raise
     pool.shutdown()
-    return {name: results[name] for name in runs}  # not as they were finished
+    return {name: results[name] for name in runs}  # in the order of runs
 
 
 def _train_one(
@@ -128,7 +128,7 @@ def _train_one(
 
 
 def _start_worker(command: list[str]) -> None:
-    """Prepare a worker: one thread, Ctrl-C left to the parent, ends with the parent."""
+    """Prepare a worker: use one thread, ignore Ctrl-C, and end with the parent."""
     sys.orig_argv = command  # provenance names the command, not this process
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -136,9 +136,9 @@ def _start_worker(command: list[str]) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent does, even if that was killed.
+    """End this process when its parent ends, even if the parent was killed.
 
-    Otherwise an orphan would keep writing to run folders that may be resumed meanwhile.
+    Otherwise it would keep writing to run folders that may have been resumed.
     """
     parent = multiprocessing.parent_process()
     if parent is not None:

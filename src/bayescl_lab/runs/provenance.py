@@ -21,7 +21,7 @@ _PACKAGES = ("bayescl", "torch", "lightning", "numpy", "numba", "scikit-learn")
 
 
 def provenance() -> dict[str, object]:
-    """The provenance of a number, as plain values for a result file."""
+    """Return the provenance of a result as plain values."""
     return {
         "command": command_line(),
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -32,7 +32,7 @@ def provenance() -> dict[str, object]:
 
 
 def command_line() -> str:
-    """The command of this process as it was typed, without the folders of this machine."""
+    """Return the command of this process as typed, without folders of this machine."""
     typed = [Path(sys.orig_argv[0]).name, *sys.orig_argv[1:]]
     if sys.argv[0] not in typed:  # python -m, python -c
         return shlex.join(typed)
@@ -44,7 +44,7 @@ def command_line() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python, bayescl and the libraries that affect results."""
+    """Return the versions of Python, bayescl and the libraries that affect results."""
     installed = {"python": platform.python_version()}
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
@@ -53,7 +53,7 @@ def versions() -> dict[str, str]:
 
 
 def hardware() -> dict[str, object]:
-    """The processors of this machine and how many threads torch uses."""
+    """Return the processors of this machine and the number of torch's threads."""
     return {
         "cpu": _cpu_model(),
         "cores": usable_cores(),
@@ -65,12 +65,14 @@ def hardware() -> dict[str, object]:
 
 @cache
 def git_commit() -> str | None:
-    """The commit of the checkout that this package lies in, with "+" if files differ from it.
+    """Return the commit of this package's checkout, with "+" if files have changed.
 
-    It is that of the first call, since the code of this process does not change either.
+    The result of the first call is cached, because the imported code does not change either.
     """
     try:
-        _git("ls-files", "--error-unmatch", Path(__file__).name)  # else it is somebody else's
+        _git(
+            "ls-files", "--error-unmatch", Path(__file__).name
+        )  # fails if the checkout is of another project
         return _git("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+")
     except (OSError, subprocess.SubprocessError):
         return None
@@ -85,7 +87,7 @@ def _git(*arguments: str) -> str:
 
 
 def _cpu_model() -> str:
-    """The processor's name as the system gives it."""
+    """Return the name of the processor."""
     with suppress(OSError):
         if line := re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text()):
             return line[1]

@@ -1,4 +1,4 @@
-"""A run's record of its data: ``data.json``, an archive of arrays, and what files looked like."""
+"""A run's record of its data: ``data.json``, an archive of arrays, and checksums of files."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ def write_record(
 ) -> None:
     """Write an archive of arrays and ``data.json`` into a run's folder."""
     write_arrays(folder.path / archive, arrays)
-    folder.write_result(description, name=folder.data_file.name)  # last: it says that all is there
+    folder.write_result(
+        description, name=folder.data_file.name
+    )  # last: it marks the record as complete
 
 
 def read_record(folder: RunFolder, archive: str) -> tuple[dict[str, Any], Arrays]:
-    """The content of ``data.json`` and of the archive in a run's folder."""
+    """Return the content of ``data.json`` and of the archive in a run's folder."""
     if not folder.data_file.is_file():
         raise ValueError(f"{folder.path} has no record of its data")
     return read_json(folder.data_file), read_arrays(folder.path / archive)
@@ -36,11 +38,11 @@ def read_record(folder: RunFolder, archive: str) -> tuple[dict[str, Any], Arrays
 def write_arrays(path: Path, arrays: Arrays) -> None:
     """Write named arrays to an ``.npz`` file."""
     with open_atomically(path) as file:
-        np.savez(file, allow_pickle=False, **arrays)  # not compressed, to be mapped
+        np.savez(file, allow_pickle=False, **arrays)  # uncompressed, for memory mapping
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Read what :func:`write_arrays` wrote; a ``ValueError`` if it is missing or damaged."""
+    """Read a file of :func:`write_arrays`; raise ``ValueError`` if it is missing or damaged."""
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
@@ -49,7 +51,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def places(ids: Iterable[Any], known: NDArray[Any]) -> NDArray[np.int64]:
-    """The position of each id among known ones, compared as text; -1 if it is unknown."""
+    """Return the index of each id among known ids, compared as text; -1 if unknown."""
     wanted = list(map(str, ids))
     rows = {str(name): row for row, name in enumerate(known.tolist())} if wanted else {}
     return np.array([rows.get(name, -1) for name in wanted], dtype=np.int64)
@@ -60,7 +62,7 @@ FileRecord = Mapping[str, Any]
 
 
 def file_records(files: Iterable[Path]) -> list[FileRecord]:
-    """The records of some files."""
+    """Return the records of some files."""
     return [_file_record(file) for file in files]
 
 
@@ -74,7 +76,7 @@ def _file_record(file: Path) -> FileRecord:
 
 
 def changes(before: Iterable[FileRecord], now: Iterable[FileRecord]) -> list[str]:
-    """How files differ from those that a run was trained on, a phrase per file.
+    """Describe how files differ from the files that a run was trained on.
 
     Example:
         >>> before = {"path": "/a/my.csv", "bytes": 50, "sha256": "0f"}

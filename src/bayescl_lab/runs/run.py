@@ -1,4 +1,4 @@
-"""The steps of every run: open or create its folder, train, evaluate, write the result."""
+"""The steps of a run: open or create its folder, train, evaluate, write the result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Rows = Sequence[Mapping[str, float]]
 
 
 class Kind(str, Enum):
-    """The kinds of run with a model, each the command that makes it."""
+    """Kinds of runs with a model, named by their commands."""
 
     IMAGES = "train images"
     RANKING = "train ranking"
@@ -45,12 +45,12 @@ class Kind(str, Enum):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The parts of such a run's data that have embeddings, the default first."""
+        """Parts of the data that can be embedded, the default first."""
         return ("evaluation", "train", ALL_PARTS) if self is Kind.IMAGES else ("items", "users")
 
     @classmethod
     def of(cls, path: Path) -> Kind:
-        """The kind of the run in a folder; a ``ValueError`` if there is none with a model."""
+        """Return the kind of a run; raise ``ValueError`` if it has no model."""
         kind = RunFolder.find(path).kind
         if kind not in [*cls]:
             raise ValueError(f"{path} holds a run of '{kind}', which has no model")
@@ -61,17 +61,17 @@ AnySettings = TypeVar("AnySettings", bound=TrainedSettings)
 
 
 class RunStart:
-    """The start of a run in its folder, from scratch or from where it stopped.
+    """A new or resumed run in its folder.
 
-    If there is a ``result``, the run is finished already. Else check the input, do what remains
-    within :meth:`work`, which makes the folder, and :meth:`finish`.
+    If ``result`` is set, the run is finished. Otherwise check the input, do the remaining work
+    inside :meth:`work`, which creates the folder, and call :meth:`finish`.
 
     Raises:
-        ValueError: if ``out`` holds no such run to resume, or one with other settings.
+        ValueError: if ``out`` does not hold a run to resume, or the settings differ.
     """
 
     def __init__(self, out: Path, kind: str, settings: StoredSettings, *, resume: bool) -> None:
-        self._origin = provenance()  # of the code that runs, whatever the checkout holds at the end
+        self._origin = provenance()  # read at the start, because the checkout may change
         self._config = settings.as_config()
         self._resume = resume
         self._has_changed = False
@@ -89,10 +89,10 @@ class RunStart:
 
     @contextmanager
     def work(self) -> Iterator[RunFolder]:
-        """Create or tidy the folder for the work of the block.
+        """Create the folder, or remove temporary files from it, for the work of the block.
 
-        A new folder in which nothing was learnt is removed if the block fails, to make way for the
-        corrected command.
+        If the block fails before the first checkpoint, a new folder is removed again, so that the
+        corrected command can use it.
         """
         folder = self.folder
         if not self._resume:
@@ -109,18 +109,18 @@ class RunStart:
             raise
 
     def finish(self, figures: Mapping[str, Any]) -> Result:
-        """Write ``result.json``, the figures and their provenance, and return its content."""
+        """Write metrics and provenance to ``result.json``, and return its content."""
         result = {**figures, **self._origin}
         self.folder.write_result(result)
         return result
 
 
 class TrainedRun(ABC, Generic[AnySettings]):
-    """A run with a model, ready to train or to be used.
+    """A run with a model.
 
-    Subclasses read the data and build the ``model``, and before training the ``batches``, one pass
-    over which is an epoch. All input errors are raised then, before a folder exists. Of several
-    processes, the one of ``rank`` 0 writes.
+    Subclasses read the data and build the ``model`` and, for training, the ``batches`` of an epoch.
+    Input errors are raised before a folder is created. With several processes, only the process of
+    ``rank`` 0 writes.
     """
 
     kind: ClassVar[Kind]
@@ -136,35 +136,35 @@ class TrainedRun(ABC, Generic[AnySettings]):
     @classmethod
     @abstractmethod
     def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
-        """Arguments to recreate a folder's run with its data, or with other data to evaluate on.
+        """Return the arguments that recreate a run with its data, or with data to evaluate on.
 
-        They are empty if the folder has no record yet; a ``ValueError`` says what has changed.
+        They are empty if the folder has no record yet. Raises ``ValueError`` if the data changed.
         """
 
     @abstractmethod
     def write_record(self, folder: RunFolder) -> None:
-        """Record the run's data in its folder, unless the folder has the record."""
+        """Record the run's data in its folder, if there is no record yet."""
 
     def initialise(self) -> None:
-        """Load the weights to start from, if the settings name any."""
+        """Load the initial weights, if the settings name any."""
         if self.settings.init is not None:
             self.start_from(Path(self.settings.init))
 
     @abstractmethod
     def start_from(self, path: Path) -> None:
-        """Load weights of the run in another folder, as the setting ``init`` asks for."""
+        """Load the weights of another run, given by the setting ``init``."""
 
     def epoch_metrics(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
-        """Further metrics of an epoch that has ended; may set ``should_stop``. Default: none."""
+        """Compute further metrics of an epoch; may set ``should_stop``. Default: none."""
         del folder, trainer, rows
         return {}
 
     @abstractmethod
     def results(self, folder: RunFolder, rows: Rows) -> Result:
-        """Evaluate the trained model: what ``result.json`` holds of this kind of run alone."""
+        """Evaluate the trained model, and return the content of ``result.json``."""
 
     def fit(self, folder: RunFolder, **options: Any) -> Journal:
-        """Train by :func:`~bayescl_lab.runs.loop.fit_in_folder`, with further options of it."""
+        """Train with :func:`~bayescl_lab.runs.loop.fit_in_folder` and its further options."""
         from bayescl_lab.runs.loop import fit_in_folder
 
         options = {
@@ -181,9 +181,9 @@ class TrainedRun(ABC, Generic[AnySettings]):
     def reopen(
         cls, path: Path, *, data: str | None = None, **given: Any
     ) -> tuple[RunFolder, Self, int]:
-        """Open a run, finished or not: its folder, itself, and how many whole epochs it saw.
+        """Open a run, finished or not; return its folder, the run and its number of epochs.
 
-        It has the weights behind its figures, and its own data or others to evaluate on.
+        The run has its evaluated weights, and its own data or other data to evaluate on.
         """
         folder = RunFolder.open(path, cls.kind)
         settings: Any = cls.settings_type.from_config(folder.config())
@@ -195,10 +195,10 @@ class TrainedRun(ABC, Generic[AnySettings]):
     def train(
         cls, settings: AnySettings, out: Path, fit_options: Any, *, resume: bool, **given: Any
     ) -> Result:
-        """Train in a run folder, evaluate, write weights and result; returns ``result.json``.
+        """Train in a run folder, evaluate, write weights and result; return ``result.json``.
 
-        ``fit_options`` are those of :meth:`fit`, ``given`` the run's besides its settings.
-        Processes that do not write return nothing.
+        ``fit_options`` are options of :meth:`fit`; ``given`` are arguments of the run besides its
+        settings. Processes that do not write return an empty result.
         """
         writes = settings.this_process().rank == 0
         start = RunStart(out, cls.kind, settings, resume=resume)
@@ -206,17 +206,17 @@ class TrainedRun(ABC, Generic[AnySettings]):
             return start.result if writes else {}
         if resume and "record" not in given:
             given |= cls.restore(start.folder)
-        run = cls(settings, **given)  # refuses data that differ from the record
+        run = cls(settings, **given)  # raises if the data differ from the record
         if start.result is not None:
             run.write_record(start.folder)
             return start.result if writes else {}
-        _ = run.batches  # refuses settings that cannot train, before there is a folder
+        _ = run.batches  # raises on invalid settings, before the folder is created
         begun = start.folder.checkpoint.is_file()
         if not begun:
             run.initialise()
         with start.work() if writes else nullcontext(start.folder) as folder:
             if begun:
-                run.load(folder.checkpoint)  # refuses one that is damaged, or of another model
+                run.load(folder.checkpoint)  # raises if it is damaged or of another model
             if writes:
                 run.write_record(folder)
             journal = run.fit(folder, **fit_options)
@@ -234,7 +234,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
         return start.finish(result)
 
     def load(self, checkpoint: Path) -> int:
-        """Load the weights of a checkpoint and return how many whole epochs they saw."""
+        """Load the weights of a checkpoint, and return its number of epochs."""
         content = read_checkpoint(checkpoint)
         try:
             self.model.load_state_dict(content["state_dict"])
@@ -246,7 +246,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
 
 
 def write_evaluation(folder: RunFolder, evaluation: Mapping[str, Any]) -> Result:
-    """Write ``evaluation.json``, figures and their provenance, and return its content."""
+    """Write metrics and provenance to ``evaluation.json``, and return its content."""
     result = {**evaluation, **provenance()}
     folder.write_result(result, name="evaluation.json")
     return result

@@ -1,4 +1,4 @@
-"""Settings of runs, stored in a run's folder and restored from it, and the devices they name."""
+"""Settings of runs, stored in the run's folder, and devices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing_extensions import Self
 from bayescl_lab._fields import format_error
 
 Device = Literal["auto", "cpu", "cuda"]
-"""Names of devices; "auto" is a GPU if there is one."""
+"""Names of devices. "auto" is a GPU if there is one."""
 
 
 class StoredSettings:
@@ -25,13 +25,13 @@ class StoredSettings:
     may_change: ClassVar[frozenset[str]] = frozenset()
     """Settings that may change when a run is resumed."""
     parts: ClassVar[Mapping[str, Callable[[dict[str, Any]], Any]]] = {}
-    """What takes those fields out of plain values whose own settings stand among the others."""
+    """Functions that take nested settings out of plain values, by field."""
 
     def resume_from(self, stored: Self) -> bool:
-        """Whether a run with stored settings has more to do if it is resumed with these.
+        """Return whether a run with stored settings has work left if resumed with these settings.
 
         Raises:
-            ValueError: if a setting differs that a resumed run keeps.
+            ValueError: if a setting differs that must not change.
         """
         before, now = stored.as_config(), self.as_config()
         changed = {name for name in {**before, **now} if before.get(name) != now.get(name)}
@@ -41,7 +41,7 @@ class StoredSettings:
         return bool(changed)
 
     def as_config(self) -> dict[str, Any]:
-        """The settings as plain values."""
+        """Return the settings as plain values."""
         config: dict[str, Any] = {}
         for field in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
             value = getattr(self, field.name)
@@ -50,7 +50,7 @@ class StoredSettings:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The settings that :meth:`as_config` stored; missing ones get defaults."""
+        """Create settings from the result of :meth:`as_config`, with defaults for missing ones."""
         values = dict(config)
         try:
             parts = {name: take(values) for name, take in cls.parts.items()}
@@ -62,7 +62,7 @@ class StoredSettings:
 
 
 class TrainedSettings(StoredSettings):
-    """Settings of a run that trains: what images and interactions have in common."""
+    """Settings of training that images and interactions have in common."""
 
     epochs: int
     seed: int
@@ -72,7 +72,7 @@ class TrainedSettings(StoredSettings):
     num_nodes: int
 
     def __post_init__(self) -> None:
-        if self.init is not None:  # to resume from another directory
+        if self.init is not None:  # absolute, so the run can be resumed from another directory
             object.__setattr__(self, "init", str(Path(self.init).resolve()))
         if self.device == "cuda" and not torch.cuda.is_available():
             raise ValueError("device must be auto or cpu if torch finds no GPU, got 'cuda'")
@@ -88,7 +88,7 @@ class TrainedSettings(StoredSettings):
         return self.devices * self.num_nodes
 
     def this_process(self) -> ProcessRank:
-        """The ranks of this process; refuses another number of processes than torchrun started."""
+        """Return the ranks of this process; raise if torchrun started another number."""
         started = os.environ.get("WORLD_SIZE", "1")
         if "TORCHELASTIC_RUN_ID" in os.environ and int(started) != self.num_processes:
             raise ValueError(
@@ -98,13 +98,13 @@ class TrainedSettings(StoredSettings):
         return ProcessRank(0, 0) if self.num_processes == 1 else process_rank(self.devices)
 
     def torch_device(self, number: int = 0) -> torch.device:
-        """The run's device on this machine; with several GPUs, the one with the given number."""
+        """Return the run's device on this machine; ``number`` selects among several GPUs."""
         if self.device == "cpu" or not torch.cuda.is_available():
             return torch.device("cpu")
         return torch.device("cuda", number) if self.devices > 1 else torch.device("cuda")
 
     def resume_from(self, stored: Self) -> bool:
-        """Whether there is more to do; the epochs may only grow, and not if the rate decays."""
+        """Return whether epochs are left. Epochs may only grow, and only with a constant rate."""
         has_more = super().resume_from(stored)
         if self.epochs != stored.epochs and self.decays:
             raise ValueError(
@@ -119,14 +119,14 @@ class TrainedSettings(StoredSettings):
 
 
 class ProcessRank(NamedTuple):
-    """The ranks of a process: among all, where 0 writes the run folder, and on its node."""
+    """Ranks of a process among all processes and on its node. Rank 0 writes the run folder."""
 
     rank: int
     local_rank: int
 
 
 def process_rank(devices: int = 1) -> ProcessRank:
-    """The ranks of this process, if so many train on each node."""
+    """Return the ranks of this process, given the number of devices per node."""
     if devices * int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return ProcessRank(0, 0)
     local = int(os.environ.get("LOCAL_RANK", "0"))

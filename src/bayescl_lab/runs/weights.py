@@ -1,6 +1,6 @@
-"""Weights on disk: checkpoints, and ``weights.safetensors`` of finished runs.
+"""Files of weights: checkpoints, and ``weights.safetensors`` of finished runs.
 
-Reading needs neither Lightning nor unpickled code.
+Reading does not import Lightning, and does not execute pickled code.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from bayescl_lab.runs.folder import RunFolder
 
 _DAMAGED = (
     *(RuntimeError, EOFError, OSError, SafetensorError, pickle.UnpicklingError),
-    # what torch's reader may also raise on bytes that were never a checkpoint
+    # further exceptions of torch's reader on files that are not checkpoints
     *(ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError),
     *(zipfile.BadZipFile, struct.error),
 )
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint's tensors and plain values to the CPU; other content is refused."""
+    """Read a checkpoint's tensors and plain values to the CPU; raise on other content."""
     if not path.is_file():
         raise ValueError(f"there is no checkpoint {path}")
     try:
@@ -41,7 +41,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def read_state(file: Path) -> dict[str, Tensor]:
-    """A network's state from a safetensors file or one of torch, where it may be "state_dict".
+    """Read a network's state from a safetensors or torch file, possibly under "state_dict".
 
     Raises:
         ValueError: if the file cannot be read without running code from it, or holds no state.
@@ -59,7 +59,7 @@ def read_state(file: Path) -> dict[str, Tensor]:
 
 
 def as_safetensors(state: Mapping[str, Any]) -> bytes:
-    """The tensors of a module's state in safetensors format, without those of the loss."""
+    """Convert the tensors of a module's state to safetensors, without the loss."""
     tensors = {
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, value in state.items()
@@ -69,7 +69,7 @@ def as_safetensors(state: Mapping[str, Any]) -> bytes:
 
 
 def read_weights(folder: RunFolder) -> dict[str, Any]:
-    """The weights of a run, from their own file if it is finished, else from the checkpoint."""
+    """Read the weights of a finished run from their file, else from the checkpoint."""
     if folder.is_finished and folder.weights_file.is_file():
         return read_state(folder.weights_file)
     state: dict[str, Any] = read_checkpoint(folder.kept_checkpoint())["state_dict"]
@@ -77,6 +77,6 @@ def read_weights(folder: RunFolder) -> dict[str, Any]:
 
 
 def part_of_state(state: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The part of a state that belongs to a submodule."""
+    """Return the part of a state for a submodule."""
     start = f"{name}."
     return {key[len(start) :]: value for key, value in state.items() if key.startswith(start)}

@@ -1,6 +1,6 @@
 """The encoder of a run on images: built from its settings, or loaded with its preparation.
 
-Nothing here imports Lightning.
+This module does not import Lightning.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ TIMM = "timm:"
 
 
 def build_encoder(settings: ImageSettings, image_shape: tuple[int, int, int]) -> nn.Module:
-    """The encoder named by the settings, for images of that many channels and pixels.
+    """Build the encoder named by the settings for images of a given shape.
 
-    A user's own encoder is only built if the user names it; see :func:`own_encoder`.
+    A custom encoder is built only if the user names it; see :func:`own_encoder`.
     """
     channels, *sides = image_shape
     name = settings.encoder
@@ -55,18 +55,18 @@ def build_encoder(settings: ImageSettings, image_shape: tuple[int, int, int]) ->
 
 
 def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
-    """Build a user's own encoder from a name such as "my_module:build"; None for other names.
+    """Build a custom encoder from a name such as "my_module:build"; ``None`` for other names.
 
     The function is called without arguments and returns a module that maps images to features.
-    The working directory is searched too. Pass only names that the user typed: reading a run's
-    folder must not execute code that its settings name.
+    The working directory is searched too. Pass only names that the user typed, because reading a
+    run's folder must not execute code.
     """
     if ":" not in name or name.startswith(TIMM):
         return None
     module, _, function = name.partition(":")
     here = str(Path.cwd())
     sys.path.insert(0, here)
-    importlib.invalidate_caches()  # the file may be younger than this process
+    importlib.invalidate_caches()  # the file may have been written after this process started
     try:
         build = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
@@ -84,7 +84,7 @@ def load_pretrained(encoder: nn.Module, file: Path) -> None:
     """Load pretrained weights into a network of torchvision or timm, without its classifier.
 
     Raises:
-        ValueError: if the file cannot be read, or its names or shapes are not the network's.
+        ValueError: if the file cannot be read, or its names or shapes do not match the network.
     """
     network = getattr(encoder, "network", None)
     if network is None:
@@ -104,7 +104,7 @@ def load_pretrained(encoder: nn.Module, file: Path) -> None:
 
 
 class PreparedEncoder(nn.Module):
-    """Map raw images to features: division by 255, normalisation, and the ``encoder``."""
+    """Map raw images to features: division by 255, normalization, and the ``encoder``."""
 
     mean: Float[Tensor, "1 channels 1 1"]
     deviation: Float[Tensor, "1 channels 1 1"]
@@ -121,7 +121,7 @@ class PreparedEncoder(nn.Module):
     def forward(
         self, images: UInt8[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch features"]:
-        """Features of images with values from 0 to 255."""
+        """Compute features of images with values from 0 to 255."""
         features: Tensor = self.encoder((images.float() / 255 - self.mean) / self.deviation)
         return features
 
@@ -129,13 +129,13 @@ class PreparedEncoder(nn.Module):
     def embed(
         self, images: Tensor | NDArray[np.generic], *, batch_size: int = 256
     ) -> Float[Tensor, "images features"]:
-        """Features of images, prepared as in training.
+        """Compute features of images, prepared as in training.
 
         Args:
             images: ``[images, channels, height, width]`` or, with one channel,
-                ``[images, height, width]``; whole numbers from 0 to 255, or floating-point
-                numbers from 0 to 1.
-            batch_size: images per forward call.
+                ``[images, height, width]``. Integers from 0 to 255, or floating-point numbers from
+                0 to 1.
+            batch_size: Number of images per forward call.
 
         Returns:
             One feature per image, float32.
@@ -156,10 +156,10 @@ class PreparedEncoder(nn.Module):
 
 
 def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> PreparedEncoder:
-    """The encoder of a run on images, or its custom network, on the CPU and in ``eval()`` mode.
+    """Load the encoder of a run on images to the CPU, in ``eval()`` mode.
 
     Raises:
-        ValueError: if there is no usable checkpoint yet, or the weights belong to another network.
+        ValueError: if there is no checkpoint yet, or the weights belong to another network.
     """
     record = ImageRecord.read(folder)
     channels, height, width = map(int, record.preparation["image_shape"])
@@ -167,7 +167,7 @@ def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> Prepare
     sizes_only = False
     if encoder is None:
         settings = ImageSettings.from_config({**folder.config(), "device": "cpu"})
-        # A damaged width may need more than all memory: take the tensors of the file instead.
+        # A damaged width could need too much memory, so the tensors of the file are used directly.
         sizes_only = settings.encoder == "small"
         with torch.device("meta" if sizes_only else "cpu"):
             encoder = build_encoder(settings, (channels, height, width))

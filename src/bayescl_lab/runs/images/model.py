@@ -1,4 +1,4 @@
-"""The module that a run on images trains, from its settings."""
+"""The module that a run on images trains, built from its settings."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from bayescl_lab.runs.images.encoder import build_encoder
 from bayescl_lab.runs.images.settings import ImageSettings
 
 AFFINE_STRENGTH, RECIPE_STRENGTH = 0.75, 1.0
-"""Default strengths of views."""
+"""Default strengths of the augmentations."""
 LARGEST_DRAWING = 32
-"""Longer side, in pixels, up to which ``auto`` treats an image as a drawing."""
+"""Largest side in pixels at which ``auto`` uses affine noise for images of one channel."""
 
 
 def build_model(
@@ -31,7 +31,7 @@ def build_model(
 ) -> SimCLR:
     """Build the module of a run for its training images, with weights drawn from its seed.
 
-    A custom ``encoder`` takes the place of the one that the settings name.
+    A custom ``encoder`` replaces the encoder in the settings.
     """
     with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
         if encoder is None:
@@ -39,13 +39,13 @@ def build_model(
         feature_dim = feature_dim_of(encoder, train.image_shape)
         head = ProjectionHead(feature_dim, settings.hidden_dim, settings.embedding_dim)
     options: dict[str, Any] = {"ranks": settings.ranks} if settings.loss.uses_ranks else {}
-    if not settings.loss.made.needs_labels:  # SupCon shares the target by labels alone
+    if not settings.loss.made.needs_labels:  # SupCon computes its target from labels only
         options["positive_share"] = settings.positive_share
     loss = settings.loss.build(gather=settings.num_processes > 1, **options)
     if settings.channels_last:
         encoder.to(memory_format=torch.channels_last)
     if settings.compiled:
-        # What an earlier run of this process left would serve other shapes, at another speed.
+        # Caches of an earlier run in this process are for other shapes.
         torch.compiler.reset()
         encoder.compile()
     same = ("optimizer", "weight_decay", "channels_last", "seed")
@@ -62,7 +62,7 @@ def build_model(
 
 
 def build_augmentation(settings: ImageSettings, image_shape: tuple[int, int, int]) -> Augmentation:
-    """The views of a run, for images of that many channels and pixels."""
+    """Build the augmentation of a run for images of a given shape."""
     channels, *sides = image_shape
     kind = settings.augmentation
     if kind == "auto":

@@ -1,7 +1,7 @@
 """A run's record of its images, to detect changes.
 
-``data.json`` says where the images were, their classes and how they are prepared. ``images.npz``
-holds the id of every image, with its class, its part and a checksum.
+``data.json`` has the location, the classes and the preparation of the images. ``images.npz`` has
+the id, class, part and checksum of every image.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bayescl_lab.runs.record import Arrays, read_record, write_record
 
 FILE = "images.npz"
 CHECKED = 5000
-"""Number of images whose content is checked; in larger sets, this many at equal distances."""
+"""Number of images with a checksum. In larger data sets they are evenly spaced."""
 _ROWS_AT_ONCE = 256  # images that are read together
 COPIES = "copies.csv"
 _COLUMNS = ("ids", "parts", "labels", "checksums")
@@ -37,11 +37,11 @@ class ImageRecord:
     """The images of a run.
 
     Attributes:
-        data: where the images are: a known name, or an absolute path.
-        preparation: how images are prepared for the encoder.
-        class_names: one name per class.
-        arrays: of each image ``ids``, ``parts`` (0 for training, 1 for evaluation), ``labels`` and
-            ``checksums``; a checksum is -1 if an image is not checked.
+        data: Location of the images: the name of a data set, or an absolute path.
+        preparation: Preparation of images for the encoder.
+        class_names: One name per class.
+        arrays: ``ids``, ``parts`` (0 for training, 1 for evaluation), ``labels`` and ``checksums``
+            of the images. A checksum is -1 if an image is not checked.
     """
 
     data: str
@@ -51,7 +51,7 @@ class ImageRecord:
 
     @classmethod
     def of(cls, data: str, parts: ImageParts, preparation: Mapping[str, Any]) -> ImageRecord:
-        """The record of the current images, of the name or path ``data``."""
+        """Return the record of the current images at ``data``, a name or path."""
         where = data if data in known_data_sets() else str(Path(data).resolve())
         stores = [store for store in (parts.train, parts.evaluation) if store is not None]
         sizes = [len(store) for store in stores]
@@ -75,7 +75,7 @@ class ImageRecord:
 
     @classmethod
     def read(cls, folder: RunFolder) -> ImageRecord:
-        """The record in a run's folder; a ``ValueError`` if it is missing or damaged."""
+        """Return the record in a run's folder; raise ``ValueError`` if it is missing or damaged."""
         description, arrays = read_record(folder, FILE)
         try:
             names = tuple(map(str, description["class_names"]))
@@ -107,7 +107,7 @@ class ImageRecord:
         """Write which images have equal checksums to ``copies.csv``, and say how many.
 
         Args:
-            folder: the run's folder.
+            folder: The run's folder.
 
         Returns:
             One line, or none if there are no copies.
@@ -138,7 +138,7 @@ class ImageRecord:
         yield f"{line}{both}: {COPIES} in the run's folder lists them"
 
     def _by_id(self) -> dict[str, tuple[int, str, int]]:
-        """Part, class and checksum of every image."""
+        """Return part, class and checksum of every image."""
         names = dict(enumerate(self.class_names)) | {UNLABELLED: ""}
         ids, parts, labels, checksums = (self.arrays[name].tolist() for name in _COLUMNS)
         classes = [names[label] for label in labels]
@@ -146,12 +146,12 @@ class ImageRecord:
 
 
 def image_ids(store: ImageStore) -> NDArray[Any]:
-    """The id of every image: its file in the folder, or its number in the data set."""
+    """Return the id of every image: its file in the folder, or its number in the data set."""
     return np.arange(len(store)).astype(str) if store.ids is None else store.ids
 
 
 def _checksums(data: str, store: ImageStore) -> NDArray[np.int64]:
-    """Checksums of the images of one part."""
+    """Compute checksums of the images of one part."""
     checksums = np.full(len(store), -1, dtype=np.int64)
     if data in known_data_sets():  # published data sets have their own checksums
         return checksums

@@ -40,22 +40,22 @@ from bayescl_lab.runs.weights import part_of_state, read_weights
 _logger = logging.getLogger(__name__)
 
 FEW_CANDIDATES = 16
-"""Number of candidates below which a remark is made."""
+"""Number of candidates below which a remark is added, as in the losses' warning."""
 
 SUSPICIOUS, FEW_CLASSES = 0.99, 10
-"""Accuracy of every probe from which so few class folders may be sources instead."""
+"""Accuracy of every probe above which a few class folders may be sources instead of classes."""
 
 
 class ImageRun(TrainedRun[ImageSettings]):
-    """A run on images, ready to train, with its images, model and order of batches.
+    """A run on images with its images, model and batches.
 
     Args:
-        settings: the settings of the run.
-        encoder: a custom network, instead of the one named by the settings.
-        data: location of the images; default: from the settings.
-        record: the record of images in the run's folder, which the images must match.
-        preparation: how other images are prepared, as the record of the run says.
-        split: whether other images are split into parts, if they are not yet.
+        settings: Settings of the run.
+        encoder: Custom network that replaces the encoder in the settings. Default: none.
+        data: Location of the images. Default: the location in the settings.
+        record: Record of images in the run's folder, which the images must match.
+        preparation: Preparation of other images, from the record of the run.
+        split: Whether to split other images into parts.
     """
 
     kind = Kind.IMAGES
@@ -92,7 +92,7 @@ class ImageRun(TrainedRun[ImageSettings]):
 
     @cached_property
     def known(self) -> dict[str, Tensor]:
-        """What the loss knows of each training image, by the names of its arguments."""
+        """Metadata of each training image, by the names of the loss's arguments."""
         settings, train = self.settings, self.parts.train
         loss = LOSSES[settings.loss.loss]
         if loss.needs_labels:
@@ -112,14 +112,14 @@ class ImageRun(TrainedRun[ImageSettings]):
 
     @cached_property
     def batches(self) -> StoreBatches:
-        """The batches of the training images."""
+        """Batches of the training images."""
         train, settings, known = self.parts.train, self.settings, self.known
         place = {"rank": self.rank, "num_ranks": settings.num_processes}
         order = EpochOrder(len(train), settings.batch_size, settings.seed, **place)
         return StoreBatches(train, order, known)
 
     def part(self, name: str) -> ImageStore:
-        """The images of a part, "train" or "evaluation"; a ``ValueError`` if there are none."""
+        """The images of a part, "train" or "evaluation"; raise ``ValueError`` if there are none."""
         check_choice("part", name, ("train", "evaluation"))
         store = self.parts.train if name == "train" else self.parts.evaluation
         if store is None:
@@ -128,7 +128,7 @@ class ImageRun(TrainedRun[ImageSettings]):
 
     @classmethod
     def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
-        """Location and record of the folder's images, or other images to evaluate on."""
+        """Return location and record of the run's images, or of other images to evaluate on."""
         if data is not None:
             return {"data": data, "preparation": ImageRecord.read(folder).preparation}
         if not folder.data_file.is_file():
@@ -140,7 +140,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         return {"data": record.data, "record": record}
 
     def write_record(self, folder: RunFolder) -> None:
-        """Record in the run's folder which images these are, and where."""
+        """Record the images and their location in the run's folder."""
         normalization: Any = self.model.normalization
         preparation = {
             "image_shape": list(self.parts.train.image_shape),
@@ -156,13 +156,13 @@ class ImageRun(TrainedRun[ImageSettings]):
             announce(remark)
 
     def initialise(self) -> None:
-        """Load the weights to start from: another run's, or a network's pretrained ones."""
+        """Load the initial weights: of another run, or pretrained weights of a network."""
         super().initialise()
         if self.settings.weights is not None:
             load_pretrained(self.model.encoder, Path(self.settings.weights.rpartition(SHA256)[0]))
 
     def start_from(self, path: Path) -> None:
-        """Load the encoder and projection head of another run, which must be the same networks."""
+        """Load the encoder and projection head of another run with the same networks."""
         state = read_weights(RunFolder.open(path, Kind.IMAGES))
         try:
             for name in ("encoder", "projection_head"):
@@ -173,17 +173,17 @@ class ImageRun(TrainedRun[ImageSettings]):
             ) from None
 
     def fit(self, folder: RunFolder, **options: Any) -> Journal:
-        """Train, and end the processes that decode images."""
+        """Train, and stop the processes that decode images."""
         if self.settings.captured:
             self.model.captured = self._captured_step()
         try:
             return super().fit(folder, precision=self.settings.precision, **options)
         finally:
-            self.model.captured = None  # the model leaves its GPU
+            self.model.captured = None  # the model is moved off its GPU
             self.batches.close()
 
     def _captured_step(self) -> CapturedStep | None:
-        """The step as a CUDA graph, where that is possible; with a warning where it is not."""
+        """Return the step as a CUDA graph; ``None`` with a warning if it is not possible."""
         settings = self.settings
         is_own = ":" in settings.encoder and not settings.encoder.startswith(TIMM)
         obstacles = {
@@ -201,19 +201,19 @@ class ImageRun(TrainedRun[ImageSettings]):
         return None if reasons else CapturedStep(self.model)
 
     def evaluate(self) -> dict[str, float]:
-        """Evaluate the current encoder with every probe."""
+        """Evaluate the current encoder with all probes."""
         self.model.to(self.device)
         return run_probes(self.model, self.parts, linear_protocol=self.settings.linear_protocol)
 
     def counts(self) -> dict[str, int]:
-        """The number of training images, and of the images that probes are scored on."""
+        """Return the numbers of training images and of images for evaluation."""
         counts = {"train": len(self.parts.train)}
         if self.parts.has_labels:
             counts[self.settings.evaluate_on] = len(self.parts.labelled()[1])
         return counts
 
     def results(self, folder: RunFolder, rows: Rows) -> Result:
-        """Every probe, the numbers of images and of labels that the loss knew, and remarks."""
+        """Return all probes, the numbers of images and of known labels, and remarks."""
         del folder, rows
         labels = self.known.get("labels")
         known = 0 if labels is None else int((labels != UNLABELLED).sum())
@@ -229,7 +229,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         }
 
     def _suspicion(self, probes: Mapping[str, float], remarks: Sequence[str]) -> Iterator[str]:
-        """Ask whether folders are classes if a few of them are told apart almost perfectly."""
+        """Yield a remark if a few class folders are classified almost perfectly."""
         scores = [probes[name] for name in PROBES if name in probes]
         of_folders = Path(self.data).is_dir() and self.settings.table is None
         names = self.parts.train.class_names
@@ -240,7 +240,7 @@ class ImageRun(TrainedRun[ImageSettings]):
 
 
 def _small_domains(domains: Int[Tensor, " images"], batch_size: int) -> Iterator[str]:
-    """Say so if most images have few candidates of their own domain in a batch."""
+    """Yield a remark if most images have few candidates of their own domain in a batch."""
     counts = domains[domains >= 0].bincount()
     sizes = counts[domains.clamp_min(0)].where(domains >= 0, len(domains))
     median = int(2 * batch_size * sizes.median() / len(domains)) - 2
@@ -254,7 +254,7 @@ def _small_domains(domains: Int[Tensor, " images"], batch_size: int) -> Iterator
 def _choice_of_other_images(
     data: str, preparation: Mapping[str, Any], *, split: bool
 ) -> dict[str, Any]:
-    """How to load images that a run was not trained on, prepared as those that it was."""
+    """Return how to load other images with the preparation of the run's images."""
     _, height, width = preparation["image_shape"]
     choice: dict[str, Any] = {"table": None}
     if height == width:
@@ -268,7 +268,7 @@ def _choice_of_other_images(
         **choice,
         **dict.fromkeys(limits),
         "evaluate_on": "test",
-        "labels_per_class": sys.maxsize,  # all stay in the first part
+        "labels_per_class": sys.maxsize,  # keep all in the first part
     }
 
 
@@ -278,12 +278,12 @@ def _shape_words(shape: Sequence[int]) -> str:
 
 
 def _known_labels(parts: ImageParts, settings: ImageSettings) -> dict[str, Int[Tensor, " images"]]:
-    """The labels that the loss knows, -1 for the other images."""
+    """Return the labels for the loss, -1 for the other images."""
     per_class = settings.labels_per_class
     if per_class is None or LOSSES[settings.loss.loss].needs_labels:
         return {}
     train = parts.train
-    train.labelled()  # refuses images without labels
+    train.labelled()  # raises if there are no labels
     classes = len(train.class_names)
     for label, name in enumerate(train.class_names):
         counts = [
@@ -309,7 +309,7 @@ def _known_labels(parts: ImageParts, settings: ImageSettings) -> dict[str, Int[T
 
 
 def _teacher(path: Path, train: ImageStore) -> Float[Tensor, "images dim"]:
-    """Embeddings of the training images by encoder and head of a run, or from a file."""
+    """Compute embeddings of the training images with another run, or read them from a file."""
     if path.suffix != ".npy":
         folder = RunFolder.open(path, Kind.IMAGES)
         encoder = load_encoder(folder)
@@ -343,26 +343,26 @@ def train_images(
     resume: bool = False,
     **fit_options: Any,
 ) -> Result:
-    """Train on images, evaluate the encoder with every probe and write both to a run folder.
+    """Train on images, evaluate the encoder with all probes, and write both to a run folder.
 
-    A resumed run ends with exactly the weights of an uninterrupted one; on a GPU, up to the order
-    in which kernels add. With several devices, a process on each calls this function; all but the
-    first return an empty result.
+    A resumed run ends with exactly the weights of an uninterrupted run; on a GPU, up to
+    floating-point summation order. With several devices, one process per device calls this
+    function. All processes except the first return an empty result.
 
     Args:
-        settings: the settings of the run.
-        out: the run folder.
-        encoder: a custom network, instead of the one named by the settings; give it again to
-            resume the run.
-        resume: continue the run in ``out`` from its last checkpoint, or from the start if there is
-            none. A finished run is not changed. ``settings.data`` may name a new location of the
-            same images. If False, ``out`` must not exist or be empty.
-        **fit_options: ``progress``, ``pulse``, ``loggers`` and when to save; see
+        settings: Settings of the run.
+        out: Run folder.
+        encoder: Custom network that replaces the encoder in the settings. Pass it again to resume
+            the run. Default: none.
+        resume: Whether to resume the run in ``out`` from its last checkpoint, or from the start if
+            there is none. A finished run is not changed. ``settings.data`` may be a new location of
+            the same images. If False, ``out`` must be empty or must not exist.
+        **fit_options: ``progress``, ``pulse``, ``loggers`` and ``checkpoint_every``; see
             :class:`~bayescl_lab.runs.loop.Journal`.
 
     Returns:
-        The content of ``result.json``: settings, the number of labels that the loss knew, probes,
-        seconds per epoch, and provenance.
+        The content of ``result.json``: settings, number of known labels, probes, seconds per epoch
+        and provenance.
 
     Raises:
         ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
@@ -384,12 +384,12 @@ def evaluate_images(
     """Evaluate the last checkpoint of a run, finished or not, and write ``evaluation.json``.
 
     Args:
-        path: the run folder.
-        encoder: the run's custom network, if it has one.
-        data: other images to evaluate on; default: the run's own.
+        path: Run folder.
+        encoder: Custom network of the run, if it has one.
+        data: Other images to evaluate on. Default: the images of the run.
 
     Returns:
-        Its content: probes, the epochs the weights saw, and provenance.
+        The content of ``evaluation.json``: probes, number of epochs and provenance.
     """
     folder, run, epochs = ImageRun.reopen(path, data=data, encoder=encoder)
     evaluation = {

@@ -1,4 +1,4 @@
-"""The settings of one run on images."""
+"""Settings of runs on images."""
 
 from __future__ import annotations
 
@@ -16,84 +16,83 @@ from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.settings import Device, TrainedSettings
 
 SHA256 = "#sha256="
-"""Stands between the file of weights and its checksum."""
+"""Separator between the file of weights and its checksum."""
 _COLUMNS = ("file_column", "label_column", "domain_column")
 
 
 @dataclass(frozen=True)
 class ImageOptions(TrainedSettings):
-    """All settings that affect a run on images, but for the loss.
+    """Settings of a run on images, except the loss.
 
     Attributes:
-        data: name of a data set (see "bayescl data list"), or the path of a folder of images or of
-            an .npz file with an array "images", and maybe "labels" and "domains".
-        table: a CSV, TSV or Parquet file with labels or domains of the images of a folder.
-        file_column: the table's column of files; default: found by its name (file, path, image,
+        data: Name of a data set (see "bayescl data list"), a folder of images, or an .npz file with
+            an array "images" and optionally "labels" and "domains".
+        table: CSV, TSV or Parquet file with labels or domains of the images of a folder.
+        file_column: Column of files in the table. Default: found by its name (file, path, image,
             ...).
-        label_column: its column of labels, numbers or words, empty where unknown; default: found by
-            its name (label, class, ...), if there is one.
-        domain_column: its column of domains; default: found by its name (domain, batch, device,
-            ...), if there is one.
-        folders: whether the folders of images are classes or domains.
-        value_range: LOW,HIGH, the values of grey images of 16 bits that become black and white;
-            default: the smallest and the largest of all images.
-        evaluate_on: the part that probes are scored on; "validation" is for choosing settings, and
-            is then left out of training.
-        classes: use only these classes: comma-separated names, or a number of classes to draw;
-            default: all.
-        max_train_images: train on at most this many images, equally many of each class; default:
+        label_column: Column of labels in the table: numbers or words, empty if unknown. Default:
+            found by its name (label, class, ...), if there is one.
+        domain_column: Column of domains in the table. Default: found by its name (domain, batch,
+            device, ...), if there is one.
+        folders: Meaning of the folders of images: classes or domains.
+        value_range: LOW,HIGH, the values of 16-bit grey images that become black and white.
+            Default: the smallest and the largest value of all images.
+        evaluate_on: Part to evaluate on. The "validation" part is for choosing settings and is
+            excluded from training.
+        classes: Classes to use: comma-separated names, or a number of classes to draw. Default:
             all.
-        max_evaluation_images: evaluate on at most this many images, equally many of each class;
-            default: all.
-        image_size: side in pixels that images are resized to; default: their own.
-        loader: how a folder of images is read, to the same pixels: memory decodes all images once,
-            stream decodes them on each access, and auto streams if the pixels would take more than
-            half of the memory or of the cache folder's free space.
-        loader_workers: processes that decode streamed images; 0 decodes in the run's own process;
-            default: one less than the number of cores, shared by the devices.
+        max_train_images: Largest number of training images, equally many of each class. Default:
+            all.
+        max_evaluation_images: Largest number of evaluation images, equally many of each class.
+            Default: all.
+        image_size: Side in pixels that images are resized to. Default: no resizing.
+        loader: How to read a folder of images: memory decodes all images once, stream decodes them
+            on each access, and auto streams if the pixels need more than half of the memory or of
+            the free space in the cache folder. The pixels are the same.
+        loader_workers: Number of processes that decode streamed images; 0 decodes in the run's own
+            process. Default: one less than the number of cores, divided among the devices.
         encoder: "small"; a ResNet of torchvision such as resnet18, resnet34 or resnet50; a network
             of timm, such as timm:resnet18; or your own, my_module:build, where build() returns it.
-        width: channels of the small encoder's first block.
-        stride: stride of the first convolution of the small encoder, and of torchvision's ResNets
-            on images of at most 64 pixels; 2 costs about a quarter.
-        hidden_dim: width of the projection head's hidden layer.
-        embedding_dim: length of an embedding.
-        augmentation: affine noise for small drawings, the simclr recipe for photographs, or auto,
+        width: Number of channels of the small encoder's first block.
+        stride: Stride of the first convolution of the small encoder, and of torchvision's ResNets
+            on images of at most 64 pixels. 2 takes about a quarter of the time of 1.
+        hidden_dim: Width of the projection head's hidden layer.
+        embedding_dim: Length of an embedding.
+        augmentation: Affine noise for small drawings, the simclr recipe for photographs, or auto,
             which uses affine noise for images of one channel and at most 32 pixels.
-        strength: how much views differ from their image; default: 0.75 for affine noise and 1 for
-            the simclr recipe.
-        view_size: side in pixels of the simclr recipe's views; default: that of the images.
-        epochs: passes over the training images.
-        batch_size: images per step, over all devices; each gives two views.
-        optimizer: which optimizer trains.
-        lr: peak learning rate; it follows a cosine down to 0.
-        weight_decay: weight decay of the optimizer.
+        strength: Strength of the augmentation. Default: 0.75 for affine noise and 1 for the simclr
+            recipe.
+        view_size: Side in pixels of the simclr recipe's views. Default: the size of the images.
+        epochs: Number of passes over the training images.
+        batch_size: Number of images per step, over all devices. Each image gives two views.
+        optimizer: Optimizer for training.
+        lr: Peak learning rate. It decreases to 0 by a cosine schedule.
+        weight_decay: Weight decay of the optimizer.
         precision: float32, or bfloat16 by autocast.
-        channels_last: use PyTorch's channels-last memory format.
-        compiled: compile the network with torch.compile.
-        captured: launch views and network as one CUDA graph; for the simclr recipe on one GPU.
-        labels_per_class: labelled training images of each class that the loss knows, drawn by the
-            seed; the oracles know all. Default: none.
-        domains: keep to candidates of an image's own domain (batch, device, source), for data that
-            have them: an array "domains" of an .npz file, a column of a table, or folders below
-            the class folders.
-        ranks: how the Bayesian loss counts a candidate's rank: mid counts half of equal logits and
-            of the candidate itself, upper all of them, as the paper does.
-        positive_share: part of the target that the other view keeps. The embeddings of the images
-            without augmentation decide how the other images share the rest; 1 turns that off.
-        teacher: the folder of a run, or an .npy file with one embedding per training image. Its
-            embeddings replace those of the trained network in the target.
-        linear_protocol: how the linear probe is trained: fast, on cached features, or as in the
-            paper.
-        init: the folder of a run whose encoder and projection head initialise training; default:
-            random weights.
-        weights: a file with pretrained weights of the network of torchvision or timm, as
-            safetensors or as torch saves a state; its classifier is ignored. The file's SHA-256 is
-            recorded, and a resumed run does without the file.
-        seed: seed of weights, order and views.
-        device: where to train; auto is a GPU if there is one.
-        devices: devices per node, with one process each.
-        num_nodes: number of nodes; start the command on each of them with torchrun.
+        channels_last: Use PyTorch's channels-last memory format.
+        compiled: Compile the network with torch.compile.
+        captured: Launch views and network as one CUDA graph, for the simclr recipe on one GPU.
+        labels_per_class: Number of labelled training images per class for the loss, drawn by the
+            seed. The oracles use all labels. Default: none.
+        domains: Use only candidates of the image's domain (batch, device, source). Domains come
+            from an array "domains" of an .npz file, a column of a table, or folders below the class
+            folders.
+        ranks: Kind of rank in the Bayesian loss: mid counts half of the equal logits and of the
+            candidate itself, upper counts all of them, as in the paper.
+        positive_share: Share of the target for the other view. The embeddings of the images without
+            augmentation determine the shares of the other images. 1 turns soft targets off.
+        teacher: Run folder, or an .npy file with one embedding per training image. These embeddings
+            determine the target instead of the trained network's own.
+        linear_protocol: Training of the linear probe: fast, on cached features, or as in the paper.
+        init: Run folder with initial weights for encoder and projection head. Default: random
+            weights.
+        weights: File with pretrained weights of a network of torchvision or timm, in safetensors or
+            torch format. The classifier is ignored. The SHA-256 of the file is recorded, and a
+            resumed run does not need the file.
+        seed: Seed of weights, order and views.
+        device: Device for training. auto is a GPU if there is one.
+        devices: Number of devices per node, with one process each.
+        num_nodes: Number of nodes. Start the command on each node with torchrun.
 
     Raises:
         ValueError: if a value is out of its range.
@@ -169,7 +168,7 @@ class ImageOptions(TrainedSettings):
         object.__setattr__(self, "weights", f"{file}{SHA256}{checksum}")
 
     def _values(self) -> tuple[int, int] | None:
-        """The values that become black and white."""
+        """Return the values that become black and white."""
         if self.value_range is None:
             return None
         low, _, high = self.value_range.partition(",")
@@ -183,17 +182,17 @@ class ImageOptions(TrainedSettings):
 
 @dataclass(frozen=True)
 class ImageSettings(ImageOptions):
-    """All settings that affect one run on images; the loss's come to :class:`ImageOptions`.
+    """All settings of a run on images: :class:`ImageOptions` and the loss.
 
     Attributes:
-        loss: the loss and its hyper-parameters.
+        loss: Loss and hyper-parameters.
     """
 
     loss: LossSettings = field(kw_only=True)
     parts: ClassVar = {"loss": LossSettings.taken_from}
 
     def choice_of_images(self) -> dict[str, Any]:
-        """Arguments of :func:`~bayescl_lab.images.datasets.load_images` but for where they are."""
+        """Return the arguments of :func:`~bayescl_lab.images.datasets.load_images`."""
         limits = ("max_train_images", "max_evaluation_images", "labels_per_class")
         names = ("evaluate_on", "classes", *limits, "image_size", "loader", "folders")
         columns = {name: getattr(self, name) for name in _COLUMNS}
@@ -207,11 +206,11 @@ class ImageSettings(ImageOptions):
 
     @property
     def probe_epochs(self) -> float:
-        """About how many epochs the probes take: an image passes forward once, or 100 times."""
+        """Approximate time of the probes in epochs: one forward pass per image, or 100."""
         return 17.0 if self.linear_protocol == "paper" else 0.3
 
     def as_config(self) -> dict[str, Any]:
-        """The settings as plain values, without those that change nothing."""
+        """Return the settings as plain values, without settings that have no effect."""
         unused = {"positive_share", "teacher"} if self.loss.made.needs_labels else set()
         unused |= set() if self.loss.uses_ranks else {"ranks"}
         return {name: it for name, it in super().as_config().items() if name not in unused}

@@ -1,4 +1,4 @@
-"""Recommenders without gradients, and full ranking, which evaluates these and the trained ones."""
+"""Baselines: recommenders that are fitted without gradients."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from bayescl_lab.runs.ranking.settings import (
 from bayescl_lab.runs.run import Kind, Result, RunStart
 
 TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE", IALS_NAME: "iALS"}
-"""Titles of baselines for readers."""
+"""Titles of baselines in tables."""
 
 _MOST_UNASKED = 2**30
-"""Bytes that EASE may use if it was not requested."""
+"""Largest memory in bytes of EASE as an additional baseline."""
 
 
 def fit_baseline(
@@ -37,9 +37,9 @@ def fit_baseline(
 ) -> Result:
     """Fit a baseline, evaluate it by full ranking and write the metrics to a run folder.
 
-    The folder has no checkpoint. Recommending fits the baseline again; only the embeddings of iALS
-    are stored, like those of a trained recommender. Arguments, result and errors are those of
-    :func:`~bayescl_lab.runs.ranking.run.train_ranking`, but a run that did not finish starts again.
+    The folder has no checkpoint: an interrupted run starts again. The embeddings of iALS are
+    stored. Other baselines are fitted again for recommending. Arguments, result and errors are as in
+    :func:`~bayescl_lab.runs.ranking.run.train_ranking`.
     """
     del fit_options
     start = RunStart(out, Kind.RANKING, settings, resume=resume)
@@ -65,10 +65,10 @@ def fit_baseline(
 def evaluate_baselines(
     parts: RankingParts, *, without: str | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Results of the baselines, all but one, on the data that a recommender is evaluated on.
+    """Evaluate popularity and EASE on the data that a recommender is evaluated on.
 
-    EASE is left out if its matrix of items times items would take more than a gigabyte; inverting
-    such a matrix would also take minutes.
+    EASE is skipped if its matrix of items times items needs more than a gigabyte. Inverting a
+    larger matrix would take minutes.
 
     Returns:
         By name: ``metrics``, ``settings``, ``fit_seconds`` and ``evaluation_seconds``, or
@@ -91,7 +91,7 @@ def evaluate_baselines(
 
 
 def ease_left_out(items: int) -> str | None:
-    """The reason to leave EASE out if it was not requested, or None."""
+    """Return the reason to skip EASE as an additional baseline, or ``None``."""
     needed = ease_memory(items)
     if needed <= _MOST_UNASKED:
         return None
@@ -102,7 +102,7 @@ def ease_left_out(items: int) -> str | None:
 
 
 def _fitted(settings: BaselineSettings, parts: RankingParts) -> tuple[Scorer, dict[str, Any]]:
-    """A fitted baseline, and its metrics and the seconds that both took."""
+    """Fit and evaluate a baseline; return it with its metrics and the seconds of both."""
     started = time.perf_counter()
     scorer = settings.fitted(parts.train)
     done = time.perf_counter()
@@ -112,7 +112,7 @@ def _fitted(settings: BaselineSettings, parts: RankingParts) -> tuple[Scorer, di
 
 
 def data_figures(train: Interactions, parts: RankingParts) -> dict[str, Any]:
-    """What a result says of its data: sizes of the parts, density, and what reading left out."""
+    """Return the sizes of the parts, the density, and the counts of skipped data."""
     return {
         "evaluated_on": parts.evaluated_on,
         "interactions": {

@@ -15,7 +15,7 @@ from bayescl_lab.runs.run import Kind, write_evaluation
 def evaluate_run(path: Path, *, data: str | None = None) -> dict[str, Any]:
     """Evaluate a run, finished or not, by full ranking; write and return ``evaluation.json``.
 
-    With ``data``, it is evaluated on other interactions, without those that it was trained on.
+    With ``data``, the run is evaluated on other interactions, without its training interactions.
     """
     folder = RunFolder.open(path, Kind.RANKING)
     config = folder.config()

@@ -1,8 +1,7 @@
-"""A run's record of its interactions, with which it no longer needs the files.
+"""A run's record of its interactions, which replaces the files of the data.
 
-``data.json`` describes the files that were read and where they were. ``interactions.npz`` holds the
-ids and every interaction with its part. ``embeddings.npz`` holds the matrices of a finished
-recommender.
+``data.json`` has the locations and checksums of the files. ``interactions.npz`` has the ids and
+every interaction with its part. ``embeddings.npz`` has the matrices of a finished recommender.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ PARTS = ("train", "validation", "test")
 
 @dataclass(frozen=True)
 class RankingRecord:
-    """Every interaction of a run with its part, and where they came from.
+    """Interactions of a run with their parts and their source.
 
     Attributes:
-        known: every interaction of every part.
-        part_of: the part of each, by its place in :data:`PARTS`.
-        description: the content of ``data.json``.
-        evaluation: other interactions to evaluate on; None for the run's own.
+        known: Interactions of all parts.
+        part_of: Part of each interaction, as an index in :data:`PARTS`.
+        description: Content of ``data.json``.
+        evaluation: Other interactions to evaluate on. ``None`` for the run's own.
     """
 
     known: Interactions
@@ -54,7 +53,7 @@ class RankingRecord:
 
     @classmethod
     def of_parts(cls, **parts: Interactions) -> RankingRecord:
-        """A record of interactions by part; the training part may not be missing."""
+        """Create a record from interactions by part. The training part is required."""
         numbers = {name: np.float32(1 + PARTS.index(name)) for name in parts}
         matrix = csr_array(sum(parts[name].matrix * number for name, number in numbers.items()))
         part_of = matrix.data.astype(np.uint8) - np.uint8(1)
@@ -63,7 +62,7 @@ class RankingRecord:
 
     @classmethod
     def of(cls, data: RankingData, evaluate_on: str, *, watches: bool) -> RankingRecord:
-        """Read a data set; a run that ``watches`` holds out a part that chooses its epoch."""
+        """Read a data set. With ``watches``, a part that chooses the epoch is held out."""
         place = Path(data.data)
         is_folder = place.is_dir() and data.test_data is None
         files = file_records(source_files(data.data, data.test_data))
@@ -84,7 +83,7 @@ class RankingRecord:
         return replace(cls.of_parts(**by_name), description=description)
 
     def parts(self, evaluate_on: str) -> RankingParts:
-        """The parts to evaluate on; lists leave out all interactions of earlier parts."""
+        """Return the parts to evaluate on. Lists exclude all interactions of earlier parts."""
         number = PARTS.index(evaluate_on)
         return RankingParts(
             self.known.subset(self.part_of < number),
@@ -112,7 +111,7 @@ class RankingRecord:
 
     @classmethod
     def read(cls, folder: RunFolder) -> RankingRecord:
-        """The record in a run's folder; a ``ValueError`` if it is missing or damaged."""
+        """Read the record in a run's folder; raise ``ValueError`` if it is missing or damaged."""
         description, arrays = read_record(folder, FILE)
         try:
             ids = {name: arrays[name] for name in ("user_ids", "item_ids")}
@@ -128,9 +127,9 @@ class RankingRecord:
             raise ValueError(f"{folder.data_file} is damaged") from None
 
     def refuse_changes(self) -> None:
-        """Raise a ``ValueError`` if the files differ from those that the run was trained on.
+        """Raise ``ValueError`` if the files differ from the files that the run was trained on.
 
-        If all files are gone, that is not a change: the run's folder holds their interactions.
+        Missing files are accepted if all are missing: the run's folder holds their interactions.
         """
         before, folder = self.description["files"], self.description["folder"]
         files = {file for record in before if (file := Path(record["path"])).is_file()}
@@ -142,17 +141,17 @@ class RankingRecord:
             )
 
     def rows_of(self, other: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Rows of other interactions' users and items in this run, matched by id; -1 if unknown."""
+        """Match users and items of other interactions with this run by id; -1 if unknown."""
         return (
             places(other.user_ids.tolist(), self.known.user_ids),
             places(other.item_ids.tolist(), self.known.item_ids),
         )
 
     def on(self, data: str, folder: RunFolder) -> RankingRecord:
-        """The same run, to be evaluated on other interactions of the users and items it knows.
+        """Return the record with other interactions to evaluate on.
 
-        Pairs of :func:`seen_pairs` are left out, as are users and items that the run does not know;
-        the report counts them. The settings of the run in the folder say how to read the data.
+        Pairs of :func:`seen_pairs`, unknown users and unknown items are excluded and counted in the
+        report. The data are read with the settings of the run in the folder.
 
         Raises:
             ValueError: if the data cannot be read, or nothing is left to evaluate on.
@@ -188,9 +187,9 @@ class RankingRecord:
 
 
 def seen_pairs(folder: RunFolder, other: Interactions) -> NDArray[np.bool_]:
-    """Which of other pairs a run was trained on, or chose its epoch by, matched by id.
+    """Return True for pairs that a run used for training or for choosing its epoch, by id.
 
-    The same of the run that it was initialised from, and so on, as far as their folders exist.
+    Pairs of the run that it was initialized from are included, recursively, if its folder exists.
     """
     seen = np.zeros(other.num_interactions, dtype=bool)
     visited: set[Path] = set()
@@ -209,13 +208,13 @@ def seen_pairs(folder: RunFolder, other: Interactions) -> NDArray[np.bool_]:
 
 
 def write_embeddings(folder: RunFolder, scorer: EmbeddingScorer, epochs: int) -> None:
-    """Write the matrices of users and items, scaled so that products of rows are scores."""
+    """Write the matrices of users and items, scaled such that products of rows are scores."""
     arrays = {"users": scorer.users.cpu().numpy(), "items": scorer.items.cpu().numpy()}
     write_arrays(folder.path / EMBEDDINGS, {**arrays, "epochs": np.array(epochs)})
 
 
 def read_embeddings(folder: RunFolder) -> tuple[EmbeddingScorer, int]:
-    """Read the scorer of a finished run, and the epochs its weights saw."""
+    """Read the scorer of a finished run and its number of epochs."""
     path = folder.path / EMBEDDINGS
     arrays = read_arrays(path)
     try:

@@ -1,4 +1,4 @@
-"""One trained recommender: train and resume."""
+"""Training and resuming of recommenders."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from bayescl_lab.runs.run import Kind, Result, Rows, TrainedRun
 from bayescl_lab.runs.weights import read_weights
 
 CRITERION = "ndcg@20"
-"""The metric that chooses epochs within a run, and settings between runs."""
+"""Metric that chooses epochs and settings."""
 
 
 class RankingRun(TrainedRun[RankingSettings]):
-    """A recommender, ready to train, with its interactions, model and order of batches.
+    """A run of a recommender with its interactions, model and batches.
 
     Args:
-        settings: the settings of the run.
-        record: the record of the data in the run's folder; None to read the data.
-        baselines: whether to evaluate popularity and EASE too.
+        settings: Settings of the run.
+        record: Record of the data in the run's folder. ``None`` to read the data.
+        baselines: Whether to evaluate popularity and EASE too.
 
     Attributes:
-        parts: the interactions to evaluate on; lists leave out those in its ``train``.
-        watched: the interactions that choose the epoch, or None.
-        interactions: the training interactions.
+        parts: Interactions to evaluate on. Lists exclude interactions of its ``train``.
+        watched: Interactions that choose the epoch, or ``None``.
+        interactions: Training interactions.
     """
 
     kind = Kind.RANKING
@@ -91,7 +91,7 @@ class RankingRun(TrainedRun[RankingSettings]):
 
     @classmethod
     def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
-        """The interactions recorded in the folder, or others to evaluate on."""
+        """Return the interactions recorded in the folder, or others to evaluate on."""
         if data is not None:
             return {"record": RankingRecord.read(folder).on(data, folder)}
         if not folder.data_file.is_file():
@@ -105,9 +105,9 @@ class RankingRun(TrainedRun[RankingSettings]):
         self.record.write(folder)
 
     def start_from(self, path: Path) -> None:
-        """Load another run's embeddings of the users and items that both runs know.
+        """Load another run's embeddings of the users and items that both runs have.
 
-        A run that has seen pairs that this one is evaluated on is refused.
+        Raises ``ValueError`` if the other run was trained on pairs that this run is evaluated on.
         """
         folder = RunFolder.open(path, Kind.RANKING)
         for part in filter(None, (self.watched, self.parts)):
@@ -115,7 +115,7 @@ class RankingRun(TrainedRun[RankingSettings]):
                 raise ValueError(
                     f"init: the run in {path} was trained on {seen:,} of the "
                     f"{part.evaluation.num_interactions:,} pairs of the {part.evaluated_on} part, "
-                    "so this run would be judged by what it knows: pass --split none, and judge "
+                    "so the evaluation would be biased: pass --split none, and evaluate "
                     f"the earlier run on new data with `bayescl evaluate {path} --data FILE`"
                 )
         state = read_weights(folder)
@@ -132,16 +132,16 @@ class RankingRun(TrainedRun[RankingSettings]):
                 table[known] = source[torch.from_numpy(rows)[known]].to(table)
 
     def fit(self, folder: RunFolder, **options: Any) -> Journal:
-        """Train; a run interrupted between its early stop and its result trains no further."""
+        """Train, unless the run already stopped early."""
         stopped = stopping_epoch(folder.read_metrics(), self.settings.patience)
         epochs = stopped or self.settings.epochs
-        # The graph, the module's only buffer, does not change.
+        # The module's only buffer, the graph, is constant.
         return super().fit(folder, epochs=epochs, share_buffers=False, **options)
 
     def epoch_metrics(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
-        """Metrics every few epochs and after the last; they choose the epoch and stop early.
+        """Evaluate every few epochs and after the last, to choose the epoch and stop early.
 
-        The only state is the rows of ``metrics.csv``, so a resumed run decides like an
+        The only state is ``metrics.csv``. A resumed run therefore makes the same decisions as an
         uninterrupted one, even if it was killed between a row and its checkpoint.
         """
         settings, epoch = self.settings, trainer.current_epoch + 1
@@ -162,7 +162,7 @@ class RankingRun(TrainedRun[RankingSettings]):
         return evaluate_ranking(self.model.scorer(), self.parts, trained_on=self.interactions)
 
     def results(self, folder: RunFolder, rows: Rows) -> Result:
-        """Evaluate the best epoch, or else the last, and write its embeddings."""
+        """Evaluate the best epoch, or the last if none was chosen, and write its embeddings."""
         chosen = best_epoch(rows) if self.watched else None
         if chosen is not None:
             self.load(folder.best_checkpoint)
@@ -180,13 +180,13 @@ class RankingRun(TrainedRun[RankingSettings]):
 
 
 def best_epoch(rows: Rows, metric: str = CRITERION) -> int | None:
-    """The first epoch with the highest value of a metric; None if none was evaluated."""
+    """Return the first epoch with the highest value of a metric; ``None`` without values."""
     seen = [row for row in rows if metric in row]
     return int(max(seen, key=lambda row: row[metric])["epoch"]) if seen else None
 
 
 def stopping_epoch(rows: Rows, patience: int) -> int | None:
-    """The epoch after which patience ran out; None if it has not, or never does (0)."""
+    """Return the epoch at which patience ran out; ``None`` if it did not, or is 0."""
     best, waited = -math.inf, 0
     for row in rows:
         if CRITERION in row and patience:
@@ -207,18 +207,19 @@ def train_ranking(
 ) -> Result:
     """Train a recommender, evaluate it by full ranking and write both to a run folder.
 
-    A resumed run ends with exactly the weights of an uninterrupted one; on a GPU, up to the order
-    in which kernels add. Training on several devices gives the same weights as on one, up to
-    rounding. A process on each device calls this function; all but the first return an empty
-    result.
+    A resumed run ends with exactly the weights of an uninterrupted run; on a GPU, up to
+    floating-point summation order. Training on several devices gives the same weights as on one, up
+    to rounding. One process per device calls this function. All processes except the first return
+    an empty result.
 
     Args:
-        settings: the settings of the run.
-        out: the run folder.
-        resume: continue the run in ``out`` from its last checkpoint, or from the start if there is
-            none. A finished run is not changed. If False, ``out`` must not exist or be empty.
-        baselines: whether to evaluate popularity and EASE too.
-        **fit_options: ``progress``, ``pulse``, ``loggers`` and when to save; see
+        settings: Settings of the run.
+        out: Run folder.
+        resume: Whether to resume the run in ``out`` from its last checkpoint, or from the start if
+            there is none. A finished run is not changed. If False, ``out`` must be empty or must
+            not exist.
+        baselines: Whether to evaluate popularity and EASE too.
+        **fit_options: ``progress``, ``pulse``, ``loggers`` and ``checkpoint_every``; see
             :class:`~bayescl_lab.runs.loop.Journal`.
 
     Returns:
@@ -226,7 +227,7 @@ def train_ranking(
 
     Raises:
         ValueError: if the data cannot be used with these settings, ``out`` is not writable or holds
-            another run, or more epochs are asked of a run that stopped early.
+            another run, or the run stopped early and more epochs are requested.
     """
     if resume:
         folder = RunFolder.open(out, Kind.RANKING)

@@ -1,8 +1,8 @@
-"""Serve a run: lists of items for users, and embeddings.
+"""Serving of runs: lists of items for users, and embeddings.
 
-A finished run serves from its own folder, which holds interactions, ids and matrices. Nothing here
-reads the original data or imports Lightning. One user's list needs only a few rows of the matrices,
-which are mapped into memory, and not even torch; everything else is loaded when it is first used.
+A finished run serves from its own folder, which holds interactions, ids and matrices. This module
+does not read the original data or import Lightning. A list for one user needs only a few rows of
+the memory-mapped matrices, and does not import torch. Everything else is loaded on first use.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Items = Sequence[int | str]
 """Ids of items."""
 
 _LEAST_MAPPED = 1 << 16
-"""Bytes of an array from which on it is mapped."""
+"""Size in bytes from which an array is memory-mapped."""
 
 
 class Recommender:
-    """A run, ready to recommend.
+    """Recommender of a run.
 
     Args:
-        folder: the run's folder; the run may still be training.
+        folder: Folder of the run. The run may still be training.
 
     Raises:
         ValueError: if the folder has no record of its data, or the record is damaged.
@@ -67,32 +67,32 @@ class Recommender:
         popular: bool = False,
         skip_unknown: bool = False,
     ) -> pl.DataFrame:
-        """The best items that users do not have yet.
+        """Return the best items that users do not have yet.
 
-        A user's items in any part of the data are left out: the run was trained on one part and
-        evaluated on another, but the user has them all. Items without interactions in training are
-        never listed, and users without any get the most popular items. A new user with some items
-        gets a list based on them: with embeddings by :mod:`bayescl_lab.ranking.fold_in`, with EASE
-        and iALS by their own formulas. Of the new user's items, those without interactions in
-        training are ignored; if there are no others, the list is that of popular items.
+        A user's items in all parts of the data are excluded. Items without interactions in training
+        are never listed. Users without interactions in training get the most popular items. A new
+        user with some items gets a list based on them: by :mod:`bayescl_lab.ranking.fold_in` with
+        embeddings, by their own formulas with EASE and iALS. Items of the new user without
+        interactions in training are ignored; without other items, the list has popular items.
 
         Args:
-            user_id: the user's id in the data set, or several.
-            k: items per list; users who have nearly all items get fewer.
-            items: ids of the items of a user who is not in the data; instead of ``user_id``. Or the
+            user_id: Id of the user in the data set, or several ids.
+            k: Number of items per list. Users who have nearly all items get fewer. Default: 10.
+            items: Ids of the items of a user who is not in the data, instead of ``user_id``; or the
                 items of several such users by their ids.
-            all_users: make lists of all users; instead of ``user_id``.
-            exclude: ids of further items to leave out.
-            allow_known: whether lists may hold items that the user has.
-            popular: whether a single user who is not in the data gets the most popular items; by
-                default such a user is an error.
-            skip_unknown: whether unknown ids are skipped where several are given; see
-                :meth:`unknown`. Default: they are an error.
+            all_users: Whether to make lists of all users, instead of ``user_id``. Default: False.
+            exclude: Ids of further items to exclude. Default: none.
+            allow_known: Whether lists may have items that the user has. Default: False.
+            popular: Whether a single user who is not in the data gets the most popular items.
+                Otherwise this is an error. Default: False.
+            skip_unknown: Whether unknown ids are skipped if several are given; see
+                :meth:`unknown`. Otherwise they are an error. Default: False.
 
         Returns:
-            One row per item, list by list: ``user`` (not for ``items`` of one user), ``rank`` from
-            1, ``item``, ``title`` if the data set has titles, ``score``, and ``source``: "model",
-            or "popularity" for popular items, whose score is the number of their users.
+            One row per item, list by list, with columns ``user`` (not for ``items`` of one user),
+            ``rank`` from 1, ``item``, ``title`` if the data set has titles, ``score`` and
+            ``source``. The source is "model", or "popularity" for popular items, which have the
+            number of their users as score.
 
         Raises:
             ValueError: if ``exclude``, ``items`` or the users have an unknown id, not exactly one
@@ -100,9 +100,7 @@ class Recommender:
                 is below 1.
         """
         if (user_id is not None) + (items is not None) + all_users != 1:
-            raise ValueError(
-                "give one of user_id, items (of somebody not in the data) and all_users"
-            )
+            raise ValueError("give one of user_id, items (of a user not in the data) and all_users")
         if items is not None and len(_listed(items)) == 0:
             raise ValueError("items must name at least one item, got none")
         k = min(check_count("k", k, 1), len(self._arrays["item_ids"]))
@@ -122,7 +120,7 @@ class Recommender:
         elif np.isscalar(user_id):
             row, owned, is_trained = self._user(user_id)
             if row < 0 and not popular:
-                self._places("user", user_id)  # says that there is no such user
+                self._places("user", user_id)  # raises for an unknown user
             users = [str(user_id)] if row < 0 else self._arrays["user_ids"][[row]]
             scores = self._scores_of(row) if is_trained else None
         else:
@@ -133,16 +131,19 @@ class Recommender:
         return self._frame(*best, users).with_columns(source=_source(scores is not None))
 
     def unknown(self, kind: str, ids: int | str | Items) -> list[str]:
-        """Those ids of users or items ("user" or "item") that the data do not have, each once."""
+        """Return the distinct ids of users or items ("user" or "item") that are not in the data."""
         index = self._index(kind)
         return [name for name in dict.fromkeys(_listed(ids)) if name not in index]
 
     def similar_items(self, item_id: int | str, k: int = 10) -> pl.DataFrame:
-        """The up to ``k`` items with the most similar embeddings, by cosine.
+        """Return the ``k`` items with the most similar embeddings, by cosine.
 
         Columns are ``rank`` from 1, ``item``, ``title`` if the data set has titles, and
-        ``similarity``. An item that is unknown or has no interactions in training, a ``k`` below 1,
-        or a recommender without embeddings is a ``ValueError``.
+        ``similarity``.
+
+        Raises:
+            ValueError: if the item is unknown or has no interactions in training, ``k`` is below 1,
+                or the recommender has no embeddings.
         """
         check_count("k", k, 1)
         items = self.matrix("items")
@@ -155,17 +156,19 @@ class Recommender:
         return self._frame(*best).rename({"score": "similarity"})
 
     def embeddings(self, of: str) -> pl.DataFrame:
-        """The embeddings of "users" or "items": ``id`` and ``embedding``, in data order.
+        """Return the embeddings of "users" or "items": ``id`` and ``embedding``, in data order.
 
-        Users and items without interactions in training have none and are left out. A recommender
-        without embeddings is a ``ValueError``.
+        Users and items without interactions in training are excluded.
+
+        Raises:
+            ValueError: if the recommender has no embeddings.
         """
         rows = np.flatnonzero(self.trained_rows(of))
         ids = self._arrays["user_ids" if of == "users" else "item_ids"]
         return pl.DataFrame({"id": ids[rows], "embedding": self.matrix(of)[rows]})
 
     def matrix(self, of: str) -> NDArray[np.float32]:
-        """The embeddings of all "users" or "items", meaningless where training saw nothing."""
+        """Return the embeddings of all "users" or "items", including untrained rows."""
         if self._matrices:
             return np.asarray(self._matrices[of])
         rows = getattr(self.trained[0], of, None)
@@ -174,34 +177,34 @@ class Recommender:
         return np.asarray(rows.cpu())
 
     def trained_rows(self, of: str) -> NDArray[np.bool_]:
-        """True for "users" or "items" with interactions in training."""
+        """Return True for "users" or "items" with interactions in training."""
         if of == "items":
             return np.asarray(self._popularity > 0)
         has_any: NDArray[np.bool_] = np.diff(self.trained_on.matrix.indptr) > 0
         return has_any
 
-    # What needs all interactions or torch.
+    # The following needs all interactions or torch.
 
     @cached_property
     def record(self) -> RankingRecord:
-        """The interactions of the run by part."""
+        """Interactions of the run by part."""
         from bayescl_lab.runs.ranking.record import RankingRecord
 
         return RankingRecord.read(self._folder)
 
     @cached_property
     def parts(self) -> RankingParts:
-        """The interactions that the run is evaluated on."""
+        """Interactions that the run is evaluated on."""
         return self.record.parts(self._evaluate_on)
 
     @cached_property
     def trained_on(self) -> Interactions:
-        """The interactions that training saw."""
+        """Training interactions."""
         return self.record.parts("validation").train
 
     @cached_property
     def trained(self) -> tuple[Scorer, int | None]:
-        """The scorer with its best weights, and the epochs they saw; a baseline is fitted again."""
+        """Scorer with the best weights, and its number of epochs. A baseline is fitted again."""
         from bayescl_lab.runs.ranking.record import read_embeddings
         from bayescl_lab.runs.ranking.settings import baseline_of
 
@@ -224,7 +227,7 @@ class Recommender:
         without: NDArray[np.int64],
         known: Interactions | None,
     ) -> pl.DataFrame:
-        """The lists of many users, scored in blocks."""
+        """Return the lists of many users, scored in chunks."""
         import torch
 
         from bayescl_lab.ranking.full_ranking import full_ranking
@@ -242,7 +245,7 @@ class Recommender:
 
     @cached_property
     def _scores_from(self) -> Callable[[Tensor], Tensor]:
-        """Scores of all items for users who are not in the data, from their items."""
+        """Function of the items of new users that returns the scores of all items."""
         from bayescl_lab.ranking.fold_in import NewcomerScorer
         from bayescl_lab.ranking.ials import newcomer_scores
         from bayescl_lab.runs.ranking.settings import IALS_NAME, baseline_of
@@ -257,22 +260,22 @@ class Recommender:
         return scores_from
 
     def _newcomer_scores(self, items: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The scores of all items for a user who has some items that training saw."""
+        """Return the scores of all items for a new user with some items of the training part."""
         import torch
 
         return np.asarray(self._scores_from(torch.from_numpy(items)))
 
-    # What needs a few rows of the files.
+    # The following needs a few rows of the files.
 
     def _user(self, user_id: Any) -> tuple[int, NDArray[Any], bool]:
-        """A user's row, or -1, and items in all parts, and whether training saw any of them."""
+        """Return a user's row or -1, all items, and whether any of them is in training."""
         row = self._index("user").get(str(user_id).strip(), -1)
         entries = slice(*self._arrays["starts"][row : row + 2]) if row >= 0 else slice(0)
         is_trained = (self._arrays["parts"][entries] == 0).any()
         return row, self._arrays["items"][entries], bool(is_trained)
 
     def _scores_of(self, row: int) -> NDArray[np.float32]:
-        """The scores of all items for one user."""
+        """Return the scores of all items for one user."""
         if self._matrices:
             scores: NDArray[np.float32] = self._matrices["items"] @ self._matrices["users"][row]
             return scores
@@ -282,20 +285,20 @@ class Recommender:
 
     @cached_property
     def _popularity(self) -> NDArray[np.float32]:
-        """The number of users of each item in training."""
+        """Number of users of each item in training."""
         items = self._arrays["items"][self._arrays["parts"] == 0]
         counts = np.bincount(items, minlength=len(self._arrays["item_ids"]))
         return counts.astype(np.float32)
 
     def _index(self, kind: str) -> dict[str, int]:
-        """The row of each user or the column of each item by its id as text."""
+        """Return the row of each user or the column of each item by its id as text."""
         if kind not in self._rows:
             ids = self._arrays[f"{kind}_ids"].tolist()
             self._rows[kind] = {str(name): row for row, name in enumerate(ids)}
         return self._rows[kind]
 
     def _places(self, kind: str, ids: Any, *, skip_unknown: bool = False) -> NDArray[np.int64]:
-        """The rows of some users or the columns of some items; refuses or skips unknown ones."""
+        """Return the rows of users or columns of items; raise on unknown ids or skip them."""
         index, unknown = self._index(kind), self.unknown(kind, ids)
         if unknown and not skip_unknown:
             names = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
@@ -310,7 +313,7 @@ class Recommender:
     def _best(
         self, scores: NDArray[np.float32], without: NDArray[np.int64], k: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """The ``k`` best items that training saw, equal ones by column; -1 is no item."""
+        """Return the ``k`` best trained items, ties by column; -1 for a missing item."""
         if np.isnan(scores).any():
             raise ValueError("scores must not be NaN")
         kept = np.where(self._popularity > 0, scores, -np.inf)
@@ -319,7 +322,7 @@ class Recommender:
         return np.where(kept[items] > -np.inf, items, -1), kept[items]
 
     def _frame(self, items: NDArray[Any], scores: NDArray[Any], users: Any = None) -> pl.DataFrame:
-        """Lists as rows, with their users if there are any; -1 is no item."""
+        """Convert lists to rows, with users if given; -1 is a missing item."""
         items, scores = np.atleast_2d(items), np.atleast_2d(scores)
         rows, ranks = np.nonzero(items >= 0)
         chosen = items[rows, ranks]
@@ -331,27 +334,27 @@ class Recommender:
 
 
 def _listed(ids: Any) -> list[str]:
-    """Ids as stripped text; text or a number is one id."""
+    """Convert ids to stripped text. A single text or number is one id."""
     return [str(name).strip() for name in ([ids] if np.isscalar(ids) else ids)]
 
 
 def _source(by_model: bool | pl.Series) -> pl.Expr:
-    """The column that says where a list is from."""
+    """Return the column with the source of a list."""
     return pl.when(by_model).then(pl.lit("model")).otherwise(pl.lit("popularity"))
 
 
 def load_recommender(path: Path) -> Recommender:
-    """Open a run's folder, which may still train, with its best weights or else the last."""
+    """Load the recommender of a run, finished or not, with its best or last weights."""
     return Recommender(RunFolder.open(path, Kind.RANKING))
 
 
 def _mapped(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of an uncompressed ``.npz`` file, large ones to be read from disk when used."""
+    """Read the arrays of an uncompressed ``.npz`` file. Large arrays are memory-mapped."""
     arrays: dict[str, NDArray[Any]] = {}
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             for member in archive.infolist():
-                # A local header has 30 bytes; the lengths of what follows are its last two numbers.
+                # A local header has 30 bytes. Its last two numbers are the lengths of two fields.
                 file.seek(member.header_offset + 26)
                 lengths = np.frombuffer(file.read(4), dtype="<u2")
                 begin = file.seek(int(lengths.sum()), os.SEEK_CUR)

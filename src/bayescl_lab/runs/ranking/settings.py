@@ -1,4 +1,4 @@
-"""The settings of one recommender, trained or fitted without gradients."""
+"""Settings of recommenders, trained or fitted without gradients."""
 
 from __future__ import annotations
 
@@ -30,41 +30,42 @@ POPULARITY: Literal["popularity"] = "popularity"
 EASE_NAME: Literal["ease"] = "ease"
 IALS_NAME: Literal["ials"] = "ials"
 BASELINES = (POPULARITY, EASE_NAME)
-"""Names of the baselines that others are compared with."""
+"""Names of the baselines."""
 
 
 @dataclass(frozen=True)
 class RankingOptions(TrainedSettings):
-    """The settings of training and evaluating a recommender, whatever its data, encoder and loss.
+    """Settings of a recommender, except data, encoder and loss.
 
     Attributes:
-        dim: length of an embedding.
-        layers: steps over the graph of users and items (lightgcn).
-        score: cosine, or inner for inner products.
-        propagate: ranking averages embeddings with those of their neighbours in the graph, in this
-            many layers; training does not depend on it. 1 helps on sparse data.
-        item_norm_exponent: ranking multiplies cosines by this power of the item embedding's length,
-            which favours popular items; training does not depend on it.
-        initial_scale: initial standard deviation of each coordinate.
-        candidates: number of items that each batch draws and its users share; all items if there
-            are no more. A user's known items do not count.
-        batch_size: users per step, with all their pairs, over all devices; default: a 32nd of the
-            users, between 32 and 256.
-        lr: learning rate of Adam.
-        weight_decay: weight decay of Adam.
-        schedule: constant, or cosine for a learning rate that falls to 0.
-        epochs: largest number of passes over the training pairs.
-        evaluate_on: the part to evaluate on; "validation" is for choosing settings, and is then
-            left out of training.
-        watch_every: epochs between two evaluations on a validation part that is held out of
-            training and chooses the epoch; 0 for none, which keeps the last epoch.
-        patience: stop after this many evaluations without improvement; 0 never stops early.
-        init: the folder of a run whose embeddings initialise training, for users and items that it
-            knows; default: random values.
-        seed: seed of weights, order and candidates.
-        device: where to train; auto is a GPU if there is one.
-        devices: devices per node, with one process each.
-        num_nodes: number of nodes; start the command on each of them with torchrun.
+        dim: Length of an embedding.
+        layers: Number of propagation steps on the graph of users and items (lightgcn).
+        score: Score of a user and an item: cosine, or inner for the inner product.
+        propagate: Number of layers in which ranking averages embeddings over neighbours in the
+            graph. Training does not depend on it. 1 helps on sparse data.
+        item_norm_exponent: Exponent of the length of the item embedding, which ranking multiplies
+            cosines by. Larger values favour popular items. Training does not depend on it.
+        initial_scale: Initial standard deviation of each coordinate.
+        candidates: Number of items drawn per batch and shared by its users, at most all items. A
+            user's known items do not count.
+        batch_size: Number of users per step, with all their pairs, over all devices. Default: a
+            32nd of the users, between 32 and 256.
+        lr: Learning rate of Adam.
+        weight_decay: Weight decay of Adam.
+        schedule: Schedule of the learning rate: constant, or cosine, which decreases to 0.
+        epochs: Largest number of passes over the training pairs.
+        evaluate_on: Part to evaluate on. The "validation" part is for choosing settings and is
+            excluded from training.
+        watch_every: Number of epochs between evaluations on a validation part that is held out of
+            training and chooses the epoch. 0 keeps the last epoch.
+        patience: Number of evaluations without improvement after which training stops. 0 never
+            stops early.
+        init: Run folder with initial embeddings for users and items that both runs have. Default:
+            random values.
+        seed: Seed of weights, order and candidates.
+        device: Device for training. auto is a GPU if there is one.
+        devices: Number of devices per node, with one process each.
+        num_nodes: Number of nodes. Start the command on each node with torchrun.
 
     Raises:
         ValueError: if a value is out of range, or values contradict each other.
@@ -107,7 +108,7 @@ class RankingOptions(TrainedSettings):
 
 @dataclass(frozen=True)
 class RankingSettings(RankingOptions):
-    """All settings that affect one trained recommender: options, loss, data and encoder.
+    """All settings of a trained recommender: options, loss, data and encoder.
 
     Raises:
         ValueError: if a value is out of range, or values contradict each other.
@@ -131,7 +132,7 @@ class RankingSettings(RankingOptions):
             )
 
     def as_config(self) -> dict[str, Any]:
-        """The settings as plain values, with every hyper-parameter of the loss."""
+        """Return the settings as plain values, with every hyper-parameter of the loss."""
         return {**super().as_config(), **self.loss.resolved(score=self.score)}
 
 
@@ -141,24 +142,24 @@ _OWN = {
     EASE_NAME: ("regularization",),
     IALS_NAME: ("dim", *_PENALTY, "epochs", "seed"),
 }
-"""Settings of each baseline, besides the data and the part to evaluate on."""
+"""Names of the settings of each baseline, besides data and part."""
 _REGULARIZATION = {POPULARITY: 1.0, EASE_NAME: 300.0, IALS_NAME: 0.03}
 
 
 @dataclass(frozen=True)
 class BaselineSettings(StoredSettings):
-    """All settings that affect a baseline; :class:`~bayescl_lab.ranking.ials.IALS` has a formula.
+    """Settings of a baseline; see :class:`~bayescl_lab.ranking.ials.IALS` for the objective.
 
     Attributes:
-        encoder: popularity, ease or ials, which alone has embeddings.
-        data: the data set and how to read it.
-        regularization: L2 penalty of ease (default: 300) and ials (default: 0.03).
-        evaluate_on: the part to evaluate on, "test" or "validation".
-        dim: length of an embedding of ials.
-        unobserved_weight: weight of all pairs in ials, beside the weight 1 of interactions.
-        frequency_exponent: how the penalty of ials grows with the weight of a row's pairs.
-        epochs: number of times that ials solves for all items and all users; 1 for the others.
-        seed: seed of the initial embeddings of ials.
+        encoder: Kind of baseline: popularity, ease or ials. Only ials has embeddings.
+        data: Data set, and options to read it.
+        regularization: L2 penalty. Default: 300 for ease, 0.03 for ials.
+        evaluate_on: Part to evaluate on, "test" or "validation".
+        dim: Length of an embedding of ials.
+        unobserved_weight: Weight of all pairs in ials, besides the weight 1 of interactions.
+        frequency_exponent: Exponent of the frequency of a user or item in the penalty of ials.
+        epochs: Number of alternations of ials; 1 for other baselines.
+        seed: Seed of the initial embeddings of ials.
     """
 
     encoder: Literal["popularity", "ease", "ials"]
@@ -184,13 +185,13 @@ class BaselineSettings(StoredSettings):
         return {name: getattr(self, name) for name in _PENALTY}
 
     def as_config(self) -> dict[str, Any]:
-        """The settings as plain values, without those of other baselines."""
+        """Return the settings as plain values, without settings of other baselines."""
         others = {*_OWN[IALS_NAME]} - {*_OWN[self.encoder]}
         config = super().as_config()
         return {name: value for name, value in config.items() if name not in others}
 
     def fitted(self, train: Interactions) -> Scorer:
-        """The baseline, fitted to interactions; a ``ValueError`` if memory does not suffice."""
+        """Fit the baseline to interactions; raise ``ValueError`` if memory does not suffice."""
         if self.encoder == POPULARITY:
             return Popularity(train)
         if self.encoder == EASE_NAME:
@@ -199,5 +200,5 @@ class BaselineSettings(StoredSettings):
 
 
 def baseline_of(config: Mapping[str, Any]) -> BaselineSettings | None:
-    """The settings of a run's baseline from its plain values; None if the run has an encoder."""
+    """Return the settings of a baseline from plain values; ``None`` if the run is trained."""
     return BaselineSettings.from_config(config) if config.get("encoder") in _OWN else None
