@@ -71,7 +71,7 @@ def test_damage_is_named(bayescl, small_movielens):
     path = Path("data/ml-100k/u.data")
     path.write_text(RATINGS + "1\t2\n")
     complaint = bayescl("data verify ml-100k").complaint
-    assert complaint == "data/ml-100k/u.data, line 21: there must be 4 values, got 2"
+    assert complaint == "data/ml-100k/u.data, line 21: there is no rating"
     path.write_text(RATINGS[:-8])
     complaint = bayescl("data verify ml-100k").complaint
     assert "is not ml-100k as published: 20 interactions, got 19" in complaint

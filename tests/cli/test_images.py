@@ -51,7 +51,7 @@ def test_help_answers_without_loading_torchvision_or_lightning():
     )
     outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert outcome.returncode == 0, outcome.stderr
-    assert "prior probability that a candidate is a positive" in outcome.stdout
+    assert "rior probability that a candidate is a positive" in outcome.stdout
 
 
 def test_a_folder_of_classes_is_trained_on_and_what_was_left_out_is_said(bayescl, pictures):

@@ -25,11 +25,11 @@ COMMANDS = {
     "embed": "Write the embeddings of a run's users, items or images to a file.",
     "evaluate": "Evaluate a run: images by every probe, recommenders by full ranking.",
     "export": "Export a run's model for use without this library.",
-    "inspect": "Measure false negatives in embeddings, and recommend a loss.",
+    "inspect": "Measure false negatives and nuisances in embeddings, and recommend a loss.",
     "recommend": "Show the best new items for a user, or write lists for many users.",
     "report": "Make an HTML page of runs and comparisons.",
     "reproduce": "Reproduce the paper's tables on images.",
-    "similar": "Show the items that are most similar to an item.",
+    "similar": "Show the items that are most similar to an item, by the cosine of embeddings.",
     "simulate": "Run the numerical experiments and write a data file and a figure for each.",
     "train": "Train an encoder on images, or a recommender on interactions.",
 }

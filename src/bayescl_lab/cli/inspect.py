@@ -83,7 +83,7 @@ def inspect(
     out: Path | None = None,
     seed: CountOr0 = 0,
 ) -> None:
-    """Measure false negatives, nuisances and duplicates in embeddings, and recommend a loss.
+    """Measure false negatives and nuisances in embeddings, and recommend a loss.
 
     Labels, a second view and a column that might be a nuisance (--by) are optional.
 
