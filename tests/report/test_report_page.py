@@ -131,6 +131,7 @@ def test_whatever_files_hold_is_text(tmp_path) -> None:
     rows = {HOSTILE if name == "hard" else name: row for name, row in result.rows.items()}
     comparison = replace(result, rows=rows, data=HOSTILE).stored()
     comparison["command"] = HOSTILE
+    comparison["commit"] = None  # of an installed package
     comparison["started"] = "half a letter: \ud800"
     (tmp_path / "comparison").mkdir()
     (tmp_path / "comparison/comparison.json").write_text(json.dumps(comparison))

@@ -18,7 +18,7 @@ from bayescl_lab.paper.images.tables import TableRequest
 from bayescl_lab.paper.ranking.plans import RankingRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from bayescl_lab.compare.plan import Plan
     from bayescl_lab.compare.result import Result
@@ -66,7 +66,10 @@ def reproduce(
         stderr=True,
     )
     usual = usual_workers(settings[0].torch_device(), runs)
-    results = _perform(f"reproduce {table}", request, plans, folder, place, workers or usual)
+    results = _perform(
+        *(f"reproduce {table}", request, plans, folder, place, workers or usual),
+        lambda name, result: write_atomically(folder / f"{name}.md", results_markdown([result])),
+    )
     origin = origin_text(results[0].origin)
     write_atomically(folder / "table.md", f"{results_markdown(results)}\n{origin}\n")
     for result in results:
@@ -99,7 +102,10 @@ def ranking(
         for plan in plans:
             print_guesses(next(iter(plan.methods.values())).data)
     collected = folder if request.results is None else Path(request.results)
-    results = _perform("reproduce ranking", request, plans, folder, place, workers or 1)
+    results = _perform(
+        *("reproduce ranking", request, plans, folder, place, workers or 1),
+        lambda name, result: collect(collected, name, result),
+    )
     for plan, cell in zip(plans, results, strict=True):
         collect(collected, plan.name, cell)
         print_result(cell)
@@ -113,6 +119,7 @@ def _perform(
     folder: Path,
     place: Place,
     workers: int,
+    finished: Callable[[str, Result], None],
 ) -> list[Result]:
     """Run or resume plans with a progress bar."""
     from bayescl_lab.compare.plan import run_plans
@@ -126,4 +133,5 @@ def _perform(
             resume=place.resume,
             workers=workers,
             progress=lambda run, _, done: bar.tell(run, done),
+            finished=finished,
         )

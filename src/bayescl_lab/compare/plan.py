@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -216,6 +216,7 @@ def run_plans(
     resume: bool = False,
     workers: int = 1,
     progress: Progress | None = None,
+    finished: Callable[[str, Result], None] = lambda *_: None,
 ) -> list[Result]:
     """Perform plans in a folder, and write ``result.json``.
 
@@ -228,6 +229,7 @@ def run_plans(
             continues from its last checkpoint.
         workers: Number of parallel processes, each with one thread.
         progress: Function called after every epoch.
+        finished: Function called with the name and the result of each plan.
 
     Returns:
         One result per plan.
@@ -243,7 +245,10 @@ def run_plans(
     plans = [plan.prepared(out) for plan in plans]
     with start.work() as folder:
         work = Work(folder.path, workers, progress)
-        results = [replace(plan.perform(work), settings=request.as_config()) for plan in plans]
+        results = []
+        for plan in plans:
+            results.append(replace(plan.perform(work), settings=request.as_config()))
+            finished(plan.name, results[-1])
     commits = {"commits_of_runs": sorted({str(one["commit"]) for one in work.results.values()})}
     common = {"workers": workers, "threads_per_run": 1, **commits}
     stored = [result.stored() for result in results]

@@ -221,6 +221,6 @@ def origin_text(origin: Mapping[str, Any]) -> str:
     hardware = origin["hardware"]
     machine = hardware["gpu"] or f"{hardware['cpu']}, {hardware['cores']} cores"
     return (
-        f"`{origin['command']}`, commit {origin.get('commit')}, on {machine}; "
+        f"`{origin['command']}`, commit {origin.get('commit', 'unknown')}, on {machine}; "
         f"torch {origin['versions']['torch']}."
     )
