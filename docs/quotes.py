@@ -107,9 +107,12 @@ def pivot(file: Path, place: str, row: str, column: str, cell: str, *conditions:
     where = dict(word.split("=", 1) for word in conditions)
     cells: dict[str, dict[str, str]] = {}
     for record in taken(_content(file), place, where):
+        try:
+            text = filled(cell, record)
+        except ValueError:
+            continue  # the record lacks the number
         name = str(record[row])
-        title = f"{column} {record[column]:g}"
-        cells.setdefault(name, {row: name})[title] = filled(cell, record)
+        cells.setdefault(name, {row: name})[f"{column} {record[column]:g}"] = text
     return Table(list(cells.values())).markdown()
 
 

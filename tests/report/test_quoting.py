@@ -58,6 +58,21 @@ def test_a_table_has_a_row_for_each_record_and_blanks_for_what_one_lacks(tmp_pat
     assert refreshed(text, tmp_path) == text
 
 
+def test_a_pivot_has_a_row_and_a_column_for_each_value_of_two_keys(tmp_path) -> None:
+    rows = [
+        {"data": "digits", "share": 1, "score": 0.5},
+        {"data": "digits", "share": 0.5, "score": 0.75},
+        {"data": "words", "share": 1.0, "score": 0.25},
+        {"data": "pairs", "share": 1},
+    ]
+    (tmp_path / "a.json").write_text(json.dumps({"rows": rows}))
+    opening = "<!-- quote: pivot a.json rows data share {score:.0%} -->"
+    table = "| data | share 1 | share 0.5 |\n| --- | --: | --: |\n| digits | 50% | 75% |\n"
+    table += "| words | 25% |  |"
+    text = refreshed(f"{opening}\n<!-- /quote -->\n", tmp_path)
+    assert text == f"{opening}\n\n{table}\n\n<!-- /quote -->\n"
+
+
 def test_the_script_updates_pages_and_names_a_page_that_it_cannot(
     tmp_path, monkeypatch, capsys
 ) -> None:
