@@ -45,7 +45,7 @@ Views = tuple[Float[Tensor, "images dim"], Float[Tensor, "images dim"]]
 Row = dict[str, Any]
 """An anchor with the candidates of least ("down") and most weight ("up"), as plain values."""
 
-_IMAGES_AT_ONCE, BATCH = 512, 256
+_IMAGES_AT_ONCE = 512
 
 
 class ImageInspection(NamedTuple):
