@@ -200,12 +200,12 @@ def test_advice_is_right_or_says_what_is_missing(name: str) -> None:
     if loss is None:
         assert advice.call is None, text
         assert text.startswith("Cannot be told from this, because ")
-        assert "Use " in text
     else:
         assert advice.call is not None, text
         assert advice.call.startswith(loss)
         assert text.startswith(f"Use {advice.call}")
     assert words in text
+    assert text.count("Use ") == 1  # one recommendation
     assert len(text) < 850
 
 
@@ -255,3 +255,13 @@ def test_a_small_share_needs_many_false_negatives_that_are_easily_found(known, s
     advice = views(CLEAR, **known).advice()
     assert advice.share == share
     assert (f"positive_share={share:g}" in advice.alternative) == ("labels" in known)
+
+
+def test_a_temperature_is_asked_for_only_where_it_can_be_given() -> None:
+    found = diagnose_embeddings(CLEAR)
+    assert "(--temperature)" in " ".join(advice_sentences(advise(found, CLEAR)))
+    advice = advise(found, CLEAR, followed={"temperature"})
+    assert "(--temperature)" not in " ".join(advice_sentences(advice))
+    flat = 1 + 1e-3 * CLOUD
+    collapsed = advise(diagnose_embeddings(flat), flat)
+    assert "(--temperature)" not in " ".join(advice_sentences(collapsed))

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from cases import each
 
 from bayescl.estimation import tau_plus_of_labels
 from bayescl_lab._figures import png
@@ -119,7 +118,7 @@ def test_figures_are_plain_numbers_the_same_each_time_and_at_any_scale(clusters,
     assert other.false_negatives == labelled.false_negatives
 
 
-@each(
+@pytest.mark.parametrize(
     ("given", "options", "message"),
     [
         (torch.zeros(3, 2), {}, r"embeddings must have at least 4 rows, got 3"),

@@ -137,6 +137,8 @@ def inspect(
         options["layout"] = "in_batch"
         measured = "users, each with an item of theirs"
         arrays = EmbeddingArrays(users, rows, ids=ids, measured=measured)
+        # A run without a temperature has no option for one.
+        followed = () if options["temperature"] is not None else ("temperature",)
     else:
         from bayescl_lab.inspect.images import inspect_images
 

@@ -72,11 +72,11 @@ def read_embeddings(
     """Read embeddings, and what is known of them, from the same file or separate ones.
 
     Args:
-        path: an .npy, .npz, .parquet or .safetensors file.
-        queries: name of the array of embeddings; default: one of several usual names.
-        documents: name of the array of the second view; default: the same.
-        second_view: a separate file with the second view, if any.
-        by: the column that might be a nuisance, given like codes.
+        path: An .npy, .npz, .parquet or .safetensors file.
+        queries: Name of the array of embeddings; default: one of several usual names.
+        documents: Name of the array of the second view; default: the same.
+        second_view: A separate file with the second view, if any.
+        by: The column that might be a nuisance, given like codes.
         **codes: ``labels`` and ``ids``, numbers or words: the name of an array, or a separate file;
             -1, NaN and empty words stand for unknown ones.
 

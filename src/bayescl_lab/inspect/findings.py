@@ -66,12 +66,12 @@ class Advice:
     """A recommended loss, or the reason why there is none.
 
     Attributes:
-        reason: the reason.
-        diagnosis: what the advice is based on.
-        number: what the reason is about: a mean cosine, or a share of comparisons.
-        copied: share of items that occur more than once, if that matters.
-        most_frequent: share of the most frequent one, if some are far more frequent than others.
-        followed: the loss that a run was trained with, and the arguments that its calls take.
+        reason: The reason.
+        diagnosis: What the advice is based on.
+        number: What the reason is about: a mean cosine, or a share of comparisons.
+        copied: Share of items that occur more than once, if that matters.
+        most_frequent: Share of the most frequent one, if some are far more frequent than others.
+        followed: The loss that a run was trained with, and the arguments that its calls take.
     """
 
     reason: Reason
@@ -158,12 +158,12 @@ def advise(
     """Recommend a loss for embeddings, or say what is missing to do so.
 
     Args:
-        diagnosis: result of :func:`~bayescl_lab.inspect.measures.diagnose_embeddings`.
-        first: the embeddings that it was made from, ``[items, dim]``.
-        second: their second view, if there is one.
-        ids: what each row is of, -1 where unknown. Default: rows of the last view that point the
+        diagnosis: Result of :func:`~bayescl_lab.inspect.measures.diagnose_embeddings`.
+        first: The embeddings that it was made from, ``[items, dim]``.
+        second: Their second view, if there is one.
+        ids: What each row is of, -1 where unknown. Default: rows of the last view that point the
             same way are copies.
-        followed: the loss that a run was trained with, and the arguments that its calls take.
+        followed: The loss that a run was trained with, and the arguments that its calls take.
     """
     if diagnosis.neighbourhood.variance < _COLLAPSED:
         return Advice(Reason.COLLAPSED, diagnosis, 1 - diagnosis.neighbourhood.variance)

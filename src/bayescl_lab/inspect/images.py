@@ -45,7 +45,7 @@ Views = tuple[Float[Tensor, "images dim"], Float[Tensor, "images dim"]]
 Row = dict[str, Any]
 """An anchor with the candidates of least ("down") and most weight ("up"), as plain values."""
 
-_IMAGES_AT_ONCE, BATCH = 512, 256
+_IMAGES_AT_ONCE = 512
 
 
 class ImageInspection(NamedTuple):
@@ -83,14 +83,14 @@ def inspect_images(
     ``inspection-reliability.png`` to the run's folder.
 
     Args:
-        path: the run folder.
+        path: The run folder.
         part: "train" for the training images, or "evaluation" for the evaluation images.
-        images: largest number of images to score, in whole batches of the run's size.
-        anchors: number of images to show with their candidates.
-        shown: number of candidates to show for each, at each end.
-        seed: seed for drawing images and their views.
-        data: other images to inspect; default: the run's own.
-        encoder: the run's custom network, if it has one.
+        images: Largest number of images to score, in whole batches of the run's size.
+        anchors: Number of images to show with their candidates.
+        shown: Number of candidates to show for each, at each end.
+        seed: Seed for drawing images and their views.
+        data: Other images to inspect; default: the run's own.
+        encoder: The run's custom network, if it has one.
 
     Raises:
         ValueError: if the folder does not hold a run on images with a checkpoint, or the images do

@@ -66,30 +66,30 @@ class EmbeddingDiagnosis:
     """Result of :func:`diagnose_embeddings`.
 
     Attributes:
-        items: number of items given.
-        dim: coordinates of an embedding.
+        items: Number of items given.
+        dim: Coordinates of an embedding.
         views: 1 or 2.
-        layout: layout of a batch.
-        batch_size: items in each scored batch.
-        batches: number of scored batches.
-        candidates: candidates of each anchor in a batch.
-        temperature: softmax scale of every loss.
+        layout: Layout of a batch.
+        batch_size: Items in each scored batch.
+        batches: Number of scored batches.
+        candidates: Candidates of each anchor in a batch.
+        temperature: Softmax scale of every loss.
         temperature_from: "given" or "default".
-        tau_plus: share of false negatives among the candidates: measured if there are labels, else
+        tau_plus: Share of false negatives among the candidates: measured if there are labels, else
             given or assumed.
         tau_plus_from: "labels", "given" or "default".
-        labelled_items: number of items given whose label is known.
-        similarity: cosines of the candidates, separate by kind if there are labels.
-        nearest_false: share of false negatives among the ten most similar candidates of each
+        labelled_items: Number of items given whose label is known.
+        similarity: Cosines of the candidates, separate by kind if there are labels.
+        nearest_false: Share of false negatives among the ten most similar candidates of each
             anchor; None without labels.
-        alpha: alpha measured with labels, by the model's reading; None without labels.
-        losses: diagnosis of each loss, by its title.
-        weight_by_similarity: by the same titles, the mean weight of the candidates in each bin of
+        alpha: Alpha measured with labels, by the model's reading; None without labels.
+        losses: Diagnosis of each loss, by its title.
+        weight_by_similarity: By the same titles, the mean weight of the candidates in each bin of
             similarity; NaN if the bin is empty.
-        neighbourhood: collapse, dimension and hubs.
-        nearest_domain: share of the ten nearest neighbours that are of the item's own domain; None
+        neighbourhood: Collapse, dimension and hubs.
+        nearest_domain: Share of the ten nearest neighbours that are of the item's own domain; None
             without domains.
-        domain_by_chance: the same share for random neighbours.
+        domain_by_chance: The same share for random neighbours.
     """
 
     items: int
@@ -166,29 +166,28 @@ def diagnose_embeddings(
     scored.
 
     Args:
-        embeddings: one row per item, of any length; rows are scaled to length 1.
-        second_view: another view of the same items, such as another augmentation or the matching
+        embeddings: One row per item. Rows are scaled to length 1.
+        second_view: Another view of the same items, such as another augmentation or the matching
             text. Without it, each item is its own positive.
-        labels: the class of each item, non-negative integers, or -1 if it is not known.
-        groups: ids of what rows are of, such as documents; equal ones, except -1, are never each
-            other's candidates.
-        domains: the batch, speaker, device or other nuisance of each item, or -1; counted among
-            nearest neighbours.
-        num_classes: approximate number of classes; ``tau_plus`` is one over it. Not needed with
-            labels.
-        tau_plus: probability that a candidate is of the anchor's class, in (0, 1). Default:
-            measured if there are labels, else from ``num_classes``, else 0.1.
-        temperature: softmax scale of every loss, positive, as the encoder was trained with;
-            default: 0.5.
-        layout: with a second view, ``"two_views"`` makes every row of both views an anchor, as in
+        labels: Class of each item, a non-negative integer, or -1 if it is unknown.
+        groups: Id of the document or other thing that each row shows. Rows of equal ids, except -1,
+            are never each other's candidates.
+        domains: Batch, speaker, device or other nuisance of each item, or -1 if it is unknown. They
+            are counted among nearest neighbours.
+        num_classes: Approximate number of classes, for ``tau_plus = 1 / num_classes``. Not needed
+            with labels.
+        tau_plus: Probability that a candidate has the anchor's class, in (0, 1). Default: measured
+            if there are labels, else from ``num_classes``, else 0.1.
+        temperature: Temperature at which the encoder was trained, positive. Default: 0.5.
+        layout: With a second view, ``"two_views"`` makes every row of both views an anchor, as in
             SimCLR; ``"in_batch"`` uses first views as anchors and second views as candidates, as
             for queries and documents.
-        batch_size: items in a batch, at least 2; fewer if there are fewer items.
-        items: largest number of items to score, in whole batches.
-        seed: seed for drawing items.
+        batch_size: Number of items in a batch, at least 2. Default: 256.
+        items: Largest number of items to score, in whole batches. Default: 1,024.
+        seed: Seed for drawing items.
 
     Returns:
-        The figures. Without labels, those that need them are None.
+        The diagnosis. Values that need labels are ``None`` without labels.
 
     Raises:
         ValueError: if there are fewer than 4 items, shapes do not fit, embeddings are not finite,

@@ -35,10 +35,10 @@ def embeddings_page(diagnosis: EmbeddingDiagnosis, advice: Advice, name: str, me
     """A diagnosis of embeddings as self-contained HTML.
 
     Args:
-        diagnosis: result of :func:`~bayescl_lab.inspect.measures.diagnose_embeddings`.
-        advice: the last of the findings.
-        name: name of the embeddings.
-        measured: what the embeddings are.
+        diagnosis: Result of :func:`~bayescl_lab.inspect.measures.diagnose_embeddings`.
+        advice: The last of the findings.
+        name: Name of the embeddings.
+        measured: What the embeddings are.
     """
     names = ("layout", "temperature", "temperature_from", "tau_plus", "tau_plus_from")
     section = Section(
@@ -126,8 +126,8 @@ def reliability_figure(diagnosis: Diagnosis, *, title: str = "") -> Figure:
     On the diagonal the posterior is calibrated; below it, its predictions are too high.
 
     Args:
-        diagnosis: a diagnosis with labels.
-        title: title of the figure.
+        diagnosis: A diagnosis with labels.
+        title: Title of the figure.
 
     Raises:
         ValueError: if the diagnosis has no labels.
