@@ -38,8 +38,8 @@ def fit_baseline(
     """Fit a baseline, evaluate it by full ranking and write the metrics to a run folder.
 
     The folder has no checkpoint: an interrupted run starts again. The embeddings of iALS are
-    stored. Other baselines are fitted again for recommending. Arguments, result and errors are as in
-    :func:`~bayescl_lab.runs.ranking.run.train_ranking`.
+    stored. Other baselines are fitted again for recommending. Arguments, result and errors are as
+    in :func:`~bayescl_lab.runs.ranking.run.train_ranking`.
     """
     del fit_options
     start = RunStart(out, Kind.RANKING, settings, resume=resume)
