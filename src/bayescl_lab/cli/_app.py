@@ -25,7 +25,9 @@ COMMANDS = {
     "embed": "Write the embeddings of a run's users, items or images to a file.",
     "evaluate": "Evaluate a run: images by every probe, recommenders by full ranking.",
     "export": "Export a run's model for use without this library.",
-    "inspect": "Measure false negatives in embeddings, and recommend a loss.",
+    "inspect": (
+        "Measure false negatives, nuisances and duplicates in embeddings, and recommend a loss."
+    ),
     "recommend": "Show the best new items for a user, or write lists for many users.",
     "report": "Make an HTML page of runs and comparisons.",
     "reproduce": "Reproduce the paper's tables on images.",

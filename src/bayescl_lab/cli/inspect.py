@@ -20,7 +20,7 @@ from bayescl_lab.runs.run import Kind
 
 @dataclass(frozen=True)
 class OfRun:
-    """What to inspect in a run.
+    """Options for the inspection of a run.
 
     Attributes:
         part: "train" for the training images, or "evaluation" for the evaluation images.
@@ -39,7 +39,7 @@ class OfRun:
 
 @dataclass(frozen=True)
 class OfFile:
-    """What to inspect in a file of embeddings, and how.
+    """Options for the inspection of a file of embeddings.
 
     Attributes:
         queries: name of the array of queries in the file; default: embeddings, or another usual

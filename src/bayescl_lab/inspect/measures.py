@@ -43,7 +43,7 @@ _NEAREST = 10
 """Number of nearest neighbours, and of most similar candidates in ``nearest_false``."""
 
 _MOST = 4096
-"""Largest number of items whose neighbours are searched; more would take more than seconds."""
+"""Largest number of items in the search of neighbours, which then takes seconds."""
 
 _BINS = 50
 
@@ -78,7 +78,7 @@ class EmbeddingDiagnosis:
         tau_plus: share of false negatives among the candidates: measured if there are labels, else
             given or assumed.
         tau_plus_from: "labels", "given" or "default".
-        labelled_items: number of items given whose label is known.
+        labelled_items: number of given items with a known label.
         similarity: cosines of the candidates, separate by kind if there are labels.
         nearest_false: share of false negatives among the ten most similar candidates of each
             anchor; None without labels.
