@@ -90,7 +90,7 @@ class PaperTable:
                 yield Row({}, keys=keys, printed=figures), settings
 
     def _variations(self, size: str, classes: int) -> list[tuple[str, str, dict[str, Any]]]:
-        """Yield further settings of the table, with the title and text of their column."""
+        """Return further settings of the table, with the title and text of their column."""
         batches = [("N", str(2 * one - 2), {"batch_size": one}) for one in _at(self.batches, size)]
         betas = [("beta", f"{one:.1f}", {"beta": one}) for one in self.betas]
         priors = [round(share / classes, 6) for share in self.priors]
