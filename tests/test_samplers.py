@@ -102,7 +102,7 @@ def test_domains_are_one_per_item(domains: object) -> None:
     ("arguments", "words"),
     [
         ({"batch_size": 4, "num_domains": 5}, "num_domains must be at most batch_size"),
-        ({"batch_size": 2000}, "batch_size must leave every process a batch"),
+        ({"batch_size": 2000}, "batch_size must be small enough for one batch"),
         ({"batch_size": 4, "rank": 1, "num_processes": 1}, "rank must be below num_processes"),
         ({"batch_size": 4, "rank": 1}, "rank and num_processes must be given together"),
     ],

@@ -91,7 +91,7 @@ class DomainBatchSampler(Sampler[list[int]]):
         self.drawn = 0
         if len(self) == 0:
             raise ValueError(
-                f"batch_size must leave every process a batch, got {batch_size} for "
+                f"batch_size must be small enough for one batch per process, got {batch_size} for "
                 f"{len(self.domains)} items on {num_processes} processes"
             )
         self._warn_of_small_domains()

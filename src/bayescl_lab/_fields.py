@@ -40,10 +40,10 @@ Words = Annotated[tuple[str, ...], BeforeValidator(_separated)]
 
 
 def format_error(error: ValidationError, name: str = "") -> str:
-    """What is wrong with a value, in one line.
+    """Describe an invalid value in one line.
 
     Args:
-        error: what Pydantic found; only the first finding is told.
+        error: errors found by Pydantic. Only the first one is described.
         name: of the value, if the error does not know it.
 
     Example:

@@ -2,7 +2,7 @@
 
 Data are written to a temporary file beside the target, flushed to disk, and only then moved into
 place. An interrupted write leaves the previous file. This uses only the standard library, so every
-room may use it.
+package may import it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def staged_folder(path: Path) -> Iterator[Path]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed writers left in a folder; nobody may write there now."""
+    """Remove temporary files of killed writers. There must be no active writer."""
     # :func:`open_atomically` calls a temporary file ``.NAME-`` and eight characters of tempfile's.
     for left in folder.glob(f".*.*-{'[a-z0-9_]' * 8}"):
         left.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ import torch
 
 
 class Purpose(IntEnum):
-    """What a derived seed is for; different purposes never share their draws."""
+    """Purpose of a derived seed. Different purposes have different random numbers."""
 
     WEIGHTS = 0
     ORDER = 1

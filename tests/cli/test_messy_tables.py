@@ -184,7 +184,7 @@ HOSTILE = [
     ),
     ("train ranking --data a.csv --dim 8 --split none --init run", "dim must be 4 as in "),
     ("train ranking --data a.csv --init nowhere", "there is no run folder "),
-    ("recommend run --user 1234", "a.csv has no user 1234: name items that somebody new has with"),
+    ("recommend run --user 1234", "a.csv has no user 1234: name the items of a new user with"),
     ("recommend run --items 1234", "the run knows none of the items 1234"),
     ("recommend run --users ids.txt --out l.csv", "the run knows none of the users in ids.txt"),
     ("recommend run --newcomers null.csv --out l.csv", "user 'NULL' stands for a missing id"),

@@ -218,10 +218,7 @@ def test_an_unknown_user_is_refused_or_gets_popular_items_said_as_such_and_a_len
     bayescl, recommender
 ):
     complaint = bayescl("recommend run --user somebody").complaint
-    assert (
-        "bought.csv has no user somebody: name items that somebody new has with --items"
-        in complaint
-    )
+    assert "bought.csv has no user somebody: name the items of a new user with --items" in complaint
     outcome = bayescl("recommend run --user somebody --popular")
     assert "training saw nothing of user somebody; these are the most popular items" in outcome.out
     outcome = bayescl("recommend run --popular --user [/x]\x1b[31m")
@@ -231,7 +228,7 @@ def test_an_unknown_user_is_refused_or_gets_popular_items_said_as_such_and_a_len
 
 
 @pytest.mark.parametrize("encoder", ["", "--encoder ease --regularization 5"])
-def test_somebody_new_gets_a_list_by_items_or_is_told_which_are_unknown(
+def test_a_new_user_gets_a_list_by_items_or_an_error_that_names_unknown_ones(
     bayescl, recommender, encoder
 ):
     if encoder:
@@ -266,7 +263,7 @@ def test_somebody_new_gets_a_list_by_items_or_is_told_which_are_unknown(
         assert lists["item"].to_list() == alone["item"].to_list()
     assert "knows none of the items q" in bayescl(f"recommend {name} --items q").complaint
     outcome = bayescl(f"recommend {name} --items 'film 1,film 4' -k 3")
-    assert "for somebody new" in outcome.out
+    assert "for the new user" in outcome.out
     outcome = bayescl(f"recommend {name} --items 'film 1,film 4' -k 3 --out one.csv")
     assert "1 list: one.csv" in outcome.out
     assert pl.read_csv("one.csv").columns == ["rank", "item", "score", "source"]

@@ -196,7 +196,7 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
         negatives for the oracle.
 
     Raises:
-        TypeError: if the objective is a plain function, whose weights are unknown.
+        TypeError: if the objective is a plain function, which has no weights.
         ValueError: if the oracle's batch has no labels.
 
     Example:

@@ -77,7 +77,7 @@ def _teacher_logits(
 def _settle_by_labels(
     mine: Tensor, block: Rows, logits: Tensor, rows: slice, same: float | Tensor
 ) -> None:
-    """Overwrite the logits of pairs whose labels are both known, in place."""
+    """Overwrite the logits of pairs with two known labels, in place."""
     if block.labels is None:
         return
     theirs = block.labels[rows] if block.are_own else block.labels[None]

@@ -22,8 +22,8 @@ from bayescl.losses import ContrastiveLoss, InfoNCELoss
 class ClipLoss(nn.Module):
     """Loss of this package between images and texts, with open_clip's arguments.
 
-    Images and texts are both anchors. Features are used without scaling, as in open_clip, whose
-    models return unit vectors. Candidates of other devices always carry a gradient, as with
+    Images and texts are both anchors. Features are not scaled, because open_clip's models return
+    unit vectors. Candidates of other devices always carry a gradient, as with
     ``local_loss=True, gather_with_grad=True`` in open_clip.
 
     Args:
@@ -31,8 +31,8 @@ class ClipLoss(nn.Module):
         world_size: Number of processes to gather from; 1 does not gather. Default: 1.
         use_horovod: Must be False.
         loss: Class of :mod:`bayescl.losses`. Default: InfoNCE, which is open_clip's own loss.
-        teacher: ``"text"`` or ``"image"``: the tower whose features, without gradient, are the
-            teacher of both sides. Default: no soft targets.
+        teacher: Tower that is the teacher of both sides, ``"text"`` or ``"image"``. Its features
+            get no gradient from the target. Default: no soft targets.
         **options: Further arguments of the loss, such as ``positive_share`` and ``alpha``.
 
     Raises:

@@ -85,7 +85,7 @@ class ContrastiveLoss(SavedNumbers, Calls):
             process with the whole batch. Sums add up to the whole batch's sum. Default: False.
         check_finite: Whether to check embeddings and logits for NaN and infinity and raise an error
             that names the cause. This synchronizes with the device. Otherwise the loss of an anchor
-            whose logits are not finite is NaN. Rows that ``valid`` or ``margin`` leaves out may
+            is NaN if its logits are not finite. Rows that ``valid`` or ``margin`` excludes may
             hold NaN or infinity. Default: False.
 
     Raises:
@@ -214,7 +214,7 @@ class ContrastiveLoss(SavedNumbers, Calls):
         return self.reduced(losses, factor)
 
     def _losses(self, batch: Batch, temperature: float | Tensor) -> Float[Tensor, " pairs"]:
-        """Compute one loss per pair of a batch whose columns are complete."""
+        """Compute one loss per pair of a batch with complete columns."""
         if batch.positives.log_q is not None:
             batch = steps.corrected(batch, batch.positives.log_q, temperature)
         if batch.valid is not None:

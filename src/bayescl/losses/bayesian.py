@@ -153,4 +153,4 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         return made(self.alpha, self.beta, self.tau_plus, self.ranks)
 
 
-_objective = lru_cache(maxsize=8)(Bayesian)  # keeps objects whose derived values are cached
+_objective = lru_cache(maxsize=8)(Bayesian)  # an objective caches derived values

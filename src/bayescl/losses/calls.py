@@ -168,7 +168,7 @@ class Calls(nn.Module):
         both_directions: bool = False,
         temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*pairs"]:
-        """Compute the loss of pairs whose candidates are the other pairs' positives.
+        """Compute the loss of pairs with the other pairs' positives as candidates.
 
         This is the layout of retrieval, CLIP and two-tower recommenders.
 

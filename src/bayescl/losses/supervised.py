@@ -33,7 +33,7 @@ class OracleContrastiveLoss(InfoNCELoss):
 
 
 class SupervisedContrastiveLoss(InfoNCELoss):
-    r"""Supervised contrastive loss (SupCon): InfoNCE whose target is shared within a class.
+    r"""Supervised contrastive loss (SupCon): InfoNCE with a target shared within a class.
 
     Call it with ``labels``, one class per item. The positive and the candidates :math:`P` with the
     anchor's label have equal target probabilities:

@@ -187,7 +187,7 @@ def recommend(
         if user is None or popular or not recommender.unknown("user", user):
             raise
         raise ValueError(
-            f"{error}: name items that somebody new has with --items, or pass --popular"
+            f"{error}: name the items of a new user with --items, or pass --popular"
         ) from None
     for kind, ids in skipped.items():
         if ids:
@@ -208,7 +208,7 @@ def _show_lists(lists: pl.DataFrame, user: str | None, out: Path | None, wanted:
         return frame["user"].n_unique() if "user" in frame.columns else min(1, len(frame))
 
     made, by_popularity = count(lists), count(lists.filter(source="popularity"))
-    recipient = "somebody new" if user is None else f"user {printable(user)}"
+    recipient = "the new user" if user is None else f"user {printable(user)}"
     if out is not None:
         write_table(lists, out)
         remark = f" ({by_popularity} of popular items, since training saw nothing of the user)"

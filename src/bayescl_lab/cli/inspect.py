@@ -1,4 +1,4 @@
-"""``bayescl inspect``: a file of embeddings, or those of a run."""
+"""``bayescl inspect``: inspection of a file of embeddings, or of a run."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from bayescl_lab.runs.run import Kind
 
 @dataclass(frozen=True)
 class OfRun:
-    """What to inspect in a run.
+    """Options for the inspection of a run.
 
     Attributes:
-        part: "train" for the training images, or "evaluation" for the evaluation images.
-        anchors: number of images to show with their candidates.
-        shown: number of candidates to show for each, at each end.
-        data: other images to inspect; default: the run's, which must be unchanged.
-        encoder: my_module:build, as in training, for a run with your own encoder.
+        part: Part to inspect, "train" or "evaluation".
+        anchors: Number of images to show with their candidates.
+        shown: Number of candidates with the smallest and the largest weights to show per image.
+        data: Other images to inspect. Default: the images of the run, which must be unchanged.
+        encoder: Name of your own encoder, my_module:build, if the run has one.
     """
 
     part: Literal["train", "evaluation"] = "train"
@@ -39,26 +39,27 @@ class OfRun:
 
 @dataclass(frozen=True)
 class OfFile:
-    """What to inspect in a file of embeddings, and how.
+    """Options for the inspection of a file of embeddings.
 
     Attributes:
-        queries: name of the array of queries in the file; default: embeddings, or another usual
+        queries: Name of the array of queries in the file. Default: embeddings, or another common
             name.
-        documents: name of the array with the document of each query; default: second_view, or
-            another usual name.
-        second_view: a file with another view of the same items, in the same order; default: the
-            array second_view in the file of embeddings, if there is one.
-        labels: a file with labels, numbers or words, -1 or nothing where unknown, or the name of an
-            array in the file of embeddings; default: its array labels, if there is one.
-        ids: likewise, what each row is of, such as a document: rows of one id are never each
-            other's candidates; default: the array ids.
-        by: likewise, a column that might be a nuisance, such as the batch, speaker or device of
-            each item; default: the array domains.
-        temperature: softmax scale that the encoder was trained with; default: 0.5, and advice
-            without a temperature.
-        layout: "two_views" of items, or "in_batch" for pairs such as queries and documents, the
-            default if arrays are called so.
-        batch_size: items in a batch.
+        documents: Name of the array with the document of each query. Default: second_view, or
+            another common name.
+        second_view: File with another view of the same items, in the same order. Default: the array
+            second_view in the file of embeddings, if there is one.
+        labels: File with the label of each item, or the name of an array in the file of embeddings.
+            Labels are numbers or words; -1 and empty words are unknown. Default: the array labels,
+            if there is one.
+        ids: File or array with an id for each row, such as a document. Rows with the same id are
+            not candidates of each other. Default: the array ids, if there is one.
+        by: File or array with a possible nuisance, such as the batch, speaker or device of each
+            item. Default: the array domains, if there is one.
+        temperature: Temperature that the encoder was trained with. Default: 0.5, and the advice
+            does not give a temperature.
+        layout: "two_views" of items, or "in_batch" for pairs such as queries and documents.
+            Default: "in_batch" if the file has arrays of queries and documents, else "two_views".
+        batch_size: Number of items in a batch.
     """
 
     queries: str | None = None
@@ -85,22 +86,22 @@ def inspect(
 ) -> None:
     """Measure false negatives and nuisances in embeddings, and recommend a loss.
 
-    Labels, a second view and a column that might be a nuisance (--by) are optional.
+    Labels, a second view and a possible nuisance (--by) are optional.
 
-    A file of embeddings is .npy, .npz, .parquet or .safetensors, one row per item, from anywhere.
+    A file of embeddings is .npy, .npz, .parquet or .safetensors, with one row per item.
     For a run on images, two views of each image are embedded, and pictures of the weights that its
     own loss gives to candidates are written to its folder. For a recommender, users are paired with
     items that they have.
 
     Args:
-        run_or_file: a run folder, or a file of embeddings.
-        num_classes: approximate number of classes; not needed with labels.
-        tau_plus: share of candidates of the anchor's class; default: counted from labels, else from
-            num_classes, else 0.1.
-        items: largest number of items to score; of a run, to embed.
-        out: the HTML page; default: inspection.html in the run folder, or a new page beside the
-            file. A .json file with the figures is written beside it.
-        seed: seed for drawing items, and for the views of images.
+        run_or_file: Run folder, or file of embeddings.
+        num_classes: Approximate number of classes. Not needed with labels.
+        tau_plus: Share of candidates of the anchor's class. Default: counted from labels, else
+            computed from num_classes, else 0.1.
+        items: Largest number of items to embed and score.
+        out: HTML page. Default: inspection.html in the run folder, or a new page beside the file. A
+            .json file with the results is written beside the page.
+        seed: Seed for drawing items, and for the views of images.
     """
     is_file = is_embedding_file(run_or_file)
     others = of_run if is_file else of_file
@@ -169,7 +170,7 @@ def inspect(
 
 
 def _without_rare_codes(arrays: EmbeddingArrays) -> tuple[EmbeddingArrays, list[str]]:
-    """Embeddings without labels or domains that too few items have, and a remark on each."""
+    """Remove labels or domains that too few items have; return a remark on each."""
     remarks = []
     if arrays.labels is not None and (known := int((arrays.labels >= 0).sum())) < 2:
         remarks.append(f"labels are not used: {known} of {len(arrays.labels)} items have one")
@@ -183,7 +184,7 @@ def _without_rare_codes(arrays: EmbeddingArrays) -> tuple[EmbeddingArrays, list[
 
 
 def _new_page(path: Path) -> Path:
-    """A page beside a file that takes the place of no other one."""
+    """Return the path of a new page beside a file."""
     page, number = path.with_name(f"{path.stem}-inspection.html"), 1
     while page.exists():
         number += 1

@@ -76,7 +76,7 @@ def images(
             pulse=bar.steps_of(run.batch_size, "images"),
             loggers=made_loggers(logger, folder),
         )
-    if result:  # the first process shows it
+    if result:  # only the first process has a result
         _print_run(result, folder)
 
 
@@ -149,12 +149,12 @@ def ranking(
             pulse=bar.steps_of(run.batch_size or 1, "users" if run.batch_size else "steps"),
             loggers=made_loggers(logger, folder),
         )
-    if result:  # the first process shows it
+    if result:  # only the first process has a result
         _print_run(result, folder)
 
 
 def _print_run(result: Mapping[str, Any], folder: Path) -> None:
-    """Print a run's result, and remarks on its data."""
+    """Print a run's result and remarks on its data."""
     from bayescl_lab.report.runs import run_sentences, run_table
     from bayescl_lab.report.verdicts import training_verdict
 

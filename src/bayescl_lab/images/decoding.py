@@ -76,7 +76,7 @@ def common_format(headers: Sequence[Header], image_size: int | None = None) -> I
     """The format for all images, grey only if every image is.
 
     They become squares of side ``image_size``. Default: images of a single size of at most 512
-    pixels keep it; others become squares whose side is the most frequent shorter side, at most 224
+    pixels keep it; others become squares with the most frequent shorter side, at most 224
     pixels.
 
     Example:
@@ -149,7 +149,7 @@ def _in_threads(
 
     blocks = [tasks[begin : begin + _BLOCK] for begin in range(0, len(tasks), _BLOCK)]
     with warnings.catch_warnings(), ThreadPoolExecutor(threads or usable_cores()) as pool:
-        warnings.filterwarnings("ignore", module="PIL")  # of damage that is told otherwise
+        warnings.filterwarnings("ignore", module="PIL")  # damage is reported elsewhere
         for results in pool.map(lambda block: list(map(attempt, block)), blocks):
             yield from results
 

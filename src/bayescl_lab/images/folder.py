@@ -164,7 +164,7 @@ def _empty_folders(folder: Path, parts: Iterable[FilesByClass]) -> Iterator[str]
 
 
 def _remarks(folder: Path, notes: Notes, shape: Sequence[int] | None) -> Iterator[str]:
-    """What a user should know before training; ``shape`` is None if the user chose it."""
+    """Return remarks for the user before training. ``shape`` is ``None`` if the user set it."""
     if left_out := notes["left_out"]:
         every = len(left_out) + notes["images"]
         named = _listed([f"{folder / path} ({reason})" for path, reason in left_out.items()])

@@ -26,7 +26,7 @@ Pixels = UInt8[Tensor, "images channels height width"]
 """Images with values from 0 to 255."""
 
 Notes = dict[str, Any]
-"""What a reader wants to know beside the pixels, as JSON has it."""
+"""Metadata of the pixels, as JSON values."""
 
 _VERSION = 4  # of how files become pixels
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bayescl_lab.images.store import ImageStore
 
 TOP = 5  # guesses in the second score
-ROWS_AT_ONCE = 1024  # rows whose neighbours are searched for at a time
+ROWS_AT_ONCE = 1024  # number of queries at a time
 VALUES_AT_ONCE = 2**26  # largest number of values of a tensor in a fit; limits memory
 FEW_LABELS = (1, 5)  # labels per class, smallest first
 
@@ -59,7 +59,7 @@ def run_probes(
 
     Args:
         model: maps uint8 images to features; the paper's protocol also uses its views.
-        parts: images from whose labels the probes learn, and images to evaluate on.
+        parts: labelled images to train the probes on, and images to evaluate on.
         draws: draws of each few-label probe.
         linear_protocol: "fast", with cached features, or "paper", :func:`augmented_linear_probe`.
 
@@ -160,7 +160,7 @@ def augmented_linear_probe(
 
 
 class ProbeData(NamedTuple):
-    """What a probe learns from, and the evaluation images that it is scored on."""
+    """Training data of a probe, and the images that it is evaluated on."""
 
     train_features: Float[Tensor, "train features"]
     train_labels: Int[Tensor, " train"]

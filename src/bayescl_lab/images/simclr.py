@@ -34,9 +34,9 @@ class SimCLR(pl.LightningModule):
     Each view passes through the network in its own call, so batch normalisation sees one view at a
     time. All randomness is derived from (``seed``, epoch, step).
 
-    A loss whose ``positive_share`` is below 1 has a teacher: the embeddings of the images without
+    With a ``positive_share`` below 1, the loss has a teacher: the embeddings of the images without
     augmentation, by the same network in the same mode, without gradient. Running statistics of
-    batch normalisation see only the views. A batch whose ``known`` has a ``teacher`` uses that.
+    batch normalisation see only the views. A ``teacher`` in ``known`` replaces it.
 
     On several devices, each holds its part of every batch. The loss must gather, so that the views
     of a device are scored against those of all.

@@ -158,7 +158,7 @@ class ImageStore:
             )
 
     def labelled(self) -> ImageStore:
-        """The images whose class is known; a ``ValueError`` if there are none."""
+        """Return the images with a known class; raise ``ValueError`` if there are none."""
         known = self.labels != UNLABELLED
         if not known.any():
             raise ValueError(f"{self.name}: the images have no labels")

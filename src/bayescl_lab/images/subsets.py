@@ -108,7 +108,7 @@ def chosen_classes(
 def only_classes(store: ImageStore, classes: Sequence[str]) -> ImageStore:
     """The images of some classes, with renumbered labels; a ``ValueError`` if there are none."""
     position = {name: index for index, name in enumerate(classes)}
-    # The last entry serves the images without a label, whose index is -1.
+    # The last entry is for images without a label, which have index -1.
     table = torch.tensor([*(position.get(name, -1) for name in store.class_names), -1])
     labels = table.to(store.device)[store.labels]
     kept = labels >= 0

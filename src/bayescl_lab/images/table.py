@@ -27,7 +27,7 @@ _UNKNOWN = ("", "-1", "nan", "none", "null", "na", "n/a")
 
 @dataclass(frozen=True)
 class ImageTable:
-    """What a table says of images.
+    """Labels and domains of images in a table.
 
     Attributes:
         path: path of the table.

@@ -52,7 +52,7 @@ class EmbeddingArrays(NamedTuple):
     """Other arrays of the file."""
 
     measured: str = "the embeddings of the file"
-    """What the embeddings are, for a reader."""
+    """Description of the embeddings for the report."""
 
 
 def is_embedding_file(path: Path) -> bool:
@@ -69,7 +69,7 @@ def read_embeddings(
     by: str | None = None,
     **codes: str | None,
 ) -> EmbeddingArrays:
-    """Read embeddings, and what is known of them, from the same file or separate ones.
+    """Read embeddings and their metadata from the same file or separate files.
 
     Args:
         path: An .npy, .npz, .parquet or .safetensors file.

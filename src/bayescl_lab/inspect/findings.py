@@ -194,7 +194,7 @@ def advise(
 
 
 def _reason(diagnosis: EmbeddingDiagnosis) -> Reason:
-    """What the number of false negatives and of labels asks for."""
+    """Return the advice for the numbers of false negatives and of labels."""
     if diagnosis.false_negatives < _FEW and diagnosis.tau_plus_from != "default":
         return Reason.FEW_FALSE_NEGATIVES
     are_pairs = diagnosis.views == 2 and diagnosis.layout == "in_batch"

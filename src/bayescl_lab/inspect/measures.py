@@ -43,7 +43,7 @@ _NEAREST = 10
 """Number of nearest neighbours, and of most similar candidates in ``nearest_false``."""
 
 _MOST = 4096
-"""Largest number of items whose neighbours are searched; more would take more than seconds."""
+"""Largest number of items in the search of neighbours, which then takes seconds."""
 
 _BINS = 50
 

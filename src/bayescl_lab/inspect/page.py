@@ -101,14 +101,14 @@ def losses_table(diagnosis: EmbeddingDiagnosis) -> Table:
 
 
 def sentences(advice: Advice) -> list[str]:
-    """What the figures say, what to do and why."""
+    """Return the findings, the advice and its reason."""
     found = advice.diagnosis
     paragraphs = [paragraph("repulsion", found.losses), paragraph("labels_wanted", found)]
     return [*filter(None, paragraphs), *advice_sentences(advice)]
 
 
 def advice_sentences(advice: Advice) -> list[str]:
-    """What to do and why, in a few plain sentences."""
+    """Return the advice and its reason in a few sentences."""
     names = ("advice", "copies", "popular", "domains", "hubs", "temperature")
     return [text for name in names if (text := paragraph(name, advice))]
 

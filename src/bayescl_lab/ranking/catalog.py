@@ -91,7 +91,7 @@ SOURCES: tuple[DataSource, ...] = (
 
 @dataclass(frozen=True)
 class Published:
-    """What is published of a data set.
+    """Published facts about a data set.
 
     Attributes:
         patterns: of the names of its required files.

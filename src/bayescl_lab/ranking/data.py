@@ -40,7 +40,7 @@ class RankingData:
         timestamp_column: a table's column of times; default: guessed if times are used.
         min_rating: the lowest rating that counts; default: all count.
         sum_ratings: add up the ratings of each user and item, such as quantities of which returns
-            are negative, before min_rating; pairs whose sum is not above 0 are left out.
+            are negative, before min_rating; pairs with a sum of at most 0 are left out.
         k_core: leave out users and items with fewer interactions than this.
         separator: a table's column separator; default: detected.
         encoding: how a text table is encoded, such as latin-1; default: UTF-8.

@@ -46,7 +46,7 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
     Returns:
         Training and evaluation part, with a report of what was left out or merged. All remaining
         users and items have the same row and column in both, whichever part is evaluated.
-        Evaluation pairs whose user or item is unknown to training are kept, since published figures
+        Evaluation pairs with users or items unknown to training are kept, since published figures
         count them, and are reported.
 
     Raises:

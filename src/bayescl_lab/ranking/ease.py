@@ -78,7 +78,7 @@ class EASE:
         return torch.from_numpy(self.matrix[users.numpy()] @ self.weights)
 
     def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
-        """Return the scores of all items for somebody with some items."""
+        """Return the scores of all items for a new user with some items."""
         return torch.from_numpy(self.weights[items.numpy()].sum(axis=0))
 
 
@@ -88,7 +88,7 @@ def ease_memory(items: int) -> int:
 
 
 def check_ease(items: int) -> None:
-    """Refuse a number of items whose matrix is too large, with a ``ValueError``."""
+    """Raise ``ValueError`` if the matrix of so many items is too large."""
     allowed = usable_memory() / 2
     if items > _MOST_ITEMS:
         raise ValueError(f"EASE takes up to {_MOST_ITEMS:,} items, got {items:,}")

@@ -22,7 +22,7 @@ class Encoder(nn.Module, ABC):
     Embeddings are initialised from a normal distribution by torch's global generator.
 
     Args:
-        train: the interactions whose users and items have a row.
+        train: the training interactions. Every user and item has a row.
         dim: coordinates of an embedding.
         score: score of rankings, ``"cosine"`` or ``"inner"`` for inner products. The loss must
             match: ``normalize=True`` for cosines.

@@ -55,6 +55,6 @@ class NewcomerScorer:
         self.length = float(users.norm(dim=1).mean())
 
     def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
-        """Return the scores of all items for somebody with at least one item."""
+        """Return the scores of all items for a new user with at least one item."""
         predicted = unit_vectors(self.items[items].mean(dim=0) @ self.map)
         return self.items @ (predicted * self.length)

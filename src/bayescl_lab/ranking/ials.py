@@ -94,7 +94,7 @@ class IALS(EmbeddingScorer):
 def newcomer_scores(
     items: Float[Tensor, "items dim"], chosen: Int[Tensor, " chosen"], penalty: Mapping[str, float]
 ) -> Float[Tensor, " items"]:
-    """The scores of all items for a newcomer, whose embedding solves the same system as a user's.
+    """Return the scores of all items for a new user, embedded by the same system as users.
 
     ``chosen`` are the newcomer's items; ``penalty`` holds the weights of :class:`IALS` by name.
     """

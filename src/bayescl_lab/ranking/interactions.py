@@ -66,7 +66,7 @@ class Interactions:
         Args:
             users: the row of each pair, counted from 0.
             items: the column of each pair, counted from 0.
-            user_ids: the original id of each row, or the number of rows, whose numbers are then
+            user_ids: the original id of each row, or the number of rows. Row numbers are then
                 their ids.
             item_ids: likewise for the columns.
             timestamps: when each pair happened, or None.
@@ -123,7 +123,7 @@ class Interactions:
 
     @property
     def num_items(self) -> int:
-        """The number of columns, including items that nobody chose."""
+        """Number of columns, including items without interactions."""
         return int(self.matrix.shape[1])
 
     @property
@@ -172,7 +172,7 @@ class Interactions:
 
 
 def in_words(report: Mapping[str, int]) -> list[str]:
-    """Counts with their phrases, whose first noun is singular for 1.
+    """Format counts with their phrases. The first noun is singular for 1.
 
     Example:
         >>> in_words({"duplicate pairs merged": 1, "users outside the 5-core": 1200})
@@ -216,7 +216,7 @@ class RankingParts:
 
     @property
     def report(self) -> dict[str, int]:
-        """What reading left out or merged, and what is to be found but unknown to training."""
+        """Count skipped and merged data, and evaluation pairs unknown to training."""
         users, items = self.evaluation.pairs()
         no_user = np.diff(self.train.matrix.indptr)[users] == 0
         no_item = np.bincount(self.train.matrix.indices, minlength=self.train.num_items)[items] == 0

@@ -99,7 +99,7 @@ class Popularity:
         return self.counts.repeat(len(users), 1)
 
     def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
-        """Return the counts, whatever the items."""
+        """Return the counts for any items."""
         del items
         return self.counts.clone()
 

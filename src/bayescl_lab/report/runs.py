@@ -1,6 +1,6 @@
-"""The figures of one run as a table, and what there is to say about its data.
+"""Table of the metrics of one run, and sentences on its data.
 
-Results are the content of ``result.json`` or ``evaluation.json``.
+Results have the content of ``result.json`` or ``evaluation.json``.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from bayescl_lab.ranking.interactions import in_words
 from bayescl_lab.report.tables import Table, counted, measure_title, paragraph
 
 MEASURES = ("recall@20", "ndcg@20")
-"""The metrics of groups of users."""
+"""Metrics of groups of users."""
 
 FEW_IMAGES = 200
-"""Number of images below which an accuracy has an interval."""
+"""Number of images below which an accuracy has a confidence interval."""
 
 
 def run_table(result: Mapping[str, Any]) -> Table:
-    """Accuracy by every probe, or all metrics of a recommender."""
+    """Return a table of accuracies by probe, or of all metrics of a recommender."""
     if "metrics" in result:
         return _metrics_table(result["metrics"])
     part = result["settings"]["evaluate_on"]
@@ -27,7 +27,7 @@ def run_table(result: Mapping[str, Any]) -> Table:
 
 
 def run_sentences(result: Mapping[str, Any]) -> list[str]:
-    """Remarks; of a recommender, also its baselines, and how many users were evaluated."""
+    """Return remarks and, for a recommender, sentences on baselines and evaluated users."""
     remarks = [*map(str, result.get("remarks", []))]
     if "metrics" not in result:
         return remarks
@@ -37,7 +37,7 @@ def run_sentences(result: Mapping[str, Any]) -> list[str]:
 
 
 def _probe_table(probes: Mapping[str, float], images: int | None = None) -> Table:
-    """Accuracy of one encoder by every probe, with an interval if it is of few images."""
+    """Return a table of accuracies by probe, with confidence intervals for few images."""
     records = []
     for probe, accuracy in probes.items():
         if not probe.endswith("_spread"):
@@ -53,7 +53,7 @@ def _probe_table(probes: Mapping[str, float], images: int | None = None) -> Tabl
 
 
 def accuracy_interval(accuracy: float, images: int) -> tuple[float, float]:
-    """The interval (Wilson's, 95 %) of an accuracy on some images.
+    """Compute Wilson's 95 % confidence interval of an accuracy.
 
     Example:
         >>> [round(bound, 3) for bound in accuracy_interval(0.9, 20)]
@@ -66,7 +66,7 @@ def accuracy_interval(accuracy: float, images: int) -> tuple[float, float]:
 
 
 def _metrics_table(metrics: Mapping[str, float]) -> Table:
-    """All metrics of one recommender: a row per metric, a column per list length."""
+    """Return a table of metrics: a row per metric, a column per list length."""
     records: dict[str, dict[str, str]] = {}
     for name, value in metrics.items():
         metric, _, length = name.partition("@")
@@ -76,7 +76,7 @@ def _metrics_table(metrics: Mapping[str, float]) -> Table:
 
 
 def _data_sentences(result: Mapping[str, Any]) -> list[str]:
-    """How many users were evaluated, known and unknown to training, and what reading left out."""
+    """Return sentences on the evaluated users and on skipped data."""
     if not result["metrics"]:
         return [
             "all data were trained on: nothing is left to evaluate",

@@ -93,7 +93,7 @@ def _of_oracles(
         return ""
     oracle = ORACLE if ORACLE in oracles else oracles[0]
     if gains[oracle].sign != 1:
-        reached = "that is no certain gain, so false negatives cost little here"
+        reached = "that is not a significant gain, so false negatives cost little here"
     elif above:
         share = gains[above[0]].mean / gains[oracle].mean
         reached = f"{loss_title(above[0])} reaches {share:.0%} of the {loss_title(oracle)}'s gain"

@@ -90,7 +90,7 @@ class PaperTable:
                 yield Row({}, keys=keys, printed=figures), settings
 
     def _variations(self, size: str, classes: int) -> list[tuple[str, str, dict[str, Any]]]:
-        """What else the table varies: the title of a column, its text and the settings."""
+        """Return further settings of the table, with the title and text of their column."""
         batches = [("N", str(2 * one - 2), {"batch_size": one}) for one in _at(self.batches, size)]
         betas = [("beta", f"{one:.1f}", {"beta": one}) for one in self.betas]
         priors = [round(share / classes, 6) for share in self.priors]
@@ -227,7 +227,7 @@ class TableRequest(StoredSettings):
         )
 
     def _remarks(self, table: PaperTable, *, is_own: bool) -> list[str]:
-        """What a reader must know."""
+        """Return remarks for the reader."""
         remarks = [_DATA["sizes"][self.size]["protocol"]]
         if self.size == "paper" and not is_own:
             changes = [] if self.epochs is None else [f"{self.epochs} epochs"]

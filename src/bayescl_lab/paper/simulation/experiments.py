@@ -37,7 +37,7 @@ SUMMARIES = {
     "ranks": "variants of the Bayesian estimator",
     "hard": "how the hard estimator's error explodes",
 }
-"""What each experiment shows, in the order of lists and pages."""
+"""Summary of each experiment, in the order of lists and pages."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Experiment:
 
     @property
     def summary(self) -> str:
-        """What it shows."""
+        """Summary of the experiment."""
         return SUMMARIES[self.name]
 
     def run(self, settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:

@@ -59,7 +59,7 @@ def over_draws(
 
 
 def _banded(name: str, values: Float[Tensor, " draws"]) -> Record:
-    """Mean, band and standard error; NaN is no value."""
+    """Mean, band and standard error. NaN values are missing."""
     if values.isnan().any():
         values = values[~values.isnan()]
     keys = (name, f"{name}_low", f"{name}_high", f"{name}_error")

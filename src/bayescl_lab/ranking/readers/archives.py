@@ -36,7 +36,7 @@ _MOST_TIMES = 200
 """No table of interactions compresses to a two-hundredth: a file that does, and unpacks to more
 than the least bomb, is meant to fill a disk. Sizes that an archive declares are not believed."""
 
-# A RuntimeError says that a password is needed, or a compression that nobody uses.
+# A RuntimeError means that a password is needed, or the compression is not supported.
 _DAMAGE = (EOFError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 

@@ -1,12 +1,12 @@
 """Columns of interactions: which of a table's columns they are, their check and conversion.
 
-Columns that nobody named are guessed. Names are compared by their letters and digits, ignoring
+Columns without given names are guessed. Names are compared by their letters and digits, ignoring
 case: ``user_id``, ``userId``, ``User ID`` and ``USERID`` are the same. A name with "user" or "item"
 comes before other words for them: ``user_id`` before ``customer_id``. If two columns fit equally
 well, neither is chosen, and the error names both.
 
 Tables are read in pieces, and ids never become Python objects: text ids are numbered while they are
-read (Polars' categoricals), so a row costs four bytes whatever the length of its ids.
+read (Polars' categoricals), so a row takes four bytes for ids of any length.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def chosen_columns(
 def check_order(
     columns: Mapping[str, str], values: Mapping[str, str], options: RankingData, where: object
 ) -> None:
-    """Refuse a table without a header whose first ids read the other way around, such as i1, u1.
+    """Raise on a table without header if its first ids look swapped, such as i1, u1.
 
     Columns that were named are not questioned.
     """

@@ -7,7 +7,7 @@ LightGCN        ``train.txt`` and ``test.txt`` (Gowalla, Yelp2018, Amazon-Book):
 MovieLens       ``u.data`` (100k): user, item, rating and timestamp, separated by tabs;
                 ``ratings.dat`` (1M): the same, separated by ``::``. Titles come from ``u.item``
                 (separated by ``|``) and ``movies.dat``, if they are there, both in Latin-1.
-Yahoo!R3        two files of user, song and rating, separated by tabs, whose names end in
+Yahoo!R3        two files of user, song and rating, separated by tabs, with names ending in
                 ``-train.txt`` (chosen songs, 15,400 users) and ``-test.txt`` (songs drawn at
                 random, the 5,400 of these users who took part). The paper's table has 5,400 users
                 and 182,000 interactions: both parts merged for those users, split again. The rows

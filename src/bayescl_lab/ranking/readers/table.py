@@ -2,7 +2,7 @@
 
 In text, the first line names the columns, values may be quoted with double quotes (RFC 4180), and
 blank lines are skipped. The default separator is whichever of tab, comma, semicolon and bar is most
-frequent in the first line, quoted names aside. JSON Lines have an object in each line, whose keys
+frequent in the first line, quoted names aside. JSON Lines have an object in each line; its keys
 are the columns. A table may be split over several files that each name the columns.
 
 ``user`` and ``item`` may be whole numbers or text; surrounding blanks are ignored. ``007`` and
@@ -116,7 +116,7 @@ def _advice(plain: Path) -> Iterator[None]:
 
 
 def _not_utf8(path: Path) -> str:
-    """What to do about a file that is not UTF-8, with the number of the first such line."""
+    """Return advice on a file that is not UTF-8, with the number of its first invalid line."""
     with path.open("rb") as file:
         bad = (b"\0" in line or line.decode(errors="ignore").encode() != line for line in file)
         number = next((number for number, is_bad in enumerate(bad, 1) if is_bad), 1)
