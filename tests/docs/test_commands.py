@@ -64,9 +64,9 @@ def test_defaults_in_the_help_of_training_a_recommender_are_those_of_its_setting
     cosine, inner = (ranking_loss("hard").resolved(score=score) for score in ("cosine", "inner"))
     beta = ranking_loss("bayesian").resolved(score="cosine")["beta"]
     assert (
-        f"Temperature defaults to {cosine['temperature']:g} with cosines and "
-        f"{inner['temperature']:g} with inner products, beta to {beta:g}, concentration to "
-        f"{cosine['concentration']:g}"
+        f"Default temperature: {cosine['temperature']:g} with cosines and "
+        f"{inner['temperature']:g} with inner products. Default beta: {beta:g}. Default "
+        f"concentration: {cosine['concentration']:g}."
     ) in text
     penalties = [BaselineSettings(name).regularization for name in ("ease", "ials")]
-    assert f"default: {penalties[0]:g} and {penalties[1]:g}" in text
+    assert f"Default: {penalties[0]:g} for ease, {penalties[1]:g} for ials." in text
