@@ -62,7 +62,7 @@ def test_rank_and_number_of_processes_come_from_the_process_group(monkeypatch) -
 
 @pytest.mark.parametrize("size", [2, 3, 8])
 def test_small_domains_are_named_with_their_size_and_what_to_do(size: int) -> None:
-    words = rf"domains of at most {size} items.*: merge similar domains, or mark items of small"
+    words = rf"domains of at most {size} items.*: merge similar domains, or pass -1 for items"
     with pytest.warns(UserWarning, match=words):
         DomainBatchSampler(torch.arange(240) // size, 64, 4)
 
