@@ -63,11 +63,7 @@ def batch_table(found: EmbeddingDiagnosis) -> Table:
         ("false negatives of an anchor", *counted),
         ("their share, tau_plus", f"{found.tau_plus:.4f}" if is_known else "", ""),
         ("alpha", number(found.alpha), "measured with labels"),
-        (
-            "false among the nearest",
-            number(found.nearest_false, ".1%"),
-            "of the ten nearest",
-        ),
+        ("false among the nearest", number(found.nearest_false, ".1%"), "of the ten nearest"),
         ("found by similarity, ROC-AUC", number(by_logit and by_logit.roc_auc), "0.5: chance"),
         ("of one domain among the nearest", number(found.nearest_domain, ".1%"), explained),
         ("effective dimension", f"{found.neighbourhood.effective_dim:.1f}", f"of {found.dim}"),
