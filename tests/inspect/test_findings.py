@@ -85,7 +85,7 @@ FEW, TWICE = "too few to matter", "occur more than once"
 SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...], str]] = {
     # situation: embeddings, loss, what each call takes, words of the reason
     "two views": (lambda: views(CLEAR), BAYESIAN, ("teacher",), "A teacher, such as embeddings of"),
-    "one view": (lambda: Situation(CLEAR), BAYESIAN, ("teacher",), "candidates are alike"),
+    "one view": (lambda: Situation(CLEAR), BAYESIAN, ("teacher",), "candidates are similar"),
     "a temperature that nobody names": (
         lambda: views(CLEAR, options={"temperature": None}),
         "BayesianContrastiveLoss()",
