@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import bayescl
 from bayescl_lab.inspect.findings import Advice, advise
 from bayescl_lab.inspect.measures import diagnose_embeddings
 from bayescl_lab.inspect.page import advice_sentences
@@ -64,11 +66,11 @@ def popular(skew: float) -> Situation:
     return Situation(view(chosen, 1), chosen, options={"layout": "in_batch"})
 
 
-def in_batches(labels: bool) -> Situation:
+def in_batches(labels: bool, count: int = 4) -> Situation:
     """Items of ten classes that lie far apart by the batch that they were measured in."""
     generator = np.random.default_rng(7)
-    batch = generator.integers(4, size=1000)
-    moved = CLEAR + 3 * generator.normal(size=(4, 32))[batch]
+    batch = generator.integers(count, size=1000)
+    moved = CLEAR + 3 * generator.normal(size=(count, 32))[batch]
     return views(moved, domains=batch, labels=CLASSES if labels else None)
 
 
@@ -83,7 +85,7 @@ FEW, TWICE = "too few to matter", "occur more than once"
 SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...], str]] = {
     # situation: embeddings, loss, what each call takes, words of the reason
     "two views": (lambda: views(CLEAR), BAYESIAN, ("teacher",), "A teacher, such as embeddings of"),
-    "one view": (lambda: Situation(CLEAR), BAYESIAN, ("teacher",), "candidates are alike"),
+    "one view": (lambda: Situation(CLEAR), BAYESIAN, ("teacher",), "candidates are similar"),
     "a temperature that nobody names": (
         lambda: views(CLEAR, options={"temperature": None}),
         "BayesianContrastiveLoss()",
@@ -113,6 +115,12 @@ SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...]
         BAYESIAN,
         ("domains", "teacher"),
         "With domains=, candidates and the teacher's targets are of the anchor's own domain",
+    ),
+    "many small batches that cluster": (
+        lambda: in_batches(labels=False, count=50),
+        BAYESIAN,
+        ("domains", "teacher"),
+        "draw them with DomainBatchSampler",
     ),
     "batches that cluster, and labels": (
         lambda: in_batches(labels=True),
@@ -204,6 +212,10 @@ def test_advice_is_right_or_says_what_is_missing(name: str) -> None:
         assert advice.call is not None, text
         assert advice.call.startswith(loss)
         assert text.startswith(f"Use {advice.call}")
+        for call in (advice.call, advice.alternative):  # both are Python
+            loss = eval(f"bayescl.{call}", {"bayescl": bayescl})
+            method = loss.in_batch if advice.diagnosis.are_pairs else loss.forward
+            assert set(advice.pass_on) <= set(inspect.signature(method).parameters)
     assert words in text
     assert text.count("Use ") == 1  # one recommendation
     assert len(text) < 850

@@ -28,6 +28,9 @@ _BY_CHANCE = 0.55
 """Share of candidates less similar than the positive below which views are probably mixed up."""
 _EXPLAINED = 0.2
 """Part of the neighbourhood beyond chance from which a column counts as a nuisance."""
+_FEW_CANDIDATES = 16
+"""Candidates of an anchor's own domain below which InfoNCE lost accuracy
+(docs/quickstart/batches.md)."""
 _COPIED = 0.01
 """Share of items with a copy from which ``groups`` pays."""
 _HUBS = 0.1
@@ -111,14 +114,15 @@ class Advice:
         return self.diagnosis.domain_explains > _EXPLAINED
 
     @property
+    def needs_sampler(self) -> bool:
+        """Whether random batches hold too few candidates of an anchor's own domain."""
+        by_chance = self.diagnosis.domain_by_chance or 0.0
+        return self.has_nuisance and self.diagnosis.candidates * by_chance < _FEW_CANDIDATES
+
+    @property
     def has_hubs(self) -> bool:
         """Whether few items are the neighbours of many."""
         return self.diagnosis.neighbourhood.hub_share > _HUBS
-
-    @property
-    def are_pairs(self) -> bool:
-        """Whether each item's second view is its exact partner, to be retrieved."""
-        return self.diagnosis.views == 2 and self.diagnosis.layout == "in_batch"
 
     @property
     def share(self) -> float:
@@ -126,7 +130,7 @@ class Advice:
         found = self.diagnosis
         is_reliable = found.nearest_false is not None and found.nearest_false >= _RELIABLE
         is_small = is_reliable and found.false_negatives >= _MANY
-        return 0.1 if is_small and not self.are_pairs and not self.has_nuisance else 0.5
+        return 0.1 if is_small and not found.are_pairs and not self.has_nuisance else 0.5
 
     def call_of(self, loss: str) -> str:
         """A loss with its arguments for these embeddings."""
@@ -189,7 +193,7 @@ def advise(
         return advice
     # The number of equally frequent items that would meet as often; half of all for a random draw.
     is_skewed = len(ids) ** 2 / (counts**2).sum() < len(counts) / 2
-    most_frequent = float(counts.max()) / len(ids) if is_skewed and advice.are_pairs else 0.0
+    most_frequent = float(counts.max()) / len(ids) if is_skewed and diagnosis.are_pairs else 0.0
     return replace(advice, copied=copied, most_frequent=most_frequent)
 
 
@@ -197,13 +201,11 @@ def _reason(diagnosis: EmbeddingDiagnosis) -> Reason:
     """Return the advice for the numbers of false negatives and of labels."""
     if diagnosis.false_negatives < _FEW and diagnosis.tau_plus_from != "default":
         return Reason.FEW_FALSE_NEGATIVES
-    are_pairs = diagnosis.views == 2 and diagnosis.layout == "in_batch"
-    if diagnosis.labelled_items == diagnosis.items and not are_pairs:
+    if diagnosis.labelled_items == diagnosis.items and not diagnosis.are_pairs:
         return Reason.ALL_LABELS
     return Reason.SOME_LABELS if diagnosis.labelled_items else Reason.FALSE_NEGATIVES
 
 
 def _unit(rows: Rows) -> NDArray[np.float64]:
     """Rows of any finite length, scaled to length 1."""
-    unit: NDArray[np.float64] = unit_vectors(torch.from_numpy(rows.astype(np.float64))).numpy()
-    return unit
+    return np.asarray(unit_vectors(torch.from_numpy(rows.astype(np.float64))))

@@ -119,6 +119,11 @@ class EmbeddingDiagnosis:
         return self.tau_plus * self.candidates
 
     @property
+    def are_pairs(self) -> bool:
+        """Whether each item's second view is its exact partner, to be retrieved."""
+        return self.views == 2 and self.layout == "in_batch"
+
+    @property
     def domain_explains(self) -> float:
         """Part of the neighbourhood that domains explain beyond chance, at most 1; 0 without."""
         if self.nearest_domain is None or self.domain_by_chance is None:
@@ -308,7 +313,7 @@ def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "ite
 def _codes(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[Tensor, " items"]:
     """Labels, groups or domains as integers, one per item."""
     tensor = torch.as_tensor(codes).detach().cpu()
-    check_labels(name, tensor, (items,), tensor.device)
+    check_labels(name, tensor, (items,))
     return tensor.long()
 
 

@@ -58,13 +58,12 @@ def batch_table(found: EmbeddingDiagnosis) -> Table:
     by_logit, hubs = found.losses["Bayesian"].by_logit, found.neighbourhood.hub_share
     is_known = found.tau_plus_from in _TAU_PLUS
     counted = (false, _TAU_PLUS[found.tau_plus_from]) if is_known else ("unknown", _UNKNOWN)
-    nearest = "of the ten most similar candidates of each anchor"
     explained = f"by chance {number(found.domain_by_chance, '.1%')}"
     rows = [
         ("false negatives of an anchor", *counted),
         ("their share, tau_plus", f"{found.tau_plus:.4f}" if is_known else "", ""),
         ("alpha", number(found.alpha), "measured with labels"),
-        ("false among the nearest", number(found.nearest_false, ".1%"), nearest),
+        ("false among the nearest", number(found.nearest_false, ".1%"), "of the ten nearest"),
         ("found by similarity, ROC-AUC", number(by_logit and by_logit.roc_auc), "0.5: chance"),
         ("of one domain among the nearest", number(found.nearest_domain, ".1%"), explained),
         ("effective dimension", f"{found.neighbourhood.effective_dim:.1f}", f"of {found.dim}"),
