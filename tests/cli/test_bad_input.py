@@ -54,6 +54,10 @@ def shelf(bayescl, pictures, tmp_path, monkeypatch) -> None:
 
 RUNS = [
     ("--data digitz", "no data set is called 'digitz'; known are digits"),
+    (
+        "--data digits --teacher x.npy --positive-share 1",
+        "teacher has no effect if --positive-share is 1",
+    ),
     ("--data nowhere/scans.npz", "there is no file nowhere/scans.npz"),
     ("--data nan.npz", "nan.npz: images must be finite, got 1 NaN"),
     ("--data few.npz", "--batch-size must be at most the number of training images, got 256"),

@@ -110,5 +110,3 @@ def test_a_teacher_that_does_not_fit_is_refused(embeddings, message, settings, t
     np.save(tmp_path / "embeddings.npy", embeddings)
     with pytest.raises(ValueError, match=message):
         _ = ImageRun(replace(settings, teacher=str(tmp_path / "embeddings.npy"))).known
-    with pytest.raises(ValueError, match="teacher has no effect if positive_share is 1"):
-        replace(settings, teacher="run", positive_share=1.0)
