@@ -54,10 +54,6 @@ def shelf(bayescl, pictures, tmp_path, monkeypatch) -> None:
 
 RUNS = [
     ("--data digitz", "no data set is called 'digitz'; known are digits"),
-    (
-        "--data digits --teacher x.npy --positive-share 1",
-        "teacher has no effect if --positive-share is 1",
-    ),
     ("--data nowhere/scans.npz", "there is no file nowhere/scans.npz"),
     ("--data nan.npz", "nan.npz: images must be finite, got 1 NaN"),
     ("--data few.npz", "--batch-size must be at most the number of training images, got 256"),
@@ -123,6 +119,10 @@ def test_a_run_that_cannot_be_is_refused_before_there_is_a_folder(refused, shelf
 
 
 COMMANDS = [
+    (
+        f"{IMAGES} --data digits --teacher x.npy --positive-share 1",
+        "teacher has no effect if --positive-share is 1",
+    ),
     (f"{IMAGES} --loss bayesian --alpha 0.3", "alpha must lie in [0.5, 1], got 0.3"),
     (f"{IMAGES} --loss info_nce --alpha 0.9", "info_nce does not take alpha; it takes"),
     (f"{IMAGES} --loss oracle --num_classes 3", "oracle does not take --num-classes"),

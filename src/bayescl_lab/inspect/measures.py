@@ -78,7 +78,7 @@ class EmbeddingDiagnosis:
         tau_plus: Share of false negatives among the candidates: measured if there are labels, else
             given or assumed.
         tau_plus_from: "labels", "given" or "default".
-        labelled_items: Number of given items with a known label.
+        labelled_items: Number of items with a known label.
         similarity: Cosines of the candidates, separate by kind if there are labels.
         nearest_false: Share of false negatives among the ten most similar candidates of each
             anchor; None without labels.
