@@ -172,6 +172,8 @@ def test_a_bad_call_is_refused(call: Callable[[], object], message: str) -> None
         (lambda: LOSS([[1.0]], B), "view_1 must be a tensor, got list"),
         (lambda: LOSS(A, B, groups=[0, 1, 2, 3]), "groups must be a tensor, got list"),
         (lambda: LOSS(A, B, valid=[True]), "valid must be a tensor, got list"),
+        (lambda: LOSS(A, B, teacher=A.numpy()), "teacher must be a tensor, got ndarray"),
+        (lambda: LOSS.sampled(A, LABELS, B, anchor_of=[0]), "anchor_of must be a tensor, got list"),
         (lambda: ContrastiveLoss()(A, B), "ContrastiveLoss needs an objective"),
         (lambda: LOSS(A, B, margin=0.95), "margin must be a Margin, got float"),
         (lambda: InfoNCELoss(tau=0.1), "no argument 'tau': it is called temperature here"),

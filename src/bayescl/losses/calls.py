@@ -528,7 +528,8 @@ def _check_positive_places(
             "anchor's own or gathered; got places among the candidates"
         )
     rows = candidates.embeddings
-    check_places("positives", places, anchor_of.shape, len(candidates), "candidates", rows.device)
+    shape = check_tensor("anchor_of", anchor_of).shape
+    check_places("positives", places, shape, len(candidates), "candidates", rows.device)
 
 
 def _first_of_each(pairs: Rows, anchor_of: Tensor, anchors: int) -> Rows:
