@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pooch
 import pytest
-from cases import each
 from web import Server, serving
 
 from bayescl_lab._downloads import (
@@ -51,7 +50,7 @@ def test_a_damaged_file_that_is_there_is_refused_and_left_alone(server, tmp_path
     assert (tmp_path / "data.bin").read_bytes() == mine
 
 
-@each(
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"content": b"x" + CONTENT[1:]}, f"md5 must be {MD5}, got [0-9a-f]{{32}}$"),
@@ -163,8 +162,8 @@ def test_archives_are_unpacked_whatever_their_compression(tmp_path):
         assert not (into / "c/d.bin").is_symlink()
 
 
-@each("kind", ["tar", "zip"])
-@each("name", ["/etc/x", "../x", "a/../../x", "..\\x", "C:\\x", "\\\\host\\x"])
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "..\\x", "C:\\x", "\\\\host\\x"])
 def test_nothing_is_unpacked_outside_of_the_folder(tmp_path_factory, kind, name):
     top = tmp_path_factory.mktemp("top")
     path, into = top / "in" / "archive", top / "in" / "out"
@@ -182,7 +181,7 @@ def test_nothing_is_unpacked_outside_of_the_folder(tmp_path_factory, kind, name)
     assert all(file == path or into in file.parents for file in files)
 
 
-@each(
+@pytest.mark.parametrize(
     ("kind", "target"),
     [
         (tarfile.SYMTYPE, "../fine"),
@@ -200,8 +199,10 @@ def test_devices_and_links_that_lead_out_of_a_tar_archive_are_refused(tmp_path, 
     assert list(tmp_path.iterdir()) == [path]
 
 
-@each("share", [0.0, 0.3, 0.999])
-@each("make", [lambda path: make_tar(path, [tar_member("a")]), lambda path: make_zip(path, ["a"])])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
+@pytest.mark.parametrize(
+    "make", [lambda path: make_tar(path, [tar_member("a")]), lambda path: make_zip(path, ["a"])]
+)
 def test_a_truncated_archive_is_damaged_and_leaves_nothing(tmp_path, make, share):
     path = make(tmp_path / "x")
     content = path.read_bytes()

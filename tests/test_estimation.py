@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cases import each
 from sklearn.metrics import roc_auc_score
 
 from bayescl.estimation import (
@@ -87,7 +86,7 @@ def test_at_a_prior_of_0_it_is_a_count_pair_by_pair() -> None:
     assert found.auc == pytest.approx(sum(rates) / 7)
 
 
-@each(("alpha", "tau_plus"), [(0.6, 0.05), (0.9, 0.1), (0.9, 0.3)])
+@pytest.mark.parametrize(("alpha", "tau_plus"), [(0.6, 0.05), (0.9, 0.1), (0.9, 0.3)])
 def test_without_labels_the_models_own_alpha_is_found(alpha, tau_plus) -> None:
     # Positives of the process are drawn as false negatives are, so the estimate has no bias. The
     # standard error of the AUC is below 0.005 with 4,000 positives.

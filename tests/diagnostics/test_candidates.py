@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cases import each
 
 import bayescl
 from bayescl.diagnostics import candidate_weights, score_candidates
@@ -16,7 +15,7 @@ LOSSES = [
 ]
 
 
-@each("loss", LOSSES)
+@pytest.mark.parametrize("loss", LOSSES)
 def test_what_is_scored_is_what_the_loss_is_computed_from(loss, views) -> None:
     view_1, view_2, labels = views
     scored = score_candidates(loss, view_1, view_2, labels=labels)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import quotes
-from cases import each
 from compare.results import cell
 from quotes import BLOCK, INLINE, refreshed, taken
 
@@ -91,7 +90,7 @@ def test_the_script_updates_pages_and_names_a_page_that_it_cannot(
     assert f"{page}: cannot quote" in capsys.readouterr().err
 
 
-@each(
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("1<!-- quote: value a.csv error:.2f -->", "2 records match, expected one"),

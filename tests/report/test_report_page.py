@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import each
 
 from bayescl_lab.cli import main
 from bayescl_lab.compare.result import Result
@@ -144,7 +143,7 @@ def test_whatever_files_hold_is_text(tmp_path) -> None:
     assert "http:" not in "".join(value or "" for _, found in elements.found for value in found)
 
 
-@each(
+@pytest.mark.parametrize(
     ("files", "message"),
     [
         (None, "there is no folder"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cases import each
+import pytest
 from compare.results import cell, images
 
 from bayescl_lab.compare.result import Result
@@ -20,7 +20,7 @@ def ranking(**methods: list[float]) -> Result:
     return cell("my.csv", **methods)
 
 
-@each("file", COMPARED)
+@pytest.mark.parametrize("file", COMPARED)
 def test_the_verdict_on_a_committed_comparison_names_every_loss_and_what_to_do(file: Path) -> None:
     result = Result.read_file(file)
     sentences = comparison_verdict(result)
@@ -50,7 +50,7 @@ def test_what_exceeds_the_spread_helped_or_hurt_and_the_rest_is_not_told_apart()
     assert advice == "Next: train with --loss bayesian."
 
 
-@each(
+@pytest.mark.parametrize(
     ("losses", "advice"),
     [
         ({"bayesian": [0.7, 0.5]}, "keep InfoNCE: another temperature may"),
