@@ -77,11 +77,6 @@ class Rows:
             if part is not None and name != "embeddings"
         }
 
-    @property
-    def has_metadata(self) -> bool:
-        """Whether a field besides the embeddings is given."""
-        return sum(part is not None for part in vars(self).values()) > 1
-
     def map(self, function: Callable[[Tensor], Tensor]) -> Rows:
         """Apply a function to the embeddings and to every field that is given."""
         fields = {name: function(part) for name, part in self.metadata.items()}

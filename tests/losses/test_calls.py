@@ -16,19 +16,9 @@ from bayescl.batch import Batch, Rows
 engines = pytest.mark.parametrize("engine", ["reference", "blocked"])
 
 
-@engines
-def test_a_function_without_valid_works_where_all_candidates_count(engine: str) -> None:
-    def margin(positive: Tensor, unlabeled: Tensor) -> Tensor:
-        return (1 - positive + unlabeled.mean(dim=1)).relu()
-
-    first, second, drawn = rows(5, 0), rows(5, 1), rows(6, 2)
-    loss = bayescl.ContrastiveLoss(margin, engine=engine, chunk_size=2, reduction="none")
-    ours = loss.sampled(first, second, drawn)
-    assert ours.shape == (5,)
-    logits = torch.zeros(2, 3)
-    torch.testing.assert_close(loss.from_logits(torch.zeros(2), logits), torch.ones(2))
-    with pytest.raises(ValueError, match="objective must accept valid=mask here"):
-        loss(first, second)
+def test_an_objective_must_accept_a_mask() -> None:
+    with pytest.raises(TypeError, match="objective must accept valid=mask"):
+        bayescl.ContrastiveLoss(lambda positive, unlabeled: positive)
 
 
 @engines

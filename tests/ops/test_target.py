@@ -47,14 +47,6 @@ def test_info_nce_with_the_term_is_the_cross_entropy_with_the_target(share: floa
     torch.testing.assert_close(loss, expected)
 
 
-def test_the_term_of_several_positives_of_an_anchor_uses_its_row() -> None:
-    unlabeled, cosine, _ = drawn(2)
-    target = F.target_probabilities(cosine, temperature=0.5)
-    positive, of = torch.linspace(-1, 1, 4, dtype=torch.float64), torch.tensor([4, 0, 4, 1])
-    several = F.target_term(positive, unlabeled, target, anchor_of=of)
-    torch.testing.assert_close(several, F.target_term(positive, unlabeled[of], target[of]))
-
-
 def test_the_target_is_a_constant_for_the_gradient() -> None:
     unlabeled, cosine, _ = drawn(3)
     cosine.requires_grad_()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -73,6 +74,10 @@ def blocked_losses(
     Returns:
         One loss per pair.
     """
+    if chunk_size is None:
+        chunk_size = default_chunk_size(batch)
+    else:
+        check_count("chunk_size", chunk_size, 1)
     run = _Run(batch, temperature, objective_at, chunk_size)
     first, *others = batch.columns
     losses: Tensor = _BlockedLosses.apply(
@@ -136,21 +141,14 @@ def _refuse(_upstream: Tensor) -> None:
 Gradients = list[Tensor | None]
 
 
+@dataclass(frozen=True)
 class _Run:
     """Computation of a batch's losses and gradients, chunk by chunk."""
 
-    def __init__(
-        self,
-        batch: Batch,
-        temperature: float | Tensor,
-        objective_at: ObjectiveAt,
-        chunk_size: int | None,
-    ) -> None:
-        self.batch, self.temperature, self.objective_at = batch, temperature, objective_at
-        if chunk_size is None:
-            self.chunk_size = default_chunk_size(batch)
-        else:
-            self.chunk_size = check_count("chunk_size", chunk_size, 1)
+    batch: Batch
+    temperature: float | Tensor
+    objective_at: ObjectiveAt
+    chunk_size: int
 
     def losses(
         self, wanted: tuple[bool, ...] = (), upstream: Tensor | None = None

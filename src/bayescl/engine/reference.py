@@ -51,7 +51,6 @@ def reference_losses(
     target = None
     if batch.target is not None:
         target = target_rows(batch, batch.target, everyone, batch.excluded(everyone))
-        target = target.to(unlabeled.dtype)
     if batch.anchor_of is not None:  # each pair gets its anchor's row
         unlabeled = unlabeled[batch.anchor_of]
         valid, target = (

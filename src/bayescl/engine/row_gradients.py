@@ -15,10 +15,9 @@ from bayescl.axes import Float, Int, Tensor
 from bayescl.batch import Batch, Excluded
 from bayescl.checks import is_eager_cpu
 from bayescl.engine.reference import ObjectiveAt, checked_losses, rows_not_finite
-from bayescl.engine.sums import Sums, sums_of
+from bayescl.engine.sums import sums_of
 from bayescl.engine.targets import target_rows
-from bayescl.ops.objective import LogSumObjective, as_data
-from bayescl.ops.target import target_term
+from bayescl.ops.objective import LogSumObjective
 
 
 class Chunk(NamedTuple):
@@ -90,20 +89,21 @@ def _finite_row_losses(chunk: Chunk) -> Result:
     if chunk.batch.target is None:
         return _objective_losses(chunk, excluded)
     target = target_rows(chunk.batch, chunk.batch.target, chunk.rows, excluded)
-    target = target.to(chunk.logits.dtype)
+    total = chunk.per_pair(target.sum(dim=1))
     if chunk.bounds is None:
         excluded.fill_(chunk.logits, 0.0)  # excluded logits may be infinite, and 0 * inf is NaN
     # This comes before the objective, which overwrites the logits.
-    drawn = target_term(chunk.positive, chunk.logits, target, chunk.anchor_of)
+    drawn = chunk.per_pair(torch.linalg.vecdot(target, chunk.logits))
     losses, gradients = _objective_losses(chunk, excluded)
     if gradients is not None:
-        gradients = _with_target(gradients, target, chunk)
-    return losses + drawn, gradients
+        gradients = _with_target(gradients, target, total, chunk)
+    return losses + (chunk.positive * total - drawn), gradients
 
 
-def _with_target(gradients: RowGradients, target: Tensor, chunk: Chunk) -> RowGradients:
+def _with_target(
+    gradients: RowGradients, target: Tensor, total: Tensor, chunk: Chunk
+) -> RowGradients:
     """Add the gradient of the target term: -y_j for candidates, sum_j y_j for the positive."""
-    total = chunk.per_pair(target.sum(dim=1))
     if chunk.upstream is not None:
         total = total * chunk.upstream
     if chunk.upstream is not None or chunk.anchor_of is not None:
@@ -120,16 +120,10 @@ def _with_target(gradients: RowGradients, target: Tensor, chunk: Chunk) -> RowGr
 
 def _objective_losses(chunk: Chunk, excluded: Excluded) -> Result:
     """Compute losses and gradients of the objective, without the target."""
-    data = chunk.objective_at(chunk.temperature)
-    if not isinstance(data, LogSumObjective):
+    objective = chunk.objective_at(chunk.temperature)
+    if not isinstance(objective, LogSumObjective):
         return _losses_of_function(chunk)
-    return _losses_from_sums(
-        data, chunk, sums_of(data, chunk.batch, chunk.rows, chunk.logits, excluded, chunk.bounds)
-    )
-
-
-def _losses_from_sums(objective: LogSumObjective, chunk: Chunk, sums: list[Sums]) -> Result:
-    """Compute losses and gradients from the sums of powers. Overwrites the exponentials."""
+    sums = sums_of(objective, chunk.batch, chunk.rows, chunk.logits, excluded, chunk.bounds)
     positive, powers = chunk.positive, objective.sum_powers
     logs = [chunk.per_pair(part.log) for part in sums]
     if len(powers) < len(objective.powers):
@@ -169,9 +163,8 @@ def _direct_temperature_gradient(
         return None
     with torch.enable_grad():
         leaf = chunk.temperature.detach().requires_grad_()
-        objective = as_data(chunk.objective_at(leaf))
-        if objective is None:
-            return None
+        objective = chunk.objective_at(leaf)
+        assert isinstance(objective, LogSumObjective)  # as without a gradient
         losses = objective.from_log_sums(chunk.positive, log_sums)
     if not losses.requires_grad:
         return None

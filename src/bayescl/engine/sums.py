@@ -16,7 +16,6 @@ from torch.nn import functional as F
 
 from bayescl.axes import Float, Tensor
 from bayescl.batch import Batch, Excluded
-from bayescl.checks import is_eager_cpu
 from bayescl.ops.objective import LogSumObjective
 
 _SMALLEST_SUM = 1e-30
@@ -50,14 +49,15 @@ def sums_of(
 ) -> list[Sums]:
     """Compute the sums of an objective's powers except 0. Overwrites ``logits``.
 
-    If finite ``bounds`` of the logits are known, the maximum of each row may not be needed.
+    Finite ``bounds`` of the logits are known on the CPU. The maximum of each row may then not be
+    needed.
     """
     # S_p = sum of w_i e^(p s_i) over the candidates i of a row, for each power p.
     powers = objective.sum_powers
     if objective.ranks is None:
         excluded.fill_(logits, -torch.inf)
         return exponentiate(logits, powers, bounds)
-    if powers == [1] and add_log_weights(objective, logits, excluded):
+    if bounds is not None and powers == [1] and add_log_weights(objective, logits, excluded):
         return exponentiate(logits, bounds=bounds)
     # With weights, the exponents are p s_i + log w_i, [rows, candidates].
     log_weights = objective.log_weights(logits, valid=batch.mask(rows))
@@ -77,9 +77,10 @@ def add_log_weights(
 ) -> bool:
     """Add the logs of the weights by exact rank to logits in place, with Numba.
 
-    Excluded logits become -inf. Return False without any change if Numba cannot be used.
+    The logits must be finite and on the CPU. Excluded logits become -inf. Return False without any
+    change if Numba cannot be used.
     """
-    compiled = compiled_ranks() if is_eager_cpu(logits) and logits.is_contiguous() else None
+    compiled = compiled_ranks() if logits.is_contiguous() else None
     return compiled is not None and compiled.add_by_rank(
         logits.numpy(),
         _log_weights_by_rank(objective, logits.shape[1], logits.dtype),

@@ -23,40 +23,31 @@ def target_rows(
     if isinstance(temperature, Tensor):
         temperature = temperature.detach()
     same = 1 / temperature  # logit of a candidate that is identical to the anchor
-    items = _items_of_views(batch, rows)
-    if items is not None:
-        excluded = _without_itself(batch, excluded, items)
-    columns = batch.columns if items is None else (batch.anchors[items],)
-    mine = rows if items is None else items
-    tiles = [_teacher_logits(batch, block, mine, temperature) for block in columns]
+    count, columns, copies = batch.num_anchors, batch.columns, 1
+    is_whole = rows.stop - rows.start == count
+    if batch.layout == "two_views" and batch.is_square and is_whole and batch.valid is None:
+        # Both views of an item have the same target, which takes a quarter of the time.
+        rows, copies = slice(0, count // 2), 2
+        columns = (_first_view(batch.anchors, rows),)
+        if excluded.mask is not None:
+            excluded = Excluded(mask=excluded.mask[rows, rows])
+        elif batch.own is not None:
+            excluded = Excluded(columns=batch.own[rows, None])
+    tiles = [_teacher_logits(batch, block, rows, temperature) for block in columns]
     if batch.anchors.labels is not None:
         for block, tile in zip(columns, tiles, strict=True):
-            _settle_by_labels(batch.anchors.labels[mine], block, tile, mine, same)
+            _settle_by_labels(batch.anchors.labels[rows], block, tile, rows, same)
     logits = tiles[0] if len(tiles) == 1 else torch.cat(tiles, dim=1)
     excluded.fill_(logits, -torch.inf)
-    if items is None:
-        return shared_probability(logits, rule.positive_share, same)
-    target = shared_probability(logits, rule.positive_share, same, copies=2)
-    return target.repeat(2, 2)
+    target = shared_probability(logits, rule.positive_share, same, copies)
+    return target if copies == 1 else target.repeat(2, 2)
 
 
-def _items_of_views(batch: Batch, rows: slice) -> slice | None:
-    """Return the rows of the first view if the target is the same for both views of an item.
-
-    This takes a quarter of the time. Both views have the same target if there is no ``valid``.
-    """
-    is_whole = rows.stop - rows.start == batch.num_anchors
-    if batch.layout == "two_views" and batch.is_square and is_whole and batch.valid is None:
-        return slice(0, batch.num_anchors // 2)
-    return None
-
-
-def _without_itself(batch: Batch, excluded: Excluded, items: slice) -> Excluded:
-    """Return the items that are not candidates of an item, itself included."""
-    if excluded.mask is not None:
-        return Excluded(mask=excluded.mask[items, items])
-    assert batch.own is not None
-    return Excluded(columns=batch.own[items, None])
+def _first_view(anchors: Rows, items: slice) -> Rows:
+    """Return the rows of the first view with the metadata that a target depends on."""
+    known = {"labels": anchors.labels, "teacher": anchors.teacher}
+    parts = {name: part[items] for name, part in known.items() if part is not None}
+    return Rows(anchors.embeddings[items], **parts)
 
 
 def _teacher_logits(
@@ -65,9 +56,8 @@ def _teacher_logits(
     """Compute the teacher's logits of a block's candidates; -inf without a teacher."""
     mine, theirs = batch.anchors.teacher, block.teacher
     if mine is None or theirs is None:
-        shape, embeddings = (rows.stop - rows.start, len(block)), batch.anchors.embeddings
-        dtype = torch.promote_types(embeddings.dtype, torch.float32)
-        return embeddings.new_full(shape, -torch.inf, dtype=dtype)
+        shape = rows.stop - rows.start, len(block)
+        return batch.anchors.embeddings.new_full(shape, -torch.inf)
     scaled = mine[rows] / temperature
     if block.are_own:
         return torch.einsum("ad,and->an", scaled, theirs[rows])

@@ -28,7 +28,6 @@ from bayescl.checks import (
 )
 from bayescl.engine import losses_of_logits
 from bayescl.losses.margin import Margin
-from bayescl.losses.parameters import check_call_temperature
 from bayescl.losses.steps import mean_factor, reversed_pairs
 from bayescl.ops.objective import Objective
 from bayescl.ops.similarity import unit_vectors
@@ -61,8 +60,8 @@ class Calls(nn.Module):
         """Return the objective on logits."""
 
     @abstractmethod
-    def current_temperature(self) -> float | Tensor:
-        """Return the temperature of the next call."""
+    def current_temperature(self, given: float | Tensor | None = None) -> float | Tensor:
+        """Return the temperature of a call."""
 
     @abstractmethod
     def reduced(self, losses: Tensor, factor: float = 1.0) -> Tensor:
@@ -124,25 +123,25 @@ class Calls(nn.Module):
             in Self-Supervised Learning", 2021.
         """
         with self._shared_errors():
-            temperature = check_call_temperature(temperature)
+            temperature = self.current_temperature(temperature)
             if self.needs_groups or self.needs_labels:
                 self._require(groups=groups, labels=labels)
             first, second = self._checked(view_1=view_1, view_2=view_2)
             check_shape("view_2", second.embeddings, first.embeddings.shape)
-            batch, device = len(first), first.embeddings.device
+            (batch, _), device = first.embeddings.shape, first.embeddings.device
             if batch < 2 and not self._gathers:
                 raise ValueError(
                     "view_1 must hold at least 2 rows, got 1: a single item has no candidates"
                 )
             if valid is not None:
                 self._check_valid(valid, (2 * batch, 2 * batch), device)
-            rows = self._scaled(torch.cat([first.embeddings, second.embeddings]))
-            both, positives = Rows(rows), Rows(rows.roll(batch, 0))
-            items = Rows(first.embeddings, groups, domains, labels, teacher=teacher)
-            if items.has_metadata:
-                known = items.checked("").metadata
-                twice = {name: torch.cat([part, part]) for name, part in known.items()}
-                both, positives = replace(both, **twice), replace(positives, **twice)
+            items = _described(
+                first, "", groups=groups, domains=domains, labels=labels, teacher=teacher
+            )
+            twice = {name: torch.cat([part, part]) for name, part in items.metadata.items()}
+            rows = Rows(torch.cat([first.embeddings, second.embeddings]), **twice)
+            both = self._scaled(rows)
+            positives = replace(both, embeddings=both.embeddings.roll(batch, 0))
             own = torch.arange(2 * batch, device=device)
             partner = own.roll(batch)
             made = Batch(
@@ -218,16 +217,13 @@ class Calls(nn.Module):
             Recommendations", RecSys 2019.
         """
         with self._shared_errors():
-            temperature = check_call_temperature(temperature)
+            temperature = self.current_temperature(temperature)
             left, right, *more = map(
-                self._scaled_rows, self._checked(anchors=anchors, positives=positives, extra=extra)
+                self._scaled, self._checked(anchors=anchors, positives=positives, extra=extra)
             )
+            title = "positives" if isinstance(positives, Rows) else ""
             known = {"groups": groups, "domains": domains, "labels": labels, "teacher": teacher}
-            right = replace(
-                right,
-                log_q=right.log_q if log_q is None else log_q,
-                **{name: part for name, part in known.items() if part is not None},
-            ).checked("positives" if isinstance(positives, Rows) else "")
+            right = _described(right, title, log_q=log_q, **known)
             if self.needs_groups or self.needs_labels:
                 self._require(groups=right.groups, labels=right.labels)
             anchor_of = _checked_pairs(left, right, anchor_of)
@@ -316,35 +312,32 @@ class Calls(nn.Module):
             RuntimeError: as :meth:`forward`.
         """
         with self._shared_errors():
-            temperature = check_call_temperature(temperature)
+            temperature = self.current_temperature(temperature)
             gathers = self._gathers and gather_candidates
-            place, log_q = None, positives.log_q if isinstance(positives, Rows) else None
-            if (
+            are_places = not (
                 isinstance(positives, Rows)
                 or check_tensor("positives", positives).is_floating_point()
-            ):
-                left, right, drawn = map(
-                    self._scaled_rows,
-                    self._checked(anchors=anchors, positives=positives, candidates=candidates),
-                )
-            else:
-                left, drawn = map(
-                    self._scaled_rows, self._checked(anchors=anchors, candidates=candidates)
-                )
+            )
+            given = {"anchors": anchors, "candidates": candidates}
+            if not are_places:
+                given["positives"] = positives
+            left, drawn, *others = map(self._scaled, self._checked(**given))
+            place = None
+            if isinstance(positives, Tensor) and are_places:
                 _check_positive_places(positives, drawn, anchor_of, gathers)
                 place = positives.long()
-                right = Rows(F.embedding(place, drawn.embeddings))
-            if (log_q is None) != (drawn.log_q is None):
+                others = [Rows(F.embedding(place, drawn.embeddings))]
+            (right,) = others
+            if (right.log_q is None) != (drawn.log_q is None):
                 raise ValueError("log_q must be given for both positives and candidates")
             anchor_of = _checked_pairs(left, right, anchor_of)
+            title = "anchors" if isinstance(anchors, Rows) else ""
             known = {"groups": groups, "domains": domains, "labels": labels, "teacher": teacher}
-            given = {name: part for name, part in known.items() if part is not None}
-            left = replace(left, **given).checked("anchors" if isinstance(anchors, Rows) else "")
+            left = _described(left, title, **known)
             if self.needs_groups or self.needs_labels:
                 self._require(groups=left.groups, labels=left.labels)
             known_pairs = left if anchor_of is None else left[anchor_of]
-            own = positives.metadata if isinstance(positives, Rows) else {}
-            known_pairs = replace(known_pairs, log_q=None)
+            own = {"log_q": None, **right.metadata}
             right = replace(known_pairs, embeddings=right.embeddings, **own)
             right = right.checked("positives", like=left)
             if (left.groups is None) != (drawn.groups is None):
@@ -390,7 +383,7 @@ class Calls(nn.Module):
             RuntimeError: as :meth:`forward`.
         """
         with self._shared_errors():
-            temperature = check_call_temperature(temperature)
+            temperature = self.current_temperature(temperature)
             check_floating("positive", positive)
             check_floating("unlabeled", unlabeled, positive.device)
             check_shape("positive", positive, ("anchors",))
@@ -420,8 +413,6 @@ class Calls(nn.Module):
         factor = mean_factor("logits", len(positive)) if self._gathers else 1.0
         # -inf under a mask would still turn products with zero gradients into NaN.
         unlabeled = unlabeled.masked_fill(~counted, 0)
-        if temperature is None:
-            temperature = self.current_temperature()
         objective = self.objective(temperature)
         losses = losses_of_logits(objective, positive, unlabeled, valid=counted, target=target)
         return self.reduced(losses, factor)
@@ -470,14 +461,11 @@ class Calls(nn.Module):
                 found[place] = replace(rows, embeddings=rows.embeddings.to(dtype))
         return found
 
-    def _scaled(self, embeddings: Tensor) -> Tensor:
+    def _scaled(self, rows: Rows) -> Rows:
         """Scale embeddings to length 1 if ``normalize`` is set."""
-        return unit_vectors(embeddings) if self.normalize else embeddings
-
-    def _scaled_rows(self, rows: Rows) -> Rows:
-        return (
-            rows if not self.normalize else replace(rows, embeddings=self._scaled(rows.embeddings))
-        )
+        if not self.normalize:
+            return rows
+        return replace(rows, embeddings=unit_vectors(rows.embeddings))
 
     def _others(self, name: str, rows: Rows, anchors: Rows) -> Rows:
         """Check candidates, and their metadata against the metadata of the anchors."""
@@ -504,6 +492,12 @@ def _check_any(valid: Tensor) -> None:
     """Raise ``ValueError`` if a mask excludes all candidates."""
     if is_eager_cpu(valid) and not valid.numpy().any():  # torch's ``any`` reads the whole mask
         raise ValueError("valid must leave at least one row a candidate, got False everywhere")
+
+
+def _described(rows: Rows, title: str, **given: Tensor | None) -> Rows:
+    """Add the metadata that a call gives to its rows, and check all metadata of the rows."""
+    known = {name: part for name, part in given.items() if part is not None}
+    return replace(rows, **known).checked(title)
 
 
 def _checked_pairs(anchors: Rows, positives: Rows, anchor_of: Tensor | None) -> Tensor | None:

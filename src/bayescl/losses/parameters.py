@@ -81,10 +81,8 @@ def check_temperature(temperature: float, name: str = "temperature") -> float:
     return number
 
 
-def check_call_temperature(temperature: float | Tensor | None) -> float | Tensor | None:
+def check_call_temperature(temperature: float | Tensor) -> float | Tensor:
     """Return the temperature of a call, at least in float32; raise if it is out of range."""
-    if temperature is None:
-        return None
     if not isinstance(temperature, Tensor):
         return check_temperature(temperature)
     check_floating("temperature", temperature)
@@ -173,8 +171,20 @@ class SavedNumbers(nn.Module):
         else:
             self.learnable_temperature.set(value)
 
-    def current_temperature(self) -> float | Float[Tensor, ""]:
-        """Return the temperature of the next call, with gradient if it is learnable."""
+    def current_temperature(
+        self, given: float | Float[Tensor, ""] | None = None
+    ) -> float | Float[Tensor, ""]:
+        """Return the temperature of a call, with gradient if it is learnable.
+
+        Args:
+            given: Temperature passed to the call, a positive number or a one-element tensor. It
+                is returned at least in float32. Default: the loss's own temperature.
+
+        Raises:
+            ValueError: if ``given`` is not positive.
+        """
+        if given is not None:
+            return check_call_temperature(given)
         if self.learnable_temperature is None:
             return self._temperature
         temperature: Tensor = self.learnable_temperature()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -145,9 +144,7 @@ class LogSumObjective:
         self, unlabeled: UnlabeledLogits, *, valid: CandidateMask | None
     ) -> UnlabeledLogits:
         """Compute the weight of every candidate from its rank; 1 if no ranks are used."""
-        if self.ranks is None:
-            return torch.ones_like(unlabeled)
-        return map_cdf(unlabeled, self.weights_of_cdf, valid=valid, ranks=self.ranks)
+        return self.log_weights(unlabeled, valid=valid).exp()
 
     def log_weights(
         self, unlabeled: UnlabeledLogits, *, valid: CandidateMask | None
@@ -184,28 +181,6 @@ class LogSumObjective:
         return self.from_log_sums(positive, tuple(sums))
 
 
-@dataclass(frozen=True)
-class Maskless:
-    """Wrap a function of logits without a ``valid`` argument. All candidates must count."""
-
-    function: Callable[[PositiveLogits, UnlabeledLogits], PerAnchor]
-
-    def __call__(
-        self,
-        positive: PositiveLogits,
-        unlabeled: UnlabeledLogits,
-        *,
-        valid: CandidateMask | None = None,
-    ) -> PerAnchor:
-        """Return the function's losses; raise if the mask excludes a candidate."""
-        if valid is not None and not bool(valid.all()):
-            raise ValueError(
-                "objective must accept valid=mask here, because some candidates do not count (the "
-                "anchor itself, its positive, or those that groups or valid exclude)"
-            )
-        return self.function(positive, unlabeled)
-
-
 def takes_mask(objective: Callable[..., PerAnchor]) -> bool:
     """Return whether an objective has an argument ``valid``; True if its signature is unknown."""
     try:
@@ -213,8 +188,3 @@ def takes_mask(objective: Callable[..., PerAnchor]) -> bool:
     except (TypeError, ValueError):
         return True
     return any(named.name == "valid" or named.kind is named.VAR_KEYWORD for named in arguments)
-
-
-def as_data(objective: Objective) -> LogSumObjective | None:
-    """Return the objective if it is a :class:`LogSumObjective`, else ``None``."""
-    return objective if isinstance(objective, LogSumObjective) else None

@@ -19,16 +19,12 @@ import torch
 from bayescl.axes import (
     CandidateMask,
     Float,
-    Int,
     PerAnchor,
     PositiveLogits,
     Tensor,
     UnlabeledLogits,
 )
 from bayescl.checks import check_interval, check_positive
-
-_LOWEST = -1e30
-"""A finite number below every teacher's logit."""
 
 
 def check_positive_share(share: float | None) -> float | None:
@@ -99,7 +95,7 @@ def shared_probability(
         copies: Number of occurrences of each candidate. Default: 1.
     """
     # Finite also where no candidate has a share, so that its exponentials are 0 and not NaN.
-    largest = logits.amax(dim=1, keepdim=True).clamp(min=_LOWEST)
+    largest = logits.amax(dim=1, keepdim=True).clamp(min=torch.finfo(logits.dtype).min)
     if positive_share is None:
         largest = largest.clamp(min=positive_logit)
     shares = logits.sub_(largest).exp_()
@@ -114,7 +110,6 @@ def target_term(
     positive: PositiveLogits,
     unlabeled: UnlabeledLogits,
     target: Float[Tensor, "anchors candidates"],
-    anchor_of: Int[Tensor, " pairs"] | None = None,
 ) -> PerAnchor:
     r"""Compute :math:`\sum_j y_j (s^+ - s_j)`, which a soft target adds to a loss on logits.
 
@@ -123,11 +118,9 @@ def target_term(
         unlabeled: Logits of each anchor's candidates. Differentiated.
         target: Target probabilities :math:`y_j`, 0 where a candidate does not count; see
             :func:`target_probabilities`. Not differentiated.
-        anchor_of: Row of ``unlabeled`` that each positive belongs to. Default: one positive per
-            row.
 
     Returns:
-        One value per positive. It is negative if candidates with a share score above the positive.
+        One value per anchor. It is negative if candidates with a share score above the positive.
 
     Example:
         >>> from bayescl.functional import info_nce_loss
@@ -137,8 +130,5 @@ def target_term(
         tensor([1.0076])
     """
     target = target.detach()
-    total: Tensor = target.sum(dim=1)
-    drawn: Tensor = torch.linalg.vecdot(target, unlabeled)
-    if anchor_of is not None:
-        total, drawn = total[anchor_of], drawn[anchor_of]
-    return positive * total - drawn
+    term: Tensor = positive * target.sum(dim=1) - torch.linalg.vecdot(target, unlabeled)
+    return term
