@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import torch
 from typing_extensions import TypedDict
 
 from bayescl.axes import Float, Tensor
-from bayescl.batch import Batch
+from bayescl.batch import Batch, TargetRule
 from bayescl.checks import check_choice, check_count
 from bayescl.distributed import exchange
 from bayescl.engine import ENGINES, Engine, blocked_losses, reference_losses
@@ -219,11 +220,11 @@ class ContrastiveLoss(SavedNumbers, Calls):
             batch = steps.corrected(batch, batch.positives.log_q, temperature)
         if batch.valid is not None:
             batch = steps.with_zeroed_rows(batch)
-        if batch.anchors.teacher is not None or batch.anchors.labels is not None:
+        is_taught = batch.anchors.teacher is not None or batch.anchors.labels is not None
+        if is_taught and self.positive_share != 1:
             own = self.teacher_temperature
-            batch = steps.with_target(
-                batch, temperature if own is None else own, self.positive_share
-            )
+            rule = TargetRule(temperature if own is None else own, self.positive_share)
+            batch = replace(batch, target=rule)
         traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
         if self.engine == "reference" or (traced and self.engine == "auto"):
             return reference_losses(batch, temperature, self.objective)

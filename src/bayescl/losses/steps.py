@@ -12,22 +12,13 @@ import torch
 
 from bayescl import distributed
 from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.batch import Batch, Rows, TargetRule
+from bayescl.batch import Batch, Rows
 from bayescl.checks import is_eager_cpu
 
 _TEMPERATURE = (
     "the temperature (a learnable one belongs to the module that DistributedDataParallel wraps, or "
     "processes drift apart)"
 )
-
-
-def with_target(
-    batch: Batch, temperature: float | Float[Tensor, ""], positive_share: float | None
-) -> Batch:
-    """Add the rule for target probabilities; do nothing if ``positive_share`` is 1."""
-    if positive_share == 1:
-        return batch
-    return replace(batch, target=TargetRule(temperature, positive_share))
 
 
 def reversed_pairs(batch: Batch, valid: Bool[Tensor, "pairs anchors"] | None) -> Batch:
