@@ -169,7 +169,6 @@ COMMANDS = [
     (f"{RANKING} --encoder ease --regularization 0", "regularization must be"),
     (f"{RANKING} --loss oracle", 'for --loss. Choose from: "info_nce"'),
     (f"{RANKING} --loss bpr --alpha 0.9", "bpr does not take alpha; it takes"),
-    (f"{RANKING} --patience 1", "patience must be 0 if --watch-every is 0"),
     (f"{RANKING} --item-norm-exponent -1", "--item-norm-exponent must be at least 0, got -1"),
     (
         f"{RANKING} --score inner --item-norm-exponent .5",
@@ -178,7 +177,6 @@ COMMANDS = [
     (f"{RANKING} --score inner --propagate 1", "propagate must be 0 if the score is inner, got 1"),
     (f"{RANKING} --weight-decay -1", "--weight-decay must be at least 0, got -1"),
     (f"{RANKING} --dim 100000000000000", "not enough memory"),
-    (f"{RANKING} --split none --watch-every 1", "--watch-every must be 0 if split is 'none'"),
     ("train ranking --resume --out nowhere", "there is no run folder nowhere"),
     ("evaluate", "--run requires an argument"),
     ("evaluate nowhere", "there is no run folder nowhere"),

@@ -108,13 +108,6 @@ def test_the_configuration_of_a_run_repeats_it(bayescl, recommender):
     assert first["metrics"] == second["metrics"]
 
 
-def test_early_stopping_says_which_epoch_was_best(bayescl, bought):
-    outcome = bayescl(f"train ranking {OPTIONS} --watch-every 1 --patience 2 --out run")
-    assert "best epoch" in outcome.out
-    assert Path("run/checkpoints/best.ckpt").is_file()
-    assert bayescl("evaluate run").status == 0
-
-
 @pytest.mark.parametrize(
     ("baseline", "recall"),
     [("popularity", 0.3), ("ease --regularization 5", 1.0), ("ials --dim 4 --epochs 3", 1.0)],

@@ -33,7 +33,7 @@ Recommender = Callable[[Interactions], Scorer]
 def trained(
     encoder: type[Encoder], score: Score, loss: torch.nn.Module, count: int, propagate: int = 0
 ) -> Recommender:
-    """Six epochs with an encoder of four coordinates."""
+    """Nine epochs with an encoder of four coordinates."""
 
     def train(data: Interactions) -> Scorer:
         with seeded(derived_seed(0, Purpose.WEIGHTS)):
@@ -42,6 +42,7 @@ def trained(
                 loss=loss,
                 candidates=DrawnCandidates(data.num_items, count),
                 learning_rate=0.05,
+                total_steps=9 * len(UserBatches(data, 4, 0)),
                 weight_decay=1e-6,
                 propagate=propagate,
                 seed=0,
@@ -49,7 +50,7 @@ def trained(
         with quiet_lightning():
             pl.Trainer(
                 accelerator="cpu",
-                max_epochs=6,
+                max_epochs=9,
                 logger=False,
                 enable_checkpointing=False,
                 enable_progress_bar=False,

@@ -26,6 +26,7 @@ def module(**changes) -> RankingModule:
         "loss": InfoNCELoss(temperature=0.2),
         "candidates": DrawnCandidates(TRAIN.num_items, 5),
         "learning_rate": 0.01,
+        "total_steps": 9,
         "seed": 3,
         **changes,
     }
@@ -58,8 +59,7 @@ def test_checkpoints_hold_embeddings_and_the_state_of_the_loss_and_no_data():
     assert other.loss.temperature == 0.123
 
 
-def test_the_learning_rate_is_constant_or_follows_half_a_cosine():
-    assert isinstance(module().configure_optimizers(), torch.optim.Adam)
+def test_the_learning_rate_follows_half_a_cosine():
     chosen = module(total_steps=4).configure_optimizers()
     optimizer, scheduler = chosen["optimizer"], chosen["lr_scheduler"]["scheduler"]
     for share in (1.0, 0.5 * (1 + 0.5**0.5), 0.5, 0.5 * (1 - 0.5**0.5), 0.0):

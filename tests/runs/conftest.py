@@ -33,7 +33,7 @@ def trained(tmp_path_factory) -> Callable[[Any], Path]:
 
 @pytest.fixture
 def ranking_settings(tmp_path) -> RankingSettings:
-    """A small recommender of items in three groups, with a validation part."""
+    """A small recommender of items in three groups."""
     file = str(write_groups(tmp_path))
     return RankingSettings(
         data=RankingData(file, user_column="customer", item_column="product"),
@@ -42,7 +42,6 @@ def ranking_settings(tmp_path) -> RankingSettings:
         batch_size=6,
         lr=0.03,
         epochs=3,
-        watch_every=2,
         device="cpu",
     )
 

@@ -15,7 +15,6 @@ from runs.killed_run import run_until_killed, train
 from runs.same_run import assert_same_run, final_state
 
 from bayescl_lab import load
-from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.run import ImageRun, evaluate_images, train_images
 from bayescl_lab.runs.ranking.run import train_ranking
 
@@ -109,24 +108,11 @@ def test_a_recommender_killed_at_any_point_ends_like_the_unbroken_one(
     assert_same_run(killed, trained(ranking_settings))
 
 
-def test_a_recommender_with_a_constant_learning_rate_takes_more_epochs(ranking_settings, tmp_path):
-    short, long = tmp_path / "short", tmp_path / "long"
-    settings = replace(ranking_settings, watch_every=0, schedule="constant")
-    train_ranking(settings, short)
-    more = replace(settings, epochs=EPOCHS + 2)
-    assert train_ranking(more, short, resume=True)["epochs"] == EPOCHS + 2
-    assert RunFolder(short, "train ranking").config()["epochs"] == EPOCHS + 2
-    train_ranking(more, long)
-    assert_same_run(short, long)
-    with pytest.raises(ValueError, match=f"epochs of a resumed run must be at least {EPOCHS + 2}"):
-        train_ranking(settings, short, resume=True)
-
-
 def test_more_epochs_are_refused_where_they_would_be_another_run(ranking_settings, run_settings):
     message = "epochs must stay 3, since the run's learning rate falls to 0 .*, got 4: .*--init"
-    for settings in (replace(ranking_settings, schedule="cosine"), run_settings):
+    for settings in (ranking_settings, run_settings):
         with pytest.raises(ValueError, match=message):
-            replace(settings, epochs=EPOCHS + 1).resume_from(settings)
+            replace(settings, epochs=EPOCHS + 1).check_resume(settings)
 
 
 def test_a_broken_run_goes_on_after_its_images_moved_and_remembers_where(
@@ -178,7 +164,6 @@ def test_a_recommender_starts_from_the_embeddings_it_knows_by_id(ranking_setting
         data=replace(ranking_settings.data, data=str(grown), split="none"),
         epochs=1,
         lr=1e-12,
-        watch_every=0,
         init=str(first),
     )
     train_ranking(settings, second)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from bayescl_lab._fields import Count, NonNegative, Positive, Words
+from bayescl_lab._fields import Count, Positive, Words
 from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
 from bayescl_lab.cli._losses import IMAGE_HYPERPARAMETERS, RANKING_HYPERPARAMETERS
 from bayescl_lab.cli._options import FLAT, RUNTIME_OPTION, RUNTIME_OPTIONS, Place, Typed
@@ -89,7 +89,6 @@ def ranking(
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
     regularization: Positive | None = None,
     unobserved_weight: Positive = 0.1,
-    frequency_exponent: NonNegative = 1.0,
     typed: Typed,
     logger: Annotated[Words, RUNTIME_OPTION] = (),
     place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
@@ -104,7 +103,6 @@ def ranking(
             0.03. Default tau_plus: the density of the interactions (debiased, hard: a tenth of it).
         regularization: L2 penalty of ease and ials. Default: 300 for ease, 0.03 for ials.
         unobserved_weight: Weight of all pairs in ials, besides the weight 1 of interactions.
-        frequency_exponent: Exponent of the frequency of a user or item in the penalty of ials.
         logger: Comma-separated loggers that also get the metrics: csv, tensorboard, wandb, mlflow.
     """
     from bayescl_lab.runs.loop import made_loggers
@@ -128,7 +126,6 @@ def ranking(
             data,
             regularization,
             unobserved_weight=unobserved_weight,
-            frequency_exponent=frequency_exponent,
             **shared,
         )
         folder = place.folder(f"{encoder}-{data.data}")
@@ -161,8 +158,6 @@ def _print_run(result: Mapping[str, Any], folder: Path) -> None:
     settings = result["settings"]
     name = settings.get("loss", settings["encoder"])
     show(f"{name} on {settings['data']}, {settings['evaluate_on']} part", run_table(result))
-    if result.get("best_epoch") is not None:
-        say(f"best epoch on validation: {result['best_epoch']} of {result['epochs']}")
     say(*run_sentences(result))
     if "seconds_per_epoch" in result:
         say(f"{result['seconds_per_epoch']:.2f} seconds per epoch")

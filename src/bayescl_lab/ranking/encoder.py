@@ -10,10 +10,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_choice, check_count, check_positive
+from bayescl.checks import check_choice, check_count
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.propagation import propagated
 from bayescl_lab.ranking.scorers import SCORES, EmbeddingScorer, Score
+
+_INITIAL_SCALE = 0.1
+"""Standard deviation of each coordinate. With cosines it determines how fast Adam turns a row."""
 
 
 class Encoder(nn.Module, ABC):
@@ -26,8 +29,6 @@ class Encoder(nn.Module, ABC):
         dim: coordinates of an embedding.
         score: score of rankings, ``"cosine"`` or ``"inner"`` for inner products. The loss must
             match: ``normalize=True`` for cosines.
-        initial_scale: initial standard deviation of each coordinate. With cosines only the
-            direction of an embedding counts; its length determines how fast Adam turns it.
 
     Attributes:
         title: name in tables and figures.
@@ -46,7 +47,6 @@ class Encoder(nn.Module, ABC):
         dim: int = 64,
         *,
         score: Score = "cosine",
-        initial_scale: float = 0.1,
     ) -> None:
         super().__init__()
         check_choice("score", score, SCORES)
@@ -54,9 +54,8 @@ class Encoder(nn.Module, ABC):
         self.num_users, self.num_items = train.num_users, train.num_items
         self.dim = check_count("dim", dim, 1)
         self.score = score
-        scale = check_positive("initial_scale", initial_scale)
-        self.user_table = nn.Parameter(torch.randn(self.num_users, dim) * scale)
-        self.item_table = nn.Parameter(torch.randn(self.num_items, dim) * scale)
+        self.user_table = nn.Parameter(torch.randn(self.num_users, dim) * _INITIAL_SCALE)
+        self.item_table = nn.Parameter(torch.randn(self.num_items, dim) * _INITIAL_SCALE)
 
     @abstractmethod
     def users_and_items(self) -> tuple[Float[Tensor, "users dim"], Float[Tensor, "items dim"]]:

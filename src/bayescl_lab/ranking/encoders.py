@@ -17,20 +17,20 @@ ENCODERS: Mapping[str, type[Encoder]] = {"mf": MatrixFactorization, "lightgcn": 
 def build_encoder(name: str, train: Interactions, settings: Mapping[str, object]) -> Encoder:
     """Build an encoder by its name, with weights from torch's global generator.
 
-    Of the settings, every encoder takes ``dim``, ``score`` and ``initial_scale``, and some take
-    further ones; settings of other encoders are ignored.
+    Of the settings, every encoder takes ``dim`` and ``score``, and some take further ones;
+    settings of other encoders are ignored.
 
     Raises:
         ValueError: if there is no such encoder, or a setting is out of range.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=3)
-        >>> settings = {"dim": 4, "layers": 2, "score": "cosine", "initial_scale": 0.1}
+        >>> settings = {"dim": 4, "layers": 2, "score": "cosine"}
         >>> build_encoder("lightgcn", train, settings)
         LightGCN(2 users, 3 items, dim=4, 'cosine', layers=2)
     """
     check_choice("encoder", name, tuple(ENCODERS))
     kind = ENCODERS[name]
-    names = ("dim", "score", "initial_scale", *kind.own_settings)
+    names = ("dim", "score", *kind.own_settings)
     options: Any = {name: settings[name] for name in names}
     return kind(train, **options)

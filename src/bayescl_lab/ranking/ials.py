@@ -1,7 +1,7 @@
 """iALS: matrix factorisation by alternating least squares over all pairs of users and items.
 
 The package ``implicit`` has the same algorithm without the penalty that grows with a row's
-frequency (``frequency_exponent``), which Rendle et al. name among what makes iALS competitive.
+frequency, which Rendle et al. name among what makes iALS competitive.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from scipy.sparse import csr_array
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_count, check_non_negative, check_positive
+from bayescl.checks import check_count, check_positive
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import EmbeddingScorer
@@ -30,8 +30,8 @@ class IALS(EmbeddingScorer):
 
     .. math::
         \sum_{(u, i) \in S} (w_u^T h_i - 1)^2 + \alpha_0 \sum_u \sum_i (w_u^T h_i)^2
-        + \lambda \Big( \sum_u (n_u + \alpha_0 |I|)^\nu \|w_u\|^2
-        + \sum_i (n_i + \alpha_0 |U|)^\nu \|h_i\|^2 \Big) .
+        + \lambda \Big( \sum_u (n_u + \alpha_0 |I|) \|w_u\|^2
+        + \sum_i (n_i + \alpha_0 |U|) \|h_i\|^2 \Big) .
 
     Given the users, each item is the solution of a linear system of size ``dim``, and vice versa.
     An epoch solves for all items and then for all users. Memory grows with the embeddings and the
@@ -43,8 +43,6 @@ class IALS(EmbeddingScorer):
         regularization: the penalty lambda, positive.
         unobserved_weight: alpha_0, the weight of all pairs beside the weight 1 of interactions;
             positive.
-        frequency_exponent: nu, non-negative. At 0 the penalty is the same for all rows; at 1 it
-            grows with the weight of a row's pairs.
         epochs: number of epochs, at least 1.
         seed: seed of the initial embeddings.
 
@@ -71,7 +69,6 @@ class IALS(EmbeddingScorer):
         dim: int = 64,
         regularization: float = 0.03,
         unobserved_weight: float = 0.1,
-        frequency_exponent: float = 1.0,
         epochs: int = 16,
         seed: int = 0,
     ) -> None:
@@ -80,7 +77,6 @@ class IALS(EmbeddingScorer):
         penalty = {
             "regularization": check_positive("regularization", regularization),
             "unobserved_weight": check_positive("unobserved_weight", unobserved_weight),
-            "frequency_exponent": check_non_negative("frequency_exponent", frequency_exponent),
         }
         generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.WEIGHTS))
         users = torch.randn(train.num_users, dim, generator=generator) * _INITIAL_LENGTH / dim**0.5
@@ -110,11 +106,10 @@ def _solved(
     *,
     regularization: float,
     unobserved_weight: float,
-    frequency_exponent: float,
 ) -> Float[Tensor, "rows dim"]:
     """The embeddings of all rows of a matrix, given those of its columns."""
     counts = np.diff(interactions.indptr)
-    penalties = regularization * (counts + unobserved_weight * len(others)) ** frequency_exponent
+    penalties = regularization * (counts + unobserved_weight * len(others))
     everywhere = unobserved_weight * others.T @ others
     padded = torch.cat([others, others.new_zeros(1, others.shape[1])])
     solved = others.new_empty(len(counts), others.shape[1])

@@ -32,10 +32,10 @@ class RankingModule(pl.LightningModule):
             :mod:`bayescl_lab.ranking.losses`. Its state is in every checkpoint. Needs
             ``gather=True`` if several processes share batches.
         candidates: draws the candidates and calls the loss.
-        learning_rate: learning rate of Adam; the initial one with ``total_steps``.
+        learning_rate: initial learning rate of Adam.
         weight_decay: weight decay of Adam, of all embeddings at every step.
         total_steps: steps of the whole run, over which the learning rate follows half a cosine down
-            to 0; None keeps it constant.
+            to 0.
         propagate: layers of :func:`~bayescl_lab.ranking.propagation.propagated` in ranking.
         item_norm_exponent: exponent of the item norm in ranking; see
             :class:`~bayescl_lab.ranking.scorers.EmbeddingScorer`. Training depends on neither.
@@ -53,8 +53,8 @@ class RankingModule(pl.LightningModule):
         loss: torch.nn.Module,
         candidates: DrawnCandidates,
         learning_rate: float,
+        total_steps: int,
         weight_decay: float = 0.0,
-        total_steps: int | None = None,
         propagate: int = 0,
         item_norm_exponent: float = 0.0,
         seed: int,
@@ -104,12 +104,10 @@ class RankingModule(pl.LightningModule):
         )
 
     def configure_optimizers(self) -> Any:
-        """Adam, with a learning rate that is constant or follows half a cosine."""
+        """Adam, with a learning rate that follows half a cosine down to 0."""
         optimizer = torch.optim.Adam(
             self.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay, fused=True
         )
-        if self.total_steps is None:
-            return optimizer
         schedule = CosineAnnealingLR(optimizer, self.total_steps)
         return {
             "optimizer": optimizer,

@@ -46,8 +46,6 @@ class RunFolder:
     """One row per epoch."""
     checkpoint: ClassVar[Path] = _file("checkpoints/last.ckpt")
     """The last checkpoint."""
-    best_checkpoint: ClassVar[Path] = _file("checkpoints/best.ckpt")
-    """The weights of the best epoch, in runs that choose an epoch."""
     data_file: ClassVar[Path] = _file("data.json")
     """Description of the run's data, written when training starts."""
     result_file: ClassVar[Path] = _file("result.json")
@@ -56,11 +54,10 @@ class RunFolder:
     """The weights of the finished run in safetensors format."""
 
     def kept_checkpoint(self) -> Path:
-        """Return the evaluated checkpoint: the best epoch's, or else the last."""
-        for checkpoint in (self.best_checkpoint, self.checkpoint):
-            if checkpoint.is_file():
-                return checkpoint
-        raise ValueError(f"{self.path} has no checkpoint yet")
+        """Return the last checkpoint; raise ``ValueError`` if there is none."""
+        if not self.checkpoint.is_file():
+            raise ValueError(f"{self.path} has no checkpoint yet")
+        return self.checkpoint
 
     @property
     def is_finished(self) -> bool:
@@ -134,12 +131,6 @@ class RunFolder:
         """Remove temporary files of a killed run."""
         sweep(self.path)
         sweep(self.checkpoint.parent)
-
-    def go_on(self, config: Mapping[str, object]) -> None:
-        """Store changed settings of a resumed run, and remove the old results."""
-        for file in (self.result_file, self.weights_file):
-            file.unlink(missing_ok=True)
-        self._write_config(config)
 
     def _write_config(self, config: Mapping[str, object]) -> None:
         text = yaml.safe_dump(dict(config), sort_keys=False)

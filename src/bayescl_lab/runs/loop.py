@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,16 +133,12 @@ class Journal(pl.Callback):
         pulse: Function called between steps, at most a few times per second, with the number of
             finished epochs, the finished steps of this epoch, the steps of an epoch and the steps
             per second.
-        evaluate: Function called after every epoch with the trainer and the rows of earlier epochs.
-            It returns further columns, and may set ``trainer.should_stop``. Its time is not counted
-            in the seconds of the epoch.
         checkpoint_every: Number of epochs between checkpoints. The last epoch always has one.
     """
 
     folder: RunFolder
     progress: Callable[[int, float], None] | None = None
     pulse: Callable[[int, int, int, float], None] | None = None
-    evaluate: Callable[..., Mapping[str, float]] | None = None
     checkpoint_every: int = 1
 
     def __post_init__(self) -> None:
@@ -175,7 +171,7 @@ class Journal(pl.Callback):
             self.pulse(trainer.current_epoch, batch, batches, speed)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        """Write the epoch's row in the first process, decide whether to stop, and save."""
+        """Write the epoch's row in the first process, and save."""
         epoch = trainer.current_epoch + 1
         mean = torch.as_tensor(self._total, dtype=torch.float64) / max(1, self._steps)
         if trainer.world_size > 1:
@@ -188,17 +184,12 @@ class Journal(pl.Callback):
         if trainer.is_global_zero:
             row = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 4)}
             self.rows.append(row)
-            if self.evaluate is not None:
-                row |= self.evaluate(trainer, self.rows[:-1])
             self.folder.write_metrics(self.rows)
             for logger in trainer.loggers:
                 logger.log_metrics({k: row[k] for k in row if k != "epoch"}, step=epoch)
             if self.progress is not None:
                 self.progress(epoch, loss)
-        if trainer.world_size > 1 and self.evaluate is not None:
-            trainer.should_stop = trainer.strategy.broadcast(trainer.should_stop)
-        is_last = epoch == trainer.max_epochs or trainer.should_stop
-        if is_last or epoch % self.checkpoint_every == 0:
+        if epoch == trainer.max_epochs or epoch % self.checkpoint_every == 0:
             trainer.save_checkpoint(self.folder.checkpoint)
 
 

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from enum import Enum
-from functools import partial
 from pathlib import Path
 from statistics import median_high
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -74,17 +73,16 @@ class RunStart:
         self._origin = provenance()  # read at the start, because the checkout may change
         self._config = settings.as_config()
         self._resume = resume
-        self._has_changed = False
         self.folder = RunFolder(out, kind)
         self.result: Result | None = None
         if not resume:
             return
         stored = type(settings).from_config(RunFolder.open(out, kind).config())
         try:
-            self._has_changed = settings.resume_from(stored)
+            settings.check_resume(stored)
         except ValueError as error:
             raise ValueError(f"cannot resume {out}: {error}") from None
-        if self.folder.is_finished and not self._has_changed:
+        if self.folder.is_finished:
             self.result = self.folder.read_result()
 
     @contextmanager
@@ -99,8 +97,6 @@ class RunStart:
             RunFolder.create(folder.path, folder.kind, self._config)
         else:
             folder.sweep()
-            if self._has_changed:
-                folder.go_on(self._config)
         try:
             yield folder
         except Exception:
@@ -154,11 +150,6 @@ class TrainedRun(ABC, Generic[AnySettings]):
     def start_from(self, path: Path) -> None:
         """Load the weights of another run, given by the setting ``init``."""
 
-    def epoch_metrics(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
-        """Compute further metrics of an epoch; may set ``should_stop``. Default: none."""
-        del folder, trainer, rows
-        return {}
-
     @abstractmethod
     def results(self, folder: RunFolder, rows: Rows) -> Result:
         """Evaluate the trained model, and return the content of ``result.json``."""
@@ -172,7 +163,6 @@ class TrainedRun(ABC, Generic[AnySettings]):
             "device": self.device,
             "devices": self.settings.devices,
             "num_nodes": self.settings.num_nodes,
-            "evaluate": partial(self.epoch_metrics, folder),
             **options,
         }
         return fit_in_folder(self.model, self.batches, folder, **options)

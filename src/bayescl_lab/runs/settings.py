@@ -27,18 +27,13 @@ class StoredSettings:
     parts: ClassVar[Mapping[str, Callable[[dict[str, Any]], Any]]] = {}
     """Functions that take nested settings out of plain values, by field."""
 
-    def resume_from(self, stored: Self) -> bool:
-        """Return whether a run with stored settings has work left if resumed with these settings.
-
-        Raises:
-            ValueError: if a setting differs that must not change.
-        """
+    def check_resume(self, stored: Self) -> None:
+        """Raise ``ValueError`` if settings differ from a run's stored settings."""
         before, now = stored.as_config(), self.as_config()
         changed = {name for name in {**before, **now} if before.get(name) != now.get(name)}
         if refused := sorted(changed - self.may_change):
             listed = (f"{name} = {before.get(name)}, got {now.get(name)}" for name in refused)
             raise ValueError(f"a resumed run keeps its settings: {'; '.join(listed)}")
-        return bool(changed)
 
     def as_config(self) -> dict[str, Any]:
         """Return the settings as plain values."""
@@ -78,11 +73,6 @@ class TrainedSettings(StoredSettings):
             raise ValueError("device must be auto or cpu if torch finds no GPU, got 'cuda'")
 
     @property
-    def decays(self) -> bool:
-        """Whether the learning rate falls to 0 at the last epoch."""
-        return True
-
-    @property
     def num_processes(self) -> int:
         """Number of processes that train together, one per device, on all nodes."""
         return self.devices * self.num_nodes
@@ -103,19 +93,14 @@ class TrainedSettings(StoredSettings):
             return torch.device("cpu")
         return torch.device("cuda", number) if self.devices > 1 else torch.device("cuda")
 
-    def resume_from(self, stored: Self) -> bool:
-        """Return whether epochs are left. Epochs may only grow, and only with a constant rate."""
-        has_more = super().resume_from(stored)
-        if self.epochs != stored.epochs and self.decays:
+    def check_resume(self, stored: Self) -> None:
+        """Raise ``ValueError`` if settings differ, with advice for more epochs."""
+        if self.epochs != stored.epochs:
             raise ValueError(
                 f"epochs must stay {stored.epochs}, since the run's learning rate falls to 0 at "
                 f"that epoch, got {self.epochs}: start a new run from its weights with --init"
             )
-        if self.epochs < stored.epochs:
-            raise ValueError(
-                f"epochs of a resumed run must be at least {stored.epochs}, got {self.epochs}"
-            )
-        return has_more
+        super().check_resume(stored)
 
 
 class ProcessRank(NamedTuple):

@@ -1,4 +1,4 @@
-"""One recommender: settings, resume, the choice of the epoch, baselines, lists."""
+"""One recommender: settings, baselines, lists."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import pytest
 from ranking_data import write_groups
 
 from bayescl_lab.ranking.data import RankingData
-from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import losses_of, ranking_loss
-from bayescl_lab.runs.ranking.evaluation import evaluate_run
-from bayescl_lab.runs.ranking.run import RankingRun, best_epoch, stopping_epoch, train_ranking
+from bayescl_lab.runs.ranking.run import RankingRun, train_ranking
 from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.ranking.settings import RankingSettings
 
@@ -62,52 +60,6 @@ def test_tau_plus_is_the_density_of_training_unless_given(settings):
     assert tau_plus("bayesian") == pytest.approx(density)
     assert tau_plus("hard") == pytest.approx(density / 10)
     assert tau_plus("bayesian", tau_plus=0.2) == 0.2
-
-
-def test_watching_takes_the_validation_part_out_of_training_and_judges_on_test(settings):
-    plain = RankingRun(settings)
-    watching = RankingRun(replace(settings, watch_every=1))
-    held = watching.watched.evaluation
-    assert (
-        watching.interactions.num_interactions + held.num_interactions
-        == plain.interactions.num_interactions
-    )
-    test = plain.parts.evaluation.matrix
-    assert (watching.parts.evaluation.matrix != test).nnz == 0
-    assert held.matrix.multiply(test).nnz == 0
-    # Lists are judged against all that training knew, the validation part included.
-    assert watching.parts.train.num_interactions == plain.interactions.num_interactions
-
-
-def test_the_best_epoch_is_kept_and_judged(settings, tmp_path):
-    settings = replace(settings, watch_every=1, evaluate_on="validation", epochs=6)
-    result = train_ranking(settings, tmp_path / "run")
-    rows = RunFolder(tmp_path / "run", "").read_metrics()
-    best = max(rows, key=lambda row: row["ndcg@20"])
-    assert result["best_epoch"] == best["epoch"]
-    assert result["metrics"]["ndcg@20"] == pytest.approx(best["ndcg@20"])
-    again = evaluate_run(tmp_path / "run")
-    assert again["metrics"] == result["metrics"]
-    assert again["epochs"] == best["epoch"]
-
-
-def test_patience_ends_a_run_and_a_resume_does_not_train_on(settings, tmp_path):
-    # With a learning rate of next to nothing no epoch is better than the first.
-    settings = replace(settings, watch_every=1, patience=2, epochs=9, lr=1e-12)
-    result = train_ranking(settings, tmp_path / "run")
-    assert (result["epochs"], result["best_epoch"]) == (3, 1)
-    (tmp_path / "run" / "result.json").unlink()
-    again = train_ranking(settings, tmp_path / "run", resume=True)
-    assert (again["epochs"], again["metrics"]) == (3, result["metrics"])
-
-
-def test_rows_that_were_not_looked_at_choose_nothing():
-    rows = [{"epoch": 1}, {"epoch": 2, "ndcg@20": 0.3}, {"epoch": 3}, {"epoch": 4, "ndcg@20": 0.3}]
-    assert best_epoch(rows) == 2
-    assert best_epoch(rows[:1]) is None
-    assert stopping_epoch(rows, 1) == 4
-    assert stopping_epoch(rows, 2) is None
-    assert stopping_epoch(rows, 0) is None
 
 
 def test_lists_hold_the_best_unseen_items_of_the_users_own_group(settings, tmp_path):

@@ -44,14 +44,12 @@ def shop(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("shop")
     file = write_shop(folder / "shop.csv")
     train_ranking(settings(file, reading={"split": "time"}), folder / "run")
-    train_ranking(settings(file, reading={"split": "time"}, watch_every=1), folder / "watched")
     return folder
 
 
-@pytest.mark.parametrize("name", ["run", "watched"])
-def test_the_figures_are_those_of_the_lists_that_are_served(shop, name):
-    run = load_recommender(shop / name)
-    result = RunFolder(shop / name, "").read_result()
+def test_the_figures_are_those_of_the_lists_that_are_served(shop):
+    run = load_recommender(shop / "run")
+    result = RunFolder(shop / "run", "").read_result()
     known, wanted = run.parts.train, run.parts.evaluation
     column = {item: place for place, item in enumerate(known.item_ids.tolist())}
     row = {user: place for place, user in enumerate(known.user_ids.tolist())}
@@ -78,7 +76,7 @@ def test_the_figures_are_those_of_the_lists_that_are_served(shop, name):
     assert {user for user, source in sources.items() if source == "popularity"} == {
         user for user, place in row.items() if is_new[place]
     }
-    assert evaluate_run(shop / name)["unknown_users"] == result["unknown_users"]
+    assert evaluate_run(shop / "run")["unknown_users"] == result["unknown_users"]
 
 
 def test_what_training_did_not_see_is_left_out_everywhere(shop, tmp_path):
@@ -145,7 +143,7 @@ def test_a_start_from_a_run_that_saw_the_evaluation_part_is_refused(shop, tmp_pa
     file = shop / "shop.csv"
     train_ranking(settings(file, reading={"split": "none"}), tmp_path / "all")
     timed = settings(file, reading={"split": "time"})
-    for later in (timed, replace(timed, evaluate_on="validation"), replace(timed, watch_every=1)):
+    for later in (timed, replace(timed, evaluate_on="validation")):
         with pytest.raises(ValueError, match=r"init: the run in .*all was trained on \d+ of the"):
             train_ranking(replace(later, init=str(tmp_path / "all")), tmp_path / "x")
         assert not (tmp_path / "x").exists()

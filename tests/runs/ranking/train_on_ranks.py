@@ -25,11 +25,9 @@ from bayescl_lab.runs.ranking.settings import RankingSettings
 CASES: dict[str, dict[str, Any]] = {
     "mf, a draw, bayesian": {"weight_decay": 0.01, "propagate": 1},
     "mf, a draw, bpr, inner": {"loss": ranking_loss("bpr"), "score": "inner"},
-    "mf, all, hard": {"loss": ranking_loss("hard"), "candidates": 999, "schedule": "constant"},
+    "mf, all, hard": {"loss": ranking_loss("hard"), "candidates": 999},
     "lightgcn, all, bayesian": {"encoder": "lightgcn", "candidates": 999},
-    "best epoch, early stop": {"lr": 0.2, "watch_every": 1, "patience": 1, "epochs": 30},
 }
-RESUMED = "resumed after two epochs of four"
 
 
 def settings_of(case: str, data: Path, devices: int) -> RankingSettings:
@@ -44,23 +42,19 @@ def settings_of(case: str, data: Path, devices: int) -> RankingSettings:
         device="cpu",
         devices=devices,
     )
-    return replace(shared, **CASES.get(case, {"epochs": 4, "schedule": "constant"}))
+    return replace(shared, **CASES[case])
 
 
 def train_all(folder: Path, data: Path, devices: int) -> None:
     """Train every case in a run folder of its own, named by its number."""
-    for number, case in enumerate([*CASES, RESUMED]):
-        out, settings = folder / str(number), settings_of(case, data, devices)
-        if case == RESUMED and devices > 1:
-            train_ranking(replace(settings, epochs=2), out)
-        resume = case == RESUMED and devices > 1
-        train_ranking(settings, out, resume=resume)
+    for number, case in enumerate(CASES):
+        train_ranking(settings_of(case, data, devices), folder / str(number))
 
 
 def found(folder: Path) -> dict[str, dict[str, Any]]:
     """What the runs in a folder came to, by case."""
     results = {}
-    for number, case in enumerate([*CASES, RESUMED]):
+    for number, case in enumerate(CASES):
         own = folder / str(number)
         with np.load(own / "embeddings.npz") as tables:
             arrays = {name: tables[name] for name in ("users", "items")}

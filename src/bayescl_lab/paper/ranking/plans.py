@@ -39,13 +39,10 @@ _PLANS = yaml.safe_load(files(__package__).joinpath("plans.yaml").read_text(enco
 class CellPlan(RankingPlan):
     """A cell of the table: a data set and an encoder, every loss tuned and then judged on test.
 
-    Tried runs are evaluated on the validation part during training, so each also chooses a number
-    of epochs for the test part, where training and validation part are trained on together.
-
     Attributes:
         rankings: values of ``propagate`` and ``item_norm_exponent`` tried on the best run of each
             loss, without training again.
-        final_epochs: epochs of runs on the test part; None for the number that tuning chose.
+        final_epochs: epochs of runs on the test part; None for the number of tried runs.
     """
 
     rankings: Sequence[Values] = ({},)
@@ -54,12 +51,12 @@ class CellPlan(RankingPlan):
     def adapted(
         self, settings: RankingSettings, folder: Path, run: Mapping[str, Any]
     ) -> RankingSettings:
-        """The settings for the test part, with the epochs and the ranking that are best."""
+        """The settings for the test part, with the ranking that is best."""
+        del run
         ranking = (
             best_ranking(folder, self.rankings) if len(self.rankings) > 1 else self.rankings[0]
         )
-        epochs = self.final_epochs or run["best_epoch"]
-        return with_values(settings, {"watch_every": 0, "epochs": epochs, **ranking})
+        return with_values(settings, {"epochs": self.final_epochs or settings.epochs, **ranking})
 
     def ease_left_out(self, items: int) -> str | None:
         """The reason to leave EASE out if it does not fit into memory."""
@@ -163,7 +160,7 @@ def cell_plan(
     tried = {loss: settings_of(grids[loss]) for loss in losses or grids}
     ials = settings_of(plan["ials_grid"])
     if smoke:
-        fixed |= {"epochs": 2, "watch_every": min(fixed["watch_every"], 2)}
+        fixed |= {"epochs": 2}
         tried = {loss: values[:1] for loss, values in tried.items()}
         ials = [{**ials[0], "epochs": 2}]
         # EASE of a large catalogue, which has short trials, takes many minutes.

@@ -141,7 +141,7 @@ class ImageOptions(TrainedSettings):
     device: Device = "auto"
     devices: Count = 1
     num_nodes: Count = 1
-    may_change = frozenset({"epochs", "loader", "loader_workers", "captured"})
+    may_change = frozenset({"loader", "loader_workers", "captured"})
 
     def __post_init__(self) -> None:
         super().__post_init__()

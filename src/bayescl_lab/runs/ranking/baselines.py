@@ -45,7 +45,7 @@ def fit_baseline(
     start = RunStart(out, Kind.RANKING, settings, resume=resume)
     if start.result is not None:
         return start.result
-    record = RankingRecord.of(settings.data, settings.evaluate_on, watches=False)
+    record = RankingRecord.of(settings.data, settings.evaluate_on)
     parts = record.parts(settings.evaluate_on)
     scorer, figures = _fitted(settings, parts)
     with start.work() as folder:

@@ -61,14 +61,12 @@ class RankingRecord:
         return cls(replace(parts["train"], matrix=matrix, timestamps=None), part_of)
 
     @classmethod
-    def of(cls, data: RankingData, evaluate_on: str, *, watches: bool) -> RankingRecord:
-        """Read a data set. With ``watches``, a part that chooses the epoch is held out."""
+    def of(cls, data: RankingData, evaluate_on: str) -> RankingRecord:
+        """Read a data set."""
         place = Path(data.data)
         is_folder = place.is_dir() and data.test_data is None
         files = file_records(source_files(data.data, data.test_data))
-        parts = load_interactions(
-            **asdict(data), evaluate_on="validation" if watches else evaluate_on
-        )
+        parts = load_interactions(**asdict(data), evaluate_on=evaluate_on)
         by_name = {"train": parts.train, parts.evaluated_on: parts.evaluation}
         if parts.unseen is not None:
             by_name["test"] = parts.unseen
@@ -187,7 +185,7 @@ class RankingRecord:
 
 
 def seen_pairs(folder: RunFolder, other: Interactions) -> NDArray[np.bool_]:
-    """Return True for pairs that a run used for training or for choosing its epoch, by id.
+    """Return True for pairs that a run was trained on, by id.
 
     Pairs of the run that it was initialized from are included, recursively, if its folder exists.
     """
@@ -195,15 +193,14 @@ def seen_pairs(folder: RunFolder, other: Interactions) -> NDArray[np.bool_]:
     visited: set[Path] = set()
     while folder.data_file.is_file() and folder.path.resolve() not in visited:
         visited.add(folder.path.resolve())
-        record, config = RankingRecord.read(folder), folder.config()
+        record = RankingRecord.read(folder)
         users, items = (
             rows[numbers]
             for rows, numbers in zip(record.rows_of(other), other.pairs(), strict=True)
         )
-        trained_on = record.parts("test" if config.get("watch_every") else "validation").train
-        seen |= (users >= 0) & trained_on.contains(users, items)
-        if config.get("init") is not None:
-            folder = RunFolder(Path(config["init"]), folder.kind)
+        seen |= (users >= 0) & record.parts("validation").train.contains(users, items)
+        if init := folder.config().get("init"):
+            folder = RunFolder(Path(init), folder.kind)
     return seen
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import time
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
 import torch
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
@@ -17,7 +15,7 @@ from bayescl_lab.ranking.encoders import build_encoder
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.loop import AtomicCheckpointIO, Journal
+from bayescl_lab.runs.loop import Journal
 from bayescl_lab.runs.ranking.baselines import data_figures, evaluate_baselines
 from bayescl_lab.runs.ranking.record import RankingRecord, seen_pairs, write_embeddings
 from bayescl_lab.runs.ranking.settings import RankingSettings
@@ -25,7 +23,7 @@ from bayescl_lab.runs.run import Kind, Result, Rows, TrainedRun
 from bayescl_lab.runs.weights import read_weights
 
 CRITERION = "ndcg@20"
-"""Metric that chooses epochs and settings."""
+"""Metric that chooses settings."""
 
 
 class RankingRun(TrainedRun[RankingSettings]):
@@ -38,7 +36,6 @@ class RankingRun(TrainedRun[RankingSettings]):
 
     Attributes:
         parts: Interactions to evaluate on. Lists exclude interactions of its ``train``.
-        watched: Interactions that choose the epoch, or ``None``.
         interactions: Training interactions.
     """
 
@@ -56,13 +53,11 @@ class RankingRun(TrainedRun[RankingSettings]):
     ) -> None:
         super().__init__(settings)
         self.baselines = baselines
-        watches = settings.watch_every > 0
         if record is None:
-            record = RankingRecord.of(settings.data, settings.evaluate_on, watches=watches)
+            record = RankingRecord.of(settings.data, settings.evaluate_on)
         self.record = record
         self.parts = record.parts(settings.evaluate_on)
-        self.watched = record.parts("validation") if watches else None
-        self.interactions = (self.watched or self.parts).train
+        self.interactions = self.parts.train
         self.batches = UserBatches(
             self.interactions,
             settings.batch_size,
@@ -83,7 +78,7 @@ class RankingRun(TrainedRun[RankingSettings]):
             candidates=DrawnCandidates(self.interactions.num_items, settings.candidates),
             learning_rate=settings.lr,
             weight_decay=settings.weight_decay,
-            total_steps=settings.epochs * len(self.batches) if settings.decays else None,
+            total_steps=settings.epochs * len(self.batches),
             propagate=settings.propagate,
             item_norm_exponent=settings.item_norm_exponent,
             seed=settings.seed,
@@ -110,14 +105,14 @@ class RankingRun(TrainedRun[RankingSettings]):
         Raises ``ValueError`` if the other run was trained on pairs that this run is evaluated on.
         """
         folder = RunFolder.open(path, Kind.RANKING)
-        for part in filter(None, (self.watched, self.parts)):
-            if seen := int(seen_pairs(folder, part.evaluation).sum()):
-                raise ValueError(
-                    f"init: the run in {path} was trained on {seen:,} of the "
-                    f"{part.evaluation.num_interactions:,} pairs of the {part.evaluated_on} part, "
-                    "so the evaluation would be biased: pass --split none, and evaluate "
-                    f"the earlier run on new data with `bayescl evaluate {path} --data FILE`"
-                )
+        if seen := int(seen_pairs(folder, self.parts.evaluation).sum()):
+            raise ValueError(
+                f"init: the run in {path} was trained on {seen:,} of the "
+                f"{self.parts.evaluation.num_interactions:,} pairs of the "
+                f"{self.parts.evaluated_on} part, so the evaluation would be biased: pass "
+                "--split none, and evaluate the earlier run on new data with "
+                f"`bayescl evaluate {path} --data FILE`"
+            )
         state = read_weights(folder)
         users, items = RankingRecord.read(folder).rows_of(self.interactions)
         for name, rows in (("user_table", users), ("item_table", items)):
@@ -132,29 +127,8 @@ class RankingRun(TrainedRun[RankingSettings]):
                 table[known] = source[torch.from_numpy(rows)[known]].to(table)
 
     def fit(self, folder: RunFolder, **options: Any) -> Journal:
-        """Train, unless the run already stopped early."""
-        stopped = stopping_epoch(folder.read_metrics(), self.settings.patience)
-        epochs = stopped or self.settings.epochs
-        # The module's only buffer, the graph, is constant.
-        return super().fit(folder, epochs=epochs, share_buffers=False, **options)
-
-    def epoch_metrics(self, folder: RunFolder, trainer: pl.Trainer, rows: Rows) -> dict[str, float]:
-        """Evaluate every few epochs and after the last, to choose the epoch and stop early.
-
-        The only state is ``metrics.csv``. A resumed run therefore makes the same decisions as an
-        uninterrupted one, even if it was killed between a row and its checkpoint.
-        """
-        settings, epoch = self.settings, trainer.current_epoch + 1
-        if self.watched is None or (epoch % settings.watch_every and epoch < settings.epochs):
-            return {}
-        metrics: dict[str, float] = evaluate_ranking(self.model.scorer(), self.watched)["metrics"]
-        rows = [*rows, {"epoch": float(epoch), **metrics}]
-        if best_epoch(rows) == epoch:
-            weights = {"state_dict": self.model.state_dict(), "epoch": trainer.current_epoch}
-            AtomicCheckpointIO().save_checkpoint(weights, folder.best_checkpoint)
-        if stopping_epoch(rows, settings.patience) is not None:
-            trainer.should_stop = True
-        return metrics
+        """Train without sharing buffers: the module's only buffer, the graph, is constant."""
+        return super().fit(folder, share_buffers=False, **options)
 
     def evaluate(self) -> dict[str, Any]:
         """Evaluate the current recommender: metrics, and counts of users."""
@@ -162,39 +136,17 @@ class RankingRun(TrainedRun[RankingSettings]):
         return evaluate_ranking(self.model.scorer(), self.parts, trained_on=self.interactions)
 
     def results(self, folder: RunFolder, rows: Rows) -> Result:
-        """Evaluate the best epoch, or the last if none was chosen, and write its embeddings."""
-        chosen = best_epoch(rows) if self.watched else None
-        if chosen is not None:
-            self.load(folder.best_checkpoint)
+        """Evaluate the recommender, and write its embeddings."""
         started = time.perf_counter()
         figures = self.evaluate()
         seconds = time.perf_counter() - started
-        write_embeddings(folder, self.model.scorer(), chosen or len(rows))
+        write_embeddings(folder, self.model.scorer(), len(rows))
         return {
-            "best_epoch": chosen,
             **figures,
             **data_figures(self.interactions, self.parts),
             "evaluation_seconds": seconds,
             **({"baselines": evaluate_baselines(self.parts)} if self.baselines else {}),
         }
-
-
-def best_epoch(rows: Rows, metric: str = CRITERION) -> int | None:
-    """Return the first epoch with the highest value of a metric; ``None`` without values."""
-    seen = [row for row in rows if metric in row]
-    return int(max(seen, key=lambda row: row[metric])["epoch"]) if seen else None
-
-
-def stopping_epoch(rows: Rows, patience: int) -> int | None:
-    """Return the epoch at which patience ran out; ``None`` if it did not, or is 0."""
-    best, waited = -math.inf, 0
-    for row in rows:
-        if CRITERION in row and patience:
-            waited = 0 if row[CRITERION] > best else waited + 1
-            best = max(best, row[CRITERION])
-            if waited == patience:
-                return int(row["epoch"])
-    return None
 
 
 def train_ranking(
@@ -226,15 +178,7 @@ def train_ranking(
         The content of ``result.json``: settings, metrics, seconds per epoch, and provenance.
 
     Raises:
-        ValueError: if the data cannot be used with these settings, ``out`` is not writable or holds
-            another run, or the run stopped early and more epochs are requested.
+        ValueError: if the data cannot be used with these settings, ``out`` is not writable, or it
+            holds another run.
     """
-    if resume:
-        folder = RunFolder.open(out, Kind.RANKING)
-        stopped = stopping_epoch(folder.read_metrics(), settings.patience)
-        if stopped is not None and settings.epochs > folder.config()["epochs"]:
-            raise ValueError(
-                f"epochs: the run in {out} stopped early, after {stopped}, so more epochs "
-                "change nothing: start a new run from its weights with --init"
-            )
     return RankingRun.train(settings, out, fit_options, resume=resume, baselines=baselines)

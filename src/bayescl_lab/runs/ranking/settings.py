@@ -45,21 +45,15 @@ class RankingOptions(TrainedSettings):
             graph. Training does not depend on it. 1 helps on sparse data.
         item_norm_exponent: Exponent of the length of the item embedding, which ranking multiplies
             cosines by. Larger values favour popular items. Training does not depend on it.
-        initial_scale: Initial standard deviation of each coordinate.
         candidates: Number of items drawn per batch and shared by its users, at most all items. A
             user's known items do not count.
         batch_size: Number of users per step, with all their pairs, over all devices. Default: a
             32nd of the users, between 32 and 256.
-        lr: Learning rate of Adam.
+        lr: Initial learning rate of Adam. It decreases to 0 by a cosine schedule.
         weight_decay: Weight decay of Adam.
-        schedule: Schedule of the learning rate: constant, or cosine, which decreases to 0.
-        epochs: Largest number of passes over the training pairs.
+        epochs: Number of passes over the training pairs.
         evaluate_on: Part to evaluate on. The "validation" part is for choosing settings and is
             excluded from training.
-        watch_every: Number of epochs between evaluations on a validation part that is held out of
-            training and chooses the epoch. 0 keeps the last epoch.
-        patience: Number of evaluations without improvement after which training stops. 0 never
-            stops early.
         init: Run folder with initial embeddings for users and items that both runs have. Default:
             random values.
         seed: Seed of weights, order and candidates.
@@ -76,34 +70,22 @@ class RankingOptions(TrainedSettings):
     score: Score = "cosine"
     propagate: CountOr0 = 0
     item_norm_exponent: float = 0.0
-    initial_scale: Positive = 0.1
     candidates: Count = 4096
     batch_size: Count | None = None
     lr: Positive = 0.01
     weight_decay: NonNegative = 0.0
-    schedule: Literal["constant", "cosine"] = "cosine"
     epochs: Count = 16
     evaluate_on: Literal["test", "validation"] = "test"
-    watch_every: CountOr0 = 0
-    patience: CountOr0 = 0
     init: str | None = None
     seed: CountOr0 = 0
     device: Device = "auto"
     devices: Count = 1
     num_nodes: Count = 1
-    may_change = frozenset({"epochs"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_item_norm_exponent(self.item_norm_exponent, self.score)
         check_propagate(self.propagate, self.score)
-        if self.patience and not self.watch_every:
-            raise ValueError(f"patience must be 0 if watch_every is 0, got {self.patience}")
-
-    @property
-    def decays(self) -> bool:
-        """Whether the schedule is a cosine."""
-        return self.schedule == "cosine"
 
 
 @dataclass(frozen=True)
@@ -125,18 +107,13 @@ class RankingSettings(RankingOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("encoder", self.encoder, tuple(ENCODERS))
-        if self.data.split == "none" and self.watch_every:
-            raise ValueError(
-                "watch_every must be 0 if split is 'none', which leaves nothing to evaluate on, "
-                f"got {self.watch_every}"
-            )
 
     def as_config(self) -> dict[str, Any]:
         """Return the settings as plain values, with every hyper-parameter of the loss."""
         return {**super().as_config(), **self.loss.resolved(score=self.score)}
 
 
-_PENALTY = ("regularization", "unobserved_weight", "frequency_exponent")
+_PENALTY = ("regularization", "unobserved_weight")
 _OWN = {
     POPULARITY: (),
     EASE_NAME: ("regularization",),
@@ -157,7 +134,6 @@ class BaselineSettings(StoredSettings):
         evaluate_on: Part to evaluate on, "test" or "validation".
         dim: Length of an embedding of ials.
         unobserved_weight: Weight of all pairs in ials, besides the weight 1 of interactions.
-        frequency_exponent: Exponent of the frequency of a user or item in the penalty of ials.
         epochs: Number of alternations of ials; 1 for other baselines.
         seed: Seed of the initial embeddings of ials.
     """
@@ -168,7 +144,6 @@ class BaselineSettings(StoredSettings):
     evaluate_on: Literal["test", "validation"] = "test"
     dim: Count = 64
     unobserved_weight: Positive = 0.1
-    frequency_exponent: NonNegative = 1.0
     epochs: Count = 16
     seed: CountOr0 = 0
     parts: ClassVar = {"data": RankingData.taken_from}
