@@ -28,7 +28,7 @@ fuzz: $(INSTALLED)
 test-integrations: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt \
 		--constraint tests/integrations/constraints.txt --editable '.[dev,integrations]'
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) tests/integrations src/bayescl/integrations src/bayescl_lab/integrations
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) tests/integrations src/bayescl/integrations
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -47,7 +47,6 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/loss_speed.py
 	$(BIN)/python benchmarks/loss_memory.py
 	$(BIN)/python benchmarks/image_epoch.py
-	$(BIN)/python benchmarks/image_loader.py
 	$(BIN)/python benchmarks/lightgcn_epoch.py
 	$(BIN)/python benchmarks/recommender_libraries.py
 	$(BIN)/python benchmarks/recsys_scale.py

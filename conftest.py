@@ -11,7 +11,6 @@ import torch
 _NEEDED = {
     "src/bayescl/integrations/sentence_transformers.py": "sentence_transformers",
     "src/bayescl/integrations/pytorch_metric_learning.py": "pytorch_metric_learning",
-    "src/bayescl_lab/integrations/timm.py": "timm",
 }
 collect_ignore_glob = [pattern for pattern, library in _NEEDED.items() if not find_spec(library)]
 collect_ignore = ["tests/alone.py"]  # a program of its own

@@ -1,4 +1,4 @@
-"""Encoders of timm and of the user's own, and other weights to start from."""
+"""The user's own encoders, and other weights to start from."""
 
 from __future__ import annotations
 
@@ -73,25 +73,15 @@ def test_a_folder_alone_never_makes_the_program_import_what_it_names(
 def test_encoders_that_cannot_be_had_are_refused_in_one_line(
     refused, bars, own_module, monkeypatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "timm", None)
-    monkeypatch.delitem(sys.modules, "bayescl_lab.integrations.timm", raising=False)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     cases = {
         "my_networks:absent": "has no attribute 'absent'",
         "my_networks:nothing": "must return a torch.nn.Module, got int",
         "no_such_module:build": "No module named 'no_such_module'",
         ":build": "encoder :build",
-        "timm:resnet18": "pip install 'bayescl[timm]'",
     }
     line = f"train images {bars} --out run --encoder"
     refused((f"{line} {encoder}", message) for encoder, message in cases.items())
-
-
-def test_a_network_of_timm_is_an_encoder_by_name(bayescl, bars) -> None:
-    pytest.importorskip("timm")
-    line = f"train images {bars} --image-size 32 --epochs 1 --out run --encoder timm:test_resnet"
-    assert bayescl(line).status == 0
-    assert bayescl("embed run --out e.npy").status == 0
 
 
 def test_a_run_starts_from_another_ones_weights_by_option(bayescl, bars, image_run) -> None:
@@ -139,7 +129,7 @@ def test_training_starts_from_a_networks_pretrained_weights_and_resumes_without_
             (f"{large} nowhere.pth", "there is no file nowhere.pth"),
             (f"{large} whole.pth", "whole.pth: it is damaged, or holds more than tensors"),
             (f"{large} other.safetensors", 'Missing key(s) in state_dict: "bn1.weight"'),
-            (f"{large} resnet18.pth --encoder small", "weights are for a network of torchvision"),
+            (f"{large} resnet18.pth --encoder small", "weights are for a ResNet of torchvision"),
             (f"{line} --out run --weights resnet18.pth", "size mismatch for conv1.weight: copying"),
         ]
     )

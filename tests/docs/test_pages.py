@@ -25,8 +25,8 @@ READERS_OWN = {
 import lightning.pytorch as pl
 import torch
 import bayescl
-from bayescl_lab.integrations.timm import TimmEncoder
-encoder = TimmEncoder("resnet18", image_size=32)
+from bayescl_lab.images.encoders import ResNetEncoder
+encoder = ResNetEncoder("resnet18", image_size=32)
 """,
     "docs/integrations/open_clip.md": """
 import torch
@@ -82,7 +82,7 @@ settings = SentenceTransformerTrainingArguments(
 # Libraries that a page's code needs; of the pages on integrations, else the one of the page's name.
 LIBRARIES = {
     "serving": ("usearch",),
-    "lightning": ("lightning", "timm", "safetensors", "huggingface_hub"),
+    "lightning": ("lightning", "safetensors", "huggingface_hub"),
 }
 
 

@@ -38,8 +38,8 @@ class Normalization(nn.Module):
         count = min(len(images), max(1, MEASURED_VALUES // size))
         rows = torch.arange(count) * len(images) // count
         counts = torch.zeros(images.image_shape[0], 256, dtype=torch.int64)
-        for part in images.in_batches(rows.split(max(1, _VALUES_AT_ONCE // size))):
-            for channel, pixels in enumerate(part.unbind(dim=1)):
+        for some in rows.split(max(1, _VALUES_AT_ONCE // size)):
+            for channel, pixels in enumerate(images.take(some).unbind(dim=1)):
                 counts[channel] += torch.bincount(pixels.flatten(), minlength=256).cpu()
         shares = counts.double() / counts.sum(dim=1, keepdim=True)
         values = torch.arange(256, dtype=torch.float64) / 255

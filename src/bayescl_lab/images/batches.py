@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,7 +12,6 @@ from bayescl.axes import Int, Tensor
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.pixel_files import Pixels
 from bayescl_lab.images.store import ImageStore, copied_to
-from bayescl_lab.images.streaming import ImageStream
 
 
 class ImageBatch(NamedTuple):
@@ -77,12 +76,6 @@ class StoreBatches:
         self.store = store
         self.sampler = sampler
         self.known = {name: part.to(store.device) for name, part in (known or {}).items()}
-        self._stream = store.in_batches(sampler) if store.is_streamed else None
-
-    def close(self) -> None:
-        """Stop the workers that decode streamed images; the next pass starts new ones."""
-        if isinstance(self._stream, ImageStream):
-            self._stream.close()
 
     def __len__(self) -> int:
         """Batches per epoch."""
@@ -90,10 +83,6 @@ class StoreBatches:
 
     def __iter__(self) -> Iterator[ImageBatch]:
         """Yield the batches of the sampler's current epoch."""
-        epoch = copied_to(torch.stack(list(self.sampler)), self.store.device)
-        images: Iterable[Pixels] = map(self.store.take, epoch)
-        if self._stream is not None:
-            images = self._stream
-        for rows, pixels in zip(epoch, images, strict=True):
+        for rows in copied_to(torch.stack(list(self.sampler)), self.store.device):
             known = {name: part[rows] for name, part in self.known.items()}
-            yield ImageBatch(pixels, self.store.labels[rows], known)
+            yield ImageBatch(self.store.take(rows), self.store.labels[rows], known)

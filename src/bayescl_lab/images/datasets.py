@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from bayescl.axes import Bool, Tensor
 from bayescl_lab._arrays import array_names, read_array
 from bayescl_lab.images.catalog import DIGITS
 from bayescl_lab.images.folder import load_folder
@@ -65,7 +66,6 @@ def load_images(
     max_evaluation_images: int | None = None,
     labels_per_class: int | None = None,
     image_size: int | None = None,
-    loader_workers: int | None = None,
     **of_folder: Any,
 ) -> ImageParts:
     """Load a data set as training and evaluation images; the same arguments choose the same ones.
@@ -77,7 +77,7 @@ def load_images(
 
     Args:
         data: a known name (see :func:`known_data_sets`); or a folder of images, see
-            :func:`~bayescl_lab.images.folder.find_parts` for its form; or the path of an ``.npz``
+            :func:`~bayescl_lab.images.folder.find_images` for its form; or the path of an ``.npz``
             file that holds ``images`` and perhaps ``labels`` and ``domains``, a whole number or
             word per image, -1 or empty where unknown, and, to mark a test part, ``is_train``
             (boolean). Without a test part, 30 % of the labelled images of each class become one.
@@ -91,8 +91,7 @@ def load_images(
             when a part is split off; default: 0.
         image_size: side in pixels to which every image is scaled and cropped. Default: the images'
             own size, or if a folder holds several sizes, see
-            :func:`~bayescl_lab.images.decoding.common_format`.
-        loader_workers: processes that decode streamed images.
+            :func:`~bayescl_lab.images.decoding.common_shape`.
         **of_folder: how a folder is read, see :func:`~bayescl_lab.images.folder.load_folder`.
 
     Raises:
@@ -106,7 +105,7 @@ def load_images(
         tensor([50, 50])
     """
     keep = labels_per_class or 0
-    stores, remarks = _load(data, keep, image_size=image_size, workers=loader_workers, **of_folder)
+    stores, remarks = _load(data, keep, image_size=image_size, **of_folder)
     if classes is not None:
         class_names = stores[0].class_names
         if not class_names:
@@ -120,6 +119,8 @@ def load_images(
         remarks += (f"{data}: all labelled images are trained on: none is left to evaluate on",)
     for remark in remarks:
         announce(remark)
+    if evaluation is not None and (evaluation.labels == UNLABELLED).all():
+        raise ValueError(f"{data}: no image of the {evaluate_on} part has a label")
     if evaluation is not None and len(train.class_names) < 2:  # every probe would be right
         only = f"{data}: all labels are {train.class_names[0]!r}, and probes need two classes"
         raise ValueError(f"{only}: images without labels are only trained on")
@@ -146,18 +147,15 @@ def _load(data: str, keep: int, **of_folder: Any) -> tuple[Sequence[ImageStore],
             if of_folder.get(name, usual) != usual:
                 option = "value-range" if name == "values" else name
                 raise ValueError(f"--{option} is for folders of images, got {data}")
-        if of_folder.get("loader") == "stream":
-            raise ValueError(f"loader stream is for folders of images, got {data}")
     if data == DIGITS.name:
         return _digits(), ()
     if data in READERS:
         return load_published(data), ()
-    remarks: tuple[str, ...] = ()
+    remarks: list[str] = []
     if data.endswith(".npz"):
-        stores = _npz(folder)
+        store, is_test = _npz(folder)
     elif folder.is_dir():
-        train, test, remarks = load_folder(folder, **of_folder)
-        stores = (train,) if test is None else (train, test)
+        store, is_test, remarks = load_folder(folder, **of_folder)
     elif folder.is_file():
         raise ValueError(
             f"{data} must be a folder of images or an .npz file; give a table of labels with "
@@ -168,24 +166,28 @@ def _load(data: str, keep: int, **of_folder: Any) -> tuple[Sequence[ImageStore],
             f"no data set is called {data!r}; known are {', '.join(known_data_sets())}, "
             "or give a folder of images or the path of an .npz file"
         )
-    remarks += tuple(_about(data, stores))
-    if not stores[0].class_names:
-        return stores[:1], remarks
-    return _split(stores[0], keep) if len(stores) == 1 else stores, remarks
+    if store.class_names and is_test.any():
+        only_tested = set(store.labels[is_test].tolist()) - set(store.labels[~is_test].tolist())
+        if unknown := sorted(store.class_names[label] for label in only_tested - {UNLABELLED}):
+            listed = ", ".join(unknown[:5])
+            raise ValueError(f"{data}: the training part has no images of {listed}")
+    train = store.subset(~is_test) if is_test.any() else store
+    remarks += _about(data, store, train)
+    if not store.class_names:
+        return [train], tuple(remarks)
+    return [train, store.subset(is_test)] if is_test.any() else _split(store, keep), tuple(remarks)
 
 
-def _about(data: str, stores: Sequence[ImageStore]) -> Iterator[str]:
+def _about(data: str, store: ImageStore, train: ImageStore) -> Iterator[str]:
     """Say how many images have no label, and how many there are of each domain."""
-    train = stores[0]
-    if not train.class_names:
+    if not store.class_names:
         yield f"{data}: the images have no labels: they are only trained on"
     elif unknown := int((train.labels == UNLABELLED).sum()):
         every = len(train)
         yield f"{data}: {unknown} of {every} images have no label: they are only trained on"
-    if train.domains is not None:
-        counts = torch.cat([it.domains + 1 for it in stores if it.domains is not None]).bincount()
-        none, *sizes = counts.tolist()
-        named = [f"{it} ({n})" for it, n in zip(train.domain_names, sizes, strict=False)]
+    if store.domains is not None:
+        none, *sizes = (store.domains + 1).bincount().tolist()
+        named = [f"{it} ({n})" for it, n in zip(store.domain_names, sizes, strict=True)]
         listed = ", ".join(named[:8]) + ", ..." * (len(named) > 8)
         domains = f"{len(named)} domain{'s' * (len(named) > 1)}"
         yield f"{data}: {domains}: {listed}" + f"; {none} images have none" * (none > 0)
@@ -210,8 +212,8 @@ def _digits() -> tuple[ImageStore, ...]:
     return _split(store_from_arrays(bunch.images / 16, bunch.target, name=DIGITS.name))
 
 
-def _npz(path: Path) -> tuple[ImageStore, ...]:
-    """Arrays that a user saved with ``numpy.savez``; nothing in them is unpickled."""
+def _npz(path: Path) -> tuple[ImageStore, Bool[Tensor, " images"]]:
+    """Arrays that a user saved with ``numpy.savez``, and which images are of the test part."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     dimensions = {"images": (3, 4), "labels": (1,), "is_train": (1,), "domains": (1,)}
@@ -223,7 +225,7 @@ def _npz(path: Path) -> tuple[ImageStore, ...]:
     is_train = arrays.pop("is_train", None)
     store = store_from_arrays(**arrays, name=path.name)
     if is_train is None:
-        return (store,)
+        return store, torch.zeros(len(store), dtype=torch.bool)
     if is_train.dtype != np.bool_ or len(is_train) != len(store):
         raise ValueError(
             f"{path}: is_train must hold one boolean per image, "
@@ -231,8 +233,7 @@ def _npz(path: Path) -> tuple[ImageStore, ...]:
         )
     if is_train.all() or not is_train.any():
         raise ValueError(f"{path}: is_train must leave images for both parts")
-    mask = torch.from_numpy(is_train)
-    return store.subset(mask), store.subset(~mask)
+    return store, ~torch.from_numpy(is_train)
 
 
 def _split(store: ImageStore, keep: int = 0) -> tuple[ImageStore, ...]:

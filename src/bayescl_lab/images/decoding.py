@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -44,44 +44,25 @@ class Header(NamedTuple):
     height: int
     is_grey: bool
     is_deep: bool = False  # grey values of more than 8 bits
-    is_cut: bool = False  # colours of 16 bits, of which Pillow reads the upper 8
     pages: int = 1
 
 
-@dataclass(frozen=True)
-class ImageFormat:
-    """Channels (1 for grey values, 3 for colours), height and width of every decoded image.
-
-    ``values`` are those of grey images of 16 bits that become black and white.
-    """
-
-    channels: int
-    height: int
-    width: int
-    values: tuple[int, int] = (0, 65535)
-
-    def __iter__(self) -> Iterator[int]:
-        """Channels, height and width."""
-        return iter((self.channels, self.height, self.width))
+def read_headers(files: Sequence[Path]) -> dict[Path, Header]:
+    """The headers of files that are images, read without their pixels."""
+    results = zip(files, _in_threads(_header, files), strict=True)
+    return {path: result for path, result in results if isinstance(result, Header)}
 
 
-def read_headers(files: Sequence[Path]) -> tuple[dict[Path, Header], Reasons]:
-    """The headers of files that are images, read without their pixels, and the other files."""
-    results = list(zip(files, _in_threads(_header, files), strict=True))
-    headers = {path: result for path, result in results if isinstance(result, Header)}
-    return headers, {path: result for path, result in results if isinstance(result, str)}
-
-
-def common_format(headers: Sequence[Header], image_size: int | None = None) -> ImageFormat:
-    """The format for all images, grey only if every image is.
+def common_shape(headers: Sequence[Header], image_size: int | None = None) -> tuple[int, int, int]:
+    """Channels, height and width for all images, with one channel only if every image is grey.
 
     They become squares of side ``image_size``. Default: images of a single size of at most 512
     pixels keep it; others become squares with the most frequent shorter side, at most 224
     pixels.
 
     Example:
-        >>> common_format([Header(32, 32, True), Header(32, 48, False)])
-        ImageFormat(channels=3, height=32, width=32, values=(0, 65535))
+        >>> common_shape([Header(32, 32, True), Header(32, 48, False)])
+        (3, 32, 32)
     """
     channels = 1 if all(header.is_grey for header in headers) else 3
     sizes = {(header.height, header.width) for header in headers}
@@ -91,44 +72,34 @@ def common_format(headers: Sequence[Header], image_size: int | None = None) -> I
         ((height, width),) = sizes
     else:
         shorter = Counter(min(header.height, header.width) for header in headers)
-        side = max(shorter, key=lambda side: (shorter[side], side))
+        side = max(shorter, key=lambda side: (shorter[side], side), default=1)
         height = width = min(side, LARGEST_DEFAULT)
-    return ImageFormat(channels, height, width)
+    return channels, height, width
 
 
 def decode_into(
-    pixels: NDArray[np.uint8],
-    files: Sequence[Path],
-    wanted: ImageFormat,
-    threads: int | None = None,
+    pixels: NDArray[np.uint8], files: Sequence[Path], values: tuple[int, int] = (0, 65535)
 ) -> Reasons:
-    """Decode files into the first rows of an array, and return those that could not be read.
+    """Decode each file into its row of an array, and return those that could not be read.
 
     An image of another size is scaled to cover the target and cropped at the centre. Palettes and
-    CMYK are converted to RGB, transparency is dropped, and grey values of 16 bits are scaled to 8.
-    Of several pages the first is read. Rows after the readable images are undefined.
+    CMYK are converted to RGB, and transparency is dropped. Grey values of 16 bits are scaled to 8,
+    with ``values`` becoming black and white. Of several pages the first is read. Rows of unreadable
+    files are undefined.
     """
 
     def decode_row(row: int) -> None:
-        pixels[row] = _decode(files[row], wanted)
+        pixels[row] = _decode(files[row], pixels.shape[1:], values)
 
-    reasons: Reasons = {}
-    target = 0
-    for row, reason in enumerate(_in_threads(decode_row, range(len(files)), threads)):
-        if reason is not None:
-            reasons[files[row]] = reason
-            continue
-        if target < row:  # close the gap
-            pixels[target] = pixels[row]
-        target += 1
-    return reasons
+    results = enumerate(_in_threads(decode_row, range(len(files))))
+    return {files[row]: reason for row, reason in results if reason is not None}
 
 
 def value_range(files: Sequence[Path]) -> tuple[int, int]:
     """The smallest and largest grey value of those images of 16 bits that can be read."""
 
     def extremes(path: Path) -> tuple[int, int]:
-        with path.open("rb") as file, Image.open(file) as image:
+        with _opened(path) as image:
             values = _grey_values(image)
             return int(values.min()), int(values.max())
 
@@ -137,7 +108,7 @@ def value_range(files: Sequence[Path]) -> tuple[int, int]:
 
 
 def _in_threads(
-    function: Callable[[_Task], _Result], tasks: Sequence[_Task], threads: int | None = None
+    function: Callable[[_Task], _Result], tasks: Sequence[_Task]
 ) -> Iterator[_Result | str]:
     """Results in order, or why a file cannot be read. Pillow releases the interpreter lock."""
 
@@ -148,58 +119,61 @@ def _in_threads(
             return _reason(error)
 
     blocks = [tasks[begin : begin + _BLOCK] for begin in range(0, len(tasks), _BLOCK)]
-    with warnings.catch_warnings(), ThreadPoolExecutor(threads or usable_cores()) as pool:
+    with warnings.catch_warnings(), ThreadPoolExecutor(usable_cores()) as pool:
         warnings.filterwarnings("ignore", module="PIL")  # damage is reported elsewhere
         for results in pool.map(lambda block: list(map(attempt, block)), blocks):
             yield from results
 
 
-def _header(path: Path) -> Header:
-    """Size and kind of an image."""
+@contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    """Open an image without reading its pixels, unless it promises too many."""
     with path.open("rb") as file, Image.open(file) as image:
-        width, height = image.size
-        size = path.stat().st_size
+        (width, height), size = image.size, path.stat().st_size
         if width * height > min(_LARGEST, max(_PLAUSIBLE, _RATIO * size)):
             raise ValueError(f"{width} x {height} pixels are too many for {size:,} bytes")
+        yield image
+
+
+def _header(path: Path) -> Header:
+    """Size and kind of an image."""
+    with _opened(path) as image:
+        width, height = image.size
         if _orientation(image) >= 5:  # width and height swap when it is turned upright
             width, height = height, width
         # Cameras add previews to JPEG files (MPO), which are not pages.
         pages = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
-        is_deep = image.mode.startswith("I")
-        is_cut = not is_deep and ";16" in str(image.tile)
-        return Header(width, height, image.mode in _GREY, is_deep, is_cut, pages)
+        return Header(width, height, image.mode in _GREY, image.mode.startswith("I"), pages)
 
 
-def _decode(path: Path, wanted: ImageFormat) -> NDArray[np.uint8]:
+def _decode(path: Path, shape: Sequence[int], values: tuple[int, int]) -> NDArray[np.uint8]:
     """Pixels ``[channels, height, width]`` of one file."""
-    size = wanted.width, wanted.height
-    with path.open("rb") as file, Image.open(file) as image:
+    channels, height, width = shape
+    size = width, height
+    with _opened(path) as image:
         # A JPEG may be decoded at a half or a quarter of its size, where that is enough.
         image.draft(None, size)
         if _orientation(image) != 1:
             image = ImageOps.exif_transpose(image)
-        image = _with_channels(image, wanted)
+        image = _with_channels(image, "L" if channels == 1 else "RGB", values)
     if image.size != size:
         image = ImageOps.fit(image, size, method=Image.Resampling.BICUBIC)
     array = np.asarray(image, dtype=np.uint8)
-    return array[None] if wanted.channels == 1 else array.transpose(2, 0, 1)
+    return array[None] if channels == 1 else array.transpose(2, 0, 1)
 
 
-def _with_channels(image: Image.Image, wanted: ImageFormat) -> Image.Image:
-    """The image in 8 bits, grey or coloured; reads the pixels."""
+def _with_channels(image: Image.Image, mode: str, values: tuple[int, int]) -> Image.Image:
+    """The image in 8 bits of a mode, grey or coloured; reads the pixels."""
     if image.mode.startswith("I"):  # 16 bits, which Pillow's own conversion would cut off at 255
-        black, white = wanted.values
+        black, white = values
         scaled = (_grey_values(image) - black) * (255 / max(1, white - black))
         image = Image.fromarray(scaled.clip(0, 255).round().astype(np.uint8))
     elif image.mode == "F":
         raise ValueError("floating-point pixels")
     elif image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
-    mode = "L" if wanted.channels == 1 else "RGB"
-    if image.mode == mode:
-        image.load()  # convert would copy the pixels
-        return image
-    return image.convert(mode)
+    image.load()
+    return image if image.mode == mode else image.convert(mode)
 
 
 def _grey_values(image: Image.Image) -> NDArray[np.int64]:

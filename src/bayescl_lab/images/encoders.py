@@ -72,7 +72,7 @@ class ResNetEncoder(nn.Module):
         if name not in RESNETS:
             raise ValueError(
                 f"encoder must be small, a ResNet of torchvision such as resnet18 or resnet50, or "
-                f"a network of timm such as timm:vit_tiny_patch16_224, got {name!r}"
+                f"your own as my_module:build, got {name!r}"
             )
         network = torchvision.models.get_model(name, weights=None)
         self.feature_dim = network.fc.in_features

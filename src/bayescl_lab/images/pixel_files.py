@@ -28,7 +28,7 @@ Pixels = UInt8[Tensor, "images channels height width"]
 Notes = dict[str, Any]
 """Metadata of the pixels, as JSON values."""
 
-_VERSION = 4  # of how files become pixels
+_VERSION = 5  # of how files become pixels
 
 
 def cache_folder() -> Path:
@@ -56,8 +56,7 @@ def write_pixels(
 ) -> None:
     """Write a ``.npy`` file of pixels and a ``.json`` file of notes, completely or not at all.
 
-    ``fill`` writes the pixels and returns the notes; under ``"images"`` how many images there are,
-    which may be fewer than expected: the rest of the file is not used.
+    ``fill`` writes the pixels and returns the notes.
     """
     size = math.prod(shape)
     try:
@@ -65,8 +64,8 @@ def write_pixels(
         free = shutil.disk_usage(path.parent).free
         if free < size:
             raise ValueError(
-                f"the pixels need {size} bytes, {path.parent} has {free} free; "
-                "a smaller image_size needs less, and loader stream none"
+                f"the decoded pixels need {size} bytes, {path.parent} has {free} free: "
+                f"pass a smaller --image-size, or name another folder with {CACHE_VARIABLE}"
             )
         with open_atomically(path) as file:
             header = {"descr": "|u1", "fortran_order": False, "shape": shape}
@@ -93,10 +92,10 @@ def map_pixels(path: Path) -> tuple[Pixels, Notes]:
     try:
         pixels = np.load(path, mmap_mode="c", allow_pickle=False)
         notes = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        if pixels.dtype != np.uint8 or pixels.ndim != 4 or len(pixels) < notes["images"]:
-            raise ValueError("its notes are of other pixels")
-    except (OSError, ValueError, EOFError, LookupError, TypeError) as error:
+        if pixels.dtype != np.uint8 or pixels.ndim != 4:
+            raise ValueError("it does not hold images")
+    except (OSError, ValueError, EOFError) as error:
         raise ValueError(
             f"{path} is damaged ({error}): remove it to decode the images again"
         ) from None
-    return torch.from_numpy(pixels[: notes["images"]]), notes
+    return torch.from_numpy(pixels), notes

@@ -112,8 +112,8 @@ def extract_features(
         _, height, width = store.image_shape
         batch_size = min(LARGEST_BATCH, max(1, PIXELS_AT_ONCE // (height * width)))
     with in_eval_mode(model):
-        batches = store.in_batches(torch.arange(len(store)).split(batch_size))
-        return torch.cat([model(images).float() for images in batches])
+        batches = torch.arange(len(store)).split(batch_size)
+        return torch.cat([model(store.take(rows)).float() for rows in batches])
 
 
 def augmented_linear_probe(
@@ -145,11 +145,10 @@ def augmented_linear_probe(
         for epoch in range(epochs):
             shuffle = torch.Generator().manual_seed(derived_seed(seed, Purpose.ORDER, epoch))
             batches = torch.randperm(len(train), generator=shuffle).split(batch_size)
-            shown = zip(batches, train.in_batches(batches), strict=True)
-            for step, (rows, images) in enumerate(shown):
+            for step, rows in enumerate(batches):
                 view_seed = derived_seed(seed, Purpose.VIEWS, epoch, step)
                 with torch.no_grad():
-                    views = model.augmentation(images, seed=view_seed)
+                    views = model.augmentation(train.take(rows), seed=view_seed)
                     seen = model.encode_views(views).float()
                 with torch.enable_grad():
                     optimizer.zero_grad()

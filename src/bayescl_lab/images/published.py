@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bayescl_lab._downloads import data_folder, extract_archive, verify_file
 from bayescl_lab.images import catalog
-from bayescl_lab.images.decoding import ImageFormat, decode_into
+from bayescl_lab.images.decoding import decode_into
 from bayescl_lab.images.pixel_files import Notes, map_pixels, write_pixels
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 
@@ -33,11 +33,9 @@ class RawImages(NamedTuple):
         """Write the pixels of all images, and return what to keep beside them."""
         if self.blocks:
             np.concatenate(self.blocks, out=pixels)
-        wanted = ImageFormat(3, self.side, self.side)
-        for path, reason in decode_into(pixels, self.files, wanted).items():
+        for path, reason in decode_into(pixels, self.files).items():
             raise ValueError(f"{path} is damaged: {reason}")
-        notes = {name: getattr(self, name) for name in ("train", "labels", "class_names")}
-        return {"images": len(pixels), **notes}
+        return {name: getattr(self, name) for name in ("train", "labels", "class_names")}
 
 
 def load_published(name: str) -> tuple[ImageStore, ImageStore]:

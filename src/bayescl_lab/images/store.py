@@ -1,9 +1,9 @@
-"""Images with labels: one uint8 tensor, or files that look like one."""
+"""Images with labels in one uint8 tensor."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from bayescl.axes import Int, Tensor
 from bayescl_lab._arrays import numbered
 from bayescl_lab.images.pixel_files import Pixels
-from bayescl_lab.images.streaming import ImageStream, MappedOrder, StreamedPixels
 
 UNLABELLED = -1  # the label of an image of unknown class
 _VALUES_AT_ONCE = 1 << 24  # of pixels that are resized together
@@ -23,10 +22,10 @@ class ImageStore:
     """Images as one uint8 tensor, so that a batch is one indexing operation.
 
     The tensor may be a memory-mapped file, and the store may be only some of its rows, so that a
-    subset copies no pixels. Streamed images have no tensor; they are decoded on each access.
+    subset copies no pixels.
     """
 
-    pixels: Pixels | StreamedPixels
+    pixels: Pixels
     labels: Int[Tensor, " images"]  # counted from 0; -1 where unknown
     class_names: tuple[str, ...]
     name: str = "images"  # in tables and messages
@@ -52,15 +51,8 @@ class ImageStore:
 
     @property
     def images(self) -> Pixels:
-        """All images; a copy if the store is some rows of a larger tensor, or streamed."""
-        if self.rows is None and isinstance(self.pixels, Tensor):
-            return self.pixels
-        return self.take(torch.arange(len(self)))
-
-    @property
-    def is_streamed(self) -> bool:
-        """Whether images are decoded from their files on each access."""
-        return isinstance(self.pixels, StreamedPixels)
+        """All images; a copy if the store is some rows of a larger tensor."""
+        return self.pixels if self.rows is None else self.pixels[self.rows]
 
     @property
     def num_classes(self) -> int:
@@ -75,7 +67,7 @@ class ImageStore:
 
     @property
     def device(self) -> torch.device:
-        """Where labels and batches are, and all pixels unless they are streamed."""
+        """Where pixels and labels are."""
         return self.labels.device
 
     @property
@@ -83,45 +75,27 @@ class ImageStore:
         """Whether the class of every image is known."""
         return bool((self.labels != UNLABELLED).all())
 
-    def _own(self, rows: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
-        """Rows of ``pixels`` from rows of the store."""
-        if self.rows is None:
-            return rows.cpu() if self.is_streamed else rows
-        return self.rows[rows.cpu()]
-
     def take(self, rows: Int[Tensor, " rows"]) -> Pixels:
         """The images of some rows, as a new tensor.
 
         Rows on the store's own device index pixels there without a copy.
         """
-        return self.pixels[self._own(rows)].to(self.device)
-
-    def in_batches(self, order: Iterable[Int[Tensor, " batch"]]) -> Iterable[Pixels]:
-        """The images of many batches of rows; streamed images are decoded ahead of time.
-
-        The result can be iterated over as often as ``order``.
-        """
-        if isinstance(self.pixels, StreamedPixels):
-            rows = MappedOrder(lambda rows: self._own(rows).tolist(), order)
-            return ImageStream(self.pixels, rows, self.device)
-        return MappedOrder(self.take, order)
+        return self.pixels[rows if self.rows is None else self.rows[rows]]
 
     def to(self, device: torch.device | str) -> ImageStore:
-        """The same images on another device; streamed images are moved there after decoding."""
-        if torch.empty(0, device=device).device == self.device:
+        """The same images on another device."""
+        if torch.device(device) == self.device:
             return self
         domains = None if self.domains is None else self.domains.to(device)
-        moved = replace(self, labels=self.labels.to(device), domains=domains)
-        if self.is_streamed:
-            return moved
-        return replace(moved, pixels=self.images.to(device), rows=None)
+        pixels, labels = self.images.to(device), self.labels.to(device)
+        return replace(self, pixels=pixels, labels=labels, domains=domains, rows=None)
 
     def subset(self, rows: Tensor) -> ImageStore:
         """The images of some rows, in that order, or of a mask; it shares this store's pixels."""
         rows = (rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows).cpu()
         ids = None if self.ids is None else self.ids[rows.numpy()]
         domains = None if self.domains is None else self.domains[rows]
-        labels, own = self.labels[rows], self._own(rows)
+        labels, own = self.labels[rows], rows if self.rows is None else self.rows[rows]
         return replace(self, labels=labels, rows=own, ids=ids, domains=domains)
 
     def resized(self, image_size: int) -> ImageStore:
@@ -207,29 +181,43 @@ def store_from_arrays(
             f"[images, channels, height, width], got {list(images.shape)}"
         )
 
-    def coded(what: str, values: NDArray[np.generic]) -> tuple[Tensor, tuple[str, ...]]:
-        if values.shape != images.shape[:1]:
+    return labelled_store(torch.from_numpy(_as_bytes(images, name)), labels, domains, name=name)
+
+
+def labelled_store(
+    pixels: Pixels,
+    labels: NDArray[np.generic] | None,
+    domains: NDArray[np.generic] | None,
+    *,
+    name: str,
+    **others: Any,
+) -> ImageStore:
+    """Make an image store with numbered labels and domains; see :func:`store_from_arrays`."""
+    rows = others.get("rows")
+    count = len(pixels if rows is None else rows)
+    unknown = np.full(count, UNLABELLED)
+    numbers = []
+    for what, given in (("labels", labels), ("domains", domains)):
+        values = unknown if given is None else np.asarray(given)
+        if values.shape != (count,):
             raise ValueError(
                 f"{name}: {what} must hold one value per image, "
-                f"got {len(images)} images and {what} of shape {list(values.shape)}"
+                f"got {count} images and {what} of shape {list(values.shape)}"
             )
         try:
             codes, names = numbered(values)
         except ValueError as error:
             raise ValueError(f"{name}: {what} {error}") from None
-        return torch.from_numpy(codes), names
-
-    unknown = np.full(len(images), UNLABELLED)
-    numbers, class_names = coded("labels", unknown if labels is None else np.asarray(labels))
-    places, domain_names = coded("domains", unknown if domains is None else np.asarray(domains))
+        numbers.append((torch.from_numpy(codes), names))
+    (label_codes, class_names), (places, domain_names) = numbers
     return ImageStore(
-        pixels=torch.from_numpy(_as_bytes(images, name)),
-        labels=numbers,
-        class_names=class_names,
-        name=name,
-        ids=np.arange(len(images)).astype(str),
+        pixels,
+        label_codes,
+        class_names,
+        name,
         domains=places if domain_names else None,
         domain_names=domain_names,
+        **{"ids": np.arange(count).astype(str), **others},
     )
 
 

@@ -26,9 +26,6 @@ from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.weights import part_of_state, read_state, read_weights
 
-TIMM = "timm:"
-"""Prefix of names of timm networks."""
-
 
 def build_encoder(settings: ImageSettings, image_shape: tuple[int, int, int]) -> nn.Module:
     """Build the encoder named by the settings for images of a given shape.
@@ -40,12 +37,6 @@ def build_encoder(settings: ImageSettings, image_shape: tuple[int, int, int]) ->
     if name == "small":
         return SmallConvEncoder(channels, settings.width, settings.stride)
     size = min(sides) if settings.view_size is None else settings.view_size
-    if name.startswith(TIMM):
-        try:
-            from bayescl_lab.integrations.timm import TimmEncoder
-        except ImportError as error:
-            raise ValueError(f"encoder {name}: {error}") from None
-        return TimmEncoder(name.removeprefix(TIMM), channels=channels, image_size=size)
     if ":" in name:
         raise ValueError(
             f"the run uses its own encoder: name it again with --encoder {name}, or pass encoder= "
@@ -61,7 +52,7 @@ def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
     The working directory is searched too. Pass only names that the user typed, because reading a
     run's folder must not execute code.
     """
-    if ":" not in name or name.startswith(TIMM):
+    if ":" not in name:
         return None
     module, _, function = name.partition(":")
     here = str(Path.cwd())
@@ -81,14 +72,14 @@ def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
 
 
 def load_pretrained(encoder: nn.Module, file: Path) -> None:
-    """Load pretrained weights into a network of torchvision or timm, without its classifier.
+    """Load pretrained weights into a ResNet of torchvision, without its classifier.
 
     Raises:
         ValueError: if the file cannot be read, or its names or shapes do not match the network.
     """
     network = getattr(encoder, "network", None)
     if network is None:
-        raise ValueError("weights are for a network of torchvision or timm, such as resnet18")
+        raise ValueError("weights are for a ResNet of torchvision, such as resnet18")
     state, expected = read_state(file), network.state_dict()
     classifiers = {  # layers that map features to classes
         name.rpartition(".")[0]

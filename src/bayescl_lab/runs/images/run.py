@@ -28,7 +28,7 @@ from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.captured import CapturedStep
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.encoder import TIMM, load_encoder, load_pretrained
+from bayescl_lab.runs.images.encoder import load_encoder, load_pretrained
 from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import SHA256, ImageSettings
@@ -173,24 +173,22 @@ class ImageRun(TrainedRun[ImageSettings]):
             ) from None
 
     def fit(self, folder: RunFolder, **options: Any) -> Journal:
-        """Train, and stop the processes that decode images."""
+        """Train, with the step as one CUDA graph if the settings ask for it."""
         if self.settings.captured:
             self.model.captured = self._captured_step()
         try:
             return super().fit(folder, precision=self.settings.precision, **options)
         finally:
             self.model.captured = None  # the model is moved off its GPU
-            self.batches.close()
 
     def _captured_step(self) -> CapturedStep | None:
         """Return the step as a CUDA graph; ``None`` with a warning if it is not possible."""
         settings = self.settings
-        is_own = ":" in settings.encoder and not settings.encoder.startswith(TIMM)
         obstacles = {
             "the device is not a GPU": self.device.type != "cuda",
             "several devices train together": settings.num_processes > 1,
             "the network is compiled": settings.compiled,
-            "the encoder is custom": is_own,
+            "the encoder is custom": ":" in settings.encoder,
             "the augmentation is affine": not isinstance(
                 self.model.augmentation, SimCLRAugmentation
             ),

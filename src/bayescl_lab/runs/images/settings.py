@@ -10,7 +10,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, Share, at_least, between
-from bayescl_lab.images.streaming import decoding_workers
 from bayescl_lab.images.table import ImageTable
 from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.settings import Device, TrainedSettings
@@ -46,13 +45,8 @@ class ImageOptions(TrainedSettings):
         max_evaluation_images: Largest number of evaluation images, equally many of each class.
             Default: all.
         image_size: Side in pixels that images are resized to. Default: no resizing.
-        loader: How to read a folder of images: memory decodes all images once, stream decodes them
-            on each access, and auto streams if the pixels need more than half of the memory or of
-            the free space in the cache folder. The pixels are the same.
-        loader_workers: Number of processes that decode streamed images; 0 decodes in the run's own
-            process. Default: one less than the number of cores, divided among the devices.
-        encoder: "small"; a ResNet of torchvision such as resnet18, resnet34 or resnet50; a network
-            of timm, such as timm:resnet18; or your own, my_module:build, where build() returns it.
+        encoder: "small"; a ResNet of torchvision such as resnet18, resnet34 or resnet50; or your
+            own, my_module:build, where build() returns it.
         width: Number of channels of the small encoder's first block.
         stride: Stride of the first convolution of the small encoder, and of torchvision's ResNets
             on images of at most 64 pixels. 2 takes about a quarter of the time of 1.
@@ -86,8 +80,8 @@ class ImageOptions(TrainedSettings):
         linear_protocol: Training of the linear probe: fast, on cached features, or as in the paper.
         init: Run folder with initial weights for encoder and projection head. Default: random
             weights.
-        weights: File with pretrained weights of a network of torchvision or timm, in safetensors or
-            torch format. The classifier is ignored. The SHA-256 of the file is recorded, and a
+        weights: File with pretrained weights of a ResNet of torchvision, in safetensors or torch
+            format. The classifier is ignored. The SHA-256 of the file is recorded, and a
             resumed run does not need the file.
         seed: Seed of weights, order and views.
         device: Device for training. auto is a GPU if there is one.
@@ -110,8 +104,6 @@ class ImageOptions(TrainedSettings):
     max_train_images: Annotated[int, at_least(2)] | None = None
     max_evaluation_images: Annotated[int, at_least(2)] | None = None
     image_size: Count | None = None
-    loader: Literal["auto", "memory", "stream"] = "auto"
-    loader_workers: CountOr0 | None = None
     encoder: str = "small"
     width: Count = 32
     stride: Count = 1
@@ -141,7 +133,7 @@ class ImageOptions(TrainedSettings):
     device: Device = "auto"
     devices: Count = 1
     num_nodes: Count = 1
-    may_change = frozenset({"loader", "loader_workers", "captured"})
+    may_change = frozenset({"captured"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -194,12 +186,10 @@ class ImageSettings(ImageOptions):
     def choice_of_images(self) -> dict[str, Any]:
         """Return the arguments of :func:`~bayescl_lab.images.datasets.load_images`."""
         limits = ("max_train_images", "max_evaluation_images", "labels_per_class")
-        names = ("evaluate_on", "classes", *limits, "image_size", "loader", "folders")
+        names = ("evaluate_on", "classes", *limits, "image_size", "folders")
         columns = {name: getattr(self, name) for name in _COLUMNS}
-        workers = self.loader_workers
         return {
             **{name: getattr(self, name) for name in names},
-            "loader_workers": decoding_workers(self.devices) if workers is None else workers,
             "table": None if self.table is None else ImageTable.read(Path(self.table), **columns),
             "values": self._values(),
         }

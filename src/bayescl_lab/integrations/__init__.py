@@ -1,1 +1,0 @@
-"""Other libraries, one per file: timm's networks."""
