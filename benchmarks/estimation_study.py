@@ -29,9 +29,12 @@ from bayescl.losses import BayesianContrastiveLoss
 from bayescl_lab._figures import NEUTRAL, legend_under, panels
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.inspect.images import drawn_batches, inspect_images, scored_batch
-from bayescl_lab.paper.simulation.frames import Record, rounded
-from bayescl_lab.paper.simulation.model import independent_pair_auc
-from bayescl_lab.paper.simulation.process import Settings, generator, observe
+from bayescl_lab.paper.simulation.process import (
+    Settings,
+    generator,
+    independent_pair_auc,
+    observe,
+)
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
@@ -74,12 +77,12 @@ def process_study(*, draws: int = DRAWS, anchors: int = 300) -> pl.DataFrame:
 
     Returns one record per alpha and tau_plus: means and standard errors over at least two draws.
     """
-    records: list[Record] = []
+    records: list[dict[str, Any]] = []
     for tau_plus, alpha in product(PRIORS, ALPHAS):
         drawn = [_process_draw(alpha, tau_plus, index, anchors) for index in range(draws)]
         own = {"alpha": alpha, "tau_plus": tau_plus, "closed_form_auc": independent_pair_auc(alpha)}
         records.append({**own, **_summarised(drawn, error_of_mean=True)})
-    return rounded(pl.DataFrame(records))
+    return pl.DataFrame(records).with_columns(pl.col(pl.Float64).round_sig_figs(6))
 
 
 def _process_draw(alpha: float, tau_plus: float, index: int, anchors: int) -> dict[str, float]:
@@ -133,7 +136,7 @@ def digits_study(folder: Path, *, base: ImageSettings = BASE) -> pl.DataFrame:
         {"variant": name, "epoch": stop, "seeds": len(rows), **_summarised(rows)}
         for (name, stop), rows in measured.items()
     ]
-    return rounded(pl.DataFrame(records))
+    return pl.DataFrame(records).with_columns(pl.col(pl.Float64).round_sig_figs(6))
 
 
 def measurements(run: ImageRun) -> dict[str, float]:
@@ -179,9 +182,9 @@ def measurements(run: ImageRun) -> dict[str, float]:
     }
 
 
-def _summarised(rows: Sequence[dict[str, float]], *, error_of_mean: bool = False) -> Record:
+def _summarised(rows: Sequence[dict[str, float]], *, error_of_mean: bool = False) -> dict[str, Any]:
     """Mean of every figure, and its standard deviation or the standard error of the mean."""
-    summary: Record = {}
+    summary: dict[str, Any] = {}
     for name in rows[0]:
         values = torch.tensor([row[name] for row in rows], dtype=torch.float64)
         spread = values.std() / (len(values) ** 0.5 if error_of_mean else 1)

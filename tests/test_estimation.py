@@ -12,8 +12,12 @@ from bayescl.estimation import (
     tau_plus_of_labels,
 )
 from bayescl.functional import unit_vectors
-from bayescl_lab.paper.simulation.model import independent_pair_auc
-from bayescl_lab.paper.simulation.process import Settings, generator, observe
+from bayescl_lab.paper.simulation.process import (
+    Settings,
+    generator,
+    independent_pair_auc,
+    observe,
+)
 
 
 def cloud(rows: int, classes: int, seed: int, dim: int = 6) -> tuple[torch.Tensor, torch.Tensor]:

@@ -13,7 +13,7 @@ from bayescl.diagnostics import (
 from bayescl_lab._figures import png
 from bayescl_lab.inspect.measures import plain
 from bayescl_lab.inspect.page import reliability_figure, weights_figure
-from bayescl_lab.paper.simulation.model import independent_pair_auc
+from bayescl_lab.paper.simulation.process import independent_pair_auc
 
 
 def test_on_the_process_what_is_measured_is_what_was_drawn(processed) -> None:

@@ -1,73 +1,137 @@
-"""Experiments: files, figures, printed tables, and the same seed giving the same bytes."""
+"""``bayescl simulate``: files, findings, seeds, and what the paper claims of the estimators."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from bayescl_lab.cli import main
 from bayescl_lab.paper.simulation.experiments import (
     EXPERIMENTS,
-    Experiment,
     chosen,
-    read_table,
+    one_draw,
+    points_of,
+    sweep,
     write,
 )
-from bayescl_lab.paper.simulation.process import Settings
+from bayescl_lab.paper.simulation.process import Settings, generator, independent_pair_auc
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "simulation"
 SMALL = Settings(anchors=20, draws=2)
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
-def test_an_experiment_writes_data_and_figure_and_counts_its_steps(
-    experiment: Experiment, tmp_path: Path
+def test_list_shows_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--list"]) == 0
+    output = capsys.readouterr().out
+    for experiment in EXPERIMENTS:
+        assert experiment.name in output
+        assert experiment.summary in output
+
+
+def test_every_experiment_leaves_its_files_and_its_place_on_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    folder = tmp_path / "new" / "folder"
+    assert main(["simulate", "--anchors", "20", "--draws", "2", "--out", str(folder)]) == 0
+    names = [f"{it.name}.{kind}" for it in EXPERIMENTS for kind in ("csv", "png")]
+    others = ["report.html", "simulation.json"]
+    assert sorted(file.name for file in folder.iterdir()) == sorted([*names, *others])
+    text = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
+    for name in names:
+        assert (RESULTS / name).is_file()
+        assert f"results/simulation/{name}" in text or name.endswith("csv")
+    output, page = capsys.readouterr().out, (folder / "report.html").read_text()
+    assert "means: Largest difference to the supervised mean: biased" in output
+    assert "<strong>means</strong>: Largest difference to the supervised mean" in page
+    assert "<dt>anchors</dt><dd>20</dd>" in page
+
+
+def test_an_experiment_counts_its_steps() -> None:
     done: list[float] = []
-    table = experiment.run(SMALL, 0, done.append)
-    data, picture = write(experiment, table, tmp_path)
+    chosen(["hard"])[0].run(SMALL, 0, done.append)
     assert done == sorted(done)
     assert done[-1] == 1.0
-    assert read_table(data).equals(table)
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert experiment.finding(table).endswith(".") or experiment.finding(table) == ""
 
 
 def test_figures_stand_errors_of_zero(tmp_path: Path) -> None:
     # So few candidates that some draws have no false negative: the biased error is then 0.
     (experiment,) = chosen(["mse"])
     settings = Settings(anchors=12, draws=2, candidates=2, alpha=0.5, tau_plus=0.001)
-    table = experiment.run(settings, 0)
-    assert write(experiment, table, tmp_path)[1].stat().st_size > 10_000
+    write(experiment, experiment.run(settings, 0), tmp_path)
+    assert (tmp_path / "mse.png").stat().st_size > 10_000
 
 
 def test_the_same_seed_gives_the_same_files_and_another_seed_other_data(tmp_path: Path) -> None:
     (experiment,), runs = chosen(["pair-order"]), []
     for seed in (3, 3, 4):
-        written = write(experiment, experiment.run(SMALL, seed), tmp_path)
-        runs.append([file.read_bytes() for file in written])
+        write(experiment, experiment.run(SMALL, seed), tmp_path)
+        runs.append([file.read_bytes() for file in sorted(tmp_path.iterdir())])
     assert runs[0] == runs[1]
     assert runs[0][0] != runs[2][0]
 
 
-def test_settings_reach_the_experiment() -> None:
-    for experiment in chosen(["means", "pair-order"]):
-        other = experiment.run(replace(SMALL, tau_plus=0.3), 0)
-        assert not experiment.run(SMALL, 0).equals(other)
+@pytest.mark.parametrize("name", ["means", "pair-order"])
+def test_settings_reach_the_experiment(name: str) -> None:
+    (experiment,) = chosen([name])
+    other = experiment.run(replace(SMALL, tau_plus=0.3), 0)
+    assert not experiment.run(SMALL, 0).equals(other)
 
 
-def test_every_experiment_has_its_committed_files_and_its_place_on_the_page() -> None:
-    text = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
-    for experiment in EXPERIMENTS:
-        assert (RESULTS / f"{experiment.name}.csv").is_file()
-        assert (RESULTS / f"{experiment.name}.png").is_file()
-        assert f"results/simulation/{experiment.name}.png" in text
+@pytest.mark.parametrize("name", ["densities", "weights"])
+def test_the_committed_tables_are_what_the_code_gives(name: str) -> None:
+    (experiment,) = chosen([name])
+    table, committed = experiment.run(Settings(), 0), pl.read_csv(RESULTS / f"{name}.csv")
+    assert table.select("panel", "curve", "x", "y").equals(
+        committed.select("panel", "curve", "x", "y")
+    )
 
 
-def test_the_committed_tables_are_what_the_code_gives() -> None:
-    names = ["densities", "empirical", "cdf-transform", "weights"]
-    for experiment in chosen(names):
-        table = experiment.run(Settings(), 0)
-        assert table.equals(read_table(RESULTS / f"{experiment.name}.csv")), experiment.name
+def test_bayesian_error_is_below_its_rivals_at_the_papers_defaults() -> None:
+    (point,) = (it for it in points_of("alpha")(Settings(draws=6)) if it[1] == 0.9)
+    rows = {row[1]: row for row in sweep(point, 0)}
+    for ours, rival in product(("bayesian_upper", "bayesian_mid"), ("biased", "debiased")):
+        (*_, mse, low, high, error), (*_, rival_mse, _, _, rival_error) = rows[ours], rows[rival]
+        assert low <= mse <= high
+        assert rival_mse - mse > 5 * (rival_error + error) > 0
+
+
+def test_the_hard_estimators_error_explodes_with_its_concentration() -> None:
+    table = chosen(["hard"])[0].run(Settings(draws=2), 0)
+    hard, debiased = (table.filter(curve=name)["y"].to_list() for name in ("hard", "debiased"))
+    assert hard[0] == debiased[0]
+    assert hard == sorted(hard)
+    assert hard[-1] > 500 * hard[0]
+
+
+def test_upper_ranks_lose_to_the_biased_mean_at_four_candidates() -> None:
+    for index in range(3):
+        drawn = one_draw(Settings(candidates=4), generator(0, "few", index))
+        names = ("bayesian_mid", "biased", "bayesian_upper")
+        mid, biased, upper = (drawn[name]["mse"] for name in names)
+        assert mid < biased < upper
+
+
+def test_anchors_without_true_negatives_are_left_out() -> None:
+    drawn = one_draw(Settings(candidates=2, tau_plus=0.5, anchors=4000), generator(0))
+    assert 0 < drawn["biased"]["mse"] < 10
+    settings = Settings(candidates=1, tau_plus=0.999, anchors=1, draws=2)
+    with pytest.raises(ValueError, match="no anchor has a true negative at concentration = 0"):
+        chosen(["hard"])[0].run(settings, 0)
+
+
+def test_a_sweeps_value_draws_the_same_alone_and_among_others() -> None:
+    alone, among = points_of("gamma")(SMALL), points_of("temperature", "gamma")(SMALL)
+    assert sweep(alone[3], 5) == sweep(among[8 + 3], 5)
+
+
+def test_independent_pairs_have_the_closed_form_auc_not_alpha() -> None:
+    table = chosen(["pair-order"])[0].run(Settings(draws=4, anchors=100), 0)
+    measured = dict(table.filter(curve="measured").select("x", "y").rows())
+    for alpha, auc in measured.items():
+        assert abs(auc - independent_pair_auc(alpha)) < 5 * (0.25 / 80_000) ** 0.5
+    assert measured[0.9] < 0.8

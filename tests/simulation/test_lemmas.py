@@ -15,8 +15,6 @@ from reference.process import true_negative_mean
 from scipy import integrate
 
 from bayescl import functional as F
-from bayescl_lab.paper.simulation.experiments import chosen
-from bayescl_lab.paper.simulation.model import independent_pair_auc
 from bayescl_lab.paper.simulation.process import Settings, generator, levels_of, observe
 
 
@@ -116,12 +114,3 @@ def test_bounds_are_the_integrals_of_their_tails() -> None:
     # McDiarmid: 2 (eps / e)^2 over the sum of squares of (e - 1/e) / (N tau_minus).
     squares = n * ((math.e - 1 / math.e) / (n * tau_minus)) ** 2
     assert mended(n, tau_plus) == pytest.approx(area(2 / math.e**2 / squares))
-
-
-def test_independent_pairs_have_the_closed_form_auc_not_alpha() -> None:
-    (experiment,) = chosen(["pair-order"])
-    table = experiment.run(Settings(draws=4, anchors=100), 0)
-    for record in table.rows(named=True):
-        assert abs(record["measured"] - record["closed_form"]) < 5 * (0.25 / 80_000) ** 0.5
-    assert table.filter(alpha=0.9)["measured"].item() < 0.8
-    assert independent_pair_auc(1.0) == pytest.approx(5 / 6)

@@ -177,12 +177,14 @@ def _run_section(folder: Path, result: Mapping[str, Any]) -> Section:
 
 def _simulation_section(folder: Path) -> Section:
     """Return the section of numerical experiments with files in a folder."""
-    from bayescl_lab.paper.simulation.experiments import EXPERIMENTS, read_table
+    import polars as pl
+
+    from bayescl_lab.paper.simulation.experiments import EXPERIMENTS
 
     findings, pictures = [], []
     for experiment in EXPERIMENTS:
         data, picture = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "png"))
-        if data.is_file() and (finding := experiment.finding(read_table(data))):
+        if data.is_file() and (finding := experiment.finding(pl.read_csv(data))):
             findings.append(f"**{experiment.name}**: {finding}")
         if picture.is_file():
             pictures.append((f"{experiment.name}: {experiment.summary}", picture.read_bytes()))

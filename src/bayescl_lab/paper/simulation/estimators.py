@@ -31,7 +31,6 @@ def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor
     ``bayesian_upper``          mean of candidates times importance weights, from upper ranks: the
                                 paper's
     ``bayesian_mid``            the same from mid-ranks
-    ``..._normalized``          the same, divided by the weights' mean
     =========================== ===============================================================
 
     Reference:
@@ -55,7 +54,6 @@ def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor
             unlabeled, alpha=settings.alpha, beta=settings.beta, tau_plus=tau_plus, ranks=ranks
         )
         values[f"bayesian_{ranks}"] = (weight * observation).mean(dim=1)
-        values[f"bayesian_{ranks}_normalized"] = values[f"bayesian_{ranks}"] / weight.mean(dim=1)
     return values
 
 

@@ -1,43 +1,112 @@
-"""The experiments by name: their computation, their figure, and what they say.
+r"""The numerical experiments: what each one measures, its figure, and its finding.
 
-Needs Matplotlib, Polars, and SciPy for one of them; ``pip install 'bayescl[cli]'`` brings all.
+All tables have the same columns, so one function draws every figure: a panel for each ``panel``, in
+it a line for each ``curve``, and ``y`` over ``x``. If ``y`` is a mean over draws, ``y_low`` and
+``y_high`` enclose nine in ten draws, and ``y_error`` is the standard error.
+
+The parameter alpha mixes the order statistics of *one* pair from the proposal distribution. A
+false and a true negative drawn independently from the two mixtures are not such a pair, so alpha is
+not their AUC (:func:`~bayescl_lab.paper.simulation.process.independent_pair_auc`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import torch
 from matplotlib.figure import Figure
 
+from bayescl import functional as F
+from bayescl.axes import Tensor
 from bayescl_lab._cores import usable_cores
+from bayescl_lab._figures import (
+    FALSE_COLOUR,
+    LEVELS,
+    NEUTRAL,
+    TRUE_COLOUR,
+    legend_below,
+    legend_under,
+    panels,
+)
 from bayescl_lab._files import save_figure, write_atomically
-from bayescl_lab.paper.simulation import model, sweeps
-from bayescl_lab.paper.simulation.frames import rounded
-from bayescl_lab.paper.simulation.process import Settings
-from bayescl_lab.paper.simulation.sweeps import PANELS, errors_finding, points_of, sweep
+from bayescl_lab.paper.simulation.estimators import SUPERVISED, estimates
+from bayescl_lab.paper.simulation.process import (
+    Settings,
+    generator,
+    independent_pair_auc,
+    levels_of,
+    observe,
+)
 
-Tick = Callable[[float], None]
-"""Called with the share of an experiment that is done."""
-
-SUMMARIES = {
-    "densities": "densities of true and false negatives",
-    "cdf-transform": "proposal CDF against the CDF of unlabeled candidates",
-    "weights": "importance weights at a fixed alpha and at a fixed beta",
-    "empirical": "histograms of 20,000 observations beside these densities",
-    "pair-order": "alpha against the AUC of independent pairs",
-    "mse": "error of the estimators over six parameters",
-    "mse-script": "the same with the proposals of the authors' script",
-    "means": "mean values of the estimators",
-    "ranks": "variants of the Bayesian estimator",
-    "hard": "how the hard estimator's error explodes",
+SWEEPS: dict[str, Sequence[float | int]] = {
+    "alpha": (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0),
+    "candidates": (4, 8, 16, 32, 64, 128, 256, 512),
+    "tau_plus": (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9),
+    "gamma": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+    "temperature": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+    "anchors": (10, 30, 100, 300, 1000, 3000),
+    "concentration": (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0),
 }
-"""Summary of each experiment, in the order of lists and pages."""
+"""Swept values by parameter; the other parameters keep their settings."""
+
+ALPHAS = (0.5, 0.7, 0.9, 1.0)
+PAIRS = 20_000
+"""Independent pairs per draw and alpha."""
+
+SHOWN = ("biased", "debiased", "bayesian_upper", "bayesian_mid")
+
+
+class Look(NamedTuple):
+    """Colour, line style, marker and name of a curve."""
+
+    colour: str
+    line: str
+    marker: str
+    title: str
+
+
+# The palette of Okabe and Ito, which colour-blind readers can tell apart.
+LOOKS = {
+    "biased": Look("#D55E00", "--", "s", "biased (InfoNCE)"),
+    "debiased": Look("#56B4E9", "-.", "^", "debiased"),
+    "hard": Look("#CC79A7", ":", "v", "hard negatives"),
+    "bayesian_upper": Look("#009E73", "-", "D", "Bayesian, upper ranks"),
+    "bayesian_mid": Look("#0072B2", "-", "o", "Bayesian, mid-ranks"),
+    "proposal": Look(NEUTRAL, ":", "", r"proposal $\phi$"),
+    "true_negatives": Look(TRUE_COLOUR, "-", "", r"true negatives $\phi_{TN}$"),
+    "false_negatives": Look(FALSE_COLOUR, "--", "", r"false negatives $\phi_{FN}$"),
+    "given_alpha": Look(TRUE_COLOUR, "-", "o", r"given the true $\alpha$"),
+    "given_auc": Look(FALSE_COLOUR, "--", "s", r"given the AUC for $\alpha$"),
+    "measured": Look(TRUE_COLOUR, "none", "o", "measured"),
+    "closed_form": Look("#000000", "-", "", r"$1/2 + (2\alpha - 1)/3$"),
+}
+LABELS = {
+    "alpha": r"encoder's quality $\alpha$",
+    "candidates": "candidates per anchor $N$",
+    "tau_plus": r"prior of false negatives $\tau^+$",
+    "gamma": r"slide of the proposal $\gamma$",
+    "temperature": "temperature $t$",
+    "anchors": "anchors $M$",
+    "concentration": "concentration of the hard estimator",
+    "level": r"CDF of unlabeled candidates $\Phi_{UN}$",
+    "score": "score $x$",
+}
+LOGARITHMIC = {"candidates": 2, "anchors": 10}
+
+Row = tuple[str, str, float, float, float | None, float | None, float | None]
+"""Values of the columns of a table."""
+
+SCHEMA = {"panel": pl.String, "curve": pl.String} | dict.fromkeys(
+    ("x", "y", "y_low", "y_high", "y_error"), pl.Float64
+)
 
 
 @dataclass(frozen=True)
@@ -46,68 +115,284 @@ class Experiment:
 
     Args:
         name: name on the command line and of the files.
-        measure: the table of one point, with the seed as its second argument.
-        draw: draws the figure from the whole table.
-        finding: what the table says in a sentence or two; nothing for curves.
+        summary: what it shows.
+        y: label of the y axes.
+        x: a key of :data:`LABELS`; default: the name of each panel.
+        measure: the rows of one point, with the seed as its second argument.
         points: what is measured, one after the other; default: the settings themselves.
+        finding: what the table says in a sentence or two; nothing for curves.
+        is_logarithmic: whether the y axes are logarithmic.
     """
 
     name: str
-    measure: Callable[[Any, int], pl.DataFrame]
-    draw: Callable[[pl.DataFrame], Figure]
-    finding: Callable[[pl.DataFrame], str] = lambda _: ""
+    summary: str
+    y: str
+    measure: Callable[[Any, int], list[Row]]
+    x: str = ""
     points: Callable[[Settings], Sequence[Any]] = lambda settings: [settings]
+    finding: Callable[[pl.DataFrame], str] = lambda _: ""
+    is_logarithmic: bool = False
 
-    @property
-    def summary(self) -> str:
-        """Summary of the experiment."""
-        return SUMMARIES[self.name]
-
-    def run(self, settings: Settings, seed: int, tick: Tick = lambda _: None) -> pl.DataFrame:
+    def run(
+        self, settings: Settings, seed: int, tick: Callable[[float], None] = lambda _: None
+    ) -> pl.DataFrame:
         """Measure every point, on one thread per core, and join the tables in order.
 
         Tensor operations on tens of thousands of numbers gain nothing from several threads and lose
         much on busy cores. So each operation runs on one thread, and points run in parallel;
-        ``tick`` is called after each point.
+        ``tick`` is called with the finished share after each point.
         """
-        points, tables = self.points(settings), list[pl.DataFrame]()
+        points, rows = self.points(settings), list[list[Row]]()
         # The initializer's setting is that of the worker's own thread.
         pool = ThreadPoolExecutor(usable_cores(), initializer=torch.set_num_threads, initargs=(1,))
         with pool:
-            for table in pool.map(lambda point: self.measure(point, seed), points):
-                tables.append(table)
-                tick(len(tables) / len(points))
-        return rounded(pl.concat(tables, how="vertical_relaxed"))
+            for measured in pool.map(lambda point: self.measure(point, seed), points):
+                rows.append(measured)
+                tick(len(rows) / len(points))
+        table = pl.DataFrame([*chain(*rows)], SCHEMA, orient="row")
+        # Six digits are enough for any figure, and few enough to hide the order of a sum.
+        return table.with_columns(pl.col(pl.Float64).round_sig_figs(6))
+
+    def draw(self, table: pl.DataFrame) -> Figure:
+        """Draw the table."""
+        parts = table.partition_by("panel", maintain_order=True)
+        columns = 3 if len(parts) > 4 else min(2, len(parts))
+        rows = -(-len(parts) // columns)
+        size = {"width": max(4.0 * columns, 5.5), "height": 3.2 * rows + 1.1}
+        title = self.summary[0].upper() + self.summary[1:]
+        figure, axes = panels(rows, columns, title=title, **size)
+        for axis, part in zip(axes, parts, strict=True):
+            panel = part["panel"][0]
+            for number, line in enumerate(part.partition_by("curve", maintain_order=True)):
+                name = line["curve"][0]
+                other = Look(LEVELS[number % 4], ("-", "--", "-.", ":")[number % 4], "", name)
+                look = LOOKS.get(name, other)
+                style: Any = {"ls": look.line, "marker": look.marker, "ms": 4, "label": look.title}
+                axis.plot(line["x"], line["y"], color=look.colour, lw=1.6, **style)
+                if line["y_error"].null_count() == 0:
+                    ends = line["y_low"], line["y_high"]
+                    axis.fill_between(line["x"], *ends, color=look.colour, alpha=0.18, lw=0)
+            axis.set(xlabel=LABELS[self.x or panel], ylabel=self.y)
+            if panel not in LABELS:
+                axis.set_title(panel)
+            if panel in LOGARITHMIC:
+                axis.set_xscale("log", base=LOGARITHMIC[panel])
+            if self.is_logarithmic:
+                axis.set_yscale("log")
+        has_draws = table["y_error"].null_count() < len(table)
+        note = "line: mean of the draws; band: their 5 % to 95 % quantiles" if has_draws else ""
+        if len({frozenset(part["curve"]) for part in parts}) == 1:
+            legend_below(figure, axes[0], columns=2 if columns < 3 else 4, note=note)
+        else:
+            for axis in axes:
+                legend_under(axis)
+        return figure
 
 
+def curve(panel: str, name: str, x: Tensor, y: Tensor) -> list[Row]:
+    """Return the rows of a curve in closed form."""
+    points = zip(x.tolist(), y.tolist(), strict=True)
+    return [(panel, name, at, value, None, None, None) for at, value in points]
+
+
+def over_draws(panel: str, name: str, x: float, draws: Sequence[float]) -> Row:
+    """Return the mean of some draws, a band that holds nine in ten, and the standard error.
+
+    Example:
+        >>> over_draws("alpha", "biased", 0.9, [1.0, 2.0, 3.0])
+        ('alpha', 'biased', 0.9, 2.0, 1.1, 2.9, 0.5773502691896258)
+    """
+    values = torch.tensor(draws, dtype=torch.float64)
+    low, high = torch.quantile(values, values.new_tensor([0.05, 0.95])).tolist()
+    error = float(values.std()) / len(draws) ** 0.5
+    return panel, name, x, float(values.mean()), low, high, error
+
+
+def densities(*_: object) -> list[Row]:
+    """Densities of both classes' scores for a standard normal proposal, by alpha."""
+    score = torch.linspace(-4, 4, 201, dtype=torch.float64)
+    density = torch.exp(-(score**2) / 2) / (2 * torch.pi) ** 0.5
+    cdf, rows = torch.special.ndtr(score), list[Row]()
+    for alpha in ALPHAS:
+        panel = rf"$\alpha$ = {alpha:g}"
+        true, false = (
+            mixture(alpha).density(density, cdf)
+            for mixture in (F.PairMixture.true_negatives, F.PairMixture.false_negatives)
+        )
+        rows += curve(panel, "proposal", score, density)
+        rows += curve(panel, "true_negatives", score, true)
+        rows += curve(panel, "false_negatives", score, false)
+    return rows
+
+
+def weights(settings: Settings, _seed: int) -> list[Row]:
+    """Importance weights against the CDF of unlabeled candidates, at a fixed alpha or beta."""
+    level, rows = torch.linspace(0, 1, 201, dtype=torch.float64), list[Row]()
+    for fixed, varied, at in (("alpha", "beta", 0.9), ("beta", "alpha", 0.5)):
+        for value in ALPHAS:
+            place = {"tau_plus": settings.tau_plus, fixed: at, varied: value}
+            proposal = F.proposal_cdf(level, alpha=place["alpha"], tau_plus=settings.tau_plus)
+            weight = F.importance_weights(proposal, **place)
+            rows += curve(rf"$\{fixed}$ = {at:g}", rf"$\{varied}$ = {value:g}", level, weight)
+    return rows
+
+
+def pair_order(settings: Settings, seed: int) -> list[Row]:
+    """Measure the AUC of independent pairs at an alpha, and the cost of using it as alpha.
+
+    That is the MSE of the Bayesian estimator (mid-ranks) with the true alpha and with the AUC in
+    its place, on the same draws.
+    """
+    alpha, auc = settings.alpha, independent_pair_auc(settings.alpha)
+    labels = torch.tensor([[True, False]]).repeat(1, PAIRS)
+    panel, measured = "AUC of independent pairs", list[float]()
+    rows: list[Row] = [(panel, "closed_form", alpha, auc, None, None, None)]
+    for index in range(settings.draws):
+        level = levels_of(labels, alpha=alpha, generator=generator(seed, "pairs", alpha, index))
+        negative, positive = level.view(-1, 2).unbind(dim=1)
+        measured.append(float((positive > negative).double().mean()))
+    rows.append(over_draws(panel, "measured", alpha, measured))
+    for name, assumed in (("given_alpha", alpha), ("given_auc", auc)):
+        sources = (generator(seed, "assumed", alpha, index) for index in range(settings.draws))
+        errors = [one_draw(settings, it, assumed)["bayesian_mid"]["mse"] for it in sources]
+        rows.append(over_draws("MSE of the Bayesian estimator", name, alpha, errors))
+    return rows
+
+
+def one_draw(
+    settings: Settings, source: torch.Generator, assumed: float | None = None
+) -> dict[str, dict[str, float]]:
+    """Run the process once and compare every estimator with the realised supervised mean.
+
+    Estimators assume the process's alpha, or another one. Anchors without a true negative are left
+    out. ``bias`` is an estimator's mean less the supervised one.
+    """
+    believed = settings if assumed is None else replace(settings, alpha=assumed)
+    chunks = [estimates(chunk, believed) for chunk in observe(settings, source)]
+    values = {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}
+    supervised = values.pop(SUPERVISED)
+    known = ~supervised.isnan()
+    mean = float(supervised[known].mean())
+    return {
+        name: {
+            "mse": float((value - supervised)[known].square().mean()),
+            "bias": float(value[known].mean()) - mean,
+        }
+        for name, value in values.items()
+    }
+
+
+Point = tuple[str, float, Settings]
+"""The swept parameter, its value, and all settings."""
+
+
+def points_of(*parameters: str) -> Callable[[Settings], list[Point]]:
+    """Return the points of a sweep over each parameter in turn."""
+
+    def points(settings: Settings) -> list[Point]:
+        pairs = [(parameter, value) for parameter in parameters for value in SWEEPS[parameter]]
+        changes: list[dict[str, Any]] = [{parameter: value} for parameter, value in pairs]
+        return [(*pair, replace(settings, **it)) for pair, it in zip(pairs, changes, strict=True)]
+
+    return points
+
+
+def sweep(
+    point: Point, seed: int, *, figure: str = "mse", names: Sequence[str] = SHOWN
+) -> list[Row]:
+    """Measure estimators over repeated draws at one point of a sweep.
+
+    Raises:
+        ValueError: if no anchor of a draw has a true negative.
+    """
+    parameter, value, settings = point
+    path = ("sweep", settings.proposal, parameter, value)
+    draws = [one_draw(settings, generator(seed, *path, index)) for index in range(settings.draws)]
+    if any(math.isnan(draw["biased"]["mse"]) for draw in draws):
+        raise ValueError(
+            f"no anchor has a true negative at {parameter} = {value:g}: raise candidates or "
+            "anchors, or lower tau_plus"
+        )
+    return [
+        over_draws(parameter, name, float(value), [draw[name][figure] for draw in draws])
+        for name in names
+    ]
+
+
+def errors_finding(table: pl.DataFrame) -> str:
+    """Which estimator errs least, point by point?"""
+    shown = table.filter(pl.col("curve") != "bayesian_upper")
+    best = shown.filter(pl.col("y") == pl.col("y").min().over("panel", "x"))
+    points = len(shown.unique(["panel", "x"]))
+    counts = best["curve"].value_counts(sort=True).rows()
+    wins = ", ".join(f"{LOOKS[name].title} {count}" for name, count in counts)
+    return f"Smallest mean error at {points} swept points (ties count for each): {wins}."
+
+
+def means_finding(table: pl.DataFrame) -> str:
+    """How far are the estimators' means from the supervised one's?"""
+    gaps = []
+    for name in SHOWN:
+        row = table.filter(curve=name).sort(pl.col("y").abs()).row(-1, named=True)
+        gaps.append(f"{LOOKS[name].title} {row['y']:.3g} ± {row['y_error']:.1e}")
+    return f"Largest difference to the supervised mean: {', '.join(gaps)}."
+
+
+def pair_order_finding(table: pl.DataFrame) -> str:
+    """Is alpha the AUC of independent pairs?"""
+    worst = table.filter(curve="measured").sort(pl.col("x") - pl.col("y")).row(-1, named=True)
+    differs = worst["x"] > worst["y"] + 2 * worst["y_error"]
+    return (
+        f"alpha is {'NOT ' * differs}the AUC of independent pairs: at alpha = {worst['x']:g} that "
+        f"is {worst['y']:.3g} ± {worst['y_error']:.1e}, in closed form "
+        f"{independent_pair_auc(worst['x']):.4f}."
+    )
+
+
+_MSE = "MSE to the supervised mean"
 EXPERIMENTS = (
-    Experiment("densities", model.densities, model.draw_densities),
-    Experiment("cdf-transform", model.cdf_transform, model.draw_cdf_transform),
-    Experiment("weights", model.weight_curves, model.draw_weights),
-    Experiment("empirical", model.empirical_densities, model.draw_empirical),
+    Experiment("densities", "densities of scores, normal proposal", "density", densities, "score"),
+    Experiment("weights", "importance weights", "importance weight $w$", weights, "level"),
     Experiment(
         "pair-order",
-        model.pair_order,
-        model.draw_pair_order,
-        model.pair_order_finding,
-        model.alphas,
-    ),
-    Experiment("mse", sweep, sweeps.draw_errors, errors_finding, points_of(*PANELS)),
-    Experiment("mse-script", sweep, sweeps.draw_errors, errors_finding, sweeps.script_points),
-    Experiment(
-        "means", sweep, sweeps.draw_means, sweeps.means_finding, points_of("gamma", "alpha")
+        "alpha against the AUC of independent pairs",
+        "",
+        pair_order,
+        "alpha",
+        lambda settings: [replace(settings, alpha=alpha) for alpha in SWEEPS["alpha"]],
+        pair_order_finding,
     ),
     Experiment(
-        "ranks", sweep, sweeps.draw_variants, errors_finding, points_of("candidates", "alpha")
+        "mse",
+        "error of the estimators over six parameters",
+        _MSE,
+        sweep,
+        points=points_of("alpha", "candidates", "tau_plus", "gamma", "temperature", "anchors"),
+        finding=errors_finding,
+        is_logarithmic=True,
     ),
     Experiment(
-        "hard", sweep, sweeps.draw_hard, errors_finding, points_of("concentration", "temperature")
+        "means",
+        "mean of the estimators less the supervised mean",
+        "mean less supervised mean",
+        partial(sweep, figure="bias"),
+        points=points_of("alpha", "candidates"),
+        finding=means_finding,
+    ),
+    Experiment(
+        "hard",
+        "how the hard estimator's error explodes",
+        _MSE,
+        partial(sweep, names=("hard", *SHOWN)),
+        points=points_of("concentration"),
+        finding=errors_finding,
+        is_logarithmic=True,
     ),
 )
 
 
-def chosen(names: list[str]) -> tuple[Experiment, ...]:
-    """The experiments with these names, each once, in this order.
+def chosen(names: Sequence[str]) -> tuple[Experiment, ...]:
+    """Return the experiments with these names, each once, in this order.
 
     Raises:
         ValueError: if a name is unknown.
@@ -119,14 +404,7 @@ def chosen(names: list[str]) -> tuple[Experiment, ...]:
     return tuple(known[name] for name in dict.fromkeys(names))
 
 
-def read_table(file: Path) -> pl.DataFrame:
-    """An experiment's table from its CSV file."""
-    return pl.read_csv(file, infer_schema_length=None)
-
-
-def write(experiment: Experiment, table: pl.DataFrame, folder: Path) -> tuple[Path, Path]:
-    """Write an experiment's table as CSV, and the PNG figure drawn from what was written."""
-    data, picture = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "png"))
-    write_atomically(data, table.write_csv())
-    save_figure(experiment.draw(read_table(data)), picture)
-    return data, picture
+def write(experiment: Experiment, table: pl.DataFrame, folder: Path) -> None:
+    """Write an experiment's table as CSV and its figure as PNG."""
+    write_atomically(folder / f"{experiment.name}.csv", table.write_csv())
+    save_figure(experiment.draw(table), folder / f"{experiment.name}.png")

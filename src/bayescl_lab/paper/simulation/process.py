@@ -130,6 +130,23 @@ def levels_of(
     return level
 
 
+def independent_pair_auc(alpha: float) -> float:
+    r"""The AUC of independently drawn positives and true negatives, in [1/2, 5/6].
+
+    For any proposal distribution,
+
+    .. math::
+        P(x^+ > x^-) = \int \Phi_{TN}\,d\Phi_{FN} = \tfrac12 + \tfrac{2\alpha - 1}{3} \le \tfrac56 .
+
+    So alpha is not the ROC-AUC of scores against labels, though the AUC increases with it.
+
+    Example:
+        >>> round(independent_pair_auc(0.9), 4), round(independent_pair_auc(1.0), 4)
+        (0.7667, 0.8333)
+    """
+    return 0.5 + (2 * alpha - 1) / 3
+
+
 class Observations(NamedTuple):
     """The visible and hidden variables of some anchors.
 
