@@ -10,7 +10,7 @@ from tests.ranking.readers.tables import zipped
 from bayescl_lab._downloads import DataSource, RemoteFile
 from bayescl_lab.ranking import catalog
 from bayescl_lab.ranking.catalog import PUBLISHED, SOURCES, Published, fetch_interactions
-from bayescl_lab.ranking.datasets import load_interactions, verify_interactions
+from bayescl_lab.ranking.datasets import load_interactions, source_files, verify_interactions
 
 RATINGS = "".join(f"{user}\t{item}\t3\t1\n" for user in range(4) for item in range(5))
 
@@ -108,6 +108,7 @@ def test_a_copy_is_compared_with_published_counts_and_checksums(publish, monkeyp
     ("name", "pairs", "files"),
     [
         ("ml-100k", "100,000", 1),
+        ("ml-1m", "802,553 + 197,656", 0),
         ("gowalla", "810,128 + 217,242", 0),
         ("yelp2018", "1,237,259 + 324,147", 0),
     ],
@@ -118,3 +119,13 @@ def test_real_copies_are_as_published(real_data, name, pairs, files):
     assert f"{pairs} interactions" in counts
     assert len(checked) >= files
     assert all("is the published file" in line for line in checked)
+
+
+def test_a_known_data_set_may_be_there_as_a_split(monkeypatch, tmp_path):
+    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
+    (tmp_path / "ml-1m").mkdir()
+    for name, text in {"train.txt": "0 1 2 3\n1 2 3\n", "test.txt": "0 4\n"}.items():
+        (tmp_path / "ml-1m" / name).write_text(text)
+    parts = load_interactions("ml-1m")
+    assert (parts.train.num_interactions, parts.evaluation.num_interactions) == (5, 1)
+    assert len(source_files("ml-1m")) == 2

@@ -58,7 +58,7 @@ SOURCES: tuple[DataSource, ...] = (
         "MovieLens-1M: 1,000,209 ratings of 3,706 films by 6,040 people",
         5_917_549,
         "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
-        "ratings.dat (and movies.dat, for titles)",
+        "ratings.dat (and movies.dat, for titles), or train.txt and test.txt of a split,",
     ),
     _by_hand(
         "yahoo-r3",
@@ -94,7 +94,8 @@ class Published:
     """Published facts about a data set.
 
     Attributes:
-        patterns: of the names of its required files.
+        patterns: of the names of its required files. Instead, there may be ``train.txt`` and
+            ``test.txt`` in LightGCN's format, with a split by others.
         users: users with an interaction.
         items: items with an interaction.
         interactions: all pairs, training and test together; None if sources differ.
@@ -110,16 +111,17 @@ class Published:
 
 _U_DATA = "sha256:06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490"
 _RATINGS_DAT = "sha256:506d64ca44484487c11dc2d9a28de5c54948213e6b96285e298afe28d6ea4e0f"
-_PARTS = ("train.txt", "test.txt")
+SPLIT = ("train.txt", "test.txt")
+"""Files of a split in LightGCN's format."""
 _YAHOO = "ydata-ymusic*"
 
 PUBLISHED: dict[str, Published] = {
     "ml-100k": Published(("u.data",), 943, 1_682, 100_000, {"u.data": _U_DATA}),
     "ml-1m": Published(("ratings.dat",), 6_040, 3_706, 1_000_209, {"ratings.dat": _RATINGS_DAT}),
     "yahoo-r3": Published((f"{_YAHOO}-train.txt", f"{_YAHOO}-test.txt"), 5_400, 1_000, None),
-    "yelp2018": Published(_PARTS, 31_668, 38_048, 1_561_406),
-    "gowalla": Published(_PARTS, 29_858, 40_981, 1_027_370),
-    "amazon-book": Published(_PARTS, 52_643, 91_599, 2_984_108),
+    "yelp2018": Published(SPLIT, 31_668, 38_048, 1_561_406),
+    "gowalla": Published(SPLIT, 29_858, 40_981, 1_027_370),
+    "amazon-book": Published(SPLIT, 52_643, 91_599, 2_984_108),
 }
 """By name. ``u.data`` and ``ratings.dat`` are always the same files; the LightGCN files are around
 with different line ends, so only their content is compared."""
@@ -127,9 +129,10 @@ with different line ends, so only their content is compared."""
 
 def known_folder(name: str) -> Path | None:
     """``<data folder>/<name>``, or a folder of that name in it, if it has a data set's files."""
-    for place in (data_folder() / name, data_folder() / name / name):
-        if all(any(place.glob(pattern)) for pattern in PUBLISHED[name].patterns):
-            return place
+    for patterns in (PUBLISHED[name].patterns, SPLIT):
+        for place in (data_folder() / name, data_folder() / name / name):
+            if all(any(place.glob(pattern)) for pattern in patterns):
+                return place
     return None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from bayescl.checks import check_choice
 from bayescl_lab._downloads import data_folder, verify_file
 from bayescl_lab.ranking import catalog
-from bayescl_lab.ranking.catalog import PUBLISHED, known_folder, required_folder
+from bayescl_lab.ranking.catalog import PUBLISHED, SPLIT, known_folder, required_folder
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.filters import numbered_interactions
 from bayescl_lab.ranking.interactions import RankingParts, in_words
@@ -145,7 +145,8 @@ def source_files(data: str, test_data: str | None = None) -> tuple[Path, ...]:
     files = [Path(name) for name in (data, test_data) if name and name not in PUBLISHED]
     if data in PUBLISHED:
         if folder := known_folder(data):
-            files += [file for mark in PUBLISHED[data].patterns for file in folder.glob(mark)]
+            marks = (*PUBLISHED[data].patterns, *SPLIT)
+            files += [file for mark in marks for file in folder.glob(mark)]
         files += (data_folder() / data / _AUTHOR_SPLIT).glob("*.csv")
     elif path.is_dir():
         files += [file for file in path.glob("[!.]*") if file.suffix in _TABLE_SUFFIXES]
