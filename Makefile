@@ -43,12 +43,11 @@ docs: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt \
 		--constraint tests/integrations/constraints.txt \
-		pytorch-metric-learning lightly implicit cornac==3.0.1
+		pytorch-metric-learning lightly
 	$(BIN)/python benchmarks/loss_speed.py
 	$(BIN)/python benchmarks/loss_memory.py
 	$(BIN)/python benchmarks/image_epoch.py
 	$(BIN)/python benchmarks/lightgcn_epoch.py
-	$(BIN)/python benchmarks/recommender_libraries.py
 	$(BIN)/python benchmarks/recsys_scale.py
 	$(BIN)/python docs/quotes.py benchmarks/README.md
 

@@ -1,11 +1,10 @@
-"""The time that adapters add to a step, and the memory of the cached sentence-transformers loss.
+"""The time that adapters add to a step.
 
     python benchmarks/integrations_cost.py
 
 Each adapter takes turns with a direct call of the same loss on the same inputs, on one thread, in
 processor time: first on embeddings alone, where an adapter's share is largest, then in a whole
-training step (forward, backward, optimizer) of a small network. Memory is the growth of the peak
-resident memory during one cached step on the embeddings of 8,192 pairs, in a separate process.
+training step (forward, backward, optimizer) of a small network.
 """
 
 from __future__ import annotations
@@ -15,14 +14,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.metadata import version
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from harness import apart, median_ratio, options, time_side_by_side, write_result
-from sentence_transformers import SentenceTransformer
+from harness import median_ratio, options, time_side_by_side, write_result
 from sentence_transformers.base.losses.merged_forward import embed_columns
-from sentence_transformers.sentence_transformer import losses as theirs
 from torch import Tensor, nn
 
 import bayescl
@@ -30,20 +26,8 @@ from bayescl.integrations import sentence_transformers as texts
 
 WORDS, LENGTH = 1000, 16
 IMAGES = 32
-PAIRS, DIM = 8192, 256
 
 
-def cached(loss: type[bayescl.ContrastiveLoss], model: Any) -> Any:
-    """Ours on the cached engine."""
-    return texts.CachedContrastiveRankingLoss(model, loss(temperature=0.05))
-
-
-CACHED: dict[str, Callable[[Any], Any]] = {
-    "CachedMultipleNegativesRankingLoss": theirs.CachedMultipleNegativesRankingLoss,
-    "CachedContrastiveRankingLoss, InfoNCE": partial(cached, bayescl.InfoNCELoss),
-    "CachedContrastiveRankingLoss, Bayesian": partial(cached, bayescl.BayesianContrastiveLoss),
-    "the same, with duplicates": partial(cached, bayescl.BayesianContrastiveLoss),
-}
 LOSSES: dict[str, type[bayescl.ContrastiveLoss]] = {
     "InfoNCE": bayescl.InfoNCELoss,
     "Bayesian": bayescl.BayesianContrastiveLoss,
@@ -148,7 +132,7 @@ def cases(name: str, what: str, batch: int) -> Iterator[Case]:
 
 
 def image_networks() -> tuple[nn.Module, nn.Module]:
-    """SimCLR's and CLIP's networks, from libraries that a process for memory does not need."""
+    """SimCLR's and CLIP's networks."""
     import open_clip
     import torchvision
     from lightly.models.modules import SimCLRProjectionHead
@@ -164,41 +148,6 @@ def image_networks() -> tuple[nn.Module, nn.Module]:
         output_dict=True,
     )
     return nn.Sequential(backbone, SimCLRProjectionHead(512, 512, 128)), clip
-
-
-def extra_megabytes(name: str) -> float:
-    """Peak memory that a cached step adds in this process, after a small one."""
-    model: Any = SmallBert()
-    model = SentenceTransformer(modules=[model], device="cpu")
-    loss = CACHED[name](model)
-
-    def step(pairs: int) -> float:
-        columns = [
-            [torch.randn(32, DIM, requires_grad=True) for _ in range(pairs // 32)] for _ in range(2)
-        ]
-        options = {}
-        if name != "CachedMultipleNegativesRankingLoss":
-            keys = torch.arange(2 * pairs).view(2, pairs)
-            if name.endswith("duplicates"):
-                keys[1, 1::2] = keys[1, ::2]
-            texts_of = [
-                {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
-                for tokens in keys.unsqueeze(2)
-            ]
-            options["labels"] = loss._metadata(texts_of, None)  # as in a whole forward pass
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew from here
-        before = megabytes("VmRSS")
-        loss.calculate_loss(columns, with_backward=True, **options)
-        return megabytes("VmHWM") - before
-
-    step(64)
-    return step(PAIRS)
-
-
-def megabytes(name: str) -> float:
-    """Resident memory of this process: now (VmRSS) or at its peak (VmHWM). Linux only."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
 
 
 def time_of(case: Case, name: str, what: str, rounds: int) -> dict[str, Any]:
@@ -226,17 +175,9 @@ def time_of(case: Case, name: str, what: str, rounds: int) -> dict[str, Any]:
     }
 
 
-def memory_of(name: str) -> dict[str, Any]:
-    """The extra megabytes of a cached step, each time in a new process."""
-    extra = sorted(round(apart(extra_megabytes, name), 1) for _ in range(3))
-    return {"loss": name, "extra_mb": extra[1], "all_mb": extra}
-
-
 def rows_of(part: str) -> Iterator[dict[str, Any]]:
     """What a part measures, one row at a time."""
-    if part == "memory":
-        yield from map(memory_of, CACHED)
-    elif part == "training-step":
+    if part == "training-step":
         for case in cases("Bayesian", TRAINING, 64):
             yield time_of(case, "Bayesian", TRAINING, 121)
     else:
@@ -247,7 +188,7 @@ def rows_of(part: str) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Measure, print and write a file for each part."""
-    chosen = options(__doc__, parts=["loss-alone", "training-step", "memory"])
+    chosen = options(__doc__, parts=["loss-alone", "training-step"])
     torch.set_num_threads(1)
     torch.manual_seed(0)
     libraries = {name: version(name) for name in LIBRARIES}

@@ -1,58 +1,37 @@
-"""Recommenders with all defaults: every loss, and the quick start's own loop.
+"""The quick start's own loop for recommenders on MovieLens-100k, with and without ``log_q``.
 
-    BAYESCL_DATA=data python benchmarks/own_loop.py 3  # seeds
+    BAYESCL_DATA=data python benchmarks/own_loop.py --seeds 0 1 2
 
-On MovieLens-100k and on a made-up shop: ``bayescl train ranking`` with every loss; the loop of the
-quick start's page, with and without ``log_q``; and popularity. Finished runs stay in a journal, so
-the script continues where it stopped. Writes ``benchmarks/results/own-loop.json``.
+Finished runs stay in a journal, so the script continues where it stopped. Writes
+``benchmarks/results/own-loop.json``.
 """
 
 from __future__ import annotations
 
-import sys
-import tempfile
-from collections.abc import Callable
-from dataclasses import asdict
-from functools import partial
 from itertools import product
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-import polars as pl
 import torch
-from harness import RESULTS, Journal, write_json
+from harness import RESULTS, Journal, options, write_json
 
-from bayescl_lab.compare.summary import mean_and_spread, paired_difference
-from bayescl_lab.ranking.data import RankingData
+from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity
-from bayescl_lab.runs.losses import LossSettings, ranking_loss
-from bayescl_lab.runs.ranking.run import train_ranking
-from bayescl_lab.runs.ranking.settings import RankingSettings
+from bayescl_lab.runs.losses import ranking_loss
 
-METRICS, BASE = ("recall@20", "ndcg@20"), "train_info_nce"
-CUSTOMERS, PRODUCTS, TASTES = 3000, 1500, 8
-
-
-def made_up_shop() -> pl.DataFrame:
-    """Customers with hidden tastes, products of very unequal popularity; a purchase in a row."""
-    draws = np.random.default_rng(0)
-    people, goods = (draws.normal(size=(number, TASTES)) for number in (CUSTOMERS, PRODUCTS))
-    taste = 2 * people @ goods.T / TASTES**0.5
-    appeal = taste - 0.8 * np.log1p(draws.permutation(PRODUCTS))
-    order = np.argsort(draws.gumbel(size=appeal.shape) + appeal, axis=1)[:, ::-1]
-    bought = np.clip(draws.lognormal(3, 0.7, CUSTOMERS), 5, PRODUCTS // 4).astype(int)
-    columns = np.concatenate([row[:count] for row, count in zip(order, bought, strict=True)])
-    return pl.DataFrame({"customer": np.repeat(np.arange(CUSTOMERS), bought), "product": columns})
+METRICS = ("recall@20", "ndcg@20")
+LOOPS = {
+    "own_loop_info_nce": ("info_nce", True),
+    "own_loop_bayesian": ("bayesian", True),
+    "uncorrected_loop_info_nce": ("info_nce", False),
+}
+"""The loss of each loop, and whether it corrects for popularity."""
 
 
-def own_loop(
-    parts: RankingParts, loss: str, seed: int, *, corrects: bool = True
-) -> dict[str, float]:
+def own_loop(parts: RankingParts, loss: str, seed: int, *, corrects: bool) -> EmbeddingScorer:
     """What the page's loop trains, with cosines of 64 coordinates."""
     torch.manual_seed(seed)
     train, shape = parts.train, parts.train.matrix.shape
@@ -69,58 +48,28 @@ def own_loop(
             optimizer.zero_grad()
             value.backward()
             optimizer.step()
-    return dict(evaluate_ranking(EmbeddingScorer(users.weight, items.weight), parts)["metrics"])
-
-
-def command(data: RankingData, loss: LossSettings, seed: int) -> dict[str, float]:
-    """What ``bayescl train ranking`` reports with all defaults but the loss."""
-    settings = RankingSettings(loss=loss, data=data, seed=seed, device="cpu")
-    with tempfile.TemporaryDirectory() as folder:
-        return dict(train_ranking(settings, Path(folder, "run"))["metrics"])
-
-
-def methods(data: RankingData) -> dict[str, Callable[[int], dict[str, float]]]:
-    """What is measured on a data set, by name; each is called with a seed."""
-    parts = load_interactions(**asdict(data))
-    popular = evaluate_ranking(Popularity(parts.train), parts)["metrics"]
-    names = ("info_nce", "bayesian", "debiased", "hard", "bpr")
-    density = {"tau_plus": parts.train.density}
-    losses = {name: ranking_loss(name) for name in names} | {
-        "bayesian_beta_0.7": ranking_loss("bayesian", {"beta": 0.7}),
-        "hard_concentration_0.1": ranking_loss("hard", {"concentration": 0.1}),
-        "debiased_density": ranking_loss("debiased", density),
-        "hard_density_concentration_1": ranking_loss("hard", {"concentration": 1.0} | density),
-    }
-    return {
-        "popularity": lambda _: popular,
-        **{f"own_loop_{name}": partial(own_loop, parts, name) for name in names[:2]},
-        **{f"train_{name}": partial(command, data, loss) for name, loss in losses.items()},
-        "uncorrected_loop_info_nce": partial(own_loop, parts, "info_nce", corrects=False),
-    }
+    return EmbeddingScorer(users.weight, items.weight)
 
 
 def main() -> None:
     """Measure and write."""
-    seeds = range(int(sys.argv[1]))
-    torch.set_num_threads(1)
+    chosen = options(__doc__, seeds=[0, 1, 2], threads=1)
     done = Journal(RESULTS / "own-loop.jsonl", key=itemgetter(0))
-    with tempfile.TemporaryDirectory() as folder:
-        made_up_shop().write_csv(shop := Path(folder, "shop.csv"))
-        measures = {data: methods(RankingData(data)) for data in ("ml-100k", str(shop))}
-        every = [(data, method) for data in measures for method in measures[data]]
-        for seed, (data, method) in product(seeds, every):
-            key = [Path(data).stem, method, seed]
-            if key not in done:
-                done.add([key, measures[data][method](seed)])
-    results: dict[str, Any] = {}
-    for place, method in dict.fromkeys(tuple(key[:2]) for key, _ in done.lines.values()):
-        entries = results.setdefault(place, {})
-        seen = [n for n in range(99) if [place, method, n] in done and [place, BASE, n] in done]
-        for name in METRICS if seen else ():
-            ours, base = ([done[place, of, n][1][name] for n in seen] for of in (method, BASE))
-            entry = {"seeds": len(ours), "beyond_info_nce": paired_difference(ours, base)}
-            entries.setdefault(method, {})[name] = mean_and_spread(ours) | entry
-    write_json(RESULTS / "own-loop.json", {"figures": results})
+    parts = load_interactions("ml-100k")
+    for seed, (name, (loss, corrects)) in product(chosen.seeds, LOOPS.items()):
+        if [name, seed] not in done:
+            scorer = own_loop(parts, loss, seed, corrects=corrects)
+            done.add([[name, seed], evaluate_ranking(scorer, parts)["metrics"]])
+    runs: dict[str, list[dict[str, float]]] = {
+        "popularity": [evaluate_ranking(Popularity(parts.train), parts)["metrics"]]
+    }
+    for (name, _), metrics in done.lines.values():
+        runs.setdefault(name, []).append(metrics)
+    figures = {
+        name: {one: mean_and_spread([run[one] for run in of]) for one in METRICS}
+        for name, of in runs.items()
+    }
+    write_json(RESULTS / "own-loop.json", {"seeds": chosen.seeds, "figures": {"ml-100k": figures}})
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 from harness import apart, options, publish, usage
 from torch import nn
@@ -159,19 +160,99 @@ def images(chosen: argparse.Namespace) -> list[Figures]:
 
 
 def train_sentences(method: str, seed: int) -> Figures:
-    """sentence-transformers' trainer with a loss."""
-    import sentence_transformers_banking77 as texts
+    """sentence-transformers' trainer with a loss, on pairs of questions of one intent."""
+    from datasets import Dataset
+    from questions import find_data, partners, read_texts
+    from sentence_transformers import SentenceTransformerTrainer
+    from sentence_transformers import SentenceTransformerTrainingArguments as Arguments
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+    from transformers.trainer_callback import PrinterCallback
+
+    import bayescl
+    from bayescl.integrations.sentence_transformers import ContrastiveRankingLoss
 
     torch.set_num_threads(1)
-    train_part, test = texts.parts(str(DATA / "banking77"), "test")
-    model = texts.small_transformer(train_part, seed)
-    loss = texts.loss_of(method, model, scale=SCALE)
-    data = texts.pairs(train_part, seed)
-    how = {"batch_size": BATCH, "epochs": TEXT_EPOCHS, "learning_rate": RATE, "seed": seed}
+    texts, intents = read_texts(find_data() / "train.csv")
+    labels = torch.from_numpy(np.unique(intents, return_inverse=True)[1])
+    partner = partners(labels, torch.Generator().manual_seed(seed))
+    pairs = Dataset.from_dict({"anchor": texts, "positive": [texts[row] for row in partner]})
+    model = small_transformer(texts, seed)
+    if method == SENTENCES[0]:
+        loss: nn.Module = MultipleNegativesRankingLoss(model, scale=SCALE)
+    else:
+        loss = ContrastiveRankingLoss(model, bayescl.InfoNCELoss(temperature=1 / SCALE))
     start = seconds()
-    texts.train(model, loss, data, **how)
-    figures = since(start) | {"done": TEXT_EPOCHS * (len(data) // BATCH)}
-    return figures | {"quality": texts.evaluate(model, train_part, test)["map@100"]}
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Arguments(
+            output_dir=folder,
+            num_train_epochs=TEXT_EPOCHS,
+            per_device_train_batch_size=BATCH,
+            learning_rate=RATE,
+            warmup_steps=0.1,
+            seed=seed,
+            save_strategy="no",
+            logging_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            use_cpu=True,
+        )
+        trainer = SentenceTransformerTrainer(model, settings, train_dataset=pairs, loss=loss)
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+    figures = since(start) | {"done": TEXT_EPOCHS * (len(pairs) // BATCH)}
+    return figures | {"quality": mean_average_precision(model)}
+
+
+def small_transformer(texts: list[str], seed: int) -> Any:
+    """A transformer of two layers on the words of some texts, from scratch."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    words = Tokenizer(models.WordLevel(unk_token="[UNK]"))
+    words.normalizer = normalizers.Lowercase()
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    words.train_from_iterator(texts, trainers.WordLevelTrainer(special_tokens=["[PAD]", "[UNK]"]))
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]", model_max_length=32
+    )
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=512,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        for saved in (tokenizer, BertModel(config)):
+            saved.save_pretrained(folder)
+        network = Transformer(folder, max_seq_length=32)
+    modules = [network, Pooling(network.get_embedding_dimension())]
+    return SentenceTransformer(modules=modules, device="cpu")
+
+
+def mean_average_precision(model: Any) -> float:
+    """map@100 of training questions of the same intent, for the test questions."""
+    from questions import find_data, read_texts
+    from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator
+
+    (corpus, kinds), (queries, asked) = (
+        read_texts(find_data() / f"{part}.csv") for part in ("train", "test")
+    )
+    of_kind: dict[str, set[str]] = {}
+    for row, kind in enumerate(kinds):
+        of_kind.setdefault(kind, set()).add(f"t{row}")
+    evaluator = InformationRetrievalEvaluator(
+        queries={f"q{row}": text for row, text in enumerate(queries)},
+        corpus={f"t{row}": text for row, text in enumerate(corpus)},
+        relevant_docs={f"q{row}": of_kind[kind] for row, kind in enumerate(asked)},
+        map_at_k=[100],
+        batch_size=512,
+        write_csv=False,
+    )
+    return float(evaluator(model)["cosine_map@100"])
 
 
 def sentences(chosen: argparse.Namespace) -> list[Figures]:

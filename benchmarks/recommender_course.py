@@ -8,8 +8,8 @@
 One thread. A seed is trained as ``bayescl train ranking`` trains, and judged on the test part after
 some epochs, with and without propagation; seconds are those of training alone. ``--choose`` trains
 with a seed of its own and judges on the validation part: InfoNCE chooses settings for all losses,
-and each loss its propagation and exponent; two losses that we do not offer, on MovieLens-100k only,
-choose their own settings. Finished runs stay in journals, so the script continues where it stopped.
+and each loss its propagation and exponent. Finished runs stay in journals, so the script continues
+where it stopped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from operator import itemgetter
 from typing import Any
@@ -28,11 +27,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from harness import RESULTS, Journal, keep_freed_memory, write_json
-from torch import Tensor
 
-from bayescl.losses import ContrastiveLoss
-from bayescl.ops.log_space import masked_logsumexp
-from bayescl.ops.objective import LogSumObjective
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.compare.summary import mean_and_spread, paired_difference
 from bayescl_lab.ranking.batches import UserBatches
@@ -52,39 +47,6 @@ BAYESIAN = {"alpha": 0.9, "beta": 0.7}
 LOSSES = {"info_nce": {}, "debiased": {}, "hard": {}, "bayesian": BAYESIAN}
 
 
-@dataclass(frozen=True)
-class BilateralSoftmax(LogSumObjective):
-    """BSL of Wu et al., ICDE 2024, with one positive at a time: no positive in the sum."""
-
-    power: float
-
-    def from_log_sums(self, positive: Tensor, log_sums: tuple[Tensor, ...]) -> Tensor:
-        """Weigh the sum's logarithm, which makes gradients of all positives alike."""
-        return self.power * log_sums[0] - positive
-
-
-@dataclass(frozen=True)
-class PairwiseSoftmax:
-    """PSL of Yang et al., NeurIPS 2024, with tanh, of cosines over 2."""
-
-    robustness: float
-
-    def __call__(
-        self, positive: Tensor, unlabeled: Tensor, *, valid: Tensor | None = None
-    ) -> Tensor:
-        """Return one loss per pair."""
-        surrogates = (1 + torch.tanh(unlabeled - positive[:, None])).log()
-        return masked_logsumexp(surrogates / self.robustness, valid)
-
-
-RIVALS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-    "bsl": lambda of: BilateralSoftmax(of["power"]),
-    "psl": lambda of: PairwiseSoftmax(of["robustness"]),
-}
-RIVAL_SETTINGS: dict[str, list[dict[str, float]]] = {
-    "bsl": [{"temperature": t, "power": p} for t in (0.1, 0.15, 0.2) for p in (0.5, 1.0)],
-    "psl": [{"temperature": 2.0, "robustness": r} for r in (0.05, 0.075, 0.1, 0.15, 0.2)],
-}
 SPARSE = {"dim": 64, "temperature": 0.12, "batch_size": 256, "epochs": 20, "every": 20, "lr": 0.01}
 SETTINGS: dict[str, dict[str, Any]] = {
     "ml-100k": SPARSE
@@ -103,13 +65,13 @@ SMALL = "ml-100k"  # dense, so that propagation harms
 CHOICE, CHOOSING_SEED = RESULTS / "recommender-choice.json", 1000
 TITLES = {
     "popularity": "popularity",
-    "graph filter": "GF-CF",  # in the journal, by an earlier version
     "ials": "iALS",
     "ease": "EASE",
     "info_nce": "InfoNCE",
     "debiased": "debiased",
     "hard": "hard",
     "bayesian": "Bayesian",
+    "graph filter": "GF-CF",  # this and the next two are in the journal, by an earlier version
     "bsl": "BSL",
     "psl": "PSL",
 }
@@ -127,7 +89,6 @@ def trained(
     of: Mapping[str, Any],
     loss: str,
     seed: int,
-    candidates: type[DrawnCandidates] = DrawnCandidates,
 ) -> Iterator[tuple[int, RankingModule, float]]:
     """Train one seed; after each epoch its number, the module and the CPU seconds so far."""
     with seeded(derived_seed(seed, Purpose.WEIGHTS)):
@@ -135,8 +96,10 @@ def trained(
     batches = UserBatches(train, of["batch_size"], seed)
     module = RankingModule(
         encoder=encoder,
-        loss=built(loss, of, train.density),
-        candidates=candidates(train.num_items, DRAWN),
+        loss=ranking_loss(loss, {"temperature": of["temperature"], **LOSSES[loss]}).build(
+            density=train.density
+        ),
+        candidates=DrawnCandidates(train.num_items, DRAWN),
         learning_rate=of["lr"],
         total_steps=of["epochs"] * len(batches),
         seed=seed,
@@ -156,27 +119,16 @@ def course(
     loss: str,
     seed: int,
     rankings: Sequence[tuple[int, float]],
-    candidates: type[DrawnCandidates] = DrawnCandidates,
 ) -> list[dict[str, Any]]:
     """Train one seed; a row of figures each time it is judged."""
     rows = []
-    for epoch, module, seconds in trained(parts.train, of, loss, seed, candidates):
+    for epoch, module, seconds in trained(parts.train, of, loss, seed):
         if epoch % of["every"] == 0:
             for layers, exponent in rankings:
                 module.propagate, module.item_norm_exponent = layers, exponent
                 row = {"epoch": epoch, "propagate": layers, "item_norm_exponent": exponent}
                 rows.append({**row, "cpu_s": round(seconds, 2), **judged(module.scorer(), parts)})
     return rows
-
-
-def built(loss: str, of: Mapping[str, Any], density: float) -> ContrastiveLoss:
-    """A loss at the settings of a run."""
-    if loss in RIVALS:
-        return ContrastiveLoss(RIVALS[loss](of), temperature=of["temperature"])
-    made: ContrastiveLoss = ranking_loss(
-        loss, {"temperature": of["temperature"], **LOSSES[loss]}
-    ).build(density=density, positive_share=of.get("positive_share", 1.0))
-    return made
 
 
 def judged(scorer: Scorer, parts: RankingParts) -> dict[str, float]:
@@ -211,14 +163,9 @@ def choose(data: str) -> None:
         return best["ndcg@20"], (best["propagate"], best["item_norm_exponent"])
 
     values = max(TRIED[data], key=lambda values: scored("info_nce", values)[0])
-    own = {
-        loss: max(RIVAL_SETTINGS[loss], key=lambda one: scored(loss, values | one)[0])
-        for loss in rivals_on(data)
-    }
     chosen = {
         "settings": SETTINGS[data] | values,
-        "rivals": own,
-        "rankings": {loss: scored(loss, values | own.get(loss, {}))[1] for loss in [*LOSSES, *own]},
+        "rankings": {loss: scored(loss, values)[1] for loss in LOSSES},
     }
     tried = [
         {"data": key[0], "method": key[1], "title": TITLES[key[1]], **key[2], **row}
@@ -234,11 +181,6 @@ def choose(data: str) -> None:
 def loaded(data: str, **part: Any) -> RankingParts:
     """Data in the split that papers use."""
     return load_interactions(data, split="author" if data == SMALL else None, **part)
-
-
-def rivals_on(data: str) -> list[str]:
-    """Losses that we do not offer: PSL needs a row of scores for each pair, so on small data."""
-    return [*RIVALS] if data == SMALL else []
 
 
 def popularity(data: str) -> dict[str, float]:
@@ -269,7 +211,7 @@ def main() -> None:
         choose(chosen.data)
         return
     choices = json.loads(CHOICE.read_text())["chosen"]
-    of, own = choices[chosen.data]["settings"], choices[chosen.data].get("rivals", {})
+    of = choices[chosen.data]["settings"]
     shown = SHOWN[: 1 if chosen.data == SMALL else None]
     rankings = {
         loss: list(dict.fromkeys([tuple(one), *shown]))
@@ -283,13 +225,13 @@ def main() -> None:
     if chosen.data in EASE_PENALTY:
         plain["ease"] = lambda train: EASE(train, EASE_PENALTY[chosen.data])
     done = Journal(RESULTS / "recommender-course.jsonl", key=itemgetter(0))
-    methods = chosen.methods or [*plain, *LOSSES, *rivals_on(chosen.data)]
+    methods = chosen.methods or [*plain, *LOSSES]
     for seed, method in product(chosen.seeds, methods):
         key = [chosen.data, method, 0 if method in plain else seed]
         if key not in done and method in plain:
             done.add([key, fitted(parts, plain[method]), git_commit()])
         elif key not in done:
-            rows = course(parts, of | own.get(method, {}), method, seed, rankings[method])
+            rows = course(parts, of, method, seed, rankings[method])
             done.add([key, rows, git_commit()])
     rows = summary(list(done.lines.values()), choices)
     last = {(row["data"], row["method"]): row["epoch"] for row in rows}

@@ -1,9 +1,8 @@
-"""What the benchmarks of recommenders share: random interactions, and columns of times."""
+"""Random interactions for benchmarks of recommenders."""
 
 from __future__ import annotations
 
 import numpy as np
-from harness import Measurement
 from numpy.typing import NDArray
 
 from bayescl_lab.ranking.interactions import Interactions
@@ -26,10 +25,3 @@ def random_interactions(users: int, items: int, pairs: int) -> Interactions:
     """The same as interactions."""
     drawn = random_pairs(users, items, pairs)
     return Interactions.from_pairs(*drawn, user_ids=users, item_ids=items)
-
-
-def seconds(times: Measurement, **ratio: float) -> dict[str, float]:
-    """The columns of a result that say how long something took."""
-    fastest, rounds = min(times.seconds), len(times.seconds)
-    columns = {"median_s": times.median, "fastest_s": fastest, **ratio}
-    return {name: round(value, 4) for name, value in columns.items()} | {"rounds": rounds}

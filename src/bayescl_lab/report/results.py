@@ -174,11 +174,13 @@ def against_paper(result: Result) -> str:
 def settings_table(result: Result) -> Table:
     """Return a table of hyper-parameters, epochs, cost and tuning budget of every loss."""
     records = []
+    counts = {row.settings.get("candidates") for row in result.rows.values()}
+    varying = ("candidates",) if len(counts) > 1 else ()
     for name, row in result.rows.items():
         record = {"": loss_title(name)}
         if row.tuning:
             record["chosen of"] = str(len(row.tuning["scores"]))
-        for setting in (*_SETTINGS, "propagate", "item_norm_exponent"):
+        for setting in (*_SETTINGS, *varying, "propagate", "item_norm_exponent"):
             value = row.settings.get(setting, "")
             if value is None:  # the prior's default
                 share = ranking_loss(name).density_share
@@ -190,7 +192,7 @@ def settings_table(result: Result) -> Table:
     settings = next(iter(result.rows.values())).settings
     own = ENCODERS[result.encoder].own_settings
     names = [name for name in _SHARED if name != "layers" or name in own]
-    given = [name for name in names if settings.get(name) is not None]
+    given = [name for name in names if settings.get(name) is not None and name not in varying]
     return Table(records, paragraph("shared_settings", settings, given))
 
 

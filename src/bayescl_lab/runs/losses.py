@@ -162,7 +162,7 @@ def takers(losses: Iterable[str]) -> dict[str, tuple[str, ...]]:
 _DENSITY_SHARES = {"debiased": 0.1, "hard": 0.1}
 """Default ``tau_plus`` of recommenders as a share of the density; 1 for other losses. The density
 counts known items, which are not candidates. With the whole density, these two losses are below
-InfoNCE (``benchmarks/own_loop.py``)."""
+InfoNCE."""
 
 
 @dataclass(frozen=True)
