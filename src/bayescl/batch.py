@@ -99,10 +99,13 @@ class Rows:
         Raises:
             ValueError: if a field does not fit the embeddings.
         """
+        known = self.metadata
+        if not known:
+            return self
         shape, device = self.embeddings.shape[:-1], self.embeddings.device
         dtype = self.embeddings.dtype
         fields: dict[str, Tensor] = {}
-        for field, part in self.metadata.items():
+        for field, part in known.items():
             title = f"{name}.{field}" if name else field
             if field in ("groups", "domains"):
                 other = getattr(like, field, None)

@@ -497,7 +497,7 @@ def _check_any(valid: Tensor) -> None:
 def _described(rows: Rows, title: str, **given: Tensor | None) -> Rows:
     """Add the metadata that a call gives to its rows, and check all metadata of the rows."""
     known = {name: part for name, part in given.items() if part is not None}
-    return replace(rows, **known).checked(title)
+    return (replace(rows, **known) if known else rows).checked(title)
 
 
 def _checked_pairs(anchors: Rows, positives: Rows, anchor_of: Tensor | None) -> Tensor | None:
