@@ -141,7 +141,7 @@ class Calls(nn.Module):
             twice = {name: torch.cat([part, part]) for name, part in items.metadata.items()}
             rows = Rows(torch.cat([first.embeddings, second.embeddings]), **twice)
             both = self._scaled(rows)
-            positives = replace(both, embeddings=both.embeddings.roll(batch, 0))
+            positives = Rows(both.embeddings.roll(batch, 0), **twice)
             own = torch.arange(2 * batch, device=device)
             partner = own.roll(batch)
             made = Batch(
@@ -454,7 +454,8 @@ class Calls(nn.Module):
                 raise ValueError(f"{name} must not be empty, got shape {list(embeddings.shape)}")
             if self.check_finite:
                 check_finite(name, embeddings)
-            dtype = torch.promote_types(dtype, embeddings.dtype)
+            if embeddings.dtype != dtype:
+                dtype = torch.promote_types(dtype, embeddings.dtype)
             found.append(rows)
         for place, rows in enumerate(found):
             if rows.embeddings.dtype != dtype:
