@@ -125,7 +125,6 @@ class BayesianContrastiveLoss(ContrastiveLoss):
     tau_plus = Hyperparameter(check_tau_plus, *PRIORS_WORTH_TRYING)
     alpha = Hyperparameter(check_alpha, 1.0, 0.8)
     beta = Hyperparameter(check_beta, 0.5, 0.7, 0.6)
-    hyperparameters: tuple[str, ...] = ("tau_plus", "alpha", "beta")
 
     def __init__(
         self,
@@ -153,4 +152,4 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         return made(self.alpha, self.beta, self.tau_plus, self.ranks)
 
 
-_objective = lru_cache(maxsize=8)(Bayesian)  # an objective caches derived values
+_objective = lru_cache(maxsize=8)(Bayesian)  # saves making the objective in each call

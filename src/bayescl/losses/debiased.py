@@ -238,7 +238,6 @@ class DebiasedContrastiveLoss(ContrastiveLoss):
     minimum_similarity = Hyperparameter(
         lambda value: check_finite_number("minimum_similarity", value)
     )
-    hyperparameters: tuple[str, ...] = ("tau_plus", "minimum_similarity")
 
     def __init__(
         self,
@@ -287,7 +286,6 @@ class HardContrastiveLoss(DebiasedContrastiveLoss):
     concentration = Hyperparameter(
         lambda value: check_non_negative("concentration", value), 0.1, 0.5, 0.25
     )
-    hyperparameters = ("tau_plus", "minimum_similarity", "concentration")
 
     def __init__(
         self,
