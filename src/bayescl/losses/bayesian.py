@@ -10,7 +10,8 @@ from typing_extensions import Unpack
 
 from bayescl.axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.checks import check_choice
-from bayescl.losses.base import ContrastiveLoss, SharedOptions
+from bayescl.losses.base import SharedOptions
+from bayescl.losses.calls import ContrastiveLoss
 from bayescl.losses.parameters import PRIORS_WORTH_TRYING, Hyperparameter, class_prior
 from bayescl.ops.mixture import PairMixture, check_alpha, check_beta, check_tau_plus
 from bayescl.ops.objective import LogSumObjective, Objective

@@ -12,7 +12,8 @@ from typing_extensions import Unpack
 
 from bayescl.axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.checks import check_finite_number, check_non_negative
-from bayescl.losses.base import ContrastiveLoss, SharedOptions
+from bayescl.losses.base import SharedOptions
+from bayescl.losses.calls import ContrastiveLoss
 from bayescl.losses.parameters import PRIORS_WORTH_TRYING, Hyperparameter, class_prior
 from bayescl.ops.log_space import contrast, softplus
 from bayescl.ops.mixture import check_tau_plus
