@@ -254,6 +254,13 @@ class Batch:
         every = torch.ones(shape, dtype=torch.bool, device=self.anchors.embeddings.device)
         return every.scatter(1, excluded.columns, False)
 
+    @property
+    def needs_mask(self) -> bool:
+        """Whether anchors may have different numbers of candidates."""
+        known = self.anchors.groups is not None or self.anchors.domains is not None
+        several = self.anchor_of is not None and self.positive is not None
+        return known or several or self.valid is not None
+
     def log_counts(self, rows: slice, dtype: torch.dtype) -> Float[Tensor, "#rows"]:
         """Return the log of the number of candidates of some anchors; -inf for none."""
         excluded, device = self.excluded(rows), self.anchors.embeddings.device
@@ -264,9 +271,7 @@ class Batch:
 
     def excluded(self, rows: slice) -> Excluded:
         """Return the columns that are not candidates of some anchors, a slice with bounds."""
-        known = self.anchors.groups is not None or self.anchors.domains is not None
-        several = self.anchor_of is not None and self.positive is not None
-        if known or several or self.valid is not None:
+        if self.needs_mask:
             return Excluded(mask=self._excluded_mask(rows))
         alone = self._alone
         return Excluded(None if alone is None else alone[rows])

@@ -1,7 +1,7 @@
 """Contrastive losses on embeddings, one file per family of losses."""
 
-from bayescl.losses.base import ContrastiveLoss
 from bayescl.losses.bayesian import BayesianContrastiveLoss
+from bayescl.losses.calls import ContrastiveLoss
 from bayescl.losses.debiased import DebiasedContrastiveLoss, HardContrastiveLoss
 from bayescl.losses.gradient_cache import cached_backward
 from bayescl.losses.info_nce import InfoNCELoss

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import torch
 from typing_extensions import TypedDict
 
+from bayescl import distributed
 from bayescl.axes import Float, Tensor
 from bayescl.batch import Batch, TargetRule
 from bayescl.checks import check_choice, check_count
-from bayescl.distributed import exchange
 from bayescl.engine import ENGINES, Engine, blocked_losses, reference_losses
 from bayescl.losses import steps
-from bayescl.losses.calls import Calls
 from bayescl.losses.candidates import CandidateWatch, refuse_not_finite
 from bayescl.losses.margin import Margin, check_margin, within_margin
 from bayescl.losses.parameters import (
@@ -32,7 +32,7 @@ Reduction = Literal["mean", "sum", "none"]
 
 
 class SharedOptions(TypedDict, total=False):
-    """Arguments that every loss takes; see :class:`ContrastiveLoss`."""
+    """Arguments that every loss takes; see :class:`~bayescl.ContrastiveLoss`."""
 
     temperature: float | LearnableTemperature
     positive_share: float | None
@@ -53,54 +53,14 @@ _LARGEST_USUAL_TEMPERATURE = 5.0
 moves its logit by less than 0.4, and the softmax is almost uniform."""
 
 
-class ContrastiveLoss(SavedNumbers, Calls):
-    """A contrastive loss around an objective on logits.
+class BatchLoss(SavedNumbers):
+    """Settings, state and evaluation of :class:`~bayescl.ContrastiveLoss`."""
 
-    The named losses derive from this class. To try your own weighting, pass any function of logits
-    that returns one loss per anchor.
+    needs_groups = False
+    """Whether the loss is undefined without ``groups``."""
 
-    Args:
-        objective: Function called as ``objective(positive, unlabeled, valid=mask)`` with logits
-            ``[anchors]`` and ``[anchors, candidates]`` and a boolean mask or ``None``. It returns
-            ``[anchors]``.
-        temperature: Temperature of the softmax, positive, or a
-            :class:`~bayescl.LearnableTemperature`. Default: 0.5.
-        positive_share: Target probability that the positive keeps, in (0, 1], if a call has a
-            ``teacher`` or ``labels``; the candidates share the rest. 1 turns soft targets off. If
-            ``None``, the positive counts as one more candidate, of similarity 1. Default: 0.5.
-        teacher_temperature: Temperature of the teacher's softmax, positive. Default: the loss's
-            own temperature.
-        normalize: Whether embeddings are scaled to length 1, so that similarities are cosines.
-            Otherwise they are inner products. Default: True.
-        reduction: ``"mean"`` or ``"sum"`` over pairs, or ``"none"``. Default: ``"mean"``.
-        engine: ``"blocked"``, which computes a few anchors at a time; ``"reference"``, which can be
-            differentiated any number of times; or ``"auto"``, which uses the reference under
-            ``torch.compile`` and ``torch.func`` transforms and the blocked engine otherwise.
-            Default: ``"auto"``.
-        chunk_size: Number of anchors at a time in the blocked engine. Default: chosen for the
-            device.
-        gather: Whether anchors are scored against the candidates of all processes of the default
-            process group. Gradients flow back to the processes that own them, and batches may
-            differ in size. The processes' means average to the mean over all pairs, so gradients
-            averaged over processes, as by ``DistributedDataParallel``, equal the gradients of one
-            process with the whole batch. Sums add up to the whole batch's sum. Default: False.
-        check_finite: Whether to check embeddings and logits for NaN and infinity and raise an error
-            that names the cause. This synchronizes with the device. Otherwise the loss of an anchor
-            is NaN if its logits are not finite. Rows that ``valid`` or ``margin`` excludes may
-            hold NaN or infinity. Default: False.
-
-    Raises:
-        ValueError: if an argument is out of range.
-
-    Example:
-        >>> from bayescl.functional import info_nce_loss
-        >>> loss = ContrastiveLoss(info_nce_loss, temperature=0.5)
-        >>> view_1, view_2 = torch.eye(3), torch.eye(3)
-        >>> loss(view_1, view_2)
-        tensor(0.4327)
-        >>> loss(view_1, view_2, teacher=torch.eye(3))  # half of the target is shared
-        tensor(1.4327)
-    """
+    needs_labels = False
+    """Whether the loss is undefined without ``labels``."""
 
     other_names: ClassVar[Mapping[str, str]] = {}
     """Names of arguments in other libraries, for error messages."""
@@ -207,7 +167,7 @@ class ContrastiveLoss(SavedNumbers, Calls):
                 refuse_not_finite(losses, parts, temperature)
                 self._watch.look_at(losses, parts[0], check=True)
             if self._gathers:
-                exchange({})  # raises if the input of another process was invalid
+                distributed.exchange({})  # raises if the input of another process was invalid
         else:
             self._watch.look_at(losses, parts[0], check=False)
         if batches[0].weight is not None and self.reduction == "mean":
@@ -244,3 +204,12 @@ class ContrastiveLoss(SavedNumbers, Calls):
             mean = losses.mean()
             return mean if factor == 1 else mean * factor
         return losses.sum() if self.reduction == "sum" else losses
+
+    @property
+    def _gathers(self) -> bool:
+        """Whether there are other processes to gather from."""
+        return self.gather and distributed.world_size() > 1
+
+    def _shared_errors(self) -> AbstractContextManager[None]:
+        """Make every process raise if one process raises while it checks its input."""
+        return distributed.shared_refusals() if self._gathers else nullcontext()

@@ -10,7 +10,8 @@ from typing_extensions import Unpack
 
 from bayescl.axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.checks import check_choice
-from bayescl.losses.base import ContrastiveLoss, SharedOptions
+from bayescl.losses.base import SharedOptions
+from bayescl.losses.calls import ContrastiveLoss
 from bayescl.losses.parameters import PRIORS_WORTH_TRYING, Hyperparameter, class_prior
 from bayescl.ops.mixture import PairMixture, check_alpha, check_beta, check_tau_plus
 from bayescl.ops.objective import LogSumObjective, Objective
@@ -125,7 +126,6 @@ class BayesianContrastiveLoss(ContrastiveLoss):
     tau_plus = Hyperparameter(check_tau_plus, *PRIORS_WORTH_TRYING)
     alpha = Hyperparameter(check_alpha, 1.0, 0.8)
     beta = Hyperparameter(check_beta, 0.5, 0.7, 0.6)
-    hyperparameters: tuple[str, ...] = ("tau_plus", "alpha", "beta")
 
     def __init__(
         self,
@@ -153,4 +153,4 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         return made(self.alpha, self.beta, self.tau_plus, self.ranks)
 
 
-_objective = lru_cache(maxsize=8)(Bayesian)  # an objective caches derived values
+_objective = lru_cache(maxsize=8)(Bayesian)  # saves making the objective in each call

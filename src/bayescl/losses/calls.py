@@ -5,16 +5,12 @@ Each call checks its arguments, builds a :class:`~bayescl.batch.Batch` and evalu
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 
-from bayescl import distributed
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.batch import UNKNOWN, Batch, Rows
 from bayescl.checks import (
@@ -27,45 +23,60 @@ from bayescl.checks import (
     is_eager_cpu,
 )
 from bayescl.engine import losses_of_logits
+from bayescl.losses.base import BatchLoss
 from bayescl.losses.margin import Margin
 from bayescl.losses.steps import mean_factor, reversed_pairs
-from bayescl.ops.objective import Objective
 from bayescl.ops.similarity import unit_vectors
 
 
-class Calls(nn.Module):
-    """Calls of all losses. :class:`~bayescl.ContrastiveLoss` evaluates them."""
+class ContrastiveLoss(BatchLoss):
+    """A contrastive loss around an objective on logits.
 
-    normalize: bool
-    gather: bool
-    check_finite: bool
+    The named losses derive from this class. To try your own weighting, pass any function of logits
+    that returns one loss per anchor.
 
-    needs_groups = False
-    """Whether the loss is undefined without ``groups``."""
+    Args:
+        objective: Function called as ``objective(positive, unlabeled, valid=mask)`` with logits
+            ``[anchors]`` and ``[anchors, candidates]`` and a boolean mask or ``None``. It returns
+            ``[anchors]``.
+        temperature: Temperature of the softmax, positive, or a
+            :class:`~bayescl.LearnableTemperature`. Default: 0.5.
+        positive_share: Target probability that the positive keeps, in (0, 1], if a call has a
+            ``teacher`` or ``labels``; the candidates share the rest. 1 turns soft targets off. If
+            ``None``, the positive counts as one more candidate, of similarity 1. Default: 0.5.
+        teacher_temperature: Temperature of the teacher's softmax, positive. Default: the loss's
+            own temperature.
+        normalize: Whether embeddings are scaled to length 1, so that similarities are cosines.
+            Otherwise they are inner products. Default: True.
+        reduction: ``"mean"`` or ``"sum"`` over pairs, or ``"none"``. Default: ``"mean"``.
+        engine: ``"blocked"``, which computes a few anchors at a time; ``"reference"``, which can be
+            differentiated any number of times; or ``"auto"``, which uses the reference under
+            ``torch.compile`` and ``torch.func`` transforms and the blocked engine otherwise.
+            Default: ``"auto"``.
+        chunk_size: Number of anchors at a time in the blocked engine. Default: chosen for the
+            device.
+        gather: Whether anchors are scored against the candidates of all processes of the default
+            process group. Gradients flow back to the processes that own them, and batches may
+            differ in size. The processes' means average to the mean over all pairs, so gradients
+            averaged over processes, as by ``DistributedDataParallel``, equal the gradients of one
+            process with the whole batch. Sums add up to the whole batch's sum. Default: False.
+        check_finite: Whether to check embeddings and logits for NaN and infinity and raise an error
+            that names the cause. This synchronizes with the device. Otherwise the loss of an anchor
+            is NaN if its logits are not finite. Rows that ``valid`` or ``margin`` excludes may
+            hold NaN or infinity. Default: False.
 
-    needs_labels = False
-    """Whether the loss is undefined without ``labels``."""
+    Raises:
+        ValueError: if an argument is out of range.
 
-    @abstractmethod
-    def evaluate(
-        self,
-        *batches: Batch,
-        temperature: float | Tensor | None = None,
-        margin: Margin | None = None,
-    ) -> Tensor:
-        """Compute the loss of a batch."""
-
-    @abstractmethod
-    def objective(self, temperature: float | Tensor) -> Objective:
-        """Return the objective on logits."""
-
-    @abstractmethod
-    def current_temperature(self, given: float | Tensor | None = None) -> float | Tensor:
-        """Return the temperature of a call."""
-
-    @abstractmethod
-    def reduced(self, losses: Tensor, factor: float = 1.0) -> Tensor:
-        """Reduce the losses of all pairs."""
+    Example:
+        >>> from bayescl.functional import info_nce_loss
+        >>> loss = ContrastiveLoss(info_nce_loss, temperature=0.5)
+        >>> view_1, view_2 = torch.eye(3), torch.eye(3)
+        >>> loss(view_1, view_2)
+        tensor(0.4327)
+        >>> loss(view_1, view_2, teacher=torch.eye(3))  # half of the target is shared
+        tensor(1.4327)
+    """
 
     def forward(
         self,
@@ -141,7 +152,7 @@ class Calls(nn.Module):
             twice = {name: torch.cat([part, part]) for name, part in items.metadata.items()}
             rows = Rows(torch.cat([first.embeddings, second.embeddings]), **twice)
             both = self._scaled(rows)
-            positives = replace(both, embeddings=both.embeddings.roll(batch, 0))
+            positives = Rows(both.embeddings.roll(batch, 0), **twice)
             own = torch.arange(2 * batch, device=device)
             partner = own.roll(batch)
             made = Batch(
@@ -419,15 +430,6 @@ class Calls(nn.Module):
 
     # ------------------------------------------------------------------ checks
 
-    @property
-    def _gathers(self) -> bool:
-        """Whether there are other processes to gather from."""
-        return self.gather and distributed.world_size() > 1
-
-    def _shared_errors(self) -> AbstractContextManager[None]:
-        """Make every process raise if one process raises while it checks its input."""
-        return distributed.shared_refusals() if self._gathers else nullcontext()
-
     def _require(self, **given: Tensor | None) -> None:
         """Raise ``ValueError`` if metadata that the loss needs is missing."""
         needed = {"groups": self.needs_groups, "labels": self.needs_labels}
@@ -454,7 +456,8 @@ class Calls(nn.Module):
                 raise ValueError(f"{name} must not be empty, got shape {list(embeddings.shape)}")
             if self.check_finite:
                 check_finite(name, embeddings)
-            dtype = torch.promote_types(dtype, embeddings.dtype)
+            if embeddings.dtype != dtype:
+                dtype = torch.promote_types(dtype, embeddings.dtype)
             found.append(rows)
         for place, rows in enumerate(found):
             if rows.embeddings.dtype != dtype:

@@ -31,7 +31,7 @@ class CandidateWatch:
 
         This does nothing on a GPU, where it would synchronize, and while tracing.
         """
-        if self.has_warned or not is_eager_cpu(losses):
+        if self.has_warned or not batch.needs_mask or not is_eager_cpu(losses):
             return
         reason = None
         values = losses.detach()

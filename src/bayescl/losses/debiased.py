@@ -12,7 +12,8 @@ from typing_extensions import Unpack
 
 from bayescl.axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.checks import check_finite_number, check_non_negative
-from bayescl.losses.base import ContrastiveLoss, SharedOptions
+from bayescl.losses.base import SharedOptions
+from bayescl.losses.calls import ContrastiveLoss
 from bayescl.losses.parameters import PRIORS_WORTH_TRYING, Hyperparameter, class_prior
 from bayescl.ops.log_space import contrast, softplus
 from bayescl.ops.mixture import check_tau_plus
@@ -238,7 +239,6 @@ class DebiasedContrastiveLoss(ContrastiveLoss):
     minimum_similarity = Hyperparameter(
         lambda value: check_finite_number("minimum_similarity", value)
     )
-    hyperparameters: tuple[str, ...] = ("tau_plus", "minimum_similarity")
 
     def __init__(
         self,
@@ -287,7 +287,6 @@ class HardContrastiveLoss(DebiasedContrastiveLoss):
     concentration = Hyperparameter(
         lambda value: check_non_negative("concentration", value), 0.1, 0.5, 0.25
     )
-    hyperparameters = ("tau_plus", "minimum_similarity", "concentration")
 
     def __init__(
         self,

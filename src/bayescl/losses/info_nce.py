@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing_extensions import Unpack
 
 from bayescl.axes import CandidateMask, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
-from bayescl.losses.base import ContrastiveLoss, SharedOptions
+from bayescl.losses.base import SharedOptions
+from bayescl.losses.calls import ContrastiveLoss
 from bayescl.ops.objective import LogSumObjective, Objective
 
 

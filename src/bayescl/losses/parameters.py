@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import torch
 from torch import nn
@@ -22,7 +22,7 @@ from bayescl.checks import (
 
 
 class Hyperparameter:
-    """Float attribute that is checked whenever it is set.
+    """Float attribute that is checked whenever it is set, saved, and shown in ``repr``.
 
     Args:
         check: Function that returns the value, or raises if it is out of range.
@@ -150,12 +150,17 @@ class LearnableTemperature(nn.Module):
 class SavedNumbers(nn.Module):
     """Temperature and other numbers of a loss, shown in ``repr`` and saved in ``state_dict``."""
 
-    hyperparameters: tuple[str, ...] = ()
-    """Names of the numbers that are saved, besides the temperature and ``positive_share``."""
+    hyperparameters: ClassVar[tuple[str, ...]] = ()
+    """Names of the class's own :class:`Hyperparameter` attributes, inherited ones first."""
 
     learnable_temperature: LearnableTemperature | None
     normalize: bool
     reduction: str
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        declared = [name for name, value in vars(cls).items() if isinstance(value, Hyperparameter)]
+        cls.hyperparameters = (*cls.hyperparameters, *declared)
 
     @property
     def temperature(self) -> float:
@@ -203,7 +208,7 @@ class SavedNumbers(nn.Module):
 
     @property
     def _saved(self) -> tuple[str, ...]:
-        names = ("temperature", "positive_share", *self.hyperparameters)
+        names = ("temperature", *self.hyperparameters)
         return tuple(name for name in names if getattr(self, name) is not None)
 
     def extra_repr(self) -> str:

@@ -76,9 +76,9 @@ class LossRow:
         """Names and types (``float`` or ``int``) of hyper-parameters that runs may vary."""
         made: Any = self.images or self.ranking
         names = ("temperature", *getattr(made, "hyperparameters", ()))
-        # minimum_similarity is not tunable: it depends on the similarity.
-        built = made()
-        return {name: type(getattr(built, name)) for name in names if name != "minimum_similarity"}
+        # The similarity sets minimum_similarity; runs on images set positive_share.
+        others, built = ("minimum_similarity", "positive_share"), made()
+        return {name: type(getattr(built, name)) for name in names if name not in others}
 
     @property
     def alternatives(self) -> Mapping[str, Sequence[float]]:
