@@ -1,16 +1,15 @@
 """Quality of recommenders against CPU seconds: ours by users, and models that need no gradients.
 
-    BAYESCL_DATA=data python benchmarks/recommender_course.py ml-100k --choose random
+    BAYESCL_DATA=data python benchmarks/recommender_course.py ml-100k --choose
     BAYESCL_DATA=data python benchmarks/recommender_course.py ml-100k --seeds 0 1 2 3 4
-    BAYESCL_DATA=data python benchmarks/recommender_course.py gowalla --choose random
+    BAYESCL_DATA=data python benchmarks/recommender_course.py gowalla --choose
     BAYESCL_DATA=data python benchmarks/recommender_course.py gowalla --seeds 0 1
 
 One thread. A seed is trained as ``bayescl train ranking`` trains, and judged on the test part after
 some epochs, with and without propagation; seconds are those of training alone. ``--choose`` trains
-with a seed of its own and judges on a validation part: InfoNCE chooses settings for all losses, and
-each loss its propagation and exponent. The part is a random tenth of each user's training pairs, or
-with "popular", a tenth of all, drawn such that its items are as popular as those of the test part.
-Finished runs stay in journals, so the script continues where it stopped.
+with a seed of its own and judges on the validation part: InfoNCE chooses settings for all losses,
+and each loss its propagation and exponent. Finished runs stay in journals, so the script continues
+where it stopped.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from harness import RESULTS, Journal, keep_freed_memory, write_json
-from scipy.optimize import brentq
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.compare.summary import mean_and_spread, paired_difference
@@ -151,23 +149,16 @@ def fitted(parts: RankingParts, make: Callable[[Interactions], Scorer]) -> list[
     return [{"cpu_s": seconds, **judged(scorer, parts)}]
 
 
-def choose(data: str, part: str, methods: Sequence[str]) -> None:
-    """Try settings on a validation part, and write those with the highest NDCG@20.
-
-    On the popular part, only propagation and exponent are chosen.
-    """
+def choose(data: str, methods: Sequence[str]) -> None:
+    """Try settings on the validation part, and write those with the highest NDCG@20."""
     before = json.loads(CHOICE.read_text()) if CHOICE.is_file() else {}
-    base, tries = SETTINGS[data], TRIED[data]
-    parts = loaded(data, evaluate_on="validation") if part == "random" else popular_part(data)
-    name = data
-    if part != "random":
-        name, base, tries = f"{data}-{part}", before["chosen"][data]["settings"], [{}]
+    parts = loaded(data, evaluate_on="validation")
     done = Journal(RESULTS / "recommender-choice.jsonl", key=itemgetter(0))
 
     def scored(loss: str, values: dict[str, Any]) -> tuple[float, tuple[int, float]]:
         """The highest NDCG of a run, and how it ranked."""
-        of = base | values
-        key = [name, loss, {**of}]
+        of = SETTINGS[data] | values
+        key = [data, loss, {**of}]
         if key not in done:
             end = {**of, "every": of["epochs"]}
             rankings = RANKINGS[: 1 if data in DENSE else None]
@@ -176,9 +167,9 @@ def choose(data: str, part: str, methods: Sequence[str]) -> None:
         best = max(done[key][1], key=itemgetter("ndcg@20"))
         return best["ndcg@20"], (best["propagate"], best["item_norm_exponent"])
 
-    values = max(tries, key=lambda values: scored("info_nce", values)[0])
+    values = max(TRIED[data], key=lambda values: scored("info_nce", values)[0])
     chosen = {
-        "settings": base | values,
+        "settings": SETTINGS[data] | values,
         "rankings": {loss: scored(loss, values)[1] for loss in methods},
     }
     tried = [
@@ -186,8 +177,8 @@ def choose(data: str, part: str, methods: Sequence[str]) -> None:
         for key, rows, _ in done.lines.values()
         for row in rows
     ]
-    body = {"chosen": {name: chosen}, "popularity": {name: popularity(parts)}}
-    body["popularity"][f"{data}-test"] = popularity(loaded(data))
+    ratios = {"validation": popularity(parts), "test": popularity(loaded(data))}
+    body = {"chosen": {data: chosen}, "popularity": {data: ratios}}
     merged = {name: {**before.get(name, {}), **own} for name, own in body.items()}
     write_json(CHOICE, {"seed": CHOOSING_SEED, **merged, "tried": tried})
 
@@ -207,36 +198,18 @@ def popularity(parts: RankingParts) -> float:
     return float(held_out.mean() / trained_on.mean())
 
 
-def popular_part(data: str) -> RankingParts:
-    """Hold out training pairs whose items are as popular as those of the test part."""
-    parts = loaded(data)
-    items = parts.train.matrix.indices
-    log_users = np.log(np.bincount(items)[items])
-    noise = np.random.default_rng(0).gumbel(size=len(items))
-
-    def drawn(power: float) -> RankingParts:
-        """Draw pairs without replacement, by a power of the popularity of their items."""
-        keys = power * log_users + noise
-        held_out = keys > np.quantile(keys, 0.9)
-        train, evaluation = parts.train.subset(~held_out), parts.train.subset(held_out)
-        return RankingParts(train, evaluation, "validation", {}, parts.evaluation)
-
-    wanted = popularity(parts)
-    return drawn(float(brentq(lambda power: popularity(drawn(power)) - wanted, -1, 1, xtol=1e-3)))
-
-
 def main() -> None:
     """Measure what is missing and write it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("data", choices=list(SETTINGS))
-    parser.add_argument("--choose", choices=("random", "popular"))
+    parser.add_argument("--choose", action="store_true")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--methods", nargs="+", default=None)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     keep_freed_memory()
     if chosen.choose:
-        choose(chosen.data, chosen.choose, chosen.methods or [*LOSSES])
+        choose(chosen.data, chosen.methods or [*LOSSES])
         return
     choices = json.loads(CHOICE.read_text())["chosen"]
     of = choices[chosen.data]["settings"]
