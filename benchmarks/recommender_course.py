@@ -1,15 +1,16 @@
 """Quality of recommenders against CPU seconds: ours by users, and models that need no gradients.
 
-    BAYESCL_DATA=data python benchmarks/recommender_course.py ml-100k --choose
+    BAYESCL_DATA=data python benchmarks/recommender_course.py ml-100k --choose random
     BAYESCL_DATA=data python benchmarks/recommender_course.py ml-100k --seeds 0 1 2 3 4
-    BAYESCL_DATA=data python benchmarks/recommender_course.py gowalla --choose
+    BAYESCL_DATA=data python benchmarks/recommender_course.py gowalla --choose random
     BAYESCL_DATA=data python benchmarks/recommender_course.py gowalla --seeds 0 1
 
 One thread. A seed is trained as ``bayescl train ranking`` trains, and judged on the test part after
 some epochs, with and without propagation; seconds are those of training alone. ``--choose`` trains
-with a seed of its own and judges on the validation part: InfoNCE chooses settings for all losses,
-and each loss its propagation and exponent. Finished runs stay in journals, so the script continues
-where it stopped.
+with a seed of its own and judges on a validation part: InfoNCE chooses settings for all losses, and
+each loss its propagation and exponent. The part is a random tenth of each user's training pairs, or
+with "popular", a tenth of all, drawn such that its items are as popular as those of the test part.
+Finished runs stay in journals, so the script continues where it stopped.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from harness import RESULTS, Journal, keep_freed_memory, write_json
+from scipy.optimize import brentq
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.compare.summary import mean_and_spread, paired_difference
@@ -51,17 +53,20 @@ SPARSE = {"dim": 64, "temperature": 0.12, "batch_size": 256, "epochs": 20, "ever
 SETTINGS: dict[str, dict[str, Any]] = {
     "ml-100k": SPARSE
     | {"dim": 128, "temperature": 0.15, "batch_size": 32, "epochs": 16, "every": 2},
+    "ml-1m": SPARSE
+    | {"dim": 256, "temperature": 0.15, "batch_size": 188, "epochs": 24, "every": 4, "lr": 0.02},
     "gowalla": SPARSE,
     "yelp2018": SPARSE,
 }
 TRIED: dict[str, list[dict[str, Any]]] = {
     "ml-100k": [{}],
+    "ml-1m": [{}, {"temperature": 0.13}],
     "gowalla": [{}, {"lr": 0.02}],
     "yelp2018": [{"lr": 0.02}, {"lr": 0.02, "temperature": 0.15}],  # the rate of Gowalla
 }
 RANKINGS = [(0, 0.0), (0, 0.25), (1, 0.0), (1, 0.25), (1, 0.5)]  # propagate, item_norm_exponent
 SHOWN = [(0, 0.0), (1, 0.25), (1, 0.5)]  # on test, besides the chosen one
-SMALL = "ml-100k"  # dense, so that propagation harms
+DENSE = ("ml-100k", "ml-1m")  # propagation harms
 CHOICE, CHOOSING_SEED = RESULTS / "recommender-choice.json", 1000
 TITLES = {
     "popularity": "popularity",
@@ -76,9 +81,10 @@ TITLES = {
     "psl": "PSL",
 }
 DRAWN, MEASURES = 4096, ("recall@20", "ndcg@20")
-EASE_PENALTY = {"ml-100k": 300.0}
-IALS_WEIGHTS = {
+EASE_PENALTY = {"ml-100k": 300.0, "ml-1m": 300.0}
+IALS_WEIGHTS: dict[str, dict[str, Any]] = {
     "ml-100k": {"unobserved_weight": 0.5, "regularization": 0.01},
+    "ml-1m": {"dim": 128, "unobserved_weight": 0.3, "regularization": 0.01},
     "gowalla": {"unobserved_weight": 0.01, "regularization": 0.006},
     "yelp2018": {"unobserved_weight": 0.02, "regularization": 0.006},
 }
@@ -145,74 +151,96 @@ def fitted(parts: RankingParts, make: Callable[[Interactions], Scorer]) -> list[
     return [{"cpu_s": seconds, **judged(scorer, parts)}]
 
 
-def choose(data: str) -> None:
-    """Try settings on the validation part, and write those with the highest NDCG@20."""
-    parts = loaded(data, evaluate_on="validation")
+def choose(data: str, part: str, methods: Sequence[str]) -> None:
+    """Try settings on a validation part, and write those with the highest NDCG@20.
+
+    On the popular part, only propagation and exponent are chosen.
+    """
+    before = json.loads(CHOICE.read_text()) if CHOICE.is_file() else {}
+    base, tries = SETTINGS[data], TRIED[data]
+    parts = loaded(data, evaluate_on="validation") if part == "random" else popular_part(data)
+    name = data
+    if part != "random":
+        name, base, tries = f"{data}-{part}", before["chosen"][data]["settings"], [{}]
     done = Journal(RESULTS / "recommender-choice.jsonl", key=itemgetter(0))
 
     def scored(loss: str, values: dict[str, Any]) -> tuple[float, tuple[int, float]]:
         """The highest NDCG of a run, and how it ranked."""
-        of = SETTINGS[data] | values
-        key = [data, loss, {**of}]
+        of = base | values
+        key = [name, loss, {**of}]
         if key not in done:
             end = {**of, "every": of["epochs"]}
-            rankings = RANKINGS[: 1 if data == SMALL else None]
+            rankings = RANKINGS[: 1 if data in DENSE else None]
             rows = course(parts, end, loss, CHOOSING_SEED, rankings)
             done.add([key, rows, git_commit()])
         best = max(done[key][1], key=itemgetter("ndcg@20"))
         return best["ndcg@20"], (best["propagate"], best["item_norm_exponent"])
 
-    values = max(TRIED[data], key=lambda values: scored("info_nce", values)[0])
+    values = max(tries, key=lambda values: scored("info_nce", values)[0])
     chosen = {
-        "settings": SETTINGS[data] | values,
-        "rankings": {loss: scored(loss, values)[1] for loss in LOSSES},
+        "settings": base | values,
+        "rankings": {loss: scored(loss, values)[1] for loss in methods},
     }
     tried = [
         {"data": key[0], "method": key[1], "title": TITLES[key[1]], **key[2], **row}
         for key, rows, _ in done.lines.values()
         for row in rows
     ]
-    before = json.loads(CHOICE.read_text()) if CHOICE.is_file() else {}
-    body = {"chosen": {data: chosen}, "popularity": {data: popularity(data)}}
+    body = {"chosen": {name: chosen}, "popularity": {name: popularity(parts)}}
+    body["popularity"][f"{data}-test"] = popularity(loaded(data))
     merged = {name: {**before.get(name, {}), **own} for name, own in body.items()}
     write_json(CHOICE, {"seed": CHOOSING_SEED, **merged, "tried": tried})
 
 
 def loaded(data: str, **part: Any) -> RankingParts:
     """Data in the split that papers use."""
-    return load_interactions(data, split="author" if data == SMALL else None, **part)
+    return load_interactions(data, split="author" if data == "ml-100k" else None, **part)
 
 
-def popularity(data: str) -> dict[str, float]:
-    """The mean popularity of the items of each part's pairs over that of the training pairs'.
+def popularity(parts: RankingParts) -> float:
+    """The mean popularity of the held-out pairs' items over that of the training pairs' items.
 
-    Of a random part it is 1. It explains what validation cannot choose for the test part.
+    It is 1 for a random part. It explains what validation cannot choose for the test part.
     """
-    ratios = {}
-    for part in ("validation", "test"):
-        parts = loaded(data, evaluate_on=part)
-        users_of = np.bincount(parts.train.matrix.indices, minlength=parts.train.num_items)
-        pairs, trained = (users_of[of.matrix.indices] for of in (parts.evaluation, parts.train))
-        ratios[part] = float(pairs.mean() / trained.mean())
-    return ratios
+    users_of = np.bincount(parts.train.matrix.indices, minlength=parts.train.num_items)
+    held_out, trained_on = (users_of[of.matrix.indices] for of in (parts.evaluation, parts.train))
+    return float(held_out.mean() / trained_on.mean())
+
+
+def popular_part(data: str) -> RankingParts:
+    """Hold out training pairs whose items are as popular as those of the test part."""
+    parts = loaded(data)
+    items = parts.train.matrix.indices
+    log_users = np.log(np.bincount(items)[items])
+    noise = np.random.default_rng(0).gumbel(size=len(items))
+
+    def drawn(power: float) -> RankingParts:
+        """Draw pairs without replacement, by a power of the popularity of their items."""
+        keys = power * log_users + noise
+        held_out = keys > np.quantile(keys, 0.9)
+        train, evaluation = parts.train.subset(~held_out), parts.train.subset(held_out)
+        return RankingParts(train, evaluation, "validation", {}, parts.evaluation)
+
+    wanted = popularity(parts)
+    return drawn(float(brentq(lambda power: popularity(drawn(power)) - wanted, -1, 1, xtol=1e-3)))
 
 
 def main() -> None:
     """Measure what is missing and write it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("data", choices=list(SETTINGS))
-    parser.add_argument("--choose", action="store_true")
+    parser.add_argument("--choose", choices=("random", "popular"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--methods", nargs="+", default=None)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     keep_freed_memory()
     if chosen.choose:
-        choose(chosen.data)
+        choose(chosen.data, chosen.choose, chosen.methods or [*LOSSES])
         return
     choices = json.loads(CHOICE.read_text())["chosen"]
     of = choices[chosen.data]["settings"]
-    shown = SHOWN[: 1 if chosen.data == SMALL else None]
+    shown = SHOWN[: 1 if chosen.data in DENSE else None]
     rankings = {
         loss: list(dict.fromkeys([tuple(one), *shown]))
         for loss, one in choices[chosen.data]["rankings"].items()

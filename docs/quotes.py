@@ -8,7 +8,7 @@ A comment says what is quoted. A number comes right before its comment::
 
 and a table or a paragraph between two comments, each on its own line::
 
-    <!-- quote: cell ../results/ranking/gowalla-mf.json -->
+    <!-- quote: ranking ../results/ranking/table.md ndcg@20 -->
     <!-- /quote -->
 
 After ``quote:`` come the name of a quotation, a file relative to the page, and arguments of the
@@ -39,10 +39,12 @@ from typing import Any
 import polars as pl
 
 from bayescl_lab.compare.result import Result
-from bayescl_lab.paper.ranking.printed import METRICS
-from bayescl_lab.report.results import result_tables, scores_table
-from bayescl_lab.report.tables import Table, as_markdown, loss_title, measure_title, score_text
+from bayescl_lab.compare.summary import Score
+from bayescl_lab.report.results import printed_figure, read_results, result_title, scores_table
+from bayescl_lab.report.tables import Table, loss_title, measure_title, score_text
 from bayescl_lab.runs.folder import read_json
+from bayescl_lab.runs.losses import LOSSES
+from bayescl_lab.runs.ranking.baselines import TITLES as BASELINES
 
 INLINE = re.compile(r"([\w.+%-]+)(<!-- quote: (.*?) -->)", re.DOTALL)
 BLOCK = re.compile(
@@ -147,6 +149,25 @@ def paired(file: Path, loss: str, what: str) -> str:
     return filled(f"{{{loss}/{what}}}", stored)
 
 
+def ranking(file: Path, measure: str) -> str:
+    """One measure of every method, in a row per result in the file's folder.
+
+    The paper's value is in parentheses, if it has the data set and the split is random.
+    """
+    records = []
+    for result in read_results(file.parent):
+        record = {"": result_title(result)}
+        for name in (*LOSSES, *BASELINES):
+            text = ""
+            if name in result.every:
+                text = score_text(Score(result.every[name].scores[measure].mean), measure)
+                if printed := printed_figure(result, name, measure):
+                    text += f" ({score_text(Score(printed.value), measure)})"
+            record[loss_title(name)] = text
+        records.append(record)
+    return Table(records).markdown()
+
+
 def origin(file: Path) -> str:
     """The command, hardware and versions behind a benchmark's result, in two paragraphs."""
     result = read_json(file)
@@ -164,7 +185,7 @@ QUOTATIONS: dict[str, Callable[..., str]] = {
     "pivot": pivot,
     "paired": paired,
     "origin": origin,
-    "cell": lambda file: as_markdown(*result_tables(Result.read_file(file), METRICS)),
+    "ranking": ranking,
     "probes": probes,
 }
 """Functions that make the text of a quote from its file and arguments, by name."""

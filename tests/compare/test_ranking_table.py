@@ -154,10 +154,12 @@ def test_cells_are_collected_in_the_papers_order_and_quoted(tmp_path):
     assert (tmp_path / "ranking.png").stat().st_size > 10_000
 
     number = "<!-- quote: value a.json losses/bayesian/metrics/recall@20/mean:~.4f -->"
-    text = f"It is (.9999{number}).\n<!-- quote: cell a.json -->\nyesterday\n<!-- /quote -->\n"
+    block = "<!-- quote: ranking table.md ndcg@20 -->\nyesterday\n<!-- /quote -->\n"
+    text = f"It is (.9999{number}).\n{block}"
     once = refreshed(text, tmp_path)
     assert once.startswith(f"It is (.5350{number}).")
-    assert "| Bayesian |" in once
+    assert "|  | InfoNCE | Bayesian | popularity | EASE |" in once
+    assert "| ml-100k, LightGCN | .5100 (.3976) | .5350 (.4347) | .2500 | .2500 |" in once
     assert "yesterday" not in once
     assert refreshed(once, tmp_path) == once
     paired = "1<!-- quote: paired a.json bayesian ndcg@20/mean:~+.4f -->"
