@@ -135,7 +135,7 @@ def _text(
     quoting: Any = csv.QUOTE_NONE if is_inter else csv.QUOTE_MINIMAL
     lines = csv.reader(head.splitlines(keepends=True), delimiter=separator, quoting=quoting)
     values = [value.strip() for value in next(filter(any, lines), [])]
-    if not values:
+    if not any(values):
         raise ValueError(f"{path} is empty")
     if any("\0" in value or "\ufffd" in value for value in values):
         raise ValueError(f"cannot read {path}: {_not_utf8(path)}")

@@ -89,18 +89,6 @@ def test_a_compressed_table_trains_and_its_changes_are_noticed(bayescl, bought):
     assert "bought.csv.gz: its content differs" in bayescl("evaluate run").complaint
 
 
-def test_a_part_that_came_later_is_noticed(bayescl, bought):
-    header, *rows = bought.read_text().splitlines()
-    for month in ("may", "june"):
-        Path(f"log/{month}").mkdir(parents=True)
-    Path("log/may/part.csv").write_text("\n".join([header, *rows[:200]]))
-    assert bayescl("train ranking --data log --dim 4 --epochs 1 --device cpu --out run").status == 0
-    assert bayescl("evaluate run").status == 0
-    Path("log/june/part.csv").write_text("\n".join([header, *rows[200:]]))
-    complaint = bayescl("evaluate run").complaint
-    assert "june/part.csv: the run was not trained on this file" in complaint
-
-
 def test_the_configuration_of_a_run_repeats_it(bayescl, recommender):
     assert bayescl("train ranking --config run/config.yaml --out again").status == 0
     assert Path("run/config.yaml").read_text() == Path("again/config.yaml").read_text()

@@ -115,7 +115,10 @@ def _numbers(path: Path, count: int, *, separator: str = "tab", every: int = 1) 
     kinds = ("user", "item", "rating", "timestamp")[:count]
     columns: Any = {f"{kind}_column": str(1 + every * place) for place, kind in enumerate(kinds)}
     options = RankingData(no_header=True, separator=separator, **columns)
-    return read_interactions_of(path, options)[0]
+    try:
+        return read_interactions_of(path, options)[0]
+    except ValueError as error:  # these files have no options
+        raise ValueError(str(error).partition("; --")[0]) from None
 
 
 def _titles(path: Path, separator: str) -> pl.DataFrame | None:
