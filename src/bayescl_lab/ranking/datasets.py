@@ -9,7 +9,7 @@ from bayescl.checks import check_choice
 from bayescl_lab._downloads import data_folder, verify_file
 from bayescl_lab._tables import TABLES, table_suffix
 from bayescl_lab.ranking import catalog
-from bayescl_lab.ranking.catalog import PUBLISHED, known_folder, required_folder
+from bayescl_lab.ranking.catalog import PUBLISHED, required_folder
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.filters import numbered_interactions
 from bayescl_lab.ranking.interactions import RankingParts, in_words
@@ -124,19 +124,6 @@ def guessed_columns(options: RankingData) -> dict[str, str]:
         for kind, name in columns.items()
         if getattr(options, f"{kind}_column") is None and name != kind
     }
-
-
-def source_files(data: str, test_data: str | None = None) -> tuple[Path, ...]:
-    """The existing files that :func:`read_interactions` reads for a name or path."""
-    path = Path(data)
-    files = [Path(name) for name in (data, test_data) if name and name not in PUBLISHED]
-    marks = {"train.*", "test.*", *(it for known in PUBLISHED.values() for it in known.patterns)}
-    folder = known_folder(data) if data in PUBLISHED else path
-    if folder is not None and folder.is_dir():
-        files += [file for mark in marks for file in folder.glob(mark)]
-    if data in PUBLISHED:
-        files += (data_folder() / data / _AUTHOR_SPLIT).glob("*.csv")
-    return tuple(sorted({file for file in files if file.is_file()}))
 
 
 def _author_split(data: str) -> RawInteractions:
