@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits
-from torchvision.transforms.v2 import functional as reference
 
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.store import ImageStore
@@ -101,18 +100,3 @@ def test_a_subset_shares_its_pixels_and_reads_like_a_copy():
     assert torch.equal(shared.take(torch.tensor([3, 3])), copied.images[[3, 3]])
     assert again.images[:, 0, 0, 0].tolist() == [0, 3]
     assert torch.equal(only_classes(shared, ("bee", "dog")).images, copied.images[:3])
-
-
-@pytest.mark.parametrize(("height", "width", "side"), [(48, 32, 16), (20, 20, 32), (9, 30, 7)])
-def test_resizing_agrees_with_torchvision(height, width, side):
-    generator = torch.Generator().manual_seed(0)
-    pixels = torch.randint(0, 256, (3, 3, height, width), generator=generator).byte()
-    resized = ImageStore(pixels, torch.arange(3), NAMES).resized(side)
-    assert resized.image_shape == (3, side, side)
-    expected = reference.resize(
-        pixels.float(), [side], reference.InterpolationMode.BICUBIC, antialias=True
-    )
-    expected = reference.center_crop(expected, [side]).round().clamp(0, 255)
-    assert (resized.images.float() - expected).abs().max() <= 1
-    assert (resized.images.float() - expected).abs().mean() < 0.05
-    assert resized.resized(side) is resized

@@ -6,18 +6,17 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import pydantic.dataclasses
 import torch
 import yaml
 
-from bayescl_lab._fields import Count, Words, at_least
+from bayescl_lab._fields import Count, Words
 from bayescl_lab.compare.images import ImagePlan
 from bayescl_lab.compare.result import SECONDS, Printed, Result, Row
-from bayescl_lab.compare.summary import Score
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.losses import BASELINE, LOSSES, SUBJECT, LossSettings, takes
+from bayescl_lab.runs.losses import LOSSES, LossSettings, takes
 from bayescl_lab.runs.settings import Device, StoredSettings
 
 Size = Literal["smoke", "rehearsal", "paper"]
@@ -111,24 +110,9 @@ class TablePlan(ImagePlan):
     """The requested part of a table."""
 
     def finished(self, result: Result, run: Mapping[str, Any]) -> Result:
-        """The result with the ratio of the Bayesian loss's seconds to InfoNCE's, if timed."""
+        """The result without numbers of images, because data sets differ in them."""
         del run
-        if not self.is_timed:
-            return result
-        seconds: dict[str, dict[str, Score]] = {}
-        for row in result.rows.values():
-            if row.seconds is not None:
-                seconds.setdefault(row.settings["data"], {})[row.settings["loss"]] = row.seconds
-        sentences = []
-        for data, of in seconds.items():
-            if {BASELINE, SUBJECT} <= of.keys():
-                pairs = zip(of[SUBJECT].values, of[BASELINE].values, strict=True)
-                ratio = Score.of([slow / fast for slow, fast in pairs])
-                sentences.append(
-                    f"{data}: an epoch with the Bayesian loss takes {ratio.text('.3f')} times "
-                    "as long as one with InfoNCE."
-                )
-        return replace(result, remarks=(*result.remarks, *sentences))
+        return result
 
 
 @pydantic.dataclasses.dataclass(frozen=True)
@@ -143,10 +127,6 @@ class TableRequest(StoredSettings):
         seeds: number of seeds; default: the table's own.
         epochs: epochs of every run; default: as for the size. With another number, the paper's
             values are not shown.
-        max_train_images: train and evaluate on at most this many images, to try a size out;
-            default: all. With fewer, the paper's values are not shown.
-        ranks: how the Bayesian loss counts ranks: upper as in the paper, or mid, the library's
-            default.
         device: where to train.
         compiled: at the paper's size, compile the network with torch.compile, which needs a C
             compiler.
@@ -161,8 +141,6 @@ class TableRequest(StoredSettings):
     losses: Words = ()
     seeds: Count | None = None
     epochs: Count | None = None
-    max_train_images: Annotated[int, at_least(2)] | None = None
-    ranks: Literal["upper", "mid"] = "upper"
     device: Device = "auto"
     compiled: bool = True
 
@@ -195,13 +173,10 @@ class TableRequest(StoredSettings):
 
     def _plan(self, table: PaperTable) -> TablePlan:
         """The requested part of a table."""
-        changes: dict[str, Any] = {"device": self.device, "ranks": self.ranks}
+        changes: dict[str, Any] = {"device": self.device, "ranks": "upper"}
         changes |= {} if self.epochs is None else {"epochs": self.epochs}
         changes |= {} if self.compiled else {"compiled": False}
-        if self.max_train_images is not None:
-            most = self.max_train_images
-            changes |= {"max_train_images": most, "max_evaluation_images": most}
-        rows, methods, is_own = {}, {}, self.size == "paper" and self.max_train_images is None
+        rows, methods, is_own = {}, {}, self.size == "paper"
         for row, settings in table.cells(self.size):
             is_own = is_own and self.epochs in (None, settings.epochs)
             name = "-".join(value.replace(" ", "_") for value in row.keys.values())
@@ -230,13 +205,8 @@ class TableRequest(StoredSettings):
         """Return remarks for the reader."""
         remarks = [_DATA["sizes"][self.size]["protocol"]]
         if self.size == "paper" and not is_own:
-            changes = [] if self.epochs is None else [f"{self.epochs} epochs"]
-            if self.max_train_images is not None:
-                changes.append(f"at most {self.max_train_images} images")
-            remarks.append(f"{', '.join(changes)}: the paper's values are left out.")
+            remarks.append(f"{self.epochs} epochs: the paper's values are left out.")
         remarks += [*table.remarks, *(_DATA["unstated"] if self.size == "paper" else ())]
-        if self.ranks == "mid":
-            remarks.append("The Bayesian loss counts ranks at their middle, the paper upper ranks.")
         return remarks
 
 
