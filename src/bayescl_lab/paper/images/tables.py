@@ -14,7 +14,7 @@ import yaml
 
 from bayescl_lab._fields import Count, Words
 from bayescl_lab.compare.images import ImagePlan
-from bayescl_lab.compare.result import SECONDS, Printed, Result, Row
+from bayescl_lab.compare.result import Printed, Result, Row
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LOSSES, LossSettings, takes
 from bayescl_lab.runs.settings import Device, StoredSettings
@@ -35,24 +35,20 @@ class PaperTable:
 
     name: str  # as in "bayescl reproduce NAME"
     title: str
-    label: str  # in the paper's source
-    printed: str = ""  # the paper's figures; see figures_of
+    printed: Mapping[Any, Any] = field(default_factory=dict)  # figures by the words of their place
     note: str = ""  # what is wrong with one of them
     datasets: Sequence[str] = tuple(DATASETS)[1:]
     losses: Sequence[str] = ("info_nce", "debiased", "hard", "bayesian")
     measures: Sequence[str] = ("linear", "few_label_1")
-    smoke_seeds: int = 2
     remarks: Sequence[str] = ()  # what a reader must know before comparing the figures
     is_timed: bool = False
     two_classes: bool = False
-    batches: Any = ()  # by size, or the same at all sizes
-    betas: Sequence[float] = ()
-    priors: Sequence[float] = ()
+    varied: Mapping[str, Any] = field(default_factory=dict)  # values by size, or the same at all
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def cells(self, size: str) -> Iterator[tuple[Row, ImageSettings]]:
         """The rows of the table at a size, without scores, and the settings of their runs."""
-        of_size, printed = _DATA["sizes"][size], figures_of(self.printed, self.note)
+        of_size = _DATA["sizes"][size]
         shown = {name: _at(value, size) for name, value in self.settings.items()}
         datasets = of_size.get("datasets", self.datasets)
         for data, loss in itertools.product(datasets, self.losses):
@@ -78,26 +74,42 @@ class PaperTable:
                 every = {**values, **change}
                 taken = {name: value for name, value in every.items() if takes(loss, name)}
                 changes |= {name: value for name, value in change.items() if name not in values}
-                words = {data, loss, text}
-                figures = {
-                    measure: figure
-                    for place, figure in printed.items()
-                    for measure in self.measures
-                    if size == "paper" and place <= {*words, measure}
-                }
+                printed = self._printed({data, loss, text}) if size == "paper" else {}
                 settings = ImageSettings(loss=LossSettings(loss, taken), **changes)
-                yield Row({}, keys=keys, printed=figures), settings
+                yield Row({}, keys=keys, printed=printed), settings
 
-    def _variations(self, size: str, classes: int) -> list[tuple[str, str, dict[str, Any]]]:
-        """Return further settings of the table, with the title and text of their column."""
-        batches = [("N", str(2 * one - 2), {"batch_size": one}) for one in _at(self.batches, size)]
-        betas = [("beta", f"{one:.1f}", {"beta": one}) for one in self.betas]
-        priors = [round(share / classes, 6) for share in self.priors]
-        return [
-            *batches,
-            *betas,
-            *(("tau_plus", f"{one:g}", {"tau_plus": one}) for one in priors),
-        ] or [("", "", {})]
+    def _variations(self, size: str, classes: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Further settings of the table, with the title and text of their column."""
+        for name, values in self.varied.items():
+            for value in _at(values, size):
+                if name == "batch_size":
+                    yield "N", str(2 * value - 2), {name: value}
+                else:
+                    one = round(value / classes, 6) if name == "tau_plus" else value
+                    yield name, str(one), {name: one}
+        if not self.varied:
+            yield "", "", {}
+
+    def _printed(self, words: set[str]) -> dict[str, Printed]:
+        """The paper's figures of a row by measure, given the words of the row."""
+        found = {}
+        noted, _, note = self.note.partition(": ")
+        for place, figure in _figures(self.printed):
+            (measure,) = place & {*self.measures} or {"linear"}
+            if place <= {*words, measure}:
+                value, _, spread = figure.partition("±")
+                wrong = note if place == {*noted.split()} else ""
+                found[measure] = Printed(float(value), float(spread) if spread else None, wrong)
+        return found
+
+
+def _figures(printed: Any, *place: str) -> Iterator[tuple[set[str], str]]:
+    """Figures with the words of their places."""
+    if not isinstance(printed, dict):
+        yield {*place}, str(printed)
+        return
+    for word, inner in printed.items():
+        yield from _figures(inner, *place, str(word))
 
 
 def _at(value: Any, size: str) -> Any:
@@ -188,13 +200,12 @@ class TableRequest(StoredSettings):
         if not is_own:
             rows = {name: replace(row, printed={}) for name, row in rows.items()}
         about = _DATA["sizes"][self.size]
-        seeds = table.smoke_seeds if self.size == "smoke" else about["seeds"]
         known = Result(
             "", "test", rows, 0, title=table.title, remarks=self._remarks(table, is_own=is_own)
         )
         return TablePlan(
             methods,
-            range(self.seeds or seeds),
+            range(self.seeds or about["seeds"]),
             name=table.name,
             result=known,
             measures=table.measures,
@@ -208,32 +219,6 @@ class TableRequest(StoredSettings):
             remarks.append(f"{self.epochs} epochs: the paper's values are left out.")
         remarks += [*table.remarks, *(_DATA["unstated"] if self.size == "paper" else ())]
         return remarks
-
-
-def figures_of(table: str, note: str = "") -> dict[frozenset[str], Printed]:
-    r"""Figures from a table of text, by the words of their row and the title of their column.
-
-    Figures are of the measure "linear" if they name none. A note begins with the words and the
-    column of the figure with which something is wrong.
-
-    Example:
-        >>> figures = figures_of("hard bayesian \n cifar10 98.4 99.3±0.22")
-        >>> figures[frozenset(("cifar10", "bayesian", "linear"))]
-        Printed(value=99.3, spread=0.22, note='')
-    """
-    header, *rows = (line.split() for line in table.splitlines() or [""])
-    noted, _, what = note.partition(": ")
-    figures = {}
-    for row in rows:
-        for column, figure in zip(header, row[-len(header) :], strict=True):
-            words = {*row[: -len(header)], column}
-            value, _, spread = figure.partition("±")
-            wrong = what if words == set(noted.split()) else ""
-            measured = words if words & {"linear", "linear_top5", SECONDS} else {*words, "linear"}
-            figures[frozenset(measured)] = Printed(
-                float(value), float(spread) if spread else None, wrong
-            )
-    return figures
 
 
 TABLES = {name: PaperTable(name, **row) for name, row in _DATA["tables"].items()}
