@@ -44,15 +44,14 @@ def test_unlabelled_rows_keep_their_share():
 
 def test_classes_by_name_keep_the_order_of_the_data_set_and_a_lone_number_is_a_count():
     assert chosen_classes(NAMES, "dog, bee") == ("bee", "dog")
-    assert chosen_classes(NAMES, ("eel", "ant")) == ("ant", "eel")
     assert chosen_classes(tuple("0123456789"), "3,8") == ("3", "8")
-    assert len(chosen_classes(NAMES, "2")) == len(chosen_classes(NAMES, 2)) == 2
+    assert len(chosen_classes(NAMES, "2")) == 2
 
 
 def test_drawn_classes_depend_on_the_seed_and_more_include_fewer():
-    drawn = {chosen_classes(NAMES, 2, seed=seed) for seed in range(60)}
+    drawn = {chosen_classes(NAMES, "2", seed=seed) for seed in range(60)}
     assert len(drawn) == 10  # every pair of five
-    assert set(chosen_classes(NAMES, 2)) < set(chosen_classes(NAMES, 3))
+    assert set(chosen_classes(NAMES, "2")) < set(chosen_classes(NAMES, "3"))
 
 
 def test_two_classes_keep_their_images_and_are_counted_anew():

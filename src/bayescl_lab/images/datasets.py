@@ -61,7 +61,7 @@ def load_images(
     data: str,
     *,
     evaluate_on: str = "test",
-    classes: int | str | Sequence[str] | None = None,
+    classes: str | None = None,
     max_train_images: int | None = None,
     labels_per_class: int | None = None,
     **of_folder: Any,
@@ -80,8 +80,8 @@ def load_images(
             word per image, -1 or empty where unknown, and, to mark a test part, ``is_train``
             (boolean). Without a test part, 30 % of the labelled images of each class become one.
         evaluate_on: "test" or "validation".
-        classes: names of the classes to keep, or how many to draw. Labels are renumbered, and
-            images without a label are left out. Default: all classes.
+        classes: comma-separated names of the classes to keep, or how many to draw. Labels are
+            renumbered, and images without a label are left out. Default: all classes.
         max_train_images: train on at most this many images, equally many of each class; default:
             all.
         labels_per_class: leave at least so many labelled images of each class in the training part
