@@ -76,7 +76,7 @@ RUNS = [
     ("--evaluate_on train", "--evaluate-on must be 'test' or 'validation', got train"),
     ("--hidden_dim 99999999999999999999", "--hidden-dim must be less than 9223372036854775808"),
     ("--hidden_dim 1000000000000", "not enough memory"),
-    ("--image_size 100000000", "not enough memory"),
+    ("--data pets --image_size 100000000", "not enough memory"),
     ("--view-size 4", "--view-size is only for the simclr augmentation"),
     ("--encoder inception_v3", "encoder must be small, a ResNet of torchvision"),
     ("--classes 1", "classes must be a whole number of at least 2, got 1"),
