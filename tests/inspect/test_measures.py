@@ -54,14 +54,12 @@ def test_easy_classes_are_told_by_similarity(labelled) -> None:
 
 def test_labels_only_judge(clusters, labelled) -> None:
     first, second, _ = clusters
-    same = diagnose_embeddings(first, second, tau_plus=labelled.tau_plus, batch_size=100)
-    assert (labelled.tau_plus_from, same.tau_plus_from) == ("labels", "given")
+    same = diagnose_embeddings(first, second, num_classes=6, batch_size=100)
+    assert (labelled.tau_plus_from, same.tau_plus_from) == ("labels", "classes")
     for name, loss in same.losses.items():
-        other = labelled.losses[name]
         assert loss.false_share is None
-        assert loss.effective == other.effective
         weights = [each.weight_by_similarity[name] for each in (same, labelled)]
-        torch.testing.assert_close(*weights, equal_nan=True)
+        torch.testing.assert_close(*weights, equal_nan=True, atol=0.01, rtol=0.01)
 
 
 def test_one_view_is_scored_against_the_other_items_of_its_batch(clusters) -> None:
@@ -140,7 +138,6 @@ def test_figures_are_plain_numbers_the_same_each_time_and_at_any_scale(clusters,
         (torch.ones(8, 2), {"groups": torch.arange(8) - 2}, "groups must be at least -1, which"),
         (torch.ones(9, 2), {"domains": torch.arange(9)}, "domains must be known for more than 10"),
         (torch.ones(12, 2), {"domains": torch.ones(12).long()}, "of two kinds at least"),
-        (torch.ones(8, 2), {"tau_plus": 1.0}, r"tau_plus must lie in \(0, 1\)"),
         (torch.ones(8, 2), {"num_classes": 1}, "num_classes must be"),
         (torch.ones(8, 2), {"temperature": 0}, "temperature must be positive"),
         (torch.ones(8, 2), {"layout": "sampled"}, "layout must be one of two_views, in_batch"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import torch
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_choice, check_count, check_interval, check_labels, check_shape
+from bayescl.checks import check_choice, check_count, check_labels, check_shape
 from bayescl.diagnostics import (
     Diagnosis,
     ScoredCandidates,
@@ -76,8 +76,8 @@ class EmbeddingDiagnosis:
         temperature: Softmax scale of every loss.
         temperature_from: "given" or "default".
         tau_plus: Share of false negatives among the candidates: measured if there are labels, else
-            given or assumed.
-        tau_plus_from: "labels", "given" or "default".
+            from the number of classes, else assumed.
+        tau_plus_from: "labels", "classes" or "default".
         labelled_items: Number of items with a known label.
         similarity: Cosines of the candidates, separate by kind if there are labels.
         nearest_false: Share of false negatives among the ten most similar candidates of each
@@ -102,7 +102,7 @@ class EmbeddingDiagnosis:
     temperature: float
     temperature_from: Literal["given", "default"]
     tau_plus: float
-    tau_plus_from: Literal["labels", "given", "default"]
+    tau_plus_from: Literal["labels", "classes", "default"]
     labelled_items: int
     similarity: WeightHistogram
     nearest_false: float | None
@@ -157,7 +157,6 @@ def diagnose_embeddings(
     groups: Int[Tensor, " items"] | NDArray[np.generic] | None = None,
     domains: Int[Tensor, " items"] | NDArray[np.generic] | None = None,
     num_classes: int | None = None,
-    tau_plus: float | None = None,
     temperature: float | None = None,
     layout: EmbeddingLayout = "two_views",
     batch_size: int = 256,
@@ -180,9 +179,7 @@ def diagnose_embeddings(
         domains: Batch, speaker, device or other nuisance of each item, or -1 if it is unknown. They
             are counted among nearest neighbours.
         num_classes: Approximate number of classes, for ``tau_plus = 1 / num_classes``. Not needed
-            with labels.
-        tau_plus: Probability that a candidate has the anchor's class, in (0, 1). Default: measured
-            if there are labels, else from ``num_classes``, else 0.1.
+            with labels. Default: ``tau_plus`` is 0.1.
         temperature: Temperature at which the encoder was trained, positive. Default: 0.5.
         layout: With a second view, ``"two_views"`` makes every row of both views an anchor, as in
             SimCLR; ``"in_batch"`` uses first views as anchors and second views as candidates, as
@@ -212,8 +209,6 @@ def diagnose_embeddings(
     check_count("batch_size", batch_size, 2)
     check_count("items", items, 2)
     check_count("seed", seed, 0)
-    if tau_plus is not None:
-        check_interval("tau_plus", tau_plus, 0.0, 1.0, open_low=True, open_high=True)
     first = _rows("embeddings", embeddings)
     if len(first) < 4:
         raise ValueError(f"embeddings must have at least 4 rows, got {len(first)}")
@@ -229,11 +224,11 @@ def diagnose_embeddings(
     num_known = int(known.sum())
     if num_known < 2:
         raise ValueError(f"labels must be known for at least 2 items, got {num_known}")
-    given = tau_plus is not None or num_classes is not None
     measured = None if classes is None else tau_plus_of_labels(classes[known])
     # With all labels different there would be no class of two to look for.
     default = 0.1 if measured is None else max(measured, 1 / len(first))
-    assumed = class_prior(tau_plus, num_classes, default)
+    assumed = class_prior(None, num_classes, default)
+    source = "default" if num_classes is None else "classes"
 
     order = torch.randperm(len(first), generator=torch.Generator().manual_seed(seed))
     order = order[known[order].argsort(descending=True, stable=True)]  # only these are scored
@@ -279,7 +274,7 @@ def diagnose_embeddings(
         temperature=scale,
         temperature_from="default" if temperature is None else "given",
         tau_plus=assumed if measured is None else measured,
-        tau_plus_from="labels" if measured is not None else "given" if given else "default",
+        tau_plus_from=source if measured is None else "labels",
         labelled_items=0 if classes is None else num_known,
         similarity=similarity,
         nearest_false=None if classes is None else _nearest_false(unweighted),
