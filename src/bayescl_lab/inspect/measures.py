@@ -228,7 +228,6 @@ def diagnose_embeddings(
     # With all labels different there would be no class of two to look for.
     default = 0.1 if measured is None else max(measured, 1 / len(first))
     assumed = class_prior(None, num_classes, default)
-    source = "default" if num_classes is None else "classes"
 
     order = torch.randperm(len(first), generator=torch.Generator().manual_seed(seed))
     order = order[known[order].argsort(descending=True, stable=True)]  # only these are scored
@@ -274,7 +273,11 @@ def diagnose_embeddings(
         temperature=scale,
         temperature_from="default" if temperature is None else "given",
         tau_plus=assumed if measured is None else measured,
-        tau_plus_from=source if measured is None else "labels",
+        tau_plus_from="labels"
+        if measured is not None
+        else "default"
+        if num_classes is None
+        else "classes",
         labelled_items=0 if classes is None else num_known,
         similarity=similarity,
         nearest_false=None if classes is None else _nearest_false(unweighted),
