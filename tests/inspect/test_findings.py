@@ -91,18 +91,6 @@ SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...]
         "teacher: embeddings of the unaug",
     ),
     "one view": (lambda: Situation(CLEAR), BAYESIAN, ("teacher",), "candidates are similar"),
-    "a temperature that nobody names": (
-        lambda: views(CLEAR, options={"temperature": None}),
-        "BayesianContrastiveLoss()",
-        ("teacher",),
-        "--temperature sets the one",
-    ),
-    "a number of classes": (
-        lambda: views(CLEAR, options={"num_classes": 10}),
-        f"{BAYESIAN}, tau_plus=0.1)",
-        ("teacher",),
-        "called as loss(view_1, view_2, teacher=plain)",
-    ),
     "domains that cluster": (
         lambda: views(CLEAR, domains=CLASSES),
         BAYESIAN,
@@ -114,12 +102,6 @@ SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...]
         BAYESIAN,
         ("teacher",),
         "Domains matter little",
-    ),
-    "batches that cluster": (
-        lambda: in_batches(labels=False),
-        BAYESIAN,
-        ("domains", "teacher"),
-        "so the loss does not learn domains",
     ),
     "many small batches that cluster": (
         lambda: in_batches(labels=False, count=50),
@@ -151,32 +133,14 @@ SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...]
         ("labels", "teacher"),
         "Leave it out if labels are only for evaluation",
     ),
-    "labels of all pairs": (
-        lambda: views(CLEAR, labels=CLASSES, options=IN_BATCH),
-        BAYESIAN,
-        ("labels", "teacher"),
-        "settle the pairs between them",
-    ),
     "copies": (
         lambda: Situation(*(np.repeat(view(CLEAR, seed), 2, axis=0) for seed in (1, 2))),
         BAYESIAN,
         ("groups", "teacher"),
         TWICE,
     ),
-    "labels of all and copies": (
-        lambda: Situation(np.repeat(CLEAR, 2, axis=0), labels=np.repeat(CLASSES, 2)),
-        BAYESIAN,
-        ("groups", "labels", "teacher"),
-        TWICE,
-    ),
     "labels of very many classes": (
         lambda: views(CLOUD, labels=np.arange(1000) // 2),
-        PLAIN,
-        (),
-        FEW,
-    ),
-    "very many classes, as somebody says": (
-        lambda: Situation(CLOUD, options={"num_classes": 5000}),
         PLAIN,
         (),
         FEW,
