@@ -51,8 +51,8 @@ for name, loss in diagnosis.losses.items():
 # %%
 # By similarity
 # -------------
-# The oracle's curve is the share of true negatives at each similarity. The closer a loss comes to
-# it, the less it is fooled.
+# The further the false negatives lie to the right of the true ones, the better similarity finds
+# them.
 
 figure = similarity_figure(diagnosis)
 

@@ -89,7 +89,7 @@ def test_inspect_measures_what_embed_writes_and_each_says_which(bayescl, run):
         shown = bayescl("inspect e.parquet --out e.html").out
         assert f"Measured on {output} of plain images" in shown
         assert f"Measured on {output} of plain images" in Path("e.html").read_text()
-        measured = json.loads(Path("e.json").read_text())["nearest_domain"]
+        measured = json.loads(Path("e.json").read_text())["neighbourhood"]["same_domain"]
         # An independent count of the ten nearest of every image whose microscope is known.
         known = frame.filter(pl.col("domain") != "")
         rows = known["embedding"].to_numpy().astype(float)

@@ -271,4 +271,4 @@ def test_codes_that_too_few_items_have_are_not_used(bayescl, columns, remark) ->
     assert remark in outcome.out
     assert ("not used" in outcome.out) == bool(remark)
     found = figures("page.json")
-    assert (found["labelled_items"], found["nearest_domain"]) == (0, None)
+    assert (found["labelled_items"], found["neighbourhood"]["same_domain"]) == (0, None)

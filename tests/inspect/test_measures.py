@@ -60,8 +60,8 @@ def test_labels_only_judge(clusters, labelled) -> None:
     assert (labelled.tau_plus_from, same.tau_plus_from) == ("labels", "classes")
     for name, loss in same.losses.items():
         assert loss.false_share is None
-        weights = [each.weight_by_similarity[name] for each in (same, labelled)]
-        torch.testing.assert_close(*weights, equal_nan=True, atol=0.01, rtol=0.01)
+        others = (each.losses[name].effective.in_gradient for each in (same, labelled))
+        assert next(others) == pytest.approx(next(others), rel=0.01)
 
 
 def test_one_view_is_scored_against_the_other_items_of_its_batch(clusters) -> None:
@@ -90,12 +90,11 @@ def test_copies_are_no_candidates_and_domains_are_counted_among_neighbours(clust
     alone = diagnose_embeddings(first, second, groups=torch.full((600,), -1), batch_size=100)
     assert found.losses["InfoNCE"].effective.candidates < 198
     assert alone.losses["InfoNCE"].effective.candidates == 198
-    assert found.nearest_domain > 0.9
-    assert found.domain_by_chance == pytest.approx(99 / 599)
+    assert found.neighbourhood.same_domain > 0.9
+    assert found.neighbourhood.by_chance == pytest.approx(99 / 599)
     random = torch.randint(3, (600,), generator=torch.Generator().manual_seed(0))
-    found = diagnose_embeddings(first, domains=random)
-    assert found.nearest_domain == pytest.approx(found.domain_by_chance, abs=0.03)
-    assert (alone.nearest_domain, alone.domain_by_chance) == (None, None)
+    assert diagnose_embeddings(first, domains=random).neighbourhood.domain_explains < 0.03
+    assert alone.neighbourhood.same_domain is None
 
 
 def test_figures_are_plain_numbers_the_same_each_time_and_at_any_scale(clusters, labelled) -> None:

@@ -134,12 +134,12 @@ class Advice:
     @property
     def has_nuisance(self) -> bool:
         """Whether domains explain much of the neighbourhood."""
-        return self.diagnosis.domain_explains > _EXPLAINED
+        return self.diagnosis.neighbourhood.domain_explains > _EXPLAINED
 
     @property
     def needs_sampler(self) -> bool:
         """Whether random batches hold too few candidates of an anchor's own domain."""
-        by_chance = self.diagnosis.domain_by_chance or 0.0
+        by_chance = self.diagnosis.neighbourhood.by_chance
         return self.has_nuisance and self.diagnosis.candidates * by_chance < _FEW_CANDIDATES
 
     @property

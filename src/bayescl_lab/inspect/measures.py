@@ -16,7 +16,6 @@ from bayescl.diagnostics import (
     Diagnosis,
     ScoredCandidates,
     WeightHistogram,
-    candidate_weights,
     diagnose,
     score_candidates,
 )
@@ -45,11 +44,9 @@ _NEAREST = 10
 _MOST = 4096
 """Largest number of items in the search of neighbours, which then takes seconds."""
 
-_BINS = 50
-
 
 class Neighbourhood(NamedTuple):
-    """Geometry of the items, without labels."""
+    """Geometry of the items."""
 
     variance: float
     """Variance of the unit vectors, in [0, 1]; 1 less the squared length of their mean."""
@@ -59,6 +56,18 @@ class Neighbourhood(NamedTuple):
 
     hub_share: float
     """Share of all nearest neighbours that the most frequent 1 % of the items make up."""
+
+    same_domain: float | None = None
+    """Share of the nearest neighbours that are of the item's own domain; None without domains."""
+
+    by_chance: float = 0.0
+    """The same share for random neighbours."""
+
+    @property
+    def domain_explains(self) -> float:
+        """Part of the neighbourhood that domains explain beyond chance, at most 1; 0 without."""
+        same = self.same_domain or 0.0
+        return max(0.0, (same - self.by_chance) / (1 - self.by_chance))
 
 
 @dataclass(frozen=True)
@@ -84,12 +93,7 @@ class EmbeddingDiagnosis:
             anchor; None without labels.
         alpha: Alpha measured with labels, by the model's reading; None without labels.
         losses: Diagnosis of each loss, by its title.
-        weight_by_similarity: By the same titles, the mean weight of the candidates in each bin of
-            similarity; NaN if the bin is empty.
-        neighbourhood: Collapse, dimension and hubs.
-        nearest_domain: Share of the ten nearest neighbours that are of the item's own domain; None
-            without domains.
-        domain_by_chance: The same share for random neighbours.
+        neighbourhood: Collapse, dimension, hubs and domains.
     """
 
     items: int
@@ -108,10 +112,7 @@ class EmbeddingDiagnosis:
     nearest_false: float | None
     alpha: float | None
     losses: Mapping[str, Diagnosis]
-    weight_by_similarity: Mapping[str, Float[Tensor, " bins"]]
     neighbourhood: Neighbourhood
-    nearest_domain: float | None
-    domain_by_chance: float | None
 
     @property
     def false_negatives(self) -> float:
@@ -122,13 +123,6 @@ class EmbeddingDiagnosis:
     def are_pairs(self) -> bool:
         """Whether each item's second view is its exact partner, to be retrieved."""
         return self.views == 2 and self.layout == "in_batch"
-
-    @property
-    def domain_explains(self) -> float:
-        """Part of the neighbourhood that domains explain beyond chance, at most 1; 0 without."""
-        if self.nearest_domain is None or self.domain_by_chance is None:
-            return 0.0
-        return (self.nearest_domain - self.domain_by_chance) / (1 - self.domain_by_chance)
 
 
 def plain(value: Any) -> Any:
@@ -228,6 +222,7 @@ def diagnose_embeddings(
     # With all labels different there would be no class of two to look for.
     default = 0.1 if measured is None else max(measured, 1 / len(first))
     assumed = class_prior(None, num_classes, default)
+    source: Literal["classes", "default"] = "default" if num_classes is None else "classes"
 
     order = torch.randperm(len(first), generator=torch.Generator().manual_seed(seed))
     order = order[known[order].argsort(descending=True, stable=True)]  # only these are scored
@@ -255,9 +250,7 @@ def diagnose_embeddings(
     unweighted = seen["InfoNCE"]
     cosines = (unweighted.unlabeled[unweighted.valid] * scale).clamp(-1, 1)
     truth = None if classes is None else unweighted.truth[unweighted.valid]
-    similarity, bins = histogram(cosines, truth, (-1.0, 1.0), _BINS)
     views = 1 if second_view is None else 2
-    neighbourhood, nearest, by_chance = _neighbours(first, nuisance, seed)
     diagnoses = {title: diagnose([of_loss]) for title, of_loss in seen.items()}
     if views == 1:  # a single view is its own positive, which says nothing of alpha
         diagnoses = {title: replace(found, label_free=None) for title, found in diagnoses.items()}
@@ -273,20 +266,13 @@ def diagnose_embeddings(
         temperature=scale,
         temperature_from="default" if temperature is None else "given",
         tau_plus=assumed if measured is None else measured,
-        tau_plus_from="labels"
-        if measured is not None
-        else "default"
-        if num_classes is None
-        else "classes",
+        tau_plus_from=source if measured is None else "labels",
         labelled_items=0 if classes is None else num_known,
-        similarity=similarity,
+        similarity=histogram(cosines, truth, (-1.0, 1.0), 50)[0],
         nearest_false=None if classes is None else _nearest_false(unweighted),
         alpha=measured_alpha.model if measured_alpha else None,
         losses=diagnoses,
-        weight_by_similarity={title: _by_bin(of_loss, bins) for title, of_loss in seen.items()},
-        neighbourhood=neighbourhood,
-        nearest_domain=nearest,
-        domain_by_chance=by_chance,
+        neighbourhood=_neighbours(first, nuisance, seed),
     )
 
 
@@ -317,8 +303,8 @@ def _codes(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[Te
 
 def _neighbours(
     rows: Float[Tensor, "items dim"], domains: Int[Tensor, " items"] | None, seed: int
-) -> tuple[Neighbourhood, float | None, float | None]:
-    """Geometry of a random sample, and the neighbours of each item that are of its domain."""
+) -> Neighbourhood:
+    """Geometry of a random sample."""
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
     if domains is not None:
         order = order[domains[order] >= 0]
@@ -339,16 +325,10 @@ def _neighbours(
     hubs = chosen[: math.ceil(len(rows) / 100)].sum() / nearest.numel()
     found = Neighbourhood(variance, variance**2 / squares if squares > 0 else 1.0, float(hubs))
     if domains is None:
-        return found, None, None
+        return found
     kinds = domains[order]
     same = float((kinds[nearest] == kinds[:, None]).double().mean())
-    return found, same, tau_plus_of_labels(kinds)
-
-
-def _by_bin(scored: ScoredCandidates, bins: Int[Tensor, " candidates"]) -> Float[Tensor, " bins"]:
-    """Mean weight of the candidates in each bin."""
-    weights = candidate_weights(scored)[scored.valid]
-    return bins.bincount(weights.double(), minlength=_BINS) / bins.bincount(minlength=_BINS)
+    return found._replace(same_domain=same, by_chance=tau_plus_of_labels(kinds))
 
 
 def _nearest_false(scored: ScoredCandidates) -> float:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from bayescl_lab._figures import (
     FALSE_COLOUR,
-    LEVELS,
     NEUTRAL,
     TRUE_COLOUR,
     legend_under,
@@ -26,7 +25,7 @@ _COUNTED = {
     "classes": "candidates, for classes of equal size",
 }
 _UNKNOWN = "labels count them; --num-classes estimates them"
-_CAPTION = "The similarity of candidates, and the mean weight that each loss gives them."
+_CAPTION = "The similarity of candidates. False negatives to the right are found by similarity."
 
 
 def embeddings_page(advice: Advice, name: str, measured: str) -> str:
@@ -56,13 +55,13 @@ def measures_table(advice: Advice) -> Table:
     false = f"{found.false_negatives:.1f} of {found.candidates}"
     is_known = found.tau_plus_from in _COUNTED
     counted = (false, _COUNTED[found.tau_plus_from]) if is_known else ("unknown", _UNKNOWN)
-    by_chance = f"by chance {number(found.domain_by_chance, '.1%')}"
+    by_chance = f"by chance {around.by_chance:.1%}"
     rows = [
         ("false negatives of an anchor", *counted),
         ("tau_plus", f"{found.tau_plus:.4f}" if is_known else "", "their share"),
         ("alpha", number(found.alpha), "how well similarity finds them, from 0.5 to 1"),
         ("false among the nearest", number(found.nearest_false, ".1%"), "of ten candidates"),
-        ("nearest of the same domain", number(found.nearest_domain, ".1%"), by_chance),
+        ("nearest of the same domain", number(around.same_domain, ".1%"), by_chance),
         ("mean cosine", number(1 - around.variance, ".4f"), "of two items; 1 if collapsed"),
         ("copies", f"{advice.copied:.1%}", "of the items occur more than once"),
         ("effective dimension", f"{around.effective_dim:.1f}", f"of {found.dim}"),
@@ -102,13 +101,8 @@ def sentences(advice: Advice) -> list[str]:
 
 
 def similarity_figure(diagnosis: EmbeddingDiagnosis) -> Figure:
-    """Plot the similarity of candidates, and the weight that each loss gives them.
-
-    With labels, the upper panel has one curve for true and one for false negatives. The lower panel
-    has one curve per loss. The oracle's is the share of true negatives at that similarity, which a
-    posterior should follow.
-    """
-    figure, (upper, lower) = panels(2, 1, width=6.6, height=7.4)
+    """Plot the similarity of candidates, with labels separately for true and false negatives."""
+    figure, (axis,) = panels(1, 1, width=6.6, height=4.2)
     edges, true, false = diagnosis.similarity
     kinds = [("candidates", NEUTRAL, true)]
     if false is not None:
@@ -116,19 +110,8 @@ def similarity_figure(diagnosis: EmbeddingDiagnosis) -> Figure:
     for name, colour, count in kinds:
         shares = count.double() / max(1, int(count.sum()))
         look: Any = {"color": colour, "lw": 1.2}
-        upper.stairs(shares, edges, fill=True, alpha=0.35, label=name, **look)
-        upper.stairs(shares, edges, **look)
-    upper.set_ylabel("share of its kind")
-    middles = (edges[1:] + edges[:-1]) / 2
-    colours = iter(LEVELS)
-    for name, weights in diagnosis.weight_by_similarity.items():
-        colour = NEUTRAL if name == "InfoNCE" else next(colours)
-        lower.plot(middles, weights, color=colour, lw=1.6, label=name)
-    lower.set_ylabel("mean weight of a candidate")
-    # The hard loss's weights leave the others no room otherwise.
-    lower.set_ylim(-0.05, 3)
-    start = float(edges[(true if false is None else true + false).nonzero()[0, 0]])
-    for axis in (upper, lower):
-        axis.set(xlim=(start, 1.0), xlabel="cosine similarity of anchor and candidate")
-        legend_under(axis, columns=5, size=8.5)
+        axis.stairs(shares, edges, fill=True, alpha=0.35, label=name, **look)
+        axis.stairs(shares, edges, **look)
+    axis.set(xlabel="cosine similarity of anchor and candidate", ylabel="share of its kind")
+    legend_under(axis)
     return figure
