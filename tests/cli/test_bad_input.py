@@ -29,17 +29,12 @@ def shelf(bayescl, pictures, tmp_path, monkeypatch) -> None:
         "list": "- 1\n",
         "broken": "a: [\n",
         "typed": "epochs: [1, 2]\n",
-        "date": "seed: 2024-01-02\n",
         "no_date": "seed: 2024-13-45\n",
-        "number": "1: 2\n",
-        "switch": "compiled: 3\n",
-        "alias": "a: &a [*a]\n",
         "tag": "a: !!python/object/apply:os.system ['true']\n",
         "flat": "hyperparameters: {hard: 3}\n",
         "deep": "hyperparameters: {hard: {tau_plus: 2024-01-02}}\n",
     }.items():
         Path(f"{name}.yaml").write_text(text)
-    Path("bytes.yaml").write_bytes(b"\xff\xfe\x00")
     Path("full").mkdir()
     Path("full/notes.txt").touch()
     Path("empty").mkdir()
@@ -54,7 +49,6 @@ def shelf(bayescl, pictures, tmp_path, monkeypatch) -> None:
 
 RUNS = [
     ("--data digitz", "no data set is called 'digitz'; known are digits"),
-    ("--data nowhere/scans.npz", "there is no file nowhere/scans.npz"),
     ("--data nan.npz", "nan.npz: images must be finite, got 1 NaN"),
     ("--data few.npz", "--batch-size must be at most the number of training images, got 256"),
     ("--data bad", "no file of the training part is readable: cat/00.png"),
@@ -62,50 +56,28 @@ RUNS = [
     ("--data mixed", "mixed holds images both in class folders"),
     ("--data cifar10", "get it by 'bayescl data fetch cifar10' (170 MB"),
     ("--batch_size 1", "--batch-size must be at least 2, got 1"),
-    ("--batch_size 1.5", "--batch-size must be a valid integer, got 1.5"),
     ("--epochs many", "epochs must be a valid integer, got many"),
     ("--lr 0", "lr must be above 0, got 0"),
-    ("--lr nan", "lr must be a finite number, got nan"),
-    ("--weight_decay -1", "--weight-decay must be at least 0, got -1"),
-    ("--optimizer adamw", "optimizer must be 'adam' or 'sgd', got adamw"),
-    ("--precision float16", "precision must be 'float32' or 'bfloat16', got float16"),
-    ("--augmentation crops", "augmentation must be 'auto', 'affine' or 'simclr', got crops"),
-    ("--lr=", "lr must be a valid number, got"),
     ("--temperature -1", "temperature must be positive, got -1"),
-    ("--strength 9", "strength must be at most 5, got 9"),
-    ("--evaluate_on train", "--evaluate-on must be 'test' or 'validation', got train"),
-    ("--hidden_dim 99999999999999999999", "--hidden-dim must be less than 9223372036854775808"),
     ("--hidden_dim 1000000000000", "not enough memory"),
     ("--data pets --image_size 100000000", "not enough memory"),
     ("--view-size 4", "--view-size is only for the simclr augmentation"),
     ("--encoder inception_v3", "encoder must be small, a ResNet of torchvision"),
     ("--classes 1", "classes must be a whole number of at least 2, got 1"),
     ("--classes 99", "classes must be at most 10, got 99"),
-    ("--classes a,b", "unknown class a, b"),
-    ("--classes 1,1", "classes must name at least two classes, got"),
     ("--Epochs 3", "Unknown option: --Epochs. Did you mean --epochs?"),
     ("--epochs", "--epochs requires an argument"),
-    ("--lr --epochs 3", "--lr requires an argument"),
-    ("--compiled maybe", "unrecognized arguments: maybe"),
     ("--config missing.yaml", "there is no configuration file missing.yaml"),
     ("--config unknown.yaml", 'Unknown option: "[learnig_rate]" from unknown.yaml'),
     ("--config list.yaml", "must hold settings"),
     ("--config broken.yaml", "cannot read the configuration file broken.yaml"),
     ("--config typed.yaml", "epochs must be a valid integer, got 1,2"),
-    ("--config switch.yaml", "compiled must be a valid boolean"),
-    ("--config date.yaml", "seed must be a valid integer, got 2024-01-02"),
     ("--config no_date.yaml", "cannot read the configuration file no_date.yaml"),
-    ("--config number.yaml", 'Unknown option: "[1]" from number.yaml'),
-    ("--config alias.yaml", 'Unknown option: "[a]" from alias.yaml'),
     ("--config tag.yaml", "cannot read the configuration file tag.yaml"),
-    ("--config bytes.yaml", "cannot read the configuration file bytes.yaml"),
-    ("--config .", "cannot read the configuration file ."),
     ("--resume", "--resume needs --out"),
     ("--resume --out missing", "there is no run folder missing"),
-    ("--resume --out full", "full is not a run folder: it has no config.yaml"),
     ("--out /proc/bayescl-run", "/proc/bayescl-run"),
     ("--out few.npz/run", "cannot write to few.npz/run: few.npz is not a writable folder"),
-    ("--out few.npz", "few.npz exists and is not a folder"),
     ("--out full", "full exists and is not empty"),
 ]
 
@@ -124,90 +96,58 @@ COMMANDS = [
     ),
     (f"{IMAGES} --loss bayesian --alpha 0.3", "alpha must lie in [0.5, 1], got 0.3"),
     (f"{IMAGES} --loss info_nce --alpha 0.9", "info_nce does not take alpha; it takes"),
-    (f"{IMAGES} --loss oracle --num_classes 3", "oracle does not take --num-classes"),
     (f"{IMAGES} --loss triplet", 'Invalid value "triplet" for --loss. Choose from: "info_nce"'),
     (f"{IMAGES} --loss bayesian --alpha 1 --beta 1", "alpha and beta"),
-    (f"{IMAGES} --num_classes 1", "--num-classes must be a whole number of at least 2"),
     (f"{IMAGES} --devices 3", "--batch-size must be divisible by the number of devices"),
-    (f"{IMAGES} --checkpoint-every 0", "--checkpoint-every must be at least 1"),
     (f"{IMAGES} --logger paper", "logger must be one of csv"),
     (f"{IMAGES} --data photos --loss oracle", "the oracle loss needs the class of every image"),
-    (f"{IMAGES} --data photos --evaluate_on validation", "a validation part needs labels, the"),
-    (f"{IMAGES} --data photos --classes 2", "classes cannot be chosen because the images have"),
     (f"{COMPARE} --alpha 0.9", "none of the losses info_nce takes alpha"),
     (f"{COMPARE} --data photos --batch_size 4", "photos: a comparison needs labels"),
-    (f"{COMPARE} --tune 200", "tune must be at most 100, got 200"),
     (f"{COMPARE} --tune 2 --evaluate-on validation", "--evaluate-on must be test"),
     ("compare images --losses ,", "losses must name every loss once, got none"),
-    ("compare images --losses hard,hard", "losses must name every loss once"),
     ("compare images --losses hard,magic", "loss must be one of"),
-    ("compare images --workers 0", "workers must be at least 1, got 0"),
     ("compare images --config flat.yaml", "hyperparameters.hard must be a valid dictionary"),
     ("compare images --config deep.yaml", "--tau-plus must be a number"),
     ("compare images --hyperparameters {hard:", "it must be a mapping in YAML, got {hard:"),
     (f"{COMPARE_RANKING} --losses oracle", "loss must be one of info_nce"),
-    (f"{COMPARE_RANKING} --losses bpr --alpha 0.9", "none of the losses bpr takes alpha"),
-    (f"{COMPARE_RANKING} --losses bpr,hard --candidates 0", "candidates"),
     (f"{COMPARE_RANKING} --devices 2", "devices must be 1 in a comparison"),
     (f"{COMPARE_RANKING} --split none", "split must leave something to evaluate, got 'none'"),
-    (f"{COMPARE_RANKING} --encoder ease", 'Invalid value "ease" for --encoder. Choose from: "mf"'),
     (f"{COMPARE_RANKING} --loss bpr", "Unknown option: --loss. Did you mean --losses?"),
-    (f"{COMPARE_RANKING} --user-column buyer", "bought.csv has no column 'buyer' for the users"),
-    (f"{COMPARE_RANKING} --resume", "there is no run folder nowhere"),
     ("train ranking --data shopp", "no data set is called 'shopp'; known are ml-100k"),
     (f"{RANKING} --item-column film", "bought.csv has no column 'film' for the items; it has cust"),
     (f"{RANKING} --split last", "no column that looks like timestamps; it has customer, product,"),
     (f"{RANKING} --split weekly", "split must be 'per-user', 'random', 'last', 'time'"),
     (f"{RANKING} --split given", "split cannot be 'given'"),
-    (f"{RANKING} --split-seed -1", "--split-seed must be at least 0, got -1"),
     (f"{RANKING} --separator ab", "separator must be one character or 'tab', got 'ab'"),
-    (f"{RANKING} --test-data nowhere.csv", "there is no file nowhere.csv"),
     (f"{RANKING} --k-core 99", "no interactions are left in the 99-core"),
-    (f"{RANKING} --encoder gcn", 'for --encoder. Choose from: "mf", '),
     (f"{RANKING} --encoder ease --regularization 0", "regularization must be"),
-    (f"{RANKING} --loss oracle", 'for --loss. Choose from: "info_nce"'),
-    (f"{RANKING} --loss bpr --alpha 0.9", "bpr does not take alpha; it takes"),
     (f"{RANKING} --item-norm-exponent -1", "--item-norm-exponent must be at least 0, got -1"),
     (
         f"{RANKING} --score inner --item-norm-exponent .5",
         "--item-norm-exponent must be 0 if",
     ),
     (f"{RANKING} --score inner --propagate 1", "propagate must be 0 if the score is inner, got 1"),
-    (f"{RANKING} --weight-decay -1", "--weight-decay must be at least 0, got -1"),
     (f"{RANKING} --dim 100000000000000", "not enough memory"),
-    ("train ranking --resume --out nowhere", "there is no run folder nowhere"),
-    ("evaluate", "--run requires an argument"),
-    ("evaluate nowhere", "there is no run folder nowhere"),
     ("evaluate .", ". is not a run folder: it has no config.yaml"),
     ("recommend nowhere", "give one of --user ID, --items A,B,..., --users"),
     ("recommend nowhere --user 1 --all", "give one of --user ID, --items A,B,..., --users"),
-    ("recommend nowhere --items a", "there is no run folder nowhere"),
     ("recommend nowhere --all", "--all, --users and --newcomers need --out"),
     ("recommend nowhere --all --out l.txt", "out must end in .csv or .parquet, got 'l.txt'"),
-    ("recommend nowhere --all --out no/l.csv", "there is no folder no"),
-    ("recommend . --user 1 -k 0", "k must be at least 1, got 0"),
     ("embed .", "--out requires an argument"),
-    ("embed nowhere --out e.npy", "there is no run folder nowhere"),
     ("embed nowhere --out e.csv", "out must end in .npy or .parquet, got 'e.csv'"),
     ("inspect", "--run-or-file requires an argument"),
-    ("inspect nowhere", "there is no run folder nowhere"),
-    ("simulate mse --out date.yaml", "cannot write to date.yaml"),
+    ("simulate mse --out list.yaml", "cannot write to list.yaml"),
     ("simulate mse --alpha 1 --beta 1", "alpha and beta must not both be 1"),
-    ("simulate mse --tau-plus 1", "--tau-plus must be less than 1, got 1"),
     ("simulate mess", "unknown experiment 'mess'; known are densities"),
     ("simulate mse --candidates 10000000000000000", "not enough memory"),
     ("reproduce", "--table requires an argument"),
     ("reproduce everything", 'Invalid value "everything" for TABLE'),
     ("reproduce binary --device cpu --datasets mnist", "datasets must be some of digits"),
     ("reproduce all --device cpu --losses oracle", "losses must be some of info_nce"),
-    ("reproduce hardness --losses hard", "losses must be some of bayesian"),
-    ("reproduce prior --out date.yaml", "date.yaml exists and is not a folder"),
-    ("reproduce prior --resume --out nowhere", "there is no run folder nowhere"),
+    ("reproduce prior --out list.yaml", "list.yaml exists and is not a folder"),
     ("reproduce ranking --data , ", "data must name each once, got none"),
     ("reproduce ranking --encoders gcn", "encoder must be one of mf, "),
-    ("reproduce ranking --losses oracle", "loss must be one of info_nce"),
     ("reproduce ranking --data nowhere --encoders mf", "no data set is called 'nowhere'"),
-    ("data fetch", "name"),
     ("data fetch a b", "unrecognized arguments: b"),
     ("data fetch movielens", "no data set is called 'movielens'; known are"),
     ("data verify ml-1m", "/ml-1m: `bayescl data fetch ml-1m` downloads"),
@@ -254,15 +194,6 @@ def studio(shelf, pictures) -> None:
     np.savez("complex.npz", images=pixels, labels=np.array([1j] * 6))
     np.savez("marks.npz", images=pixels, is_train=np.ones(6))
     np.savez("imageless.npz", labels=[0, 1])
-    rows = np.random.default_rng(0).normal(size=(20, 3))
-    np.save("rows.npy", rows)
-    np.save("few.npy", rows[:3])
-    np.save("flat.npy", rows[:, 0])
-    np.save("infinite.npy", np.where(rows > 2, np.inf, rows + np.inf))
-    np.save("words.npy", np.array(["a", "b"]))
-    np.save("codes.npy", np.arange(20) / 2)
-    np.savez("two.npz", first=rows, second=rows)
-    np.savez("mixed.npz", embeddings=rows, labels=np.arange(19))
 
 
 ON_SCOPES = f"{IMAGES} --data scopes --batch-size 4"
@@ -307,21 +238,11 @@ STUDIO = [
         "embed . --out e.npy --output tail",
         'Invalid value "tail" for --output. Choose',
     ),
-    ("inspect few.npy", "for each of at least 4 items, got an array of shape [3, 3]"),
-    ("inspect flat.npy", "flat.npy must have a row of numbers for each of at least 4 items"),
-    ("inspect infinite.npy", "must be finite, got NaN or infinity in 20 of 20 rows"),
-    ("inspect words.npy", "embeddings must hold real numbers, got <U1"),
-    ("inspect rows.npy --labels codes.npy", "labels must be whole numbers or words, got fractions"),
-    ("inspect two.npz", "it needs an array called embeddings, but has first [20, 3] (embeddings?)"),
-    ("inspect mixed.npz", "mixed.npz: the labels must have shape [20] for embeddings of"),
-    ("inspect rows.npy --part evaluation", "--part is for a run folder, but rows.npy is a file"),
-    ("inspect rows.npy --second-view few.npy", "few.npy: the second view must have shape"),
 ]
 
 
-@pytest.mark.parametrize(("line", "message"), STUDIO)
-def test_images_tables_and_embeddings_that_do_not_fit_get_one_line(refused, studio, line, message):
-    refused([(line, message)])
+def test_images_and_tables_that_do_not_fit_get_one_line(refused, studio):
+    refused(STUDIO)
 
 
 def test_deeply_nested_files_of_a_run_are_damaged(bayescl, image_run):

@@ -174,11 +174,6 @@ class ImageSettings(ImageOptions):
             "values": self._values(),
         }
 
-    @property
-    def probe_epochs(self) -> float:
-        """Approximate time of the probes in epochs: one forward pass per image, or 100."""
-        return 17.0 if self.linear_protocol == "paper" else 0.3
-
     def as_config(self) -> dict[str, Any]:
         """Return the settings as plain values, without settings that have no effect."""
         unused = {"positive_share", "teacher"} if self.loss.made.needs_labels else set()
