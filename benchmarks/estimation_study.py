@@ -10,7 +10,6 @@ not used.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,7 +27,8 @@ from bayescl.estimation import label_free_alpha
 from bayescl.losses import BayesianContrastiveLoss
 from bayescl_lab._figures import NEUTRAL, legend_under, panels
 from bayescl_lab._files import save_figure, write_atomically
-from bayescl_lab.inspect.images import drawn_batches, inspect_images, scored_batch
+from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab.inspect.images import embedded_views
 from bayescl_lab.paper.simulation.process import (
     Settings,
     generator,
@@ -142,10 +142,13 @@ def digits_study(folder: Path, *, base: ImageSettings = BASE) -> pl.DataFrame:
 def measurements(run: ImageRun) -> dict[str, float]:
     """What is assumed, so and estimated on a run's training images at an epoch."""
     model, store, seed = run.model, run.parts.train, run.settings.seed
-    rows = drawn_batches(store, run.settings.batch_size, SCORED_IMAGES, seed)
-    batches = [
-        scored_batch(model, store.subset(images), seed, step)[0] for step, images in enumerate(rows)
-    ]
+    generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.ESTIMATES, 0, 5))
+    order, size = torch.randperm(len(store), generator=generator), run.settings.batch_size
+    batches = []
+    for step, rows in enumerate(order[: max(1, SCORED_IMAGES // size) * size].split(size)):
+        images = store.subset(rows)
+        views = embedded_views(model, images, derived_seed(seed, Purpose.ESTIMATES, step, 6), 0)
+        batches.append(score_candidates(model.loss, *views, labels=images.labels))
     found = diagnose(batches)
     if found.measured is None or found.measured_tau_plus is None or found.by_weight is None:
         raise ValueError("the study needs labels of several classes")
@@ -223,16 +226,10 @@ def estimation_figure(process: pl.DataFrame, digits: pl.DataFrame) -> Figure:
 def main() -> None:
     """Run both studies and write their files."""
     out: Path = options(__doc__, out=Path("results/estimation")).out
-    diagnostics = out.parent / "diagnostics"
-    for folder in (out, diagnostics):
-        folder.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         process = process_study()
         epochs = digits_study(Path(scratch) / "runs")
-        # The pictures show the run with a fixed alpha and the first seed.
-        run = Path(scratch) / "runs" / f"fixed-{SEEDS[0]}"
-        for file in inspect_images(run, images=SCORED_IMAGES).files:
-            shutil.copyfile(file, diagnostics / file.name)
     for name, table in (("process", process), ("digits", epochs)):
         write_atomically(out / f"{name}.csv", table.write_csv())
     save_figure(estimation_figure(process, epochs), out / "estimation.png")

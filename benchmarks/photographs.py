@@ -73,7 +73,6 @@ QUICK: dict[str, Any] = {
     "batch_size": 64,
     "precision": "float32",
     "max_train_images": 128,
-    "max_evaluation_images": 50,
 }
 SMOKE: dict[str, Any] = {"epochs": 2, "max_train_images": 5120}
 TRIAL: dict[str, Any] = {"epochs": 6, "max_train_images": 30 * SHARED["batch_size"]}

@@ -15,7 +15,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from bayescl_lab.inspect.measures import diagnose_embeddings
-from bayescl_lab.inspect.page import reliability_figure, similarity_figure, weights_figure
+from bayescl_lab.inspect.page import similarity_figure
 
 torch.manual_seed(0)
 digits = load_digits()
@@ -51,24 +51,10 @@ for name, loss in diagnosis.losses.items():
 # %%
 # By similarity
 # -------------
-# The oracle's curve is the share of true negatives at each similarity. The closer a loss comes to
-# it, the less it is fooled.
+# The further the false negatives lie to the right of the true ones, the better similarity finds
+# them.
 
 figure = similarity_figure(diagnosis)
-
-# %%
-# Weights
-# -------
-# The further apart the two histograms, the better a loss tells false negatives from true ones.
-
-figure = weights_figure(diagnosis.losses["Bayesian"])
-
-# %%
-# Calibration
-# -----------
-# Of the candidates with a posterior of 0.8, are 80 % true negatives?
-
-figure = reliability_figure(diagnosis.losses["Bayesian"])
 
 # %%
 # From a file

@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-import yaml
 
 QUICK = "train images --batch_size 16 --width 4 --epochs 1 --device cpu"
 
@@ -20,8 +19,6 @@ def test_train_leaves_a_complete_run_folder_and_a_resumed_run_shows_it_again(bay
     outcome = bayescl(f"train images {bars} --out run")
     for title in ("1 label/class", "5 labels/class", "k-NN", "linear", "seconds per epoch"):
         assert title in outcome.out
-    lines = [line.split(": loss")[0] for line in outcome.err.splitlines()]  # without a terminal
-    assert lines == ["epoch 1 of 3", "epoch 2 of 3", "epoch 3 of 3"]
     files = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
     recorded = {"data.json", "images.npz"}
     trained = {"config.yaml", "metrics.csv", "result.json", "weights.safetensors"}
@@ -54,18 +51,6 @@ def test_help_answers_without_loading_torchvision_or_lightning():
     assert "rior probability that a candidate is a positive" in outcome.stdout
 
 
-def test_a_folder_of_classes_is_trained_on_and_what_was_left_out_is_said(bayescl, pictures):
-    pictures("pets")
-    Path("pets/cat/03.png").write_bytes(b"nothing")
-    Path("pets/eel").mkdir()
-    outcome = bayescl(f"{QUICK} --data pets --out run")
-    assert "pets: no images in the class folder eel" in outcome.out
-    assert "pets: 1 of 40 files left out: pets/cat/03.png (not an image)" in outcome.out
-    result = json.loads(Path("run/result.json").read_text())
-    assert result["images"] == {"train": 27, "test": 12}
-    assert 0 <= result["probes"]["knn"] <= 1
-
-
 def test_a_folder_without_classes_trains_and_is_never_judged(bayescl, pictures):
     pictures("photos", (".",))
     outcome = bayescl(f"{QUICK} --data photos --out run")
@@ -73,17 +58,6 @@ def test_a_folder_without_classes_trains_and_is_never_judged(bayescl, pictures):
     assert json.loads(Path("run/result.json").read_text())["probes"] == {}
     refused = bayescl("evaluate run")
     assert refused.complaint == "photos: the images have no labels to evaluate with"
-
-
-def test_every_kind_of_training_is_an_option(bayescl, bars):
-    line = f"train images {bars} --epochs 2 --optimizer sgd --lr 0.5"
-    outcome = bayescl(
-        f"{line} --precision bfloat16 --channels-last "
-        "--augmentation simclr --strength 0.5 --hidden-dim 16 --out run"
-    )
-    assert outcome.status == 0, outcome.err
-    config = yaml.safe_load(Path("run/config.yaml").read_text())
-    assert (config["optimizer"], config["channels_last"]) == ("sgd", True)
 
 
 def test_a_resumed_run_may_save_less_often(bayescl, image_run):

@@ -45,78 +45,61 @@ def figures(name: str = "all-inspection.json") -> dict:
 
 
 def test_a_file_gives_tables_a_page_and_figures_and_needs_no_run(bayescl) -> None:
-    np.savez("all.npz", **arrays())
-    outcome = bayescl(f"inspect all.npz {QUICK}")
-    for words in ("false negatives of an anchor", "oracle", "repulsion"):
-        assert words in outcome.out
-    assert "\nWith InfoNCE " in outcome.out
-    assert sorted(path.name for path in Path().iterdir()) == [
-        "all-inspection.html",
-        "all-inspection.json",
-        "all.npz",
-    ]
-    page = Path("all-inspection.html").read_text()
-    assert page.count("<img") == 2
-    assert "240 embeddings" in page
-    # A second look takes no page's place.
-    assert "\nall-inspection-2.html\n" in bayescl(f"inspect all.npz {QUICK}").out
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_the_command_says_what_the_function_says(bayescl) -> None:
     given = arrays()
     np.savez("all.npz", **given)
-    assert bayescl(f"inspect all.npz {QUICK} --seed 3 --temperature 0.2").status == 0
-    found = diagnose_embeddings(
-        given["embeddings"],
-        given["second_view"],
-        labels=given["labels"],
-        batch_size=40,
-        items=80,
-        seed=3,
-        temperature=0.2,
-    )
+    outcome = bayescl(f"inspect all.npz {QUICK} --seed 3 --temperature 0.2")
+    for words in ("false negatives of an anchor", "oracle", "repulsion", "\nWith InfoNCE "):
+        assert words in outcome.out
+    names = ["all-inspection.html", "all-inspection.json", "all.npz"]
+    assert sorted(path.name for path in Path().iterdir()) == names
+    page = Path("all-inspection.html").read_text()
+    assert page.count("<img") == 1
+    assert "240 embeddings" in page
+    assert outcome.out.splitlines()[-1] in html.unescape(page)
+    # The command says what the function says.
+    known = {name: given[name] for name in ("second_view", "labels")}
+    options = {"batch_size": 40, "items": 80, "seed": 3, "temperature": 0.2}
+    found = diagnose_embeddings(given["embeddings"], **known, **options)
     report = figures()
-    assert report.pop("advice")["call"] == ("SupervisedContrastiveLoss(temperature=0.2)")
+    assert report.pop("advice")["loss"].startswith("BayesianContrastiveLoss(temperature=0.2, ")
     assert report.pop("measured") == "the embeddings of the file"
     assert report == json.loads(json.dumps(plain(found)))
 
 
 @pytest.mark.parametrize(
-    ("names", "options", "advice"),
+    ("names", "options", "call"),
     [
-        ("embeddings", "", "Use BayesianContrastiveLoss(), called with teacher=. "),
-        ("embeddings labels", "", "Use SupervisedContrastiveLoss"),
-        ("q d labels", "--queries q --documents d", "called with labels= and teacher=. "),
+        ("whatever", "", "loss(view_1, view_2, teacher=plain)"),
+        ("embeddings labels", "", "loss(view_1, view_2, labels=labels, teacher=plain)"),
+        ("embeddings batch", "--by batch", "loss(view_1, view_2, domains=domains, teacher=plain)"),
+        (
+            "q d labels",
+            "--queries q --documents d",
+            "loss.in_batch(queries, documents, labels=labels, teacher=documents.detach())",
+        ),
     ],
 )
-def test_it_ends_with_advice(bayescl, names, options, advice) -> None:
-    given = dict(zip(("embeddings", "second_view"), arrays().values(), strict=False))
-    roles = dict(zip(names.split(), given, strict=False))
-    chosen = {name: arrays()[roles[name] if name != "labels" else name] for name in names.split()}
-    np.savez("mine.npz", **chosen)
-    outcome = bayescl(f"inspect mine.npz {options} {QUICK}")
-    assert advice in outcome.out
-    assert advice.strip() in html.unescape(Path("mine-inspection.html").read_text())
+@pytest.mark.usefixtures("undrawn")
+def test_it_ends_with_a_recommendation(bayescl, names, options, call) -> None:
+    first, second, labels = arrays().values()
+    known = {"d": second, "labels": labels, "batch": labels}
+    np.savez("mine.npz", **{name: known.get(name, first) for name in names.split()})
+    last = bayescl(f"inspect mine.npz {options} {QUICK}").out.splitlines()[-1]
+    assert last.startswith("Recommendation: use loss = BayesianContrastiveLoss(")
+    assert last.endswith(f"called as {call}")
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_codes_are_named_in_the_file_and_what_is_not_used_is_said_with_what_it_could_be(
-    bayescl,
-) -> None:
+def test_what_is_not_used_is_said_with_what_it_could_be(bayescl) -> None:
     first, second, labels = arrays().values()
-    np.savez("mine.npz", embeddings=first, second_view=second, y=labels, device=labels, more=second)
-    outcome = bayescl(f"inspect mine.npz --labels y --by device {QUICK}")
+    np.savez("mine.npz", embeddings=first, second_view=second, y=labels, more=second)
+    outcome = bayescl(f"inspect mine.npz --labels y {QUICK}")
     assert "not used: more [240, 8] (embeddings?): --queries, --documents name them" in outcome.out
-    assert (
-        "\nDomains explain 100% of the nearest neighbours (25% by chance): pass dom" in outcome.out
-    )
-    assert "Keep the temperature that the encoder was trained at. All figures ass" in outcome.out
+    assert "--temperature sets the one that the encoder was trained with" in outcome.out
     outcome = bayescl(f"inspect mine.npz {QUICK} --temperature 0.1")
     for words in ("y [240] (labels, ids or domains?)", "--labels, --ids, --by"):
         assert words in outcome.out
     assert "unknown" in next(line for line in outcome.out.splitlines() if "false negat" in line)
-    assert "Keep the temperature" not in outcome.out
     assert "BayesianContrastiveLoss(temperature=0.1)" in outcome.out
 
 
@@ -135,58 +118,38 @@ def test_unknown_labels_are_words_of_no_letters_missing_or_minus_one(bayescl) ->
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_every_format_gives_the_same_figures(bayescl) -> None:
-    given = arrays()
-    np.savez(
-        "a.npz", view_1=given["embeddings"], view_2=given["second_view"], label=given["labels"]
-    )
-    save_file(given, "b.safetensors")
-    for name, array in given.items():
-        np.save(f"{name}.npy", array)
+def test_every_format_and_byte_order_gives_the_same_figures(bayescl) -> None:
+    first, second, labels = arrays().values()
+    np.savez("a.npz", view_1=first, view_2=second, label=labels)
+    save_file(arrays(), "b.safetensors")
+    np.save("second_view.npy", second)
+    np.save("labels.npy", labels)
+    np.save("embeddings.npy", first.astype(">f8"))
     pl.DataFrame(
         {
             "id": np.arange(240),
-            "embedding": given["embeddings"],
-            "second_view": pl.Series(given["second_view"].tolist(), dtype=pl.List(pl.Float32)),
-            "label": [f"class {label}" for label in given["labels"]],
+            "embedding": first,
+            "second_view": pl.Series(second.tolist(), dtype=pl.List(pl.Float32)),
+            "label": [f"class {label}" for label in labels],
         }
     ).write_parquet("d.parquet")
-    found = {}
-    for source, options in (
-        ("a.npz", ""),
-        ("b.safetensors", ""),
-        ("embeddings.npy", "--second-view second_view.npy --labels labels.npy"),
-        ("d.parquet", ""),
+    found = []
+    for source in (
+        "a.npz",
+        "b.safetensors",
+        "embeddings.npy --second-view second_view.npy --labels labels.npy",
+        "d.parquet",
     ):
-        outcome = bayescl(f"inspect {source} {options} {QUICK} --out page.html")
-        assert outcome.status == 0, outcome.err
-        found[source] = figures("page.json")
-    first, *others = found.values()
-    assert all(other == first for other in others)
+        assert bayescl(f"inspect {source} {QUICK} --out page.html").status == 0
+        report = figures("page.json")
+        found.append([report["tau_plus"], *report["losses"]["InfoNCE"]["effective"].values()])
+    assert all(other == pytest.approx(found[0], rel=1e-4) for other in found)
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_half_precision_and_other_byte_orders_are_read(bayescl) -> None:
-    coarse = torch.from_numpy(arrays()["embeddings"]).bfloat16()
-    torch_file({"embeddings": coarse}, "b.safetensors")
-    np.save("c.npy", coarse.float().numpy().astype(">f8"))
-    found = []
-    for source in ("b.safetensors", "c.npy"):
-        assert bayescl(f"inspect {source} {QUICK} --out page.html").status == 0
-        found.append(figures("page.json")["losses"]["InfoNCE"]["effective"])
-    assert found[0] == pytest.approx(found[1])
-
-
-def test_a_lone_array_may_have_any_name_and_one_view_is_enough(bayescl) -> None:
-    np.savez("mine.npz", whatever=arrays()["embeddings"])
-    outcome = bayescl(f"inspect mine.npz {QUICK} --num-classes 4")
-    assert figures("mine-inspection.json")["tau_plus"] == 0.25
-    assert "Use BayesianContrastiveLoss(tau_plus=0.25)" in outcome.out
-
-
-def test_names_are_shown_as_text(bayescl) -> None:
-    name = "<script>alert(1)</script>[bold].npy".replace("/", "")
-    np.save(name, arrays()["embeddings"])
+def test_names_are_shown_as_text_and_half_precision_is_read(bayescl) -> None:
+    name = "<script>alert(1)<[bold].safetensors"
+    torch_file({"embeddings": torch.from_numpy(arrays()["embeddings"]).bfloat16()}, name)
     assert bayescl(f"inspect {name} {QUICK} --out page.html").status == 0
     assert "<script>" not in Path("page.html").read_text()
 
@@ -201,28 +164,22 @@ def safetensors(header: bytes) -> bytes:
     return struct.pack("<Q", len(header)) + header + bytes(64)
 
 
-def entry(shape: str, offsets: str = "[0, 16]", kind: str = "F32") -> bytes:
-    said = f'{{"dtype": "{kind}", "shape": {shape}, "data_offsets": {offsets}}}'
+def entry(shape: str, offsets: str) -> bytes:
+    said = f'{{"dtype": "F32", "shape": {shape}, "data_offsets": {offsets}}}'
     return safetensors(f'{{"embeddings": {said}}}'.encode())
 
 
 DAMAGED = {
     "pickled.npy": (pickle.dumps(np.zeros((4, 2))), ""),
-    "text.npy": (b"0.1,0.2\n", "magic string"),
     "negative.npy": (npy("(-3, 4)"), "it does not hold the shape (-3, 4)"),
     "huge.npy": (npy("(1000000000000, 4)"), "it does not hold the shape"),
     "cube.npy": (npy("(2, 2, 2)"), "number of dimensions must be 1 or 2, got shape (2, 2, 2)"),
-    "half.npy": (npy("(1.5, 4)"), "shape is not valid"),
     "text.npz": (b"not a zip", ""),
-    "member.npz": ({"embeddings": b"hello"}, "but has no array"),
     "huge.npz": ({"embeddings.npy": npy("(9, 99999999)")}, "it does not hold the shape"),
     "text.parquet": (b"not a table", ""),
     "text.safetensors": (b"not tensors at all, but long", "it is not a safetensors file"),
-    "short.safetensors": (b"\x02", "it is not a safetensors file"),
     "deep.safetensors": (safetensors(b'{"a":' * 50_000), "recursion limit exceeded"),
-    "shape.safetensors": (entry("[Infinity, 2]"), "it is not a safetensors file"),
     "beyond.safetensors": (entry("[2, 2]", "[0, 999999]"), "invalid shape, data type, or offset"),
-    "type.safetensors": (entry("[2, 2]", kind="F8"), "it is not a safetensors file"),
 }
 
 
@@ -303,7 +260,7 @@ def test_a_bad_file_is_answered_in_one_line_and_leaves_nothing(refused) -> None:
     [
         ({"label": [-1] * 240}, ""),
         ({"label": [""] * 240, "domain": [""] * 240}, ""),
-        ({"label": [3] + [-1] * 239}, "labels are not used: 1 of 240 items have one"),
+        ({"label": [3] + [-1] * 239}, "labels are not used: only one item has one"),
         ({"domain": ["a"] * 240}, "domains are not used: more than 10 items must have one, of two"),
         ({"domain": ["a", "b"] + [""] * 238}, "domains are not used: more than 10 items must"),
     ],
@@ -314,4 +271,4 @@ def test_codes_that_too_few_items_have_are_not_used(bayescl, columns, remark) ->
     assert remark in outcome.out
     assert ("not used" in outcome.out) == bool(remark)
     found = figures("page.json")
-    assert (found["labelled_items"], found["nearest_domain"]) == (0, None)
+    assert (found["labelled_items"], found["neighbourhood"]["same_domain"]) == (0, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
@@ -78,27 +77,6 @@ def test_columns_that_nobody_named_are_guessed_and_said(bayescl, bought):
     guessed = json.loads(Path("run/data.json").read_text())["columns"]
     assert guessed == {"item": "product", "rating": "stars"}
     assert "columns guessed" not in bayescl("train ranking --out run --resume").out
-
-
-def test_a_compressed_table_trains_and_its_changes_are_noticed(bayescl, bought):
-    content = bought.read_bytes()
-    Path("bought.csv.gz").write_bytes(gzip.compress(content))
-    line = "--data bought.csv.gz --dim 4 --epochs 1 --device cpu --out run"
-    assert bayescl(f"train ranking {line}").status == 0
-    Path("bought.csv.gz").write_bytes(gzip.compress(content + b"u-1,film 2,3\n"))
-    assert "bought.csv.gz: its content differs" in bayescl("evaluate run").complaint
-
-
-def test_a_part_that_came_later_is_noticed(bayescl, bought):
-    header, *rows = bought.read_text().splitlines()
-    for month in ("may", "june"):
-        Path(f"log/{month}").mkdir(parents=True)
-    Path("log/may/part.csv").write_text("\n".join([header, *rows[:200]]))
-    assert bayescl("train ranking --data log --dim 4 --epochs 1 --device cpu --out run").status == 0
-    assert bayescl("evaluate run").status == 0
-    Path("log/june/part.csv").write_text("\n".join([header, *rows[200:]]))
-    complaint = bayescl("evaluate run").complaint
-    assert "june/part.csv: the run was not trained on this file" in complaint
 
 
 def test_the_configuration_of_a_run_repeats_it(bayescl, recommender):

@@ -35,35 +35,15 @@ def owned(file: str = "bought.csv") -> dict[str, set[str]]:
     return {user: set(items) for user, items in pairs}
 
 
-def test_other_data_are_refused_by_name_and_count_and_judged_on_when_that_is_said(
-    bayescl, recommender
-):
-    text = Path("bought.csv").read_text()
-    swapped = text.replace("film 1,", "film X,").replace("film 2,", "film 1,")
-    Path("bought.csv").write_text(swapped.replace("film X,", "film 2,"))
-    complaint = bayescl("evaluate run").complaint
-    assert "bought.csv: its content differs from what the run was trained on" in complaint
-    Path("bought.csv").write_text(text)
+def test_a_run_is_judged_on_its_own_record_or_on_other_data(bayescl, recommender):
+    figures = json.loads(Path("run/result.json").read_text())["metrics"]
     append_rows("bought.csv", 30)
-    complaint = bayescl("evaluate run").complaint
-    assert "bought.csv: its content differs from what the run was trained on" in complaint
-    assert "--data" in complaint
+    assert bayescl("evaluate run").status == 0
+    assert json.loads(Path("run/evaluation.json").read_text())["metrics"] == figures
     # Pairs that the run was trained on never count.
     assert bayescl("evaluate run --data bought.csv").status == 0
     said = "interactions that the run was trained on left out"
     assert said in Path("run/evaluation.json").read_text()
-
-
-def test_the_data_are_found_from_another_folder(bayescl, recommender, tmp_path, monkeypatch):
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    Path("bought.csv").write_text("customer,product\nanother,table\n")
-    assert bayescl("evaluate ../run").status == 0
-    figures = [
-        json.loads(Path("../run", f"{name}.json").read_text())["metrics"]
-        for name in ("result", "evaluation")
-    ]
-    assert figures[0] == figures[1]
 
 
 def test_lists_leave_out_what_a_user_has_in_any_part_and_what_is_excluded(bayescl, recommender):
@@ -129,13 +109,7 @@ def test_a_broken_recommender_goes_on_from_what_it_remembers(bayescl, recommende
     whole = json.loads(Path("run/result.json").read_text())["metrics"]
     Path("run/result.json").unlink()
     Path("run/embeddings.npz").unlink()
-    text = Path("bought.csv").read_text()
-    append_rows("bought.csv", 1)
-    assert (
-        "bought.csv: its content differs from what the run was trained on"
-        in bayescl("train ranking --out run --resume").complaint
-    )
-    Path("bought.csv").write_text(text)
+    Path("bought.csv").unlink()
     assert bayescl("train ranking --out run --resume").status == 0
     assert json.loads(Path("run/result.json").read_text())["metrics"] == whole
 

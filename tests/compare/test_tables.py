@@ -39,7 +39,7 @@ def made_up(name: str, request: TableRequest) -> Result:
         name: replace(
             plan.result.rows[name],
             scores={one: Score.of([0.5, 0.5]) for one in plan.measures},
-            seconds=Score.of([2.0 + 0.1 * (settings.loss.loss == "bayesian")] * 2),
+            seconds=Score.of([2.0, 2.1]),
             settings=settings.as_config(),
         )
         for name, settings in plan.methods.items()
@@ -115,23 +115,11 @@ def test_a_smoke_test_shows_none_of_the_papers_values_and_says_what_it_is(name):
             assert figure.note in page
 
 
-@pytest.mark.parametrize(
-    ("change", "remark"),
-    [({"epochs": 20}, "20 epochs: "), ({"max_train_images": 900}, "at most 900 images: ")],
-)
-def test_the_papers_values_go_when_the_size_is_not_its_own(change, remark):
-    assert any(
-        row.printed
-        for row in plan_of("multiclass", replace(PAPER, epochs=400)).result.rows.values()
-    )
-    other = plan_of("multiclass", replace(PAPER, **change)).result
+def test_the_papers_values_go_with_another_number_of_epochs() -> None:
+    own, other = (plan_of("multiclass", replace(PAPER, epochs=count)).result for count in (400, 20))
+    assert any(row.printed for row in own.rows.values())
     assert not any(row.printed for row in other.rows.values())
-    assert other.remarks[1].startswith(remark)
-
-
-def test_the_ratio_of_seconds_is_taken_pair_by_pair():
-    remarks = made_up("runtime", TableRequest()).remarks
-    assert any("takes 1.050 ± 0.000 times as long" in remark for remark in remarks)
+    assert other.remarks[1].startswith("20 epochs: ")
 
 
 @pytest.fixture

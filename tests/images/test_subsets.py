@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits
-from torchvision.transforms.v2 import functional as reference
 
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.store import ImageStore
@@ -45,15 +44,14 @@ def test_unlabelled_rows_keep_their_share():
 
 def test_classes_by_name_keep_the_order_of_the_data_set_and_a_lone_number_is_a_count():
     assert chosen_classes(NAMES, "dog, bee") == ("bee", "dog")
-    assert chosen_classes(NAMES, ("eel", "ant")) == ("ant", "eel")
     assert chosen_classes(tuple("0123456789"), "3,8") == ("3", "8")
-    assert len(chosen_classes(NAMES, "2")) == len(chosen_classes(NAMES, 2)) == 2
+    assert len(chosen_classes(NAMES, "2")) == 2
 
 
 def test_drawn_classes_depend_on_the_seed_and_more_include_fewer():
-    drawn = {chosen_classes(NAMES, 2, seed=seed) for seed in range(60)}
+    drawn = {chosen_classes(NAMES, "2", seed=seed) for seed in range(60)}
     assert len(drawn) == 10  # every pair of five
-    assert set(chosen_classes(NAMES, 2)) < set(chosen_classes(NAMES, 3))
+    assert set(chosen_classes(NAMES, "2")) < set(chosen_classes(NAMES, "3"))
 
 
 def test_two_classes_keep_their_images_and_are_counted_anew():
@@ -101,18 +99,3 @@ def test_a_subset_shares_its_pixels_and_reads_like_a_copy():
     assert torch.equal(shared.take(torch.tensor([3, 3])), copied.images[[3, 3]])
     assert again.images[:, 0, 0, 0].tolist() == [0, 3]
     assert torch.equal(only_classes(shared, ("bee", "dog")).images, copied.images[:3])
-
-
-@pytest.mark.parametrize(("height", "width", "side"), [(48, 32, 16), (20, 20, 32), (9, 30, 7)])
-def test_resizing_agrees_with_torchvision(height, width, side):
-    generator = torch.Generator().manual_seed(0)
-    pixels = torch.randint(0, 256, (3, 3, height, width), generator=generator).byte()
-    resized = ImageStore(pixels, torch.arange(3), NAMES).resized(side)
-    assert resized.image_shape == (3, side, side)
-    expected = reference.resize(
-        pixels.float(), [side], reference.InterpolationMode.BICUBIC, antialias=True
-    )
-    expected = reference.center_crop(expected, [side]).round().clamp(0, 255)
-    assert (resized.images.float() - expected).abs().max() <= 1
-    assert (resized.images.float() - expected).abs().mean() < 0.05
-    assert resized.resized(side) is resized

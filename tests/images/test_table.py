@@ -117,9 +117,9 @@ def test_a_table_of_domains_alone_leaves_class_folders_as_they_are(tmp_path):
     [
         ("name;x\n1;2", {}, "a.csv has no column that looks like files; it has name, x: name the"),
         ("file,x\na,1", {"label_column": "y"}, "has no column 'y'; it has file, x.*--label-column"),
-        ("file,x\na,1,2", {}, "row 2 has 3 values for 2 columns"),
+        ("file,x\na,1,2", {}, "line 2: there are more values than in the first line"),
         ("", {}, "a.csv is empty"),
-        ('file,x\n"a,1', {}, "it is not a table in UTF-8"),
+        ('file,x\n"a,1', {}, "broken quotes near"),
         ("file,label\n0.png,a\n0.png,b", {}, "rows of 0.png contradict each other"),
         ("file,label\nx.png,a", {}, "column 'file' names no image of the folder: it holds 'x.png'"),
     ],

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from itertools import product
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,11 +11,8 @@ import torch
 pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
 pytest.importorskip("datasets", reason="needs the trainer's requirements")
 
-from datasets import Dataset
 from sentence_transformers import (
     SentenceTransformer,
-    SentenceTransformerTrainer,
-    SentenceTransformerTrainingArguments,
 )
 from sentence_transformers.sentence_transformer import losses as theirs
 from torch import Tensor
@@ -343,78 +338,3 @@ def test_wrong_arguments_are_refused() -> None:
         ranking(model, kind="Cached")
     with pytest.raises(ValueError, match="2 columns"):
         step(ranking(model), model, [ANCHORS])
-
-
-def trained(
-    model: SentenceTransformer, loss, output: Path, steps: int = 4, callbacks: tuple = ()
-) -> None:
-    resume = output.exists() or None
-    pairs = Dataset.from_dict({"anchor": ANCHORS * 2, "positive": POSITIVES * 2})
-    quiet = {"logging_strategy": "no", "report_to": "none", "disable_tqdm": True}
-    course = {"learning_rate": 0.05, "lr_scheduler_type": "constant", "warmup_steps": 0, "seed": 3}
-    settings = SentenceTransformerTrainingArguments(
-        output_dir=str(output),
-        max_steps=steps,
-        per_device_train_batch_size=4,
-        save_steps=2,
-        save_strategy="steps",
-        use_cpu=True,
-        **quiet,
-        **course,
-    )
-    SentenceTransformerTrainer(
-        model=model, args=settings, train_dataset=pairs, loss=loss, callbacks=list(callbacks)
-    ).train(resume_from_checkpoint=resume)
-
-
-def with_temperature(model: SentenceTransformer) -> ours.ContrastiveRankingLoss:
-    return ours.ContrastiveRankingLoss(
-        model, bayescl.BayesianContrastiveLoss(temperature=bayescl.LearnableTemperature(0.2))
-    )
-
-
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_a_training_that_resumes_ends_where_one_without_a_break_does(
-    wrapped: bool, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    tmp_path = tmp_path_factory.mktemp("runs")
-
-    def made(model: SentenceTransformer) -> tuple[torch.nn.Module, torch.nn.Module]:
-        inner = with_temperature(model)
-        return inner, theirs.MatryoshkaLoss(model, inner, [8, 4]) if wrapped else inner
-
-    straight = tiny_models.static()
-    expected, loss = made(straight)
-    trained(straight, loss, tmp_path / "straight")
-
-    for seed, steps in ((0, 2), (9, 4)):
-        model = tiny_models.static(seed=seed)
-        inner, loss = made(model)
-        callbacks = (ours.LossStateCallback(loss),)
-        trained(model, loss, tmp_path / "broken", callbacks=callbacks, steps=steps)
-        assert inner.loss.temperature != pytest.approx(0.2, abs=1e-4), "it was trained"
-    torch.testing.assert_close(model.state_dict(), straight.state_dict())
-    torch.testing.assert_close(inner.loss.state_dict(), expected.loss.state_dict())
-
-
-def test_the_state_holds_the_loss_and_not_the_model_and_must_be_there(tmp_path: Path) -> None:
-    model = tiny_models.static()
-
-    def losses(alpha: float) -> dict[str, ours.ContrastiveRankingLoss]:
-        second = ranking(model, BAYESIAN, alpha=alpha)
-        return {"first": with_temperature(model), "second": second}
-
-    folder = tmp_path / "checkpoint-3"
-    folder.mkdir()
-    state = SimpleNamespace(global_step=3, is_world_process_zero=True)
-    at = SimpleNamespace(output_dir=tmp_path), state, None
-    ours.LossStateCallback(losses(0.8)).on_save(*at)
-    stored = torch.load(folder / ours.STATE_FILE, weights_only=True)
-    assert sorted(stored) == ["first.loss", "second.loss"]
-    assert not [name for state in stored.values() for name in state if "embedding" in name]
-    other = losses(0.6)
-    ours.LossStateCallback(other).on_train_begin(*at)
-    assert other["second"].loss.alpha == 0.8
-    (folder / ours.STATE_FILE).unlink()
-    with pytest.raises(FileNotFoundError, match="LossStateCallback"):
-        ours.LossStateCallback(other).on_train_begin(*at)

@@ -10,7 +10,7 @@ from tests.ranking.readers.tables import zipped
 from bayescl_lab._downloads import DataSource, RemoteFile
 from bayescl_lab.ranking import catalog
 from bayescl_lab.ranking.catalog import PUBLISHED, SOURCES, Published, fetch_interactions
-from bayescl_lab.ranking.datasets import load_interactions, source_files, verify_interactions
+from bayescl_lab.ranking.datasets import load_interactions, verify_interactions
 
 RATINGS = "".join(f"{user}\t{item}\t3\t1\n" for user in range(4) for item in range(5))
 
@@ -128,4 +128,3 @@ def test_a_known_data_set_may_be_there_as_a_split(monkeypatch, tmp_path):
         (tmp_path / "ml-1m" / name).write_text(text)
     parts = load_interactions("ml-1m")
     assert (parts.train.num_interactions, parts.evaluation.num_interactions) == (5, 1)
-    assert len(source_files("ml-1m")) == 2

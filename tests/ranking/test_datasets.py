@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
-
 import numpy as np
-import polars as pl
 import pytest
 
 from bayescl_lab.ranking.data import RankingData
-from bayescl_lab.ranking.datasets import guessed_columns, load_interactions, source_files
+from bayescl_lab.ranking.datasets import guessed_columns, load_interactions
 
 TABLE = "user,item,rating,timestamp\n" + "".join(
     f"{user},{item},{1 + (user + item) % 5},{100 * item + user}\n"
@@ -71,8 +68,12 @@ def test_a_second_table_is_the_test_part_and_unknown_ids_are_reported(write):
         "evaluation pairs of a user unknown to training": 1,
         "evaluation pairs with an item unknown to training": 1,
     }
-    by_folder = load_interactions(str(train.parent), user_column="u", item_column="i")
+    folder = str(train.parent)
+    by_folder = load_interactions(folder, user_column="u", item_column="i")
     assert ids(by_folder.evaluation) == ids(parts.evaluation)
+    test.unlink()
+    with pytest.raises(ValueError, match="has no interactions: it must hold train"):
+        load_interactions(folder)
 
 
 def test_a_folder_of_lightgcn_keeps_its_split_and_validates_per_user(write):
@@ -94,14 +95,12 @@ def test_a_folder_of_lightgcn_keeps_its_split_and_validates_per_user(write):
     assert ids(choosing.train) | ids(choosing.evaluation) == ids(final.train)
 
 
-def test_recbole_is_known_by_its_suffix_in_a_folder_too(write):
+def test_recbole_is_known_by_its_suffix(write):
     lines = [f"u{user}\t{item}\t3" for user in range(3) for item in range(5)]
     path = write("x.inter", "\n".join(["user_id:token\titem_id:token\trating:float", *lines]))
-    write("notes.csv", "user,item\nu9,9\n")  # not a part of RecBole's table
-    for data in (path, path.parent):
-        parts = load_interactions(str(data))
-        assert parts.train.num_interactions + parts.evaluation.num_interactions == 15
-        assert parts.train.item_ids.tolist() == [0, 1, 2, 3, 4]
+    parts = load_interactions(str(path))
+    assert parts.train.num_interactions + parts.evaluation.num_interactions == 15
+    assert parts.train.item_ids.tolist() == [0, 1, 2, 3, 4]
     with pytest.raises(ValueError, match="text has a fixed format: separator is for tables"):
         load_interactions(str(path), separator=",")
 
@@ -137,51 +136,6 @@ def test_the_author_split_of_ml_100k_is_chosen_by_name(write, monkeypatch, tmp_p
         load_interactions("ml-100k")
     with pytest.raises(ValueError, match="split 'author' exists only for ml-100k, got gowalla"):
         load_interactions("gowalla", split="author")
-
-
-def parts_in(folder, suffix: str) -> str:
-    """The table in three parts, with what other tools leave beside them."""
-    whole = pl.read_csv(TABLE.encode())
-    for number in range(3):
-        part = whole.filter(pl.col("user") % 3 == number)
-        place = folder / f"group={number}" / f"part-0{suffix}"
-        place.parent.mkdir(parents=True)
-        if suffix == ".parquet":
-            # Other tools choose the type of each part's ids for themselves.
-            part.with_columns(pl.col("item").cast(pl.String if number else pl.Int32)).write_parquet(
-                place
-            )
-        else:
-            place.write_bytes(gzip.compress(part.write_csv().encode()))
-    (folder / "_SUCCESS").touch()
-    (folder / ".part-9.csv").write_text("broken")
-    return str(folder)
-
-
-@pytest.mark.parametrize("suffix", [".parquet", ".csv.gz"])
-def test_a_table_in_parts_is_one_table(table, tmp_path, suffix):
-    folder = parts_in(tmp_path / "parts", suffix)
-    one, many = load_interactions(table), load_interactions(folder)
-    assert ids(one.train) == ids(many.train)
-    assert ids(one.evaluation) == ids(many.evaluation)
-    assert [str(file.relative_to(folder)) for file in source_files(folder)] == [
-        f"group={number}/part-0{suffix}" for number in range(3)
-    ]
-
-
-def test_damage_in_a_part_is_named_with_the_part(tmp_path):
-    folder = tmp_path / "parts"
-    folder.mkdir()
-    with pytest.raises(ValueError, match="has no interactions: it must hold train"):
-        load_interactions(str(folder))
-    parts_in(folder, ".parquet")
-    (folder / "other.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ValueError, match=r"cannot read .*parts/other\.parquet"):
-        load_interactions(str(folder))
-    (folder / "other.parquet").unlink()
-    (folder / "more.csv").write_text(TABLE)
-    with pytest.raises(ValueError, match="holds both text and Parquet tables"):
-        load_interactions(str(folder))
 
 
 def test_columns_are_guessed_and_the_guess_is_told_from_the_header(write):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bayescl_lab.ranking.filters import core, numbered_interactions
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.readers.columns import RawInteractions
+from bayescl_lab.ranking.readers.table import RawInteractions
 
 
 def frame(*rows: tuple, columns=("user", "item")) -> pl.DataFrame:

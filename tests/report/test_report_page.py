@@ -92,14 +92,14 @@ def test_several_runs_stand_side_by_side_before_each_is_told(tmp_path) -> None:
 def test_a_run_shows_settings_scores_pictures_and_its_training(tmp_path) -> None:
     run = image_run(tmp_path / "a")
     picture = (ROOT / "results/digits/comparison.png").read_bytes()
-    (run.path / "inspection-candidates.png").write_bytes(picture)
+    (run.path / "comparison.png").write_bytes(picture)
     (run.path / "fake.png").write_text("<svg onload=alert(1)>")
     section = section_of(run.path)
     assert section.title == "Bayesian on digits"
     assert section.scores == {"1 label/class": "50.0", "k-NN": "75.0"}
     assert section.settings["seed"] == 3
     assert [caption for caption, _ in section.pictures] == [
-        "Anchors with the candidates of smallest and largest weight.",
+        "Every loss; a dot is a seed, a bar the mean over seeds.",
         "Training: 1 run, epoch by epoch.",
     ]
 

@@ -6,9 +6,8 @@ text that occurs twice in a batch is not its own negative. Tested with sentence-
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -25,16 +24,12 @@ try:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.losses import CachedLossMixin, has_static_embedding_input
     from sentence_transformers.base.losses.merged_forward import embed_columns
-    from transformers import TrainerCallback
 except ImportError as error:
     raise missing("sentence-transformers 6 or newer", "sentence-transformers", error) from error
 
 Features = dict[str, Any]
 Metadata = dict[str, Any]
 """``groups`` and ``teachers`` of anchors, positives and hard negatives, and loss arguments."""
-
-STATE_FILE = "bayescl_loss.pt"
-"""Name of the file with the losses' state beside a checkpoint."""
 
 
 class ContrastiveRankingLoss(nn.Module):
@@ -274,53 +269,3 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
 def _blocks(columns: Sequence[Tensor]) -> list[Tensor]:
     """Concatenate the columns of hard negatives, if there are any."""
     return [*columns[:2], *([torch.cat([*columns[2:]])] if len(columns) > 2 else [])]
-
-
-class LossStateCallback(TrainerCallback):  # type: ignore[misc]
-    """Save the state of a loss beside every checkpoint, and restore it on resuming.
-
-    The trainer saves only the model. Without this callback, a learnable temperature and
-    changed hyper-parameters would be reset when training resumes.
-
-    Args:
-        loss: The trainer's loss, wrapped or not, or its mapping of losses by data set.
-
-    Raises:
-        FileNotFoundError: when training resumes from a checkpoint that was saved without this
-            callback.
-    """
-
-    def __init__(self, loss: nn.Module | Mapping[str, nn.Module]) -> None:
-        self._losses = dict(loss) if isinstance(loss, Mapping) else {"loss": loss}
-
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Write the state of all losses into the checkpoint that was just saved."""
-        del control
-        if state.is_world_process_zero:
-            path = _state_file(args, state)
-            unfinished = path.with_suffix(".unfinished")
-            torch.save({name: module.state_dict() for name, module in self._stateful()}, unfinished)
-            unfinished.replace(path)
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Restore the state when training resumes. No code in the file is executed."""
-        del control
-        if state.global_step == 0:
-            return
-        path = _state_file(args, state)
-        if not path.exists():
-            raise FileNotFoundError(f"{path} is missing: LossStateCallback writes it")
-        states = torch.load(path, map_location="cpu", weights_only=True)
-        for name, module in self._stateful():
-            module.load_state_dict(states[name])
-
-    def _stateful(self) -> Iterator[tuple[str, nn.Module]]:
-        """Yield the losses of this package, by their path inside their wrappers."""
-        for first, loss in self._losses.items():
-            for name, module in loss.named_modules(prefix=first):
-                if isinstance(module, ContrastiveLoss):
-                    yield name, module
-
-
-def _state_file(args: Any, state: Any) -> Path:
-    return Path(args.output_dir) / f"checkpoint-{state.global_step}" / STATE_FILE

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from bisect import bisect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
+    TimeRemainingColumn,
 )
 from rich.table import Table
 from typing_extensions import Self
@@ -26,11 +24,6 @@ if TYPE_CHECKING:
     from bayescl_lab.ranking.data import RankingData
     from bayescl_lab.report.tables import Table as Content
 
-LEAST_SECONDS = 5.0
-"""Seconds of work after which the remaining time is estimated."""
-_STEADY = 1.5
-"""Largest ratio of the speeds of both halves at which the remaining time is estimated."""
-_STILL = " (still at work)"
 MINIMUM_WIDTH = 120
 """Width of tables without a terminal."""
 
@@ -95,127 +88,46 @@ def _literal(text: object) -> str:
 
 
 class Bar(Progress):
-    """Progress bar on standard error, if it is a terminal.
+    """Progress on standard error: a bar on a terminal, else a line at most every ten seconds.
 
-    The bar appears at the first :meth:`tell`, after the input was checked.
+    It appears at the first :meth:`tell`, after the input was checked.
+
+    Args:
+        total: Amount of work.
+        columns: Columns of the bar. Default: what is being done, the epochs, and times.
     """
 
-    def __init__(self, total: int, *columns: ProgressColumn) -> None:
+    SILENCE = 10.0
+    """Seconds between lines if there is no terminal."""
+
+    def __init__(self, total: float, *columns: ProgressColumn) -> None:
+        times = TimeElapsedColumn(), TimeRemainingColumn()
+        counts = TextColumn("{task.completed:.4g} of {task.total:g} epochs")
+        columns = columns or (TextColumn("{task.description}"), BarColumn(), counts, *times)
         screen = console(stderr=True)
         super().__init__(*columns, console=screen, transient=True, disable=not screen.is_terminal)
-        self._task = self.add_task("", total=total)
-
-    def tell(self, description: str, done: float) -> None:
-        """Show the current activity and progress."""
-        self.start()
-        self.update(self._task, completed=done, description=description)
-
-    def say(self, line: str) -> None:
-        """Print a line above the bar."""
-        self.console.print(line, markup=False, soft_wrap=True)
+        self.add_task("training", total=total)
+        self._told = time.monotonic()
 
     def __enter__(self) -> Self:
         """Enter the context. Nothing is shown yet."""
         return self
 
-
-def time_left(marks: Sequence[tuple[float, float]], left: float) -> str:
-    """Estimate the remaining time in words from times and the work done until then.
-
-    The result is empty while the speed differs between both halves, for example if the first step
-    compiles.
-
-    Example:
-        >>> time_left([(0.0, 0.0), (30.0, 1.0), (60.0, 2.0)], 8.0)
-        'about 0:04:00 left'
-        >>> time_left([(0.0, 0.0), (30.0, 0.1), (60.0, 2.0)], 8.0)
-        ''
-    """
-    (begin, before), (now, done) = marks[0], marks[-1]
-    if now - begin < LEAST_SECONDS:
-        return ""
-    middle, then = marks[bisect(marks, ((begin + now) / 2,))]
-    if not (begin < middle and before < then < done):
-        return ""
-    early, late = (then - before) / (middle - begin), (done - then) / (now - middle)
-    if max(early, late) > _STEADY * min(early, late):
-        return ""
-    return f"about {timedelta(seconds=round(left / late))} left"
-
-
-class EpochBar(Bar):
-    """Progress of the epochs of one or several runs; one line per minute without a terminal.
-
-    ``probes`` is the time of the probes after the last epoch, in epochs.
-    """
-
-    SILENCE = 10.0
-    """Seconds between lines of progress if there is no terminal."""
-    LONGEST_SILENCE = 50.0
-    """Seconds without output after which the last line is repeated, for example in a probe."""
-
-    def __init__(self, total: int, *, probes: float = 0.0) -> None:
-        counts = MofNCompleteColumn(), TextColumn("epochs")
-        times = TimeElapsedColumn(), TextColumn("{task.fields[left]}")
-        super().__init__(total, TextColumn("{task.description}"), BarColumn(), *counts, *times)
-        self.update(self._task, left="")
-        self._total, self._probes = total, probes
-        self._loss, self._state = "", "preparing"
-        self._marks: list[tuple[float, float]] = []  # times and the epochs done until then
-        self._created = self._shown_at = time.monotonic()
-        self._stop = threading.Event()
-
-    def __enter__(self) -> Self:
-        """Enter the context. Something is shown only if the first call takes long."""
-        if self.disable:
-            threading.Thread(target=self._keep_alive, daemon=True).start()
-        return super().__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        """Stop the timer."""
-        self._stop.set()
-        super().__exit__(*error)
-
-    def tell(self, description: str, done: float) -> None:
-        """Show progress and the remaining time; without a terminal, print a line per minute."""
-        now = time.monotonic()
-        if now - self._created < LEAST_SECONDS:
-            self._marks.clear()  # finished runs take no time
-        self._marks.append((now, done))
-        left = time_left(self._marks, self._total - done + self._probes)
-        super().tell(description, done)
-        self.update(self._task, left=left)
-        state = f"{description}: {done:.4g} of {self._total} epochs"
-        self._state = f"{state}; {left}" if left else state
-        if self.disable and now - self._shown_at > self.SILENCE:
-            self._show()
-
-    def _show(self) -> None:
-        """Print the progress."""
-        self._shown_at = time.monotonic()
-        self.say(self._state)
-
-    def _keep_alive(self) -> None:
-        """Print the last state again if nothing was printed for a while."""
-        while not self._stop.wait(1.0):
-            if time.monotonic() - self._shown_at > self.LONGEST_SILENCE:
-                self._state = f"{self._state.removesuffix(_STILL)}{_STILL}"
-                self._show()
+    def tell(self, done: float, description: str | None = None) -> None:
+        """Show the progress and, if it changed, the current activity."""
+        self.start()
+        (task,) = self.tasks
+        self.update(task.id, completed=done, description=description)
+        if self.disable and time.monotonic() - self._told > self.SILENCE:
+            self._told = time.monotonic()
+            left = timedelta(seconds=task.time_remaining or 0)
+            about = f"; about {left} left" if left else ""
+            say(f"{task.description}: {done:.4g} of {task.total:g}{about}", stderr=True)
 
     def epoch_done(self, epochs: int, mean_loss: float) -> None:
-        """Show the loss of a finished epoch; on its own line if there is no terminal."""
-        self._loss = f"loss {mean_loss:.3f}"
-        if self.disable:
-            self.say(f"epoch {epochs} of {self._total}: {self._loss}")
-            self._shown_at = time.monotonic()
-        else:
-            self.tell(self._loss, epochs)
+        """Show the loss of a finished epoch."""
+        self.tell(epochs, f"loss {mean_loss:.3f}")
 
-    def steps_of(self, per_step: int, what: str) -> Callable[[int, int, int, float], None]:
-        """Return a function that shows the progress of an epoch and its speed."""
-
-        def step_done(epochs: int, step: int, steps: int, speed: float) -> None:
-            shown = f"{self._loss}  {per_step * speed:,.0f} {what}/s"
-            self.tell(shown.strip(), epochs + step / steps)
-
-        return step_done
+    def step_done(self, epochs: int, step: int, steps: int, *_: object) -> None:
+        """Show the progress within an epoch."""
+        self.tell(epochs + step / steps)

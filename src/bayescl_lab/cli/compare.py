@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count, Tries, Words
 from bayescl_lab._files import save_figure, write_atomically
-from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
+from bayescl_lab.cli._console import Bar, print_guesses, say, show
 from bayescl_lab.cli._losses import IMAGE_HYPERPARAMETERS, RANKING_HYPERPARAMETERS
 from bayescl_lab.cli._options import (
     FLAT,
@@ -157,7 +157,7 @@ def _compare(
 
     plan = comparison.plan()
     usual = usual_workers(comparison.shared.torch_device(), len(plan.runs()))
-    with EpochBar(plan.epochs) as bar, place.interruptible(comparison.kind, folder):
+    with Bar(plan.epochs) as bar, place.interruptible(comparison.kind, folder):
         (result,) = run_plans(
             comparison.kind,
             comparison,
@@ -165,7 +165,7 @@ def _compare(
             folder,
             resume=place.resume,
             workers=workers or usual,
-            progress=lambda name, _, done: bar.tell(name, done),
+            progress=lambda name, _, done: bar.tell(done, name),
         )
     return result
 

@@ -99,7 +99,7 @@ def download(source: DataSource, screen: Console) -> None:
     get: Callable[..., object] = fetch_interactions if of_interactions else fetch_source
     speeds = DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
     with Bar(source.size, BarColumn(), *speeds) as bar:
-        get(source, progress=lambda done, _: bar.tell("", done))
+        get(source, progress=lambda done, _: bar.tell(done, "bytes"))
     screen.print("fetched and verified")
 
 

@@ -271,9 +271,9 @@ def _newcomers(file: Path, options: TableOptions) -> dict[int | str, list[int | 
     import polars as pl
 
     from bayescl_lab.ranking.data import RankingData
-    from bayescl_lab.ranking.readers.table import read_tables
+    from bayescl_lab.ranking.readers.table import read_interactions_of
 
-    rows = read_tables([file], None, RankingData(str(file), **vars(options)), name=file.name).train
+    rows, _ = read_interactions_of(file, RankingData(str(file), **vars(options)))
     grouped = rows.select(pl.all().cast(pl.String)).group_by("user", maintain_order=True)
     return dict(grouped.agg("item").rows())
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import FiniteFloat
 from pydantic.dataclasses import dataclass
 
-from bayescl_lab._fields import Count, CountOr0, Positive, at_least
+from bayescl_lab._fields import CountOr0, Positive, at_least
 from bayescl_lab._files import write_atomically
 from bayescl_lab.cli._console import say, show
 from bayescl_lab.cli._options import FLAT, check_output, named_encoder
@@ -24,15 +24,11 @@ class OfRun:
 
     Attributes:
         part: Part to inspect, "train" or "evaluation".
-        anchors: Number of images to show with their candidates.
-        shown: Number of candidates with the smallest and the largest weights to show per image.
         data: Other images to inspect. Default: the images of the run, which must be unchanged.
         encoder: Name of your own encoder, my_module:build, if the run has one.
     """
 
     part: Literal["train", "evaluation"] = "train"
-    anchors: Count = 6
-    shown: Count = 6
     data: str | None = None
     encoder: str | None = None
 
@@ -79,7 +75,6 @@ def inspect(
     of_run: Annotated[OfRun, FLAT] = OfRun(),
     of_file: Annotated[OfFile, FLAT] = OfFile(),
     num_classes: Annotated[int, at_least(2)] | None = None,
-    tau_plus: FiniteFloat | None = None,
     items: Annotated[int, at_least(2)] = 1024,
     out: Path | None = None,
     seed: CountOr0 = 0,
@@ -88,92 +83,90 @@ def inspect(
 
     Labels, a second view and a possible nuisance (--by) are optional.
 
-    A file of embeddings is .npy, .npz, .parquet or .safetensors, with one row per item.
-    For a run on images, two views of each image are embedded, and pictures of the weights that its
-    own loss gives to candidates are written to its folder. For a recommender, users are paired with
-    items that they have.
+    A file of embeddings is .npy, .npz, .parquet or .safetensors, with one row per item. For a run
+    on images, two views of each image are embedded. For a recommender, users are paired with items
+    that they have.
 
     Args:
         run_or_file: Run folder, or file of embeddings.
         num_classes: Approximate number of classes. Not needed with labels.
-        tau_plus: Share of candidates of the anchor's class. Default: counted from labels, else
-            computed from num_classes, else 0.1.
         items: Largest number of items to embed and score.
-        out: HTML page. Default: inspection.html in the run folder, or a new page beside the file. A
-            .json file with the results is written beside the page.
+        out: HTML page. Default: inspection.html in the run folder, or NAME-inspection.html beside
+            the file. A .json file with the results is written beside the page.
         seed: Seed for drawing items, and for the views of images.
     """
     is_file = is_embedding_file(run_or_file)
     others = of_run if is_file else of_file
-    why = f"a run folder, but {run_or_file} is a file"
-    if not is_file:
-        why = f"a file of embeddings, but {run_or_file} is a folder"
+    why = "a run folder, but" if is_file else "a file of embeddings, but"
     for option in fields(others):
         if getattr(others, option.name) != option.default:
-            raise ValueError(f"--{option.name.replace('_', '-')} is for {why}")
-    page = out or (_new_page(run_or_file) if is_file else run_or_file / "inspection.html")
+            what = f"{run_or_file} is a {'file' if is_file else 'folder'}"
+            raise ValueError(f"--{option.name.replace('_', '-')} is for {why} {what}")
+    beside = run_or_file.with_name(f"{run_or_file.stem}-inspection.html")
+    page = out or (beside if is_file else run_or_file / "inspection.html")
     if is_file or out is not None:
         check_output(page, ".html")
     from bayescl_lab.inspect.findings import advise
     from bayescl_lab.inspect.measures import diagnose_embeddings, plain
-    from bayescl_lab.inspect.page import batch_table, embeddings_page, losses_table, sentences
+    from bayescl_lab.inspect.page import (
+        embeddings_page,
+        losses_table,
+        measures_table,
+        sentences,
+    )
 
-    report: dict[str, Any] = {}
-    files: tuple[Path, ...] = ()
-    followed: tuple[str, ...] = ()
-    options: dict[str, Any] = {"num_classes": num_classes, "tau_plus": tau_plus}
-    options |= {"items": items, "seed": seed}
-    if is_file:
-        given = {name: value for name, value in vars(of_file).items() if value is not None}
-        names = ("queries", "documents", "second_view", "labels", "ids", "by")
-        named: Any = {name: given.pop(name) for name in names if name in given}
-        arrays = read_embeddings(run_or_file, **named)
-        options |= {"layout": "in_batch" if arrays.are_pairs else "two_views", **given}
-    elif Kind.of(run_or_file) is Kind.RANKING:
-        from bayescl_lab.runs.exporting import user_item_pairs
-
-        if of_run.data is not None:
-            raise ValueError("--data is for images: a recommender has what it was trained on")
-        users, rows, ids, options["temperature"] = user_item_pairs(run_or_file, items, seed)
-        options["layout"] = "in_batch"
-        measured = "users, each with an item of theirs"
-        arrays = EmbeddingArrays(users, rows, ids=ids, measured=measured)
-        # A run without a temperature has no option for one.
-        followed = () if options["temperature"] is not None else ("temperature",)
-    else:
-        from bayescl_lab.inspect.images import inspect_images
-
-        own = {**vars(of_run), "encoder": named_encoder(of_run.encoder)}
-        found = inspect_images(run_or_file, images=items, seed=seed, **own)
-        known: Any = (code if code is None else code.cpu().numpy() for code in found.known)
-        first, second, labels, domains = known
-        measured = "head of two augmented views of each image, as the loss sees them"
-        arrays = EmbeddingArrays(first, second, labels, None, domains, measured=measured)
-        options |= found.options
-        report, files, followed = {"run": found.report}, found.files, found.followed
-
+    arrays, options, followed = _read(run_or_file, of_run, of_file, items, seed)
     arrays, remarks = _without_rare_codes(arrays)
+    options |= {"num_classes": num_classes, "items": items, "seed": seed}
     views = arrays.embeddings, arrays.second_view
     codes: Any = {"labels": arrays.labels, "groups": arrays.ids, "domains": arrays.domains}
     diagnosis = diagnose_embeddings(views[0], views[1], **codes, **options)
     advice = advise(diagnosis, *views, ids=arrays.ids, followed=followed)
-    write_atomically(page, embeddings_page(diagnosis, advice, run_or_file.name, arrays.measured))
     figures = page.with_suffix(".json")
-    report |= {**plain(diagnosis), "advice": advice.figures(), "measured": arrays.measured}
+    write_atomically(page, embeddings_page(advice, run_or_file.name, arrays.measured))
+    report = {**plain(diagnosis), "advice": advice.figures(), "measured": arrays.measured}
     write_atomically(figures, as_json(report))
     if arrays.unused:
         say(f"not used: {arrays.unused}")
-    say(*remarks, f"measured on {arrays.measured}")
-    for shown in (batch_table(diagnosis), losses_table(diagnosis)):
-        show(shown.title.strip("*"), shown)
-    say(*sentences(advice), page, figures, *files)
+    say(*remarks)
+    show(f"Measured on {arrays.measured}", measures_table(advice))
+    losses = losses_table(diagnosis)
+    show(losses.title.strip("*"), losses)
+    say(f"page: {page}", f"figures: {figures}", *sentences(advice))
+
+
+def _read(
+    path: Path, of_run: OfRun, of_file: OfFile, items: int, seed: int
+) -> tuple[EmbeddingArrays, dict[str, Any], Sequence[str]]:
+    """Return embeddings of a file or run, options of the diagnosis, and what a run does already."""
+    if is_embedding_file(path):
+        given = {name: value for name, value in vars(of_file).items() if value is not None}
+        names = ("queries", "documents", "second_view", "labels", "ids", "by")
+        named: Any = {name: given.pop(name) for name in names if name in given}
+        arrays = read_embeddings(path, **named)
+        return arrays, {"layout": "in_batch" if arrays.are_pairs else "two_views", **given}, ()
+    if Kind.of(path) is Kind.IMAGES:
+        from bayescl_lab.inspect.images import image_arrays
+
+        own = {**vars(of_run), "encoder": named_encoder(of_run.encoder)}
+        return image_arrays(path, images=items, seed=seed, **own)
+    if of_run.data is not None:
+        raise ValueError("--data is for images: a recommender has what it was trained on")
+    from bayescl_lab.runs.exporting import user_item_pairs
+
+    users, rows, ids, temperature = user_item_pairs(path, items, seed)
+    arrays = EmbeddingArrays(users, rows, ids=ids, measured="users, each with an item of theirs")
+    # A run without a temperature has no option for one.
+    followed = () if temperature is not None else ("temperature",)
+    return arrays, {"layout": "in_batch", "temperature": temperature}, followed
 
 
 def _without_rare_codes(arrays: EmbeddingArrays) -> tuple[EmbeddingArrays, list[str]]:
     """Remove labels or domains that too few items have; return a remark on each."""
     remarks = []
     if arrays.labels is not None and (known := int((arrays.labels >= 0).sum())) < 2:
-        remarks.append(f"labels are not used: {known} of {len(arrays.labels)} items have one")
+        if known:
+            remarks.append("labels are not used: only one item has one")
         arrays = arrays._replace(labels=None)
     if arrays.domains is not None:
         named = arrays.domains[arrays.domains >= 0]
@@ -181,12 +174,3 @@ def _without_rare_codes(arrays: EmbeddingArrays) -> tuple[EmbeddingArrays, list[
             remarks.append("domains are not used: more than 10 items must have one, of two kinds")
             arrays = arrays._replace(domains=None)
     return arrays, remarks
-
-
-def _new_page(path: Path) -> Path:
-    """Return the path of a new page beside a file."""
-    page, number = path.with_name(f"{path.stem}-inspection.html"), 1
-    while page.exists():
-        number += 1
-        page = path.with_name(f"{path.stem}-inspection-{number}.html")
-    return page

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from bayescl_lab.cli._console import EpochBar, print_guesses, say
+from bayescl_lab.cli._console import Bar, print_guesses, say
 from bayescl_lab.cli._options import (
     FLAT,
     RUNTIME_OPTION,
@@ -124,7 +124,7 @@ def _perform(
     """Run or resume plans with a progress bar."""
     from bayescl_lab.compare.plan import run_plans
 
-    with EpochBar(sum(plan.epochs for plan in plans)) as bar, place.interruptible(kind, folder):
+    with Bar(sum(plan.epochs for plan in plans)) as bar, place.interruptible(kind, folder):
         return run_plans(
             kind,
             request,
@@ -132,6 +132,6 @@ def _perform(
             folder,
             resume=place.resume,
             workers=workers,
-            progress=lambda run, _, done: bar.tell(run, done),
+            progress=lambda run, _, done: bar.tell(done, run),
             finished=finished,
         )

@@ -51,7 +51,7 @@ def simulate(
         for number, experiment in enumerate(experiments):
 
             def tick(share: float, name: str = experiment.name, before: int = number) -> None:
-                bar.tell(name, before + share)
+                bar.tell(before + share, name)
 
             tick(0.0)
             result = experiment.run(settings, seed, tick)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from bayescl_lab._fields import Count, Positive, Words
-from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
+from bayescl_lab.cli._console import Bar, print_guesses, say, show
 from bayescl_lab.cli._losses import IMAGE_HYPERPARAMETERS, RANKING_HYPERPARAMETERS
 from bayescl_lab.cli._options import FLAT, RUNTIME_OPTION, RUNTIME_OPTIONS, Place, Typed
 from bayescl_lab.ranking.data import RankingData
@@ -63,7 +63,7 @@ def images(
     encoder = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
     folder = place.folder(f"{loss}-{data}")
     with (
-        EpochBar(run.epochs, probes=run.probe_epochs) as bar,
+        Bar(run.epochs) as bar,
         place.interruptible("train images", folder, run.this_process().rank),
     ):
         result = train_images(
@@ -73,7 +73,7 @@ def images(
             resume=place.resume,
             checkpoint_every=checkpoint_every,
             progress=bar.epoch_done,
-            pulse=bar.steps_of(run.batch_size, "images"),
+            pulse=bar.step_done,
             loggers=made_loggers(logger, folder),
         )
     if result:  # only the first process has a result
@@ -136,14 +136,14 @@ def ranking(
     chosen = choose_hyperparameters(loss, "ranking", vars(hyperparameters))
     run = RankingSettings(**vars(settings), loss=chosen, data=data, encoder=encoder)
     folder = place.folder(f"{encoder}-{loss}-{data.data}")
-    with EpochBar(run.epochs) as bar, place.interruptible("train ranking", folder, rank):
+    with Bar(run.epochs) as bar, place.interruptible("train ranking", folder, rank):
         result = train_ranking(
             run,
             folder,
             resume=place.resume,
             baselines=True,
             progress=bar.epoch_done,
-            pulse=bar.steps_of(run.batch_size or 1, "users" if run.batch_size else "steps"),
+            pulse=bar.step_done,
             loggers=made_loggers(logger, folder),
         )
     if result:  # only the first process has a result

@@ -61,11 +61,9 @@ def load_images(
     data: str,
     *,
     evaluate_on: str = "test",
-    classes: int | str | Sequence[str] | None = None,
+    classes: str | None = None,
     max_train_images: int | None = None,
-    max_evaluation_images: int | None = None,
     labels_per_class: int | None = None,
-    image_size: int | None = None,
     **of_folder: Any,
 ) -> ImageParts:
     """Load a data set as training and evaluation images; the same arguments choose the same ones.
@@ -82,16 +80,12 @@ def load_images(
             word per image, -1 or empty where unknown, and, to mark a test part, ``is_train``
             (boolean). Without a test part, 30 % of the labelled images of each class become one.
         evaluate_on: "test" or "validation".
-        classes: names of the classes to keep, or how many to draw. Labels are renumbered, and
-            images without a label are left out. Default: all classes.
+        classes: comma-separated names of the classes to keep, or how many to draw. Labels are
+            renumbered, and images without a label are left out. Default: all classes.
         max_train_images: train on at most this many images, equally many of each class; default:
             all.
-        max_evaluation_images: evaluate on at most this many images, likewise; default: all.
         labels_per_class: leave at least so many labelled images of each class in the training part
             when a part is split off; default: 0.
-        image_size: side in pixels to which every image is scaled and cropped. Default: the images'
-            own size, or if a folder holds several sizes, see
-            :func:`~bayescl_lab.images.decoding.common_shape`.
         **of_folder: how a folder is read, see :func:`~bayescl_lab.images.folder.load_folder`.
 
     Raises:
@@ -105,7 +99,7 @@ def load_images(
         tensor([50, 50])
     """
     keep = labels_per_class or 0
-    stores, remarks = _load(data, keep, image_size=image_size, **of_folder)
+    stores, remarks = _load(data, keep, **of_folder)
     if classes is not None:
         class_names = stores[0].class_names
         if not class_names:
@@ -130,12 +124,6 @@ def load_images(
             raise ValueError(
                 f"max_train_images must leave a labelled image, got {max_train_images}"
             )
-    if max_evaluation_images is not None and evaluation is not None:
-        rows = balanced_rows(evaluation.labels, max_evaluation_images, seed=SEED)
-        evaluation = evaluation.subset(rows)
-    if image_size is not None:
-        train = train.resized(image_size)
-        evaluation = None if evaluation is None else evaluation.resized(image_size)
     return ImageParts(train, evaluation, remarks)
 
 
@@ -143,9 +131,9 @@ def _load(data: str, keep: int, **of_folder: Any) -> tuple[Sequence[ImageStore],
     """Training images, test images if there are labels, and remarks."""
     folder = Path(data)
     if not folder.is_dir():
-        for name, usual in (("table", None), ("folders", "classes"), ("values", None)):
-            if of_folder.get(name, usual) != usual:
-                option = "value-range" if name == "values" else name
+        for name, given in of_folder.items():
+            if given not in (None, "classes"):
+                option = "value-range" if name == "values" else name.replace("_", "-")
                 raise ValueError(f"--{option} is for folders of images, got {data}")
     if data == DIGITS.name:
         return _digits(), ()

@@ -1,4 +1,4 @@
-"""Published image data sets: found, verified, and decoded once. CIFAR is its binary version."""
+"""Published image data sets: found, verified, and decoded once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torchvision import datasets
 
 from bayescl_lab._downloads import data_folder, extract_archive, verify_file
 from bayescl_lab.images import catalog
 from bayescl_lab.images.decoding import decode_into
 from bayescl_lab.images.pixel_files import Notes, map_pixels, write_pixels
-from bayescl_lab.images.store import UNLABELLED, ImageStore
+from bayescl_lab.images.store import ImageStore
 
 
 class RawImages(NamedTuple):
@@ -49,6 +50,10 @@ def load_published(name: str) -> tuple[ImageStore, ImageStore]:
             with _unpacked(name) as folder:
                 raw = READERS[name][1](folder)
                 write_pixels(path, (len(raw.labels), 3, raw.side, raw.side), raw.fill)
+        except RuntimeError:  # of torchvision
+            raise ValueError(
+                f"{name} is damaged: a file is missing or has another checksum"
+            ) from None
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"cannot read {name}: {error}") from None
     pixels, notes = map_pixels(path)
@@ -87,45 +92,21 @@ def _unpacked(name: str) -> Iterator[Path]:
         )
 
 
-def _cifar10(folder: Path) -> RawImages:
-    """Six files; a record is a label and the pixels."""
-    train = [f"data_batch_{number}.bin" for number in range(1, 6)]
-    return _cifar(folder, [*train, "test_batch.bin"], "batches.meta.txt", label_bytes=1)
-
-
-def _cifar100(folder: Path) -> RawImages:
-    """Two files; a record is a coarse label, a fine one and the pixels."""
-    return _cifar(folder, ["train.bin", "test.bin"], "fine_label_names.txt", label_bytes=2)
-
-
-def _cifar(folder: Path, files: Sequence[str], names: str, *, label_bytes: int) -> RawImages:
-    """Records of labels, of which the last counts, and of pixels; the last file is the test."""
-    class_names = _lines(folder / names)
-    blocks = [_records(folder / file, label_bytes + 3 * 32 * 32) for file in files]
-    labels = np.concatenate([block[:, label_bytes - 1] for block in blocks])
-    if labels.max() >= len(class_names):
-        raise ValueError(f"{names} is damaged: label {labels.max()} has no class name")
-    pixels = [block[:, label_bytes:].reshape(-1, 3, 32, 32) for block in blocks]
-    return RawImages(32, labels.tolist(), len(labels) - len(blocks[-1]), class_names, pixels)
+def _cifar(folder: Path) -> RawImages:
+    """CIFAR-10 or CIFAR-100."""
+    kind = datasets.CIFAR10 if folder.name == datasets.CIFAR10.base_folder else datasets.CIFAR100
+    parts = [kind(folder.parent, train=train) for train in (True, False)]
+    blocks = [part.data.transpose(0, 3, 1, 2) for part in parts]
+    labels = [label for part in parts for label in part.targets]
+    return RawImages(32, labels, len(blocks[0]), parts[0].classes, blocks)
 
 
 def _stl10(folder: Path) -> RawImages:
-    """Pixels, column by column, and labels from 1 in separate files; many images have no label."""
-    labels: list[int] = []
-    pixels = []
-    for part in ("train", "unlabeled", "test"):
-        images = _records(folder / f"{part}_X.bin", 3 * 96 * 96)
-        pixels.append(images.reshape(-1, 3, 96, 96).transpose(0, 1, 3, 2))
-        of_part = [UNLABELLED] * len(images)
-        if part != "unlabeled":
-            of_part = (_records(folder / f"{part}_y.bin", 1)[:, 0].astype(np.int64) - 1).tolist()
-            if len(of_part) != len(images) or min(of_part) < 0:
-                raise ValueError(
-                    f"{part}_X.bin is damaged: {len(images)} images and {len(of_part)} labels"
-                )
-        labels += of_part
-    names = _lines(folder / "class_names.txt")
-    return RawImages(96, labels, len(pixels[0]) + len(pixels[1]), names, pixels)
+    """STL-10, whose images without a label are for training."""
+    parts = [datasets.STL10(folder.parent, part) for part in ("train", "unlabeled", "test")]
+    labels = np.concatenate([part.labels for part in parts]).astype(np.int64)
+    blocks, classes = [part.data for part in parts], parts[-1].classes
+    return RawImages(96, labels.tolist(), len(labels) - len(blocks[-1]), classes, blocks)
 
 
 def _tiny_imagenet(folder: Path) -> RawImages:
@@ -163,17 +144,9 @@ def _lines(file: Path) -> list[str]:
     return [line for line in lines if line]
 
 
-def _records(file: Path, size: int) -> NDArray[np.uint8]:
-    """The records of a binary file, mapped into memory: ``[records, size]``."""
-    length = file.stat().st_size
-    if length == 0 or length % size:
-        raise ValueError(f"{file.name} is damaged: {length} bytes are not whole records")
-    return np.memmap(file, np.uint8, mode="r").reshape(-1, size)
-
-
 READERS: dict[str, tuple[str, Callable[[Path], RawImages]]] = {
-    "cifar10": ("cifar-10-batches-bin", _cifar10),
-    "cifar100": ("cifar-100-binary", _cifar100),
+    "cifar10": ("cifar-10-batches-py", _cifar),
+    "cifar100": ("cifar-100-python", _cifar),
     "stl10": ("stl10_binary", _stl10),
     "tiny-imagenet": ("tiny-imagenet-200", _tiny_imagenet),
 }

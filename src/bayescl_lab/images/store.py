@@ -14,7 +14,6 @@ from bayescl_lab._arrays import numbered
 from bayescl_lab.images.pixel_files import Pixels
 
 UNLABELLED = -1  # the label of an image of unknown class
-_VALUES_AT_ONCE = 1 << 24  # of pixels that are resized together
 
 
 @dataclass(frozen=True)
@@ -97,30 +96,6 @@ class ImageStore:
         domains = None if self.domains is None else self.domains[rows]
         labels, own = self.labels[rows], rows if self.rows is None else self.rows[rows]
         return replace(self, labels=labels, rows=own, ids=ids, domains=domains)
-
-    def resized(self, image_size: int) -> ImageStore:
-        """The images scaled to fit their shorter side, and cropped to a square at the centre.
-
-        Example:
-            >>> images = torch.zeros(2, 3, 48, 32, dtype=torch.uint8)
-            >>> ImageStore(images, torch.tensor([0, 1]), ("a", "b")).resized(16).image_shape
-            (3, 16, 16)
-        """
-        from torchvision.transforms.v2 import functional as transforms
-
-        channels, height, width = self.image_shape
-        if (height, width) == (image_size, image_size):
-            return self
-        shape = len(self), channels, image_size, image_size
-        pixels = torch.empty(shape, dtype=torch.uint8, device=self.device)
-        at_once = max(1, _VALUES_AT_ONCE // (channels * height * width))
-        for rows in torch.arange(len(self)).split(at_once):
-            images = self.take(rows).float()
-            bicubic = transforms.InterpolationMode.BICUBIC
-            scaled = transforms.resize(images, [image_size], bicubic, antialias=True)
-            middle = transforms.center_crop(scaled, [image_size])
-            pixels[rows] = middle.round().clamp(0, 255).byte()
-        return replace(self, pixels=pixels, rows=None)
 
     def require_labels(self, purpose: str) -> None:
         """Raise a ``ValueError`` if the class of an image is unknown; it names the purpose."""

@@ -72,37 +72,35 @@ def _shuffled_classes(labels: Int[Tensor, " rows"], seed: int) -> dict[int, Int[
 
 
 def chosen_classes(
-    class_names: Sequence[str], classes: int | str | Sequence[str], *, seed: int = SEED
+    class_names: Sequence[str], classes: str, *, seed: int = SEED
 ) -> tuple[str, ...]:
     """The classes that a user chose, in the order of ``class_names``.
 
-    These are names, as a sequence or comma-separated, or a number of classes to draw; a larger
-    number includes the classes of a smaller one.
+    These are comma-separated names, or a number of classes to draw; a larger number includes the
+    classes of a smaller one.
 
     Example:
         >>> chosen_classes(("airplane", "bird", "ship"), "ship,airplane")
         ('airplane', 'ship')
-        >>> len(chosen_classes(("airplane", "bird", "ship"), 2))
+        >>> len(chosen_classes(("airplane", "bird", "ship"), "2"))
         2
     """
-    if isinstance(classes, str):
-        parts = [part.strip() for part in classes.split(",") if part.strip()]
-        # One class alone is not a choice, so that a lone number is a number even of digits.
-        classes = int(parts[0]) if len(parts) == 1 and parts[0].isdecimal() else parts
-    if isinstance(classes, int):
-        check_count("classes", classes, 2)
-        if classes > len(class_names):
-            raise ValueError(f"classes must be at most {len(class_names)}, got {classes}")
+    chosen = [part.strip() for part in classes.split(",") if part.strip()]
+    # One class alone is not a choice, so that a lone number is a number even of digits.
+    if len(chosen) == 1 and chosen[0].isdecimal():
+        count = check_count("classes", int(chosen[0]), 2)
+        if count > len(class_names):
+            raise ValueError(f"classes must be at most {len(class_names)}, got {count}")
         generator = torch.Generator().manual_seed(seed)
-        drawn = torch.randperm(len(class_names), generator=generator)[:classes].tolist()
+        drawn = torch.randperm(len(class_names), generator=generator)[:count].tolist()
         return tuple(class_names[index] for index in sorted(drawn))
-    unknown = [name for name in classes if name not in class_names]
+    unknown = [name for name in chosen if name not in class_names]
     if unknown:
         known = ", ".join(class_names[:20]) + (", ..." if len(class_names) > 20 else "")
         raise ValueError(f"unknown class {', '.join(unknown)}; the classes are {known}")
-    if len(set(classes)) < 2:
-        raise ValueError(f"classes must name at least two classes, got {', '.join(classes)!r}")
-    return tuple(name for name in class_names if name in classes)
+    if len(set(chosen)) < 2:
+        raise ValueError(f"classes must name at least two classes, got {classes!r}")
+    return tuple(name for name in class_names if name in chosen)
 
 
 def only_classes(store: ImageStore, classes: Sequence[str]) -> ImageStore:

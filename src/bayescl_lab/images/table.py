@@ -6,12 +6,13 @@ are not given are found by their names, which are compared by letters and digits
 
 from __future__ import annotations
 
-import csv
-import io
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import polars as pl
+
+from bayescl_lab._tables import open_table, plain_name
 
 _NAMES = {
     "file": "file filename filepath path image imagefile imagename imagepath img imageid",
@@ -49,27 +50,31 @@ class ImageTable:
         domain_column: str | None = None,
     ) -> ImageTable:
         """Read a table; a ``ValueError`` if it cannot be read or lacks a column."""
-        header, *rows = _parquet(path) if path.suffix == ".parquet" else _text(path)
+        table = open_table(path)
         columns: dict[str, str] = {}
-        plain = {re.sub(r"[\W_]+", "", name.casefold()): name for name in reversed(header)}
+        plain = {plain_name(name): name for name in reversed(table.header)}
         given = {"file": file_column, "label": label_column, "domain": domain_column}
         for kind, name in given.items():
             usual = (plain[word] for word in _NAMES[kind].split() if word in plain)
             found = name or next((it for it in usual if it not in columns.values()), "")
-            if found in header:
+            if found in table.header:
                 columns[kind] = found
             elif name is not None or kind == "file":
                 lacking = f"{name!r}" if name else "that looks like files"
                 raise ValueError(
-                    f"{path} has no column {lacking}; it has {', '.join(header[:12])}: "
+                    f"{path} has no column {lacking}; it has {', '.join(table.header[:12])}: "
                     f"name the right one with --{kind}-column"
                 )
-        places = {kind: header.index(name) for kind, name in columns.items()}
-        table = [{kind: row[place].strip() for kind, place in places.items()} for row in rows]
-        for row in table:
+        frame = table.read(columns)
+        if (wide := frame.filter(pl.col("surplus").is_not_null())).height:
+            line = f"{path}, {table.unit} {wide['line'][0]}"
+            raise ValueError(f"{line}: there are more values than in the first line")
+        values = (_values(frame[kind]) for kind in columns)
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+        for row in rows:
             for kind in set(row) - {"file"}:
                 row[kind] = "" if row[kind].casefold() in _UNKNOWN else row[kind]
-        return cls(path, columns, table)
+        return cls(path, columns, rows)
 
     def matched(self, names: Sequence[str]) -> tuple[dict[str, dict[str, str]], list[str]]:
         """The row of each file that has one, and remarks on the columns and on what is missing.
@@ -124,39 +129,12 @@ def _ends(path: str) -> Iterator[str]:
     return ("/".join(parts[begin:]) for begin in range(len(parts)))
 
 
-def _text(path: Path) -> list[list[str]]:
-    """The cells of a text, the header first; blank lines are skipped."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        header = text.lstrip().partition("\n")[0]
-        separator = max("\t,;|", key=header.count)
-        reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
-        rows = [row for row in reader if any(cell.strip() for cell in row)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or "it is not a table in UTF-8"
-        raise ValueError(f"cannot read {path}: {reason}") from None
-    if not rows:
-        raise ValueError(f"{path} is empty")
-    header_row = [cell.strip() for cell in rows[0]]
-    for number, row in enumerate(rows[1:], start=2):
-        if len(row) != len(header_row):
-            raise ValueError(
-                f"{path}: row {number} has {len(row)} values for {len(header_row)} columns"
-            )
-    return [header_row, *rows[1:]]
-
-
-def _parquet(path: Path) -> list[list[str]]:
-    """The cells of a Parquet file as text, the header first."""
-    import polars as pl
-
-    try:
-        frame = pl.read_parquet(path).select(~pl.selectors.nested())
+def _values(column: pl.Series) -> list[str]:
+    """Values as stripped text, empty where one is missing."""
+    if column.dtype.is_float():
         # Whole numbers beside missing ones are often stored as floating-point numbers.
-        floats = pl.selectors.float().fill_nan(None)
-        whole = [it.name for it in frame.select(floats) if (it.floor() == it).all()]
-        frame = frame.with_columns(floats).with_columns(pl.col(whole).cast(pl.Int64))
-        frame = frame.cast(pl.String).fill_null("")
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise ValueError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
-    return [frame.columns, *map(list, frame.rows())]
+        column = column.fill_nan(None)
+        whole = column.cast(pl.Int64, strict=False)
+        column = whole if (whole == column).all() else column
+    text: list[str] = column.cast(pl.String).fill_null("").str.strip_chars().to_list()
+    return text

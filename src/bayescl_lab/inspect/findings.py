@@ -1,4 +1,4 @@
-"""The advice that ``bayescl inspect`` ends with, as values: a loss, its arguments, a reason.
+"""The recommendation that ``bayescl inspect`` ends with, as values: a loss, its call, a reason.
 
 The sentences are in ``report/sentences.jinja``. docs/which-loss.md and docs/evidence.md have the
 measurements.
@@ -48,31 +48,23 @@ class Reason(Enum):
     UNRELATED_VIEWS = auto()
     FEW_FALSE_NEGATIVES = auto()
     NUISANCE = auto()
-    ALL_LABELS = auto()
-    SOME_LABELS = auto()
+    LABELS = auto()
     FALSE_NEGATIVES = auto()
 
 
-_BAYESIAN = "BayesianContrastiveLoss"
-_ANSWERS: dict[Reason, tuple[str, tuple[str, ...]]] = {
-    Reason.FEW_FALSE_NEGATIVES: ("InfoNCELoss", ()),
-    Reason.NUISANCE: (_BAYESIAN, ("domains", "teacher")),
-    Reason.ALL_LABELS: ("SupervisedContrastiveLoss", ("labels",)),
-    Reason.SOME_LABELS: (_BAYESIAN, ("labels", "teacher")),
-    Reason.FALSE_NEGATIVES: (_BAYESIAN, ("teacher",)),
-}
-"""The loss to use, and the arguments of each call; none for other reasons."""
+_NONE = (Reason.COLLAPSED, Reason.EQUAL_VIEWS, Reason.UNRELATED_VIEWS)
+"""Reasons without a loss."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A recommended loss, or the reason why there is none.
+    """A recommended loss and its call, or the reason why there is none.
 
     Attributes:
         reason: The reason.
         diagnosis: What the advice is based on.
         number: What the reason is about: a mean cosine, or a share of comparisons.
-        copied: Share of items that occur more than once, if that matters.
+        copied: Share of items that occur more than once.
         most_frequent: Share of the most frequent one, if some are far more frequent than others.
         followed: The loss that a run was trained with, and the arguments that its calls take.
     """
@@ -85,38 +77,69 @@ class Advice:
     followed: frozenset[str] = frozenset()
 
     @property
-    def call(self) -> str | None:
-        """The loss and its arguments, as Python code; None if no loss can be recommended."""
-        return self.call_of(_ANSWERS[self.reason][0]) if self.reason in _ANSWERS else None
+    def name(self) -> str | None:
+        """Name of the loss; None if none can be recommended."""
+        if self.reason in _NONE:
+            return None
+        few = self.reason is Reason.FEW_FALSE_NEGATIVES
+        return "InfoNCELoss" if few else "BayesianContrastiveLoss"
 
     @property
-    def is_followed(self) -> bool:
-        """Whether the run was trained with this loss."""
-        return self.reason in _ANSWERS and _ANSWERS[self.reason][0] in self.followed
-
-    @property
-    def alternative(self) -> str:
-        """The loss to use if labels are only known here."""
-        return self.call_of(_BAYESIAN)
+    def loss(self) -> str | None:
+        """The loss and its arguments, as Python code; None if none can be recommended."""
+        found, arguments = self.diagnosis, list[str]()
+        if found.temperature_from == "given":
+            arguments.append(f"temperature={found.temperature:g}")
+        if self.name == "BayesianContrastiveLoss" and found.tau_plus_from != "default":
+            arguments.append(f"tau_plus={found.tau_plus:.2g}")
+        if self.name == "BayesianContrastiveLoss" and found.alpha is not None:
+            arguments += [f"alpha={found.alpha:.2g}", f"positive_share={self.share:g}"]
+        return self.name and f"{self.name}({', '.join(arguments)})"
 
     @property
     def pass_on(self) -> tuple[str, ...]:
         """Arguments of each call of the loss, such as ``groups``, unless the run passes them."""
-        copies = ["groups"] * bool(self.copied) + ["log_q"] * bool(self.most_frequent)
-        names = dict.fromkeys([*_ANSWERS.get(self.reason, ("", ()))[1], *copies])
-        if self.has_nuisance:
-            names["domains"] = None
-        return tuple(name for name in names if name not in self.followed)
+        is_needed = {
+            "domains": self.has_nuisance,
+            "groups": self.has_copies,
+            "labels": self.reason is Reason.LABELS,
+            "log_q": bool(self.most_frequent),
+            "teacher": self.reason in (Reason.NUISANCE, Reason.LABELS, Reason.FALSE_NEGATIVES),
+        }
+        named = self.name is not None
+        return tuple(it for it in is_needed if named and is_needed[it] and it not in self.followed)
+
+    @property
+    def call(self) -> str:
+        """The call of the loss, as Python code."""
+        values = {
+            "domains": "domains",
+            "groups": "ids",
+            "labels": "labels",
+            "log_q": "log_share",
+            "teacher": "documents.detach()" if self.diagnosis.are_pairs else "plain",
+        }
+        first = (
+            "loss.in_batch(queries, documents"
+            if self.diagnosis.are_pairs
+            else "loss(view_1, view_2"
+        )
+        return ", ".join([first, *(f"{name}={values[name]}" for name in self.pass_on)]) + ")"
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether so many items occur more than once that it matters."""
+        return self.copied >= _COPIED
 
     @property
     def has_nuisance(self) -> bool:
         """Whether domains explain much of the neighbourhood."""
-        return self.diagnosis.domain_explains > _EXPLAINED
+        return self.diagnosis.neighbourhood.domain_explains > _EXPLAINED
 
     @property
     def needs_sampler(self) -> bool:
         """Whether random batches hold too few candidates of an anchor's own domain."""
-        by_chance = self.diagnosis.domain_by_chance or 0.0
+        by_chance = self.diagnosis.neighbourhood.by_chance
         return self.has_nuisance and self.diagnosis.candidates * by_chance < _FEW_CANDIDATES
 
     @property
@@ -132,22 +155,9 @@ class Advice:
         is_small = is_reliable and found.false_negatives >= _MANY
         return 0.1 if is_small and not found.are_pairs and not self.has_nuisance else 0.5
 
-    def call_of(self, loss: str) -> str:
-        """A loss with its arguments for these embeddings."""
-        found = self.diagnosis
-        is_given = found.temperature_from == "given"
-        arguments = [f"temperature={found.temperature:g}"] * is_given
-        if loss == _BAYESIAN and found.tau_plus_from != "default":
-            arguments.append(f"tau_plus={found.tau_plus:.2g}")
-        if loss == _BAYESIAN and found.alpha is not None:
-            arguments.append(f"alpha={found.alpha:.2g}")
-        if loss == _BAYESIAN and found.labelled_items:
-            arguments.append(f"positive_share={self.share:g}")
-        return f"{loss}({', '.join(arguments)})"
-
     def figures(self) -> dict[str, Any]:
         """Plain values for a file."""
-        names = ("reason", "call", "pass_on", "share", "number", "copied", "most_frequent")
+        names = ("reason", "loss", "pass_on", "share", "number", "copied", "most_frequent")
         return {name: plain(getattr(self, name)) for name in names}
 
 
@@ -184,26 +194,20 @@ def advise(
     else:
         numbers = ids.astype(np.int64)
         ids = np.where(numbers < 0, -1 - np.arange(len(ids)), numbers)  # an unknown one is alone
-    advice = Advice(_reason(diagnosis), diagnosis, followed=frozenset(followed))
-    if advice.has_nuisance and advice.reason is Reason.FALSE_NEGATIVES:
+    advice = Advice(Reason.FALSE_NEGATIVES, diagnosis, followed=frozenset(followed))
+    if diagnosis.false_negatives < _FEW and diagnosis.tau_plus_from != "default":
+        advice = replace(advice, reason=Reason.FEW_FALSE_NEGATIVES)
+    elif diagnosis.labelled_items:
+        advice = replace(advice, reason=Reason.LABELS)
+    elif advice.has_nuisance:
         advice = replace(advice, reason=Reason.NUISANCE)
     counts = np.unique(ids, return_counts=True)[1]
-    copied = float(counts[counts > 1].sum()) / len(ids)
-    if copied < _COPIED:
-        return advice
+    advice = replace(advice, copied=float(counts[counts > 1].sum()) / len(ids))
     # The number of equally frequent items that would meet as often; half of all for a random draw.
     is_skewed = len(ids) ** 2 / (counts**2).sum() < len(counts) / 2
-    most_frequent = float(counts.max()) / len(ids) if is_skewed and diagnosis.are_pairs else 0.0
-    return replace(advice, copied=copied, most_frequent=most_frequent)
-
-
-def _reason(diagnosis: EmbeddingDiagnosis) -> Reason:
-    """Return the advice for the numbers of false negatives and of labels."""
-    if diagnosis.false_negatives < _FEW and diagnosis.tau_plus_from != "default":
-        return Reason.FEW_FALSE_NEGATIVES
-    if diagnosis.labelled_items == diagnosis.items and not diagnosis.are_pairs:
-        return Reason.ALL_LABELS
-    return Reason.SOME_LABELS if diagnosis.labelled_items else Reason.FALSE_NEGATIVES
+    if not (advice.has_copies and is_skewed and diagnosis.are_pairs):
+        return advice
+    return replace(advice, most_frequent=float(counts.max()) / len(ids))
 
 
 def _unit(rows: Rows) -> NDArray[np.float64]:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import torch
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_choice, check_count, check_interval, check_labels, check_shape
+from bayescl.checks import check_choice, check_count, check_labels, check_shape
 from bayescl.diagnostics import (
     Diagnosis,
     ScoredCandidates,
     WeightHistogram,
-    candidate_weights,
     diagnose,
     score_candidates,
 )
@@ -45,11 +44,9 @@ _NEAREST = 10
 _MOST = 4096
 """Largest number of items in the search of neighbours, which then takes seconds."""
 
-_BINS = 50
-
 
 class Neighbourhood(NamedTuple):
-    """Geometry of the items, without labels."""
+    """Geometry of the items."""
 
     variance: float
     """Variance of the unit vectors, in [0, 1]; 1 less the squared length of their mean."""
@@ -59,6 +56,18 @@ class Neighbourhood(NamedTuple):
 
     hub_share: float
     """Share of all nearest neighbours that the most frequent 1 % of the items make up."""
+
+    same_domain: float | None = None
+    """Share of the nearest neighbours that are of the item's own domain; None without domains."""
+
+    by_chance: float = 0.0
+    """The same share for random neighbours."""
+
+    @property
+    def domain_explains(self) -> float:
+        """Part of the neighbourhood that domains explain beyond chance, at most 1; 0 without."""
+        same = self.same_domain or 0.0
+        return max(0.0, (same - self.by_chance) / (1 - self.by_chance))
 
 
 @dataclass(frozen=True)
@@ -76,20 +85,15 @@ class EmbeddingDiagnosis:
         temperature: Softmax scale of every loss.
         temperature_from: "given" or "default".
         tau_plus: Share of false negatives among the candidates: measured if there are labels, else
-            given or assumed.
-        tau_plus_from: "labels", "given" or "default".
+            from the number of classes, else assumed.
+        tau_plus_from: "labels", "classes" or "default".
         labelled_items: Number of items with a known label.
         similarity: Cosines of the candidates, separate by kind if there are labels.
         nearest_false: Share of false negatives among the ten most similar candidates of each
             anchor; None without labels.
         alpha: Alpha measured with labels, by the model's reading; None without labels.
         losses: Diagnosis of each loss, by its title.
-        weight_by_similarity: By the same titles, the mean weight of the candidates in each bin of
-            similarity; NaN if the bin is empty.
-        neighbourhood: Collapse, dimension and hubs.
-        nearest_domain: Share of the ten nearest neighbours that are of the item's own domain; None
-            without domains.
-        domain_by_chance: The same share for random neighbours.
+        neighbourhood: Collapse, dimension, hubs and domains.
     """
 
     items: int
@@ -102,16 +106,13 @@ class EmbeddingDiagnosis:
     temperature: float
     temperature_from: Literal["given", "default"]
     tau_plus: float
-    tau_plus_from: Literal["labels", "given", "default"]
+    tau_plus_from: Literal["labels", "classes", "default"]
     labelled_items: int
     similarity: WeightHistogram
     nearest_false: float | None
     alpha: float | None
     losses: Mapping[str, Diagnosis]
-    weight_by_similarity: Mapping[str, Float[Tensor, " bins"]]
     neighbourhood: Neighbourhood
-    nearest_domain: float | None
-    domain_by_chance: float | None
 
     @property
     def false_negatives(self) -> float:
@@ -122,13 +123,6 @@ class EmbeddingDiagnosis:
     def are_pairs(self) -> bool:
         """Whether each item's second view is its exact partner, to be retrieved."""
         return self.views == 2 and self.layout == "in_batch"
-
-    @property
-    def domain_explains(self) -> float:
-        """Part of the neighbourhood that domains explain beyond chance, at most 1; 0 without."""
-        if self.nearest_domain is None or self.domain_by_chance is None:
-            return 0.0
-        return (self.nearest_domain - self.domain_by_chance) / (1 - self.domain_by_chance)
 
 
 def plain(value: Any) -> Any:
@@ -157,7 +151,6 @@ def diagnose_embeddings(
     groups: Int[Tensor, " items"] | NDArray[np.generic] | None = None,
     domains: Int[Tensor, " items"] | NDArray[np.generic] | None = None,
     num_classes: int | None = None,
-    tau_plus: float | None = None,
     temperature: float | None = None,
     layout: EmbeddingLayout = "two_views",
     batch_size: int = 256,
@@ -180,9 +173,7 @@ def diagnose_embeddings(
         domains: Batch, speaker, device or other nuisance of each item, or -1 if it is unknown. They
             are counted among nearest neighbours.
         num_classes: Approximate number of classes, for ``tau_plus = 1 / num_classes``. Not needed
-            with labels.
-        tau_plus: Probability that a candidate has the anchor's class, in (0, 1). Default: measured
-            if there are labels, else from ``num_classes``, else 0.1.
+            with labels. Default: ``tau_plus`` is 0.1.
         temperature: Temperature at which the encoder was trained, positive. Default: 0.5.
         layout: With a second view, ``"two_views"`` makes every row of both views an anchor, as in
             SimCLR; ``"in_batch"`` uses first views as anchors and second views as candidates, as
@@ -212,8 +203,6 @@ def diagnose_embeddings(
     check_count("batch_size", batch_size, 2)
     check_count("items", items, 2)
     check_count("seed", seed, 0)
-    if tau_plus is not None:
-        check_interval("tau_plus", tau_plus, 0.0, 1.0, open_low=True, open_high=True)
     first = _rows("embeddings", embeddings)
     if len(first) < 4:
         raise ValueError(f"embeddings must have at least 4 rows, got {len(first)}")
@@ -229,11 +218,11 @@ def diagnose_embeddings(
     num_known = int(known.sum())
     if num_known < 2:
         raise ValueError(f"labels must be known for at least 2 items, got {num_known}")
-    given = tau_plus is not None or num_classes is not None
     measured = None if classes is None else tau_plus_of_labels(classes[known])
     # With all labels different there would be no class of two to look for.
     default = 0.1 if measured is None else max(measured, 1 / len(first))
-    assumed = class_prior(tau_plus, num_classes, default)
+    assumed = class_prior(None, num_classes, default)
+    source: Literal["classes", "default"] = "default" if num_classes is None else "classes"
 
     order = torch.randperm(len(first), generator=torch.Generator().manual_seed(seed))
     order = order[known[order].argsort(descending=True, stable=True)]  # only these are scored
@@ -261,9 +250,7 @@ def diagnose_embeddings(
     unweighted = seen["InfoNCE"]
     cosines = (unweighted.unlabeled[unweighted.valid] * scale).clamp(-1, 1)
     truth = None if classes is None else unweighted.truth[unweighted.valid]
-    similarity, bins = histogram(cosines, truth, (-1.0, 1.0), _BINS)
     views = 1 if second_view is None else 2
-    neighbourhood, nearest, by_chance = _neighbours(first, nuisance, seed)
     diagnoses = {title: diagnose([of_loss]) for title, of_loss in seen.items()}
     if views == 1:  # a single view is its own positive, which says nothing of alpha
         diagnoses = {title: replace(found, label_free=None) for title, found in diagnoses.items()}
@@ -279,16 +266,13 @@ def diagnose_embeddings(
         temperature=scale,
         temperature_from="default" if temperature is None else "given",
         tau_plus=assumed if measured is None else measured,
-        tau_plus_from="labels" if measured is not None else "given" if given else "default",
+        tau_plus_from=source if measured is None else "labels",
         labelled_items=0 if classes is None else num_known,
-        similarity=similarity,
+        similarity=histogram(cosines, truth, (-1.0, 1.0), 50)[0],
         nearest_false=None if classes is None else _nearest_false(unweighted),
         alpha=measured_alpha.model if measured_alpha else None,
         losses=diagnoses,
-        weight_by_similarity={title: _by_bin(of_loss, bins) for title, of_loss in seen.items()},
-        neighbourhood=neighbourhood,
-        nearest_domain=nearest,
-        domain_by_chance=by_chance,
+        neighbourhood=_neighbours(first, nuisance, seed),
     )
 
 
@@ -319,8 +303,8 @@ def _codes(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[Te
 
 def _neighbours(
     rows: Float[Tensor, "items dim"], domains: Int[Tensor, " items"] | None, seed: int
-) -> tuple[Neighbourhood, float | None, float | None]:
-    """Geometry of a random sample, and the neighbours of each item that are of its domain."""
+) -> Neighbourhood:
+    """Geometry of a random sample."""
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
     if domains is not None:
         order = order[domains[order] >= 0]
@@ -341,16 +325,10 @@ def _neighbours(
     hubs = chosen[: math.ceil(len(rows) / 100)].sum() / nearest.numel()
     found = Neighbourhood(variance, variance**2 / squares if squares > 0 else 1.0, float(hubs))
     if domains is None:
-        return found, None, None
+        return found
     kinds = domains[order]
     same = float((kinds[nearest] == kinds[:, None]).double().mean())
-    return found, same, tau_plus_of_labels(kinds)
-
-
-def _by_bin(scored: ScoredCandidates, bins: Int[Tensor, " candidates"]) -> Float[Tensor, " bins"]:
-    """Mean weight of the candidates in each bin."""
-    weights = candidate_weights(scored)[scored.valid]
-    return bins.bincount(weights.double(), minlength=_BINS) / bins.bincount(minlength=_BINS)
+    return found._replace(same_domain=same, by_chance=tau_plus_of_labels(kinds))
 
 
 def _nearest_false(scored: ScoredCandidates) -> float:

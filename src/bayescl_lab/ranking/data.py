@@ -27,8 +27,8 @@ class RankingData:
 
     Attributes:
         data: name of a data set (see "bayescl data list"), or the path of a table (CSV, TSV,
-            JSON Lines, Parquet, also compressed, or RecBole's .inter), of a folder with the parts
-            of a table, or of one with train.txt and test.txt.
+            JSON Lines, Parquet or RecBole's .inter; text also as .gz), or of a folder with
+            train.txt and test.txt, or train.csv and test.csv.
         split: how the test part is chosen: per-user (at random 4:1), random, last (everybody's
             latest interaction), time (the latest fifth of all interactions), given, author
             (ml-100k), or none, which trains on all interactions and evaluates nothing; default:

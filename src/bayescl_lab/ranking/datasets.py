@@ -7,22 +7,19 @@ from typing import Any
 
 from bayescl.checks import check_choice
 from bayescl_lab._downloads import data_folder, verify_file
+from bayescl_lab._tables import TABLES, table_suffix
 from bayescl_lab.ranking import catalog
-from bayescl_lab.ranking.catalog import PUBLISHED, SPLIT, known_folder, required_folder
+from bayescl_lab.ranking.catalog import PUBLISHED, required_folder
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.filters import numbered_interactions
 from bayescl_lab.ranking.interactions import RankingParts, in_words
-from bayescl_lab.ranking.readers.archives import INTER, JSONL, PARQUET, TABLES, table_suffix
-from bayescl_lab.ranking.readers.columns import RawInteractions, check_order, chosen_columns
 from bayescl_lab.ranking.readers.formats import recognised
-from bayescl_lab.ranking.readers.table import first_rows, read_tables
+from bayescl_lab.ranking.readers.table import RawInteractions, opened_table, read_tables
 from bayescl_lab.ranking.splits import split_interactions
 
 _TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.1
 _AUTHOR_SPLIT = "author-split"
 """Folder with the split of the paper's first author, within that of MovieLens-100k."""
-_TABLE_SUFFIXES = (*TABLES, ".txt", ".data", ".dat", INTER)
-"""Suffixes of files that may hold interactions in a folder."""
 
 
 def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -> RankingParts:
@@ -36,9 +33,8 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
         data: a known name (one of :data:`~bayescl_lab.ranking.catalog.PUBLISHED`), or the path of
             a file or folder: MovieLens' ``u.data`` or ``ratings.dat``, a folder with
             ``train.txt`` and ``test.txt`` in LightGCN's format or with ``train.csv`` and
-            ``test.csv``, RecBole's ``.inter``, a table as text, JSON Lines or Parquet (also as
-            ``.gz``, or as the only table of a ``.zip``), or a folder with the files of such a
-            table.
+            ``test.csv``, RecBole's ``.inter``, or a table as text (also as ``.gz``), JSON Lines or
+            Parquet.
         evaluate_on: "test" or "validation".
         **options: of :class:`~bayescl_lab.ranking.data.RankingData`; how it splits is said by
             :func:`~bayescl_lab.ranking.splits.split_interactions`.
@@ -103,14 +99,12 @@ def read_interactions(options: RankingData) -> RawInteractions:
         options.refuse(data)
         name = data if known else path.resolve().name
         return read(path if path.is_dir() else path.parent, name)
-    files, test = _tables(path)
+    train, test = _tables(path)
     if options.test_data is not None:
         if test is not None:
             raise ValueError(f"{path} has a test part: test_data is for single files")
         test = Path(options.test_data)
-    if (suffix := table_suffix(files[0])) in (INTER, *JSONL):
-        options.refuse(f"{suffix} text", ("separator", "no_header"))
-    return read_tables(files, test, options, name=path.resolve().name)
+    return read_tables(train, test, options, name=path.resolve().name)
 
 
 def guessed_columns(options: RankingData) -> dict[str, str]:
@@ -120,35 +114,16 @@ def guessed_columns(options: RankingData) -> dict[str, str]:
     without a header, with a value of the first row. Empty for data sets that are not tables. A
     header that cannot be understood is a ``ValueError``.
     """
-    path, wanted = Path(options.data), options.columns
-    unnamed = [kind for kind in wanted if getattr(options, f"{kind}_column") is None]
-    if options.data in PUBLISHED or not (unnamed and path.exists()) or recognised(path):
+    path = Path(options.data)
+    if options.data in PUBLISHED or not path.exists() or recognised(path):
         return {}
-    table = _tables(path)[0][0]
-    header, values = first_rows(table, options)
-    columns = chosen_columns(header, wanted, table)
-    first = dict(zip(header, values, strict=False))
-    check_order(columns, first, options, table)
+    table, columns = opened_table(_tables(path)[0], options)
+    first = dict(zip(table.header, table.first, strict=True)) if options.no_header else {}
     return {
         kind: name + (f" (such as {first[name]!r})" if name in first else "")
         for kind, name in columns.items()
-        if kind in unnamed and name != kind
+        if getattr(options, f"{kind}_column") is None and name != kind
     }
-
-
-def source_files(data: str, test_data: str | None = None) -> tuple[Path, ...]:
-    """The existing files that :func:`read_interactions` reads for a name or path."""
-    path = Path(data)
-    files = [Path(name) for name in (data, test_data) if name and name not in PUBLISHED]
-    if data in PUBLISHED:
-        if folder := known_folder(data):
-            marks = (*PUBLISHED[data].patterns, *SPLIT)
-            files += [file for mark in marks for file in folder.glob(mark)]
-        files += (data_folder() / data / _AUTHOR_SPLIT).glob("*.csv")
-    elif path.is_dir():
-        files += [file for file in path.glob("[!.]*") if file.suffix in _TABLE_SUFFIXES]
-        files += _parts(path)
-    return tuple(sorted({file for file in files if file.is_file()}))
 
 
 def _author_split(data: str) -> RawInteractions:
@@ -163,40 +138,20 @@ def _author_split(data: str) -> RawInteractions:
             "rating, as in the repositories of the paper's first author (github.com/liubin06)"
         )
     columns = RankingData(data, user_column="user", item_column="item", rating_column="rating")
-    return read_tables([train], test, columns, name="ml-100k, author split")
+    return read_tables(train, test, columns, name="ml-100k, author split")
 
 
-def _tables(path: Path) -> tuple[list[Path], Path | None]:
-    """The files of the table at a path, and of its test part if they come with one."""
+def _tables(path: Path) -> tuple[Path, Path | None]:
+    """The table at a path, and its test part if there is one."""
     if not path.is_dir():
-        return [path], None
-    parts = _parts(path)
-    for train in parts:
+        return path, None
+    for train in sorted(path.glob("train.*")):
         test = train.with_name(train.name.replace("train", "test", 1))
-        if train.parent == path and train.name.startswith("train.") and test in parts:
-            return [train], test
-    if len(inter := [file for file in parts if file.suffix == INTER]) == 1:
-        return inter, None
-    if not parts:
-        raise ValueError(
-            f"{path} has no interactions: it must hold train.txt and test.txt, train.csv and "
-            f"test.csv, u.data, ratings.dat, one {INTER} file, or the parts of one table"
-        )
-    if len({table_suffix(file) in PARQUET for file in parts}) > 1:
-        raise ValueError(
-            f"{path} holds both text and Parquet tables: name one file, or a folder with one kind"
-        )
-    return parts, None
-
-
-def _parts(folder: Path) -> list[Path]:
-    """The files of a table that is split over several, without those in hidden folders."""
-    return sorted(
-        file
-        for file in folder.rglob("*")
-        if table_suffix(file) in (*TABLES, INTER)
-        and file.is_file()
-        and not any(part[0] in "._" for part in file.relative_to(folder).parts)
+        if table_suffix(train) in TABLES and test.is_file():
+            return train, test
+    raise ValueError(
+        f"{path} has no interactions: it must hold train.txt and test.txt, train.csv and test.csv, "
+        "u.data or ratings.dat"
     )
 
 

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from bayescl.checks import check_count
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.readers.columns import RawInteractions, common_ids, looked_up
+from bayescl_lab.ranking.readers.table import RawInteractions, common_ids
 
 
 def numbered_interactions(
@@ -41,6 +41,9 @@ def numbered_interactions(
         raise ValueError(f"k_core would change the given test part of {raw.name}")
     counts: dict[str, int] = {}
     frames = [raw.train] if raw.test is None else [raw.train, raw.test]
+    for kind in ("user", "item"):
+        ids = common_ids([frame[kind] for frame in frames])
+        frames = [frame.with_columns(column) for frame, column in zip(frames, ids, strict=True)]
     if min_rating is not None:
         if any("rating" not in frame.columns for frame in frames):
             raise ValueError(f"{raw.name} has no ratings, which min_rating needs")
@@ -50,8 +53,7 @@ def numbered_interactions(
         counts[f"ratings below {min_rating:g} left out"] = lost
         for what in ("user", "item"):
             before, after = (
-                pl.concat(common_ids([frame[what] for frame in part])).n_unique()
-                for part in (rated, frames)
+                pl.concat([frame[what] for frame in part]).n_unique() for part in (rated, frames)
             )
             counts[f"{what}s without a rating of {min_rating:g} left out"] = before - after
     user_ids, rows = _numbered([frame["user"] for frame in frames])
@@ -121,17 +123,15 @@ def core(interactions: Interactions, k: int) -> Interactions:
 
 def _numbered(columns: list[pl.Series]) -> tuple[NDArray[Any], list[NDArray[np.int64]]]:
     """Sorted ids of several columns together, and each column by the numbers of its ids."""
-    columns = common_ids(columns)
     together = pl.concat(columns)
     distinct = together.unique()
     if together.dtype == pl.Int64:
         ids = np.sort(distinct.to_numpy())
         numbers = np.searchsorted(ids, together.to_numpy())
     else:
-        names = distinct.cast(pl.String)
-        ids = np.array(names.sort().to_list(), dtype=np.str_)
-        places = (names.rank("ordinal") - 1).cast(pl.Int64).to_numpy()
-        numbers = looked_up(together, names, places)
+        distinct = distinct.cast(pl.String).sort()
+        ids = np.array(distinct.to_list(), dtype=np.str_)
+        numbers = together.cast(pl.Enum(distinct)).to_physical().cast(pl.Int64).to_numpy()
     ends = np.cumsum([len(column) for column in columns])[:-1]
     return ids, np.split(numbers, ends)
 

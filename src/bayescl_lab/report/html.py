@@ -35,9 +35,6 @@ SIMULATION = "simulation.json"
 
 _CAPTIONS = {
     "comparison": "Every loss; a dot is a seed, a bar the mean over seeds.",
-    "inspection-candidates": "Anchors with the candidates of smallest and largest weight.",
-    "inspection-reliability": "The posterior against the share of true negatives.",
-    "inspection-weights": "The weights of candidates.",
     "ranking": "Metrics by loss and baseline.",
 }
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError)

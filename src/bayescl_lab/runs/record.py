@@ -1,9 +1,7 @@
-"""A run's record of its data: ``data.json``, an archive of arrays, and checksums of files."""
+"""A run's record of its data: ``data.json`` and an archive of arrays."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -55,46 +53,3 @@ def places(ids: Iterable[Any], known: NDArray[Any]) -> NDArray[np.int64]:
     wanted = list(map(str, ids))
     rows = {str(name): row for row, name in enumerate(known.tolist())} if wanted else {}
     return np.array([rows.get(name, -1) for name in wanted], dtype=np.int64)
-
-
-FileRecord = Mapping[str, Any]
-"""A file's absolute ``path``, size in ``bytes`` and ``sha256``."""
-
-
-def file_records(files: Iterable[Path]) -> list[FileRecord]:
-    """Return the records of some files."""
-    return [_file_record(file) for file in files]
-
-
-def _file_record(file: Path) -> FileRecord:
-    digest = hashlib.sha256()
-    with file.open("rb") as opened:
-        while chunk := opened.read(1 << 22):
-            digest.update(chunk)
-    size = file.stat().st_size
-    return {"path": str(file.resolve()), "bytes": size, "sha256": digest.hexdigest()}
-
-
-def changes(before: Iterable[FileRecord], now: Iterable[FileRecord]) -> list[str]:
-    """Describe how files differ from the files that a run was trained on.
-
-    Example:
-        >>> before = {"path": "/a/my.csv", "bytes": 50, "sha256": "0f"}
-        >>> changes([before], [{**before, "bytes": 62, "sha256": "1e"}])
-        ['my.csv: its content differs from what the run was trained on']
-    """
-    known, current = ({record["path"]: record for record in files} for files in (before, now))
-    folder = os.path.commonpath([Path(path).parent for path in {**known, **current}])
-    phrases = []
-    for path in {**known, **current}:
-        old, new = known.get(path), current.get(path)
-        if old is None:
-            phrase = "the run was not trained on this file"
-        elif new is None:
-            phrase = "the file is missing"
-        elif old["sha256"] == new["sha256"]:
-            continue
-        else:
-            phrase = "its content differs from what the run was trained on"
-        phrases.append(f"{Path(path).relative_to(folder).as_posix()}: {phrase}")
-    return phrases

@@ -40,24 +40,6 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     return checkpoint
 
 
-def read_state(file: Path) -> dict[str, Tensor]:
-    """Read a network's state from a safetensors or torch file, possibly under "state_dict".
-
-    Raises:
-        ValueError: if the file cannot be read without running code from it, or holds no state.
-    """
-    try:
-        if file.suffix == ".safetensors":
-            return dict(load_file(file))
-        content = torch.load(file, map_location="cpu", weights_only=True)
-    except _DAMAGED:
-        raise ValueError(f"cannot read {file}: it is damaged, or holds more than tensors") from None
-    state = content.get("state_dict", content) if isinstance(content, dict) else None
-    if not isinstance(state, dict) or not all(isinstance(it, Tensor) for it in state.values()):
-        raise ValueError(f"{file} does not hold the state of a network")
-    return state
-
-
 def as_safetensors(state: Mapping[str, Any]) -> bytes:
     """Convert the tensors of a module's state to safetensors, without the loss."""
     tensors = {
@@ -71,7 +53,10 @@ def as_safetensors(state: Mapping[str, Any]) -> bytes:
 def read_weights(folder: RunFolder) -> dict[str, Any]:
     """Read the weights of a finished run from their file, else from the checkpoint."""
     if folder.is_finished and folder.weights_file.is_file():
-        return read_state(folder.weights_file)
+        try:
+            return dict(load_file(folder.weights_file))
+        except _DAMAGED:
+            raise ValueError(f"{folder.weights_file} is damaged") from None
     state: dict[str, Any] = read_checkpoint(folder.kept_checkpoint())["state_dict"]
     return state
 

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from bayescl_lab.ranking.data import RankingData
-from bayescl_lab.ranking.readers.table import read_tables
+from bayescl_lab.ranking.readers.table import read_interactions_of
 
 
 def read_table(
@@ -19,7 +19,7 @@ def read_table(
 ) -> pl.DataFrame:
     """The columns of one table, guessed or with the given names."""
     named = {f"{kind}_column": name for kind, name in (columns or {}).items()}
-    return read_tables([path], None, RankingData(**named, **options), name="x").train
+    return read_interactions_of(path, RankingData(**named, **options))[0]
 
 
 def zipped(members: Mapping[str, bytes]) -> bytes:

@@ -105,10 +105,3 @@ def test_american_dates_are_never_read_as_european_ones_even_if_bad_rows_may_go(
     text += "\n9,9,01/15/2024"
     parts = load_interactions(str(write("a.csv", text)), split="last")
     assert set(parts.evaluation.matrix.indices.tolist()) == {2}
-
-
-def test_parts_with_dates_and_with_numbers_are_not_mixed(write):
-    folder = write("parts/a.csv", "user,item,time\n1,1,2024-01-01\n").parent
-    write("parts/b.csv", "user,item,time\n1,2,1704067200\n")
-    with pytest.raises(ValueError, match="times are dates in one file and numbers in another"):
-        load_interactions(str(folder), split="last")

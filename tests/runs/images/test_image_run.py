@@ -13,6 +13,11 @@ from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.weights import read_checkpoint
 
 
+def first_rows(run: ImageRun) -> torch.Tensor:
+    """The rows of a run's first batch."""
+    return next(iter(run.batches.sampler))
+
+
 def test_losses_of_one_seed_start_alike_and_see_the_same_views(settings):
     other = replace(settings, loss=LossSettings("oracle"))
     runs = [ImageRun(it) for it in (settings, other, replace(settings, seed=1))]
@@ -50,6 +55,18 @@ def test_a_loss_knows_the_labels_drawn_and_the_oracle_knows_all(settings):
     assert other.as_config()["labels_per_class"] == 3
     with pytest.raises(ValueError, match="labels_per_class must be at most"):
         _ = ImageRun(replace(some, labels_per_class=10**6)).known
+
+
+def test_domains_reach_the_loss_and_data_without_any_are_refused(settings, tmp_path):
+    with np.load(settings.data) as held:
+        np.savez(tmp_path / "batches.npz", **held, domains=np.arange(90) % 3)
+    known = replace(settings, data=str(tmp_path / "batches.npz"), domains=True)
+    run = ImageRun(known)
+    batch = next(iter(run.batches))
+    assert list(batch.known) == ["domains"]
+    assert batch.known["domains"].tolist() == run.parts.train.domains[first_rows(run)].tolist()
+    with pytest.raises(ValueError, match="has no domains: give folders below the class folders"):
+        _ = ImageRun(replace(settings, domains=True)).known
 
 
 def test_training_separates_the_classes_of_plain_bars(settings, tmp_path):

@@ -6,18 +6,17 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import pydantic.dataclasses
 import torch
 import yaml
 
-from bayescl_lab._fields import Count, Words, at_least
+from bayescl_lab._fields import Count, Words
 from bayescl_lab.compare.images import ImagePlan
-from bayescl_lab.compare.result import SECONDS, Printed, Result, Row
-from bayescl_lab.compare.summary import Score
+from bayescl_lab.compare.result import Printed, Result, Row
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.losses import BASELINE, LOSSES, SUBJECT, LossSettings, takes
+from bayescl_lab.runs.losses import LOSSES, LossSettings, takes
 from bayescl_lab.runs.settings import Device, StoredSettings
 
 Size = Literal["smoke", "rehearsal", "paper"]
@@ -36,24 +35,20 @@ class PaperTable:
 
     name: str  # as in "bayescl reproduce NAME"
     title: str
-    label: str  # in the paper's source
-    printed: str = ""  # the paper's figures; see figures_of
+    printed: Mapping[Any, Any] = field(default_factory=dict)  # figures by the words of their place
     note: str = ""  # what is wrong with one of them
     datasets: Sequence[str] = tuple(DATASETS)[1:]
     losses: Sequence[str] = ("info_nce", "debiased", "hard", "bayesian")
     measures: Sequence[str] = ("linear", "few_label_1")
-    smoke_seeds: int = 2
     remarks: Sequence[str] = ()  # what a reader must know before comparing the figures
     is_timed: bool = False
     two_classes: bool = False
-    batches: Any = ()  # by size, or the same at all sizes
-    betas: Sequence[float] = ()
-    priors: Sequence[float] = ()
+    varied: Mapping[str, Any] = field(default_factory=dict)  # values by size, or the same at all
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def cells(self, size: str) -> Iterator[tuple[Row, ImageSettings]]:
         """The rows of the table at a size, without scores, and the settings of their runs."""
-        of_size, printed = _DATA["sizes"][size], figures_of(self.printed, self.note)
+        of_size = _DATA["sizes"][size]
         shown = {name: _at(value, size) for name, value in self.settings.items()}
         datasets = of_size.get("datasets", self.datasets)
         for data, loss in itertools.product(datasets, self.losses):
@@ -79,26 +74,42 @@ class PaperTable:
                 every = {**values, **change}
                 taken = {name: value for name, value in every.items() if takes(loss, name)}
                 changes |= {name: value for name, value in change.items() if name not in values}
-                words = {data, loss, text}
-                figures = {
-                    measure: figure
-                    for place, figure in printed.items()
-                    for measure in self.measures
-                    if size == "paper" and place <= {*words, measure}
-                }
+                printed = self._printed({data, loss, text}) if size == "paper" else {}
                 settings = ImageSettings(loss=LossSettings(loss, taken), **changes)
-                yield Row({}, keys=keys, printed=figures), settings
+                yield Row({}, keys=keys, printed=printed), settings
 
-    def _variations(self, size: str, classes: int) -> list[tuple[str, str, dict[str, Any]]]:
-        """Return further settings of the table, with the title and text of their column."""
-        batches = [("N", str(2 * one - 2), {"batch_size": one}) for one in _at(self.batches, size)]
-        betas = [("beta", f"{one:.1f}", {"beta": one}) for one in self.betas]
-        priors = [round(share / classes, 6) for share in self.priors]
-        return [
-            *batches,
-            *betas,
-            *(("tau_plus", f"{one:g}", {"tau_plus": one}) for one in priors),
-        ] or [("", "", {})]
+    def _variations(self, size: str, classes: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Further settings of the table, with the title and text of their column."""
+        for name, values in self.varied.items():
+            for value in _at(values, size):
+                if name == "batch_size":
+                    yield "N", str(2 * value - 2), {name: value}
+                else:
+                    one = round(value / classes, 6) if name == "tau_plus" else value
+                    yield name, str(one), {name: one}
+        if not self.varied:
+            yield "", "", {}
+
+    def _printed(self, words: set[str]) -> dict[str, Printed]:
+        """The paper's figures of a row by measure, given the words of the row."""
+        found = {}
+        noted, _, note = self.note.partition(": ")
+        for place, figure in _figures(self.printed):
+            (measure,) = place & {*self.measures} or {"linear"}
+            if place <= {*words, measure}:
+                value, _, spread = figure.partition("±")
+                wrong = note if place == {*noted.split()} else ""
+                found[measure] = Printed(float(value), float(spread) if spread else None, wrong)
+        return found
+
+
+def _figures(printed: Any, *place: str) -> Iterator[tuple[set[str], str]]:
+    """Figures with the words of their places."""
+    if not isinstance(printed, dict):
+        yield {*place}, str(printed)
+        return
+    for word, inner in printed.items():
+        yield from _figures(inner, *place, str(word))
 
 
 def _at(value: Any, size: str) -> Any:
@@ -111,24 +122,9 @@ class TablePlan(ImagePlan):
     """The requested part of a table."""
 
     def finished(self, result: Result, run: Mapping[str, Any]) -> Result:
-        """The result with the ratio of the Bayesian loss's seconds to InfoNCE's, if timed."""
+        """The result without numbers of images, because data sets differ in them."""
         del run
-        if not self.is_timed:
-            return result
-        seconds: dict[str, dict[str, Score]] = {}
-        for row in result.rows.values():
-            if row.seconds is not None:
-                seconds.setdefault(row.settings["data"], {})[row.settings["loss"]] = row.seconds
-        sentences = []
-        for data, of in seconds.items():
-            if {BASELINE, SUBJECT} <= of.keys():
-                pairs = zip(of[SUBJECT].values, of[BASELINE].values, strict=True)
-                ratio = Score.of([slow / fast for slow, fast in pairs])
-                sentences.append(
-                    f"{data}: an epoch with the Bayesian loss takes {ratio.text('.3f')} times "
-                    "as long as one with InfoNCE."
-                )
-        return replace(result, remarks=(*result.remarks, *sentences))
+        return result
 
 
 @pydantic.dataclasses.dataclass(frozen=True)
@@ -143,10 +139,6 @@ class TableRequest(StoredSettings):
         seeds: number of seeds; default: the table's own.
         epochs: epochs of every run; default: as for the size. With another number, the paper's
             values are not shown.
-        max_train_images: train and evaluate on at most this many images, to try a size out;
-            default: all. With fewer, the paper's values are not shown.
-        ranks: how the Bayesian loss counts ranks: upper as in the paper, or mid, the library's
-            default.
         device: where to train.
         compiled: at the paper's size, compile the network with torch.compile, which needs a C
             compiler.
@@ -161,8 +153,6 @@ class TableRequest(StoredSettings):
     losses: Words = ()
     seeds: Count | None = None
     epochs: Count | None = None
-    max_train_images: Annotated[int, at_least(2)] | None = None
-    ranks: Literal["upper", "mid"] = "upper"
     device: Device = "auto"
     compiled: bool = True
 
@@ -195,13 +185,10 @@ class TableRequest(StoredSettings):
 
     def _plan(self, table: PaperTable) -> TablePlan:
         """The requested part of a table."""
-        changes: dict[str, Any] = {"device": self.device, "ranks": self.ranks}
+        changes: dict[str, Any] = {"device": self.device, "ranks": "upper"}
         changes |= {} if self.epochs is None else {"epochs": self.epochs}
         changes |= {} if self.compiled else {"compiled": False}
-        if self.max_train_images is not None:
-            most = self.max_train_images
-            changes |= {"max_train_images": most, "max_evaluation_images": most}
-        rows, methods, is_own = {}, {}, self.size == "paper" and self.max_train_images is None
+        rows, methods, is_own = {}, {}, self.size == "paper"
         for row, settings in table.cells(self.size):
             is_own = is_own and self.epochs in (None, settings.epochs)
             name = "-".join(value.replace(" ", "_") for value in row.keys.values())
@@ -213,13 +200,12 @@ class TableRequest(StoredSettings):
         if not is_own:
             rows = {name: replace(row, printed={}) for name, row in rows.items()}
         about = _DATA["sizes"][self.size]
-        seeds = table.smoke_seeds if self.size == "smoke" else about["seeds"]
         known = Result(
             "", "test", rows, 0, title=table.title, remarks=self._remarks(table, is_own=is_own)
         )
         return TablePlan(
             methods,
-            range(self.seeds or seeds),
+            range(self.seeds or about["seeds"]),
             name=table.name,
             result=known,
             measures=table.measures,
@@ -230,40 +216,9 @@ class TableRequest(StoredSettings):
         """Return remarks for the reader."""
         remarks = [_DATA["sizes"][self.size]["protocol"]]
         if self.size == "paper" and not is_own:
-            changes = [] if self.epochs is None else [f"{self.epochs} epochs"]
-            if self.max_train_images is not None:
-                changes.append(f"at most {self.max_train_images} images")
-            remarks.append(f"{', '.join(changes)}: the paper's values are left out.")
+            remarks.append(f"{self.epochs} epochs: the paper's values are left out.")
         remarks += [*table.remarks, *(_DATA["unstated"] if self.size == "paper" else ())]
-        if self.ranks == "mid":
-            remarks.append("The Bayesian loss counts ranks at their middle, the paper upper ranks.")
         return remarks
-
-
-def figures_of(table: str, note: str = "") -> dict[frozenset[str], Printed]:
-    r"""Figures from a table of text, by the words of their row and the title of their column.
-
-    Figures are of the measure "linear" if they name none. A note begins with the words and the
-    column of the figure with which something is wrong.
-
-    Example:
-        >>> figures = figures_of("hard bayesian \n cifar10 98.4 99.3±0.22")
-        >>> figures[frozenset(("cifar10", "bayesian", "linear"))]
-        Printed(value=99.3, spread=0.22, note='')
-    """
-    header, *rows = (line.split() for line in table.splitlines() or [""])
-    noted, _, what = note.partition(": ")
-    figures = {}
-    for row in rows:
-        for column, figure in zip(header, row[-len(header) :], strict=True):
-            words = {*row[: -len(header)], column}
-            value, _, spread = figure.partition("±")
-            wrong = what if words == set(noted.split()) else ""
-            measured = words if words & {"linear", "linear_top5", SECONDS} else {*words, "linear"}
-            figures[frozenset(measured)] = Printed(
-                float(value), float(spread) if spread else None, wrong
-            )
-    return figures
 
 
 TABLES = {name: PaperTable(name, **row) for name, row in _DATA["tables"].items()}

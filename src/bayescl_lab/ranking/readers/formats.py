@@ -18,20 +18,14 @@ Yahoo!R3        two files of user, song and rating, separated by tabs, with name
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from bayescl_lab.ranking.catalog import PUBLISHED
 from bayescl_lab.ranking.data import RankingData
-from bayescl_lab.ranking.readers.columns import RawInteractions
-from bayescl_lab.ranking.readers.table import read_text
-
-_MOVIELENS = {"user": 0, "item": 1, "rating": 2, "timestamp": 3}
-_YAHOO = {"user": 0, "item": 1, "rating": 2}
-_read_plain = partial(read_text, options=RankingData(no_header=True), quotes=False, whole_ids=True)
-_read_tabbed = partial(_read_plain, separator="\t")
+from bayescl_lab.ranking.readers.table import RawInteractions, read_interactions_of
 
 Reader = Callable[[Path, str], RawInteractions]
 """Reads the files in a folder as the data set of a name; a ``ValueError`` names file and line."""
@@ -70,16 +64,14 @@ def _read_lists(path: Path) -> tuple[pl.DataFrame, int]:
 
 def read_ml_100k(folder: Path, name: str) -> RawInteractions:
     """Read ``u.data``, with titles from ``u.item`` beside it."""
-    train, _ = _read_tabbed(folder / "u.data", _MOVIELENS)
     titles = _titles(folder / "u.item", "|")
-    return RawInteractions(train, titles=titles, name=name)
+    return RawInteractions(_numbers(folder / "u.data", 4), titles=titles, name=name)
 
 
 def read_ml_1m(folder: Path, name: str) -> RawInteractions:
     """Read ``ratings.dat``, with titles from ``movies.dat`` beside it."""
     # The separator is two colons: every other column is empty.
-    places = {kind: 2 * place for kind, place in _MOVIELENS.items()}
-    train, _ = _read_plain(folder / "ratings.dat", places, separator=":")
+    train = _numbers(folder / "ratings.dat", 4, separator=":", every=2)
     titles = _titles(folder / "movies.dat", "::")
     return RawInteractions(train, titles=titles, name=name)
 
@@ -92,7 +84,7 @@ def read_yahoo_r3(folder: Path, name: str) -> RawInteractions:
             f"{folder} must hold both files of Yahoo!R3, with names that end in train.txt and in "
             "test.txt"
         )
-    (chosen, _), (drawn, _) = (_read_tabbed(file, _YAHOO) for [file] in files)
+    chosen, drawn = (_numbers(file, 3) for [file] in files)
     kept = chosen.join(drawn.select("user").unique(), on="user", how="semi")
     left_out = chosen.height - kept.height
     report = {"ratings of users without songs drawn at random left out": left_out}
@@ -116,6 +108,17 @@ def recognised(path: Path) -> Reader | None:
         if in_folder or patterns == (path.name,):
             return read
     return None
+
+
+def _numbers(path: Path, count: int, *, separator: str = "tab", every: int = 1) -> pl.DataFrame:
+    """User, item, rating and maybe time from the first columns, or every second, of a text."""
+    kinds = ("user", "item", "rating", "timestamp")[:count]
+    columns: Any = {f"{kind}_column": str(1 + every * place) for place, kind in enumerate(kinds)}
+    options = RankingData(no_header=True, separator=separator, **columns)
+    try:
+        return read_interactions_of(path, options)[0]
+    except ValueError as error:  # these files have no options
+        raise ValueError(str(error).partition("; --")[0]) from None
 
 
 def _titles(path: Path, separator: str) -> pl.DataFrame | None:

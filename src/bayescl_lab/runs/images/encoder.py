@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
-from textwrap import shorten
 
 import numpy as np
 import torch
@@ -24,7 +23,7 @@ from bayescl_lab.images.store import store_from_arrays
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.weights import part_of_state, read_state, read_weights
+from bayescl_lab.runs.weights import part_of_state, read_weights
 
 
 def build_encoder(settings: ImageSettings, image_shape: tuple[int, int, int]) -> nn.Module:
@@ -69,29 +68,6 @@ def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
     if isinstance(encoder, nn.Module):
         return encoder
     raise ValueError(f"encoder {name} must return a torch.nn.Module, got {type(encoder).__name__}")
-
-
-def load_pretrained(encoder: nn.Module, file: Path) -> None:
-    """Load pretrained weights into a ResNet of torchvision, without its classifier.
-
-    Raises:
-        ValueError: if the file cannot be read, or its names or shapes do not match the network.
-    """
-    network = getattr(encoder, "network", None)
-    if network is None:
-        raise ValueError("weights are for a ResNet of torchvision, such as resnet18")
-    state, expected = read_state(file), network.state_dict()
-    classifiers = {  # layers that map features to classes
-        name.rpartition(".")[0]
-        for name, value in state.items()
-        if name not in expected and value.ndim == 2 and value.shape[1] == encoder.feature_dim
-    }
-    used = {name: it for name, it in state.items() if name.rpartition(".")[0] not in classifiers}
-    try:
-        network.load_state_dict(used)
-    except RuntimeError as error:
-        problem = shorten(str(error).splitlines()[1], 160, placeholder=" ...")
-        raise ValueError(f"the weights {file} do not fit the encoder: {problem}") from None
 
 
 class PreparedEncoder(nn.Module):

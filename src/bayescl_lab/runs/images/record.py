@@ -6,8 +6,6 @@ the id, class, part and checksum of every image.
 
 from __future__ import annotations
 
-import csv
-import io
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,15 +18,13 @@ from numpy.typing import NDArray
 
 from bayescl_lab._files import write_atomically
 from bayescl_lab.images.datasets import ImageParts, known_data_sets
-from bayescl_lab.images.store import UNLABELLED, ImageStore
+from bayescl_lab.images.store import ImageStore
 from bayescl_lab.runs.folder import RunFolder, read_json
 from bayescl_lab.runs.record import Arrays, read_record, write_record
 
 FILE = "images.npz"
-CHECKED = 5000
-"""Number of images with a checksum. In larger data sets they are evenly spaced."""
-_ROWS_AT_ONCE = 256  # images that are read together
 COPIES = "copies.csv"
+_ROWS_AT_ONCE = 256  # images that are read together
 _COLUMNS = ("ids", "parts", "labels", "checksums")
 
 
@@ -41,7 +37,7 @@ class ImageRecord:
         preparation: Preparation of images for the encoder.
         class_names: One name per class.
         arrays: ``ids``, ``parts`` (0 for training, 1 for evaluation), ``labels`` and ``checksums``
-            of the images. A checksum is -1 if an image is not checked.
+            of the images. Checksums of the pixels are -1 for published images.
     """
 
     data: str
@@ -86,15 +82,14 @@ class ImageRecord:
 
     def refuse_changes(self, now: ImageRecord) -> None:
         """Raise a ``ValueError`` if images were added, removed or changed; it says how many."""
-        before, after = self._by_id(), now._by_id()
+        before, after = self.arrays["ids"], now.arrays["ids"]
+        _, old, new = np.intersect1d(before, after, return_indices=True)
+        pairs = zip(self._compared(), now._compared(), strict=True)
+        is_changed = np.any([one[old] != other[new] for one, other in pairs], axis=0)
         counts = {
-            "more": len(after.keys() - before.keys()),
-            "fewer": len(before.keys() - after.keys()),
-            "changed": sum(
-                before[image][:2] != after[image][:2]  # in another part, or of another class
-                or (-1 != before[image][2] != after[image][2] != -1)
-                for image in before.keys() & after.keys()
-            ),
+            "more": len(after) - len(new),
+            "fewer": len(before) - len(old),
+            "changed": int(is_changed.sum()),
         }
         changes = [f"{count} {what}" for what, count in counts.items() if count]
         if changes:
@@ -102,6 +97,11 @@ class ImageRecord:
                 f"{Path(self.data).name}: images differ from those that the run was trained on: "
                 f"{', '.join(changes)}: restore them, or evaluate on other data with --data"
             )
+
+    def _compared(self) -> tuple[NDArray[Any], ...]:
+        """Return part, class and checksum of every image."""
+        classes = np.array([*self.class_names, ""])[self.arrays["labels"]]
+        return self.arrays["parts"], classes, self.arrays["checksums"]
 
     def write_copies(self, folder: RunFolder) -> Iterator[str]:
         """Write which images have equal checksums to ``copies.csv``, and say how many.
@@ -112,37 +112,22 @@ class ImageRecord:
         Returns:
             One line, or none if there are no copies.
         """
-        ids, parts, checksums = (self.arrays[name] for name in ("ids", "parts", "checksums"))
-        known = np.flatnonzero(checksums != -1)
-        group, counts = np.unique(checksums[known], return_inverse=True, return_counts=True)[1:]
-        is_copied = counts[group] > 1
-        if not is_copied.any():
+        import polars as pl
+
+        columns = {"group": "checksums", "image": "ids", "part": "parts"}
+        frame = pl.DataFrame({name: self.arrays[array] for name, array in columns.items()})
+        copies = frame.filter((pl.col("group") >= 0) & (pl.len().over("group") > 1)).sort("group")
+        if copies.is_empty():
             return
-        rows = sorted(zip(group[is_copied].tolist(), known[is_copied].tolist(), strict=True))
-        text = io.StringIO()
-        table = csv.writer(text, lineterminator="\n")
-        table.writerow(("group", "image", "part"))
-        parts_of: dict[int, set[str]] = {}
-        for number, image in rows:
-            part = "evaluation" if parts[image] else "train"
-            table.writerow((number, ids[image], part))
-            parts_of.setdefault(number, set()).add(part)
-        write_atomically(folder.path / COPIES, text.getvalue())
-        again = len(rows) - len(parts_of)
-        across = sum(len(found) > 1 for found in parts_of.values())
-        checked = "" if len(known) == len(ids) else f" of {len(known):,} checked"
-        line = f"{again} images{checked} are exact copies of others"
+        part = pl.col("part").replace_strict({0: "train", 1: "evaluation"})
+        write_atomically(folder.path / COPIES, copies.with_columns(part).write_csv())
+        parts = copies.group_by("group").agg(pl.col("part").n_unique())["part"]
+        again, across = len(copies) - len(parts), int((parts > 1).sum())
+        line = f"{again} images are exact copies of others"
         if again == 1:
-            line = f"1 image{checked} is an exact copy of another"
+            line = "1 image is an exact copy of another"
         both = f", {across} of them in both parts" * (across > 0)
         yield f"{line}{both}: {COPIES} in the run's folder lists them"
-
-    def _by_id(self) -> dict[str, tuple[int, str, int]]:
-        """Return part, class and checksum of every image."""
-        names = dict(enumerate(self.class_names)) | {UNLABELLED: ""}
-        ids, parts, labels, checksums = (self.arrays[name].tolist() for name in _COLUMNS)
-        classes = [names[label] for label in labels]
-        return dict(zip(ids, zip(parts, classes, checksums, strict=True), strict=True))
 
 
 def image_ids(store: ImageStore) -> NDArray[Any]:
@@ -151,17 +136,9 @@ def image_ids(store: ImageStore) -> NDArray[Any]:
 
 
 def _checksums(data: str, store: ImageStore) -> NDArray[np.int64]:
-    """Compute checksums of the images of one part."""
-    checksums = np.full(len(store), -1, dtype=np.int64)
-    if data in known_data_sets():  # published data sets have their own checksums
-        return checksums
-    folder, ids = Path(data), image_ids(store)
-    rows = torch.arange(0, len(store), -(-len(store) // CHECKED))
-    for some in rows.split(_ROWS_AT_ONCE):
-        if folder.is_dir():
-            contents = [(folder / ids[row]).read_bytes() for row in some]
-        else:  # of a GPU, many images are read at once
-            pixels = store.take(some.to(store.device)).cpu().numpy()
-            contents = [image.tobytes() for image in pixels]
-        checksums[some] = list(map(zlib.crc32, contents))
-    return checksums
+    """Compute checksums of the pixels of one part; -1 for published images, which were verified."""
+    if data in known_data_sets():
+        return np.full(len(store), -1, dtype=np.int64)
+    chunks = torch.arange(len(store), device=store.device).split(_ROWS_AT_ONCE)
+    pixels = (image for rows in chunks for image in store.take(rows).cpu().numpy())
+    return np.fromiter(map(zlib.crc32, pixels), dtype=np.int64, count=len(store))

@@ -28,19 +28,16 @@ from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELLED, ImageStore
 from bayescl_lab.runs.captured import CapturedStep
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.encoder import load_encoder, load_pretrained
+from bayescl_lab.runs.images.encoder import load_encoder
 from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.images.record import ImageRecord
-from bayescl_lab.runs.images.settings import SHA256, ImageSettings
+from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.loop import Journal
 from bayescl_lab.runs.losses import LOSSES
 from bayescl_lab.runs.run import Kind, Result, Rows, TrainedRun, write_evaluation
 from bayescl_lab.runs.weights import part_of_state, read_weights
 
 _logger = logging.getLogger(__name__)
-
-FEW_CANDIDATES = 16
-"""Number of candidates below which a remark is added, as in the losses' warning."""
 
 SUSPICIOUS, FEW_CLASSES = 0.99, 10
 """Accuracy of every probe above which a few class folders may be sources instead of classes."""
@@ -105,7 +102,6 @@ class ImageRun(TrainedRun[ImageSettings]):
                     "of a table (--domain-column), or an array domains in an .npz file"
                 )
             known["domains"] = train.domains
-            self.remarks += _small_domains(train.domains, settings.batch_size)
         if settings.teacher is not None and settings.positive_share < 1:
             known["teacher"] = _teacher(Path(settings.teacher), train)
         return known
@@ -154,12 +150,6 @@ class ImageRun(TrainedRun[ImageSettings]):
         self.remarks += record.write_copies(folder)
         for remark in self.remarks:
             announce(remark)
-
-    def initialise(self) -> None:
-        """Load the initial weights: of another run, or pretrained weights of a network."""
-        super().initialise()
-        if self.settings.weights is not None:
-            load_pretrained(self.model.encoder, Path(self.settings.weights.rpartition(SHA256)[0]))
 
     def start_from(self, path: Path) -> None:
         """Load the encoder and projection head of another run with the same networks."""
@@ -237,34 +227,20 @@ class ImageRun(TrainedRun[ImageSettings]):
             yield f"every probe is right for at least {SUSPICIOUS:.0%} of the images: {line}"
 
 
-def _small_domains(domains: Int[Tensor, " images"], batch_size: int) -> Iterator[str]:
-    """Yield a remark if most images have few candidates of their own domain in a batch."""
-    counts = domains[domains >= 0].bincount()
-    sizes = counts[domains.clamp_min(0)].where(domains >= 0, len(domains))
-    median = int(2 * batch_size * sizes.median() / len(domains)) - 2
-    if median < FEW_CANDIDATES:
-        yield (
-            f"half of the images have about {max(0, median)} candidates of their own domain in a "
-            "batch, or fewer: a larger --batch-size gives more"
-        )
-
-
 def _choice_of_other_images(
     data: str, preparation: Mapping[str, Any], *, split: bool
 ) -> dict[str, Any]:
     """Return how to load other images with the preparation of the run's images."""
     _, height, width = preparation["image_shape"]
-    choice: dict[str, Any] = {"table": None}
-    if height == width:
-        choice["image_size"] = height
-    if (values := preparation.get("values")) and Path(data).is_dir():
-        choice["values"] = tuple(values)
+    choice: dict[str, Any] = {"table": None, "image_size": None}
+    if Path(data).is_dir():
+        choice["image_size"] = height if height == width else None
+        choice["values"] = tuple(preparation["values"] or ()) or None
     if split:
         return choice
-    limits = ("classes", "max_train_images", "max_evaluation_images")
     return {
         **choice,
-        **dict.fromkeys(limits),
+        **dict.fromkeys(("classes", "max_train_images")),
         "evaluate_on": "test",
         "labels_per_class": sys.maxsize,  # keep all in the first part
     }

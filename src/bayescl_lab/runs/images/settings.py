@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -14,8 +13,6 @@ from bayescl_lab.images.table import ImageTable
 from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.settings import Device, TrainedSettings
 
-SHA256 = "#sha256="
-"""Separator between the file of weights and its checksum."""
 _COLUMNS = ("file_column", "label_column", "domain_column")
 
 
@@ -42,9 +39,7 @@ class ImageOptions(TrainedSettings):
             all.
         max_train_images: Largest number of training images, equally many of each class. Default:
             all.
-        max_evaluation_images: Largest number of evaluation images, equally many of each class.
-            Default: all.
-        image_size: Side in pixels that images are resized to. Default: no resizing.
+        image_size: Side in pixels that the images of a folder are resized to. Default: no resizing.
         encoder: "small"; a ResNet of torchvision such as resnet18, resnet34 or resnet50; or your
             own, my_module:build, where build() returns it.
         width: Number of channels of the small encoder's first block.
@@ -80,9 +75,6 @@ class ImageOptions(TrainedSettings):
         linear_protocol: Training of the linear probe: fast, on cached features, or as in the paper.
         init: Run folder with initial weights for encoder and projection head. Default: random
             weights.
-        weights: File with pretrained weights of a ResNet of torchvision, in safetensors or torch
-            format. The classifier is ignored. The SHA-256 of the file is recorded, and a
-            resumed run does not need the file.
         seed: Seed of weights, order and views.
         device: Device for training. auto is a GPU if there is one.
         devices: Number of devices per node, with one process each.
@@ -102,7 +94,6 @@ class ImageOptions(TrainedSettings):
     evaluate_on: Literal["test", "validation"] = "test"
     classes: str | None = None
     max_train_images: Annotated[int, at_least(2)] | None = None
-    max_evaluation_images: Annotated[int, at_least(2)] | None = None
     image_size: Count | None = None
     encoder: str = "small"
     width: Count = 32
@@ -128,7 +119,6 @@ class ImageOptions(TrainedSettings):
     teacher: str | None = None
     linear_protocol: Literal["fast", "paper"] = "fast"
     init: str | None = None
-    weights: str | None = None
     seed: CountOr0 = 0
     device: Device = "auto"
     devices: Count = 1
@@ -149,15 +139,6 @@ class ImageOptions(TrainedSettings):
         elif given := [name for name in _COLUMNS if getattr(self, name) is not None]:
             raise ValueError(f"{given[0]} is for a table: name it with --table")
         self._values()
-        if self.weights is None or SHA256 in self.weights:
-            return
-        file = Path(self.weights).resolve()
-        if self.init is not None:
-            raise ValueError("give init or weights, not both")
-        if not file.is_file():
-            raise ValueError(f"weights: there is no file {self.weights}")
-        checksum = hashlib.sha256(file.read_bytes()).hexdigest()
-        object.__setattr__(self, "weights", f"{file}{SHA256}{checksum}")
 
     def _values(self) -> tuple[int, int] | None:
         """Return the values that become black and white."""
@@ -185,19 +166,13 @@ class ImageSettings(ImageOptions):
 
     def choice_of_images(self) -> dict[str, Any]:
         """Return the arguments of :func:`~bayescl_lab.images.datasets.load_images`."""
-        limits = ("max_train_images", "max_evaluation_images", "labels_per_class")
-        names = ("evaluate_on", "classes", *limits, "image_size", "folders")
+        limits = ("classes", "max_train_images", "labels_per_class", "image_size")
         columns = {name: getattr(self, name) for name in _COLUMNS}
         return {
-            **{name: getattr(self, name) for name in names},
+            **{name: getattr(self, name) for name in ("evaluate_on", "folders", *limits)},
             "table": None if self.table is None else ImageTable.read(Path(self.table), **columns),
             "values": self._values(),
         }
-
-    @property
-    def probe_epochs(self) -> float:
-        """Approximate time of the probes in epochs: one forward pass per image, or 100."""
-        return 17.0 if self.linear_protocol == "paper" else 0.3
 
     def as_config(self) -> dict[str, Any]:
         """Return the settings as plain values, without settings that have no effect."""

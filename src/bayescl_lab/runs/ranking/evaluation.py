@@ -22,9 +22,7 @@ def evaluate_run(path: Path, *, data: str | None = None) -> dict[str, Any]:
     recommender = load_recommender(path)
     scorer, epochs = recommender.trained
     parts = recommender.parts
-    if data is None:
-        recommender.record.refuse_changes()
-    else:
+    if data is not None:
         parts = recommender.record.on(data, folder).parts(parts.evaluated_on)
     evaluation = {
         "epochs": epochs,

@@ -1,7 +1,7 @@
 """A run's record of its interactions, which replaces the files of the data.
 
-``data.json`` has the locations and checksums of the files. ``interactions.npz`` has the ids and
-every interaction with its part. ``embeddings.npz`` has the matrices of a finished recommender.
+``data.json`` describes the data. ``interactions.npz`` has the ids and every interaction with its
+part. ``embeddings.npz`` has the matrices of a finished recommender.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from bayescl_lab.ranking.data import RankingData
-from bayescl_lab.ranking.datasets import guessed_columns, load_interactions, source_files
+from bayescl_lab.ranking.datasets import guessed_columns, load_interactions
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.record import (
-    changes,
-    file_records,
     places,
     read_arrays,
     read_record,
@@ -63,17 +61,12 @@ class RankingRecord:
     @classmethod
     def of(cls, data: RankingData, evaluate_on: str) -> RankingRecord:
         """Read a data set."""
-        place = Path(data.data)
-        is_folder = place.is_dir() and data.test_data is None
-        files = file_records(source_files(data.data, data.test_data))
         parts = load_interactions(**asdict(data), evaluate_on=evaluate_on)
         by_name = {"train": parts.train, parts.evaluated_on: parts.evaluation}
         if parts.unseen is not None:
             by_name["test"] = parts.unseen
         description = {
             "data": data.data,
-            "files": files,
-            "folder": str(place.resolve()) if is_folder else None,
             "columns": guessed_columns(data),
             "interactions": {name: part.num_interactions for name, part in by_name.items()},
             "report": dict(parts.reading),
@@ -118,25 +111,9 @@ class RankingRecord:
             matrix = csr_array((ones, arrays["items"], arrays["starts"]), shape=shape)
             titles, name = arrays.get("item_titles"), str(arrays["name"])
             known = Interactions(matrix, **ids, item_titles=titles, name=name)
-            if not {"files", "folder", "columns", "report"} <= description.keys():
-                raise KeyError
             return cls(known, arrays["parts"], description)
         except (KeyError, TypeError, ValueError):
             raise ValueError(f"{folder.data_file} is damaged") from None
-
-    def refuse_changes(self) -> None:
-        """Raise ``ValueError`` if the files differ from the files that the run was trained on.
-
-        Missing files are accepted if all are missing: the run's folder holds their interactions.
-        """
-        before, folder = self.description["files"], self.description["folder"]
-        files = {file for record in before if (file := Path(record["path"])).is_file()}
-        if files and folder is not None:
-            files |= {file.resolve() for file in source_files(folder)}
-        if files and (changed := changes(before, file_records(sorted(files)))):
-            raise ValueError(
-                f"{'; '.join(changed)}: restore the data, or evaluate on other data with --data"
-            )
 
     def rows_of(self, other: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Match users and items of other interactions with this run by id; -1 if unknown."""

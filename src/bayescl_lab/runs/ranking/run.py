@@ -89,11 +89,7 @@ class RankingRun(TrainedRun[RankingSettings]):
         """Return the interactions recorded in the folder, or others to evaluate on."""
         if data is not None:
             return {"record": RankingRecord.read(folder).on(data, folder)}
-        if not folder.data_file.is_file():
-            return {}
-        record = RankingRecord.read(folder)
-        record.refuse_changes()
-        return {"record": record}
+        return {"record": RankingRecord.read(folder)} if folder.data_file.is_file() else {}
 
     def write_record(self, folder: RunFolder) -> None:
         """Record the interactions in the run's folder."""

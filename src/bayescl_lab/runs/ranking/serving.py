@@ -1,38 +1,34 @@
 """Serving of runs: lists of items for users, and embeddings.
 
 A finished run serves from its own folder, which holds interactions, ids and matrices. This module
-does not read the original data or import Lightning. A list for one user needs only a few rows of
-the memory-mapped matrices, and does not import torch. Everything else is loaded on first use.
+does not read the original data or import Lightning.
 """
 
 from __future__ import annotations
 
-import os
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
+import torch
 from numpy.typing import NDArray
 
+from bayescl.axes import Tensor
 from bayescl.checks import check_count
+from bayescl_lab.ranking.fold_in import NewcomerScorer
+from bayescl_lab.ranking.full_ranking import full_ranking, top_columns
+from bayescl_lab.ranking.ials import newcomer_scores
+from bayescl_lab.ranking.scorers import Scorer, ServedScorer
 from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.ranking.record import EMBEDDINGS, RankingRecord, read_embeddings
+from bayescl_lab.runs.ranking.settings import IALS_NAME, baseline_of
 from bayescl_lab.runs.run import Kind
-
-if TYPE_CHECKING:
-    from bayescl.axes import Tensor
-    from bayescl_lab.ranking.interactions import Interactions, RankingParts
-    from bayescl_lab.ranking.scorers import Scorer
-    from bayescl_lab.runs.ranking.record import RankingRecord
 
 Items = Sequence[int | str]
 """Ids of items."""
-
-_LEAST_MAPPED = 1 << 16
-"""Size in bytes from which an array is memory-mapped."""
 
 
 class Recommender:
@@ -41,19 +37,21 @@ class Recommender:
     Args:
         folder: Folder of the run. The run may still be training.
 
+    Attributes:
+        record: Interactions of the run by part.
+        parts: Interactions that the run is evaluated on.
+        trained_on: Training interactions.
+
     Raises:
         ValueError: if the folder has no record of its data, or the record is damaged.
     """
 
     def __init__(self, folder: RunFolder) -> None:
-        self._folder = folder
-        self._config = folder.config()
-        self._evaluate_on = self._config.get("evaluate_on", "test")
-        self._arrays = _mapped(folder.path / "interactions.npz")
-        self._rows: dict[str, dict[str, int]] = {}
-        matrices = folder.path / "embeddings.npz"
-        is_final = folder.is_finished and matrices.is_file()
-        self._matrices = _mapped(matrices) if is_final else None
+        self._folder, self._config = folder, folder.config()
+        self.record = RankingRecord.read(folder)
+        self.parts = self.record.parts(self._config.get("evaluate_on", "test"))
+        self.trained_on = self.record.parts("validation").train
+        self._ids = {"user": self.trained_on.user_ids, "item": self.trained_on.item_ids}
 
     def recommend(
         self,
@@ -103,36 +101,30 @@ class Recommender:
             raise ValueError("give one of user_id, items (of a user not in the data) and all_users")
         if items is not None and len(_listed(items)) == 0:
             raise ValueError("items must name at least one item, got none")
-        k = min(check_count("k", k, 1), len(self._arrays["item_ids"]))
+        k = min(check_count("k", k, 1), self.trained_on.num_items)
         without = self._places("item", exclude, skip_unknown=skip_unknown)
-        if isinstance(items, Mapping):
-            options: Any = {"allow_known": allow_known, "skip_unknown": skip_unknown}
-            return pl.concat(
-                self.recommend(k=k, items=theirs, exclude=exclude, **options).select(
-                    pl.lit(str(user)).alias("user"), pl.all()
-                )
-                for user, theirs in items.items()
-            )
+        served = ServedScorer(self.trained[0], self.trained_on, without)
+        many: Any = None
         if items is not None:
-            owned = np.unique(self._places("item", items, skip_unknown=skip_unknown))
-            known = owned[self._popularity[owned] > 0]
-            users, scores = None, self._newcomer_scores(known) if len(known) else None
-        elif np.isscalar(user_id):
-            row, owned, is_trained = self._user(user_id)
-            if row < 0 and not popular:
-                self._places("user", user_id)  # raises for an unknown user
-            users = [str(user_id)] if row < 0 else self._arrays["user_ids"][[row]]
-            scores = self._scores_of(row) if is_trained else None
-        else:
-            rows = None if all_users else self._places("user", user_id, skip_unknown=skip_unknown)
-            return self._many_lists(rows, k, without, None if allow_known else self.record.known)
-        left_out = without if allow_known else np.concatenate([without, owned])
-        best = self._best(self._popularity if scores is None else scores, left_out, k)
-        return self._frame(*best, users).with_columns(source=_source(scores is not None))
+            many = items if isinstance(items, Mapping) else {None: items}
+        elif popular and isinstance(user_id, (int, str)) and self.unknown("user", user_id):
+            many = {user_id: ()}
+        if many is not None:
+            owned = {
+                None if user is None else str(user): self._places("item", theirs, skip_unknown)
+                for user, theirs in many.items()
+            }
+            return self._newcomer_lists(owned, k, served, allow_known=allow_known)
+        rows = np.arange(served.num_users)
+        if not all_users:
+            rows = self._places("user", user_id, skip_unknown and not np.isscalar(user_id))
+        known = None if allow_known else self.record.known
+        top = full_ranking(served, k, seen=known, users=torch.from_numpy(rows))
+        return self._frame(top.items, top.scores, self._ids["user"][rows], ~served.is_new[rows])
 
     def unknown(self, kind: str, ids: int | str | Items) -> list[str]:
         """Return the distinct ids of users or items ("user" or "item") that are not in the data."""
-        index = self._index(kind)
+        index = self._index[kind]
         return [name for name in dict.fromkeys(_listed(ids)) if name not in index]
 
     def similar_items(self, item_id: int | str, k: int = 10) -> pl.DataFrame:
@@ -146,14 +138,15 @@ class Recommender:
                 or the recommender has no embeddings.
         """
         check_count("k", k, 1)
-        items = self.matrix("items")
+        items, is_trained = torch.from_numpy(self.matrix("items")), self.trained_rows("items")
         [column] = self._places("item", item_id)
-        if self._popularity[column] == 0:
+        if not is_trained[column]:
             raise ValueError(f"item {item_id} has no interactions in training, so no embedding")
-        lengths = np.maximum(np.linalg.norm(items, axis=1), np.finfo(items.dtype).tiny)
-        similarity = items @ (items[column] / lengths[column]) / lengths
-        best = self._best(similarity, np.array([column]), min(k, len(items)))
-        return self._frame(*best).rename({"score": "similarity"})
+        similarity = torch.cosine_similarity(items, items[column], dim=1)
+        similarity[torch.from_numpy(~is_trained)] = -torch.inf
+        similarity[column] = -torch.inf
+        values, columns = top_columns(similarity[None], min(k, len(items)))
+        return self._frame(columns, values).rename({"score": "similarity"})
 
     def embeddings(self, of: str) -> pl.DataFrame:
         """Return the embeddings of "users" or "items": ``id`` and ``embedding``, in data order.
@@ -164,13 +157,11 @@ class Recommender:
             ValueError: if the recommender has no embeddings.
         """
         rows = np.flatnonzero(self.trained_rows(of))
-        ids = self._arrays["user_ids" if of == "users" else "item_ids"]
-        return pl.DataFrame({"id": ids[rows], "embedding": self.matrix(of)[rows]})
+        ids = self._ids[of.removesuffix("s")][rows]
+        return pl.DataFrame({"id": ids, "embedding": self.matrix(of)[rows]})
 
     def matrix(self, of: str) -> NDArray[np.float32]:
         """Return the embeddings of all "users" or "items", including untrained rows."""
-        if self._matrices:
-            return np.asarray(self._matrices[of])
         rows = getattr(self.trained[0], of, None)
         if rows is None:
             raise ValueError("popularity and ease have no embeddings: train with mf or ials")
@@ -178,37 +169,13 @@ class Recommender:
 
     def trained_rows(self, of: str) -> NDArray[np.bool_]:
         """Return True for "users" or "items" with interactions in training."""
-        if of == "items":
-            return np.asarray(self._popularity > 0)
-        has_any: NDArray[np.bool_] = np.diff(self.trained_on.matrix.indptr) > 0
-        return has_any
-
-    # The following needs all interactions or torch.
-
-    @cached_property
-    def record(self) -> RankingRecord:
-        """Interactions of the run by part."""
-        from bayescl_lab.runs.ranking.record import RankingRecord
-
-        return RankingRecord.read(self._folder)
-
-    @cached_property
-    def parts(self) -> RankingParts:
-        """Interactions that the run is evaluated on."""
-        return self.record.parts(self._evaluate_on)
-
-    @cached_property
-    def trained_on(self) -> Interactions:
-        """Training interactions."""
-        return self.record.parts("validation").train
+        counts: NDArray[Any] = self.trained_on.matrix.sum(axis=1 if of == "users" else 0)
+        return np.asarray(counts > 0)
 
     @cached_property
     def trained(self) -> tuple[Scorer, int | None]:
-        """Scorer with the best weights, and its number of epochs. A baseline is fitted again."""
-        from bayescl_lab.runs.ranking.record import read_embeddings
-        from bayescl_lab.runs.ranking.settings import baseline_of
-
-        if self._matrices:
+        """Scorer, and its number of epochs. A baseline without embeddings is fitted again."""
+        if self._folder.is_finished and (self._folder.path / EMBEDDINGS).is_file():
             return read_embeddings(self._folder)
         if baseline := baseline_of(self._config):
             return baseline.fitted(self.parts.train), None
@@ -220,36 +187,33 @@ class Recommender:
         epochs = run.load(self._folder.kept_checkpoint())
         return run.model.scorer(), epochs
 
-    def _many_lists(
+    def _newcomer_lists(
         self,
-        rows: NDArray[np.int64] | None,
+        owned: Mapping[str | None, NDArray[np.int64]],
         k: int,
-        without: NDArray[np.int64],
-        known: Interactions | None,
+        served: ServedScorer,
+        *,
+        allow_known: bool,
     ) -> pl.DataFrame:
-        """Return the lists of many users, scored in chunks."""
-        import torch
-
-        from bayescl_lab.ranking.full_ranking import full_ranking
-        from bayescl_lab.ranking.scorers import ServedScorer
-
-        served = ServedScorer(self.trained[0], self.trained_on, without)
-        users = torch.arange(served.num_users) if rows is None else torch.from_numpy(rows)
-        top = full_ranking(served, k, seen=known, users=users)
-        lists = self._frame(top.items.numpy(), top.scores.numpy(), top.users.numpy())
-        names = pl.Series(self._arrays["user_ids"])
-        return lists.with_columns(
-            user=names.gather(lists["user"]),
-            source=_source(pl.Series(self.trained_rows("users")).gather(lists["user"])),
-        )
+        """Return lists for new users, given the columns of their items."""
+        is_trained = self.trained_rows("items")
+        frames = []
+        for user, columns in owned.items():
+            known = np.unique(columns[is_trained[columns]])
+            by_model = len(known) > 0
+            scores = self._scores_from(torch.from_numpy(known)) if by_model else served.popularity
+            scores = scores.clone()
+            scores[served.left_out] = -torch.inf
+            if not allow_known:
+                scores[torch.from_numpy(columns)] = -torch.inf
+            values, best = top_columns(scores[None], k)
+            names = None if user is None else [user]
+            frames.append(self._frame(best, values, names, torch.tensor([by_model])))
+        return pl.concat(frames)
 
     @cached_property
     def _scores_from(self) -> Callable[[Tensor], Tensor]:
         """Function of the items of new users that returns the scores of all items."""
-        from bayescl_lab.ranking.fold_in import NewcomerScorer
-        from bayescl_lab.ranking.ials import newcomer_scores
-        from bayescl_lab.runs.ranking.settings import IALS_NAME, baseline_of
-
         scorer: Any = self.trained[0]
         baseline = baseline_of(self._config)
         if baseline is None:
@@ -259,78 +223,41 @@ class Recommender:
         scores_from: Callable[[Tensor], Tensor] = scorer.scores_from
         return scores_from
 
-    def _newcomer_scores(self, items: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the scores of all items for a new user with some items of the training part."""
-        import torch
-
-        return np.asarray(self._scores_from(torch.from_numpy(items)))
-
-    # The following needs a few rows of the files.
-
-    def _user(self, user_id: Any) -> tuple[int, NDArray[Any], bool]:
-        """Return a user's row or -1, all items, and whether any of them is in training."""
-        row = self._index("user").get(str(user_id).strip(), -1)
-        entries = slice(*self._arrays["starts"][row : row + 2]) if row >= 0 else slice(0)
-        is_trained = (self._arrays["parts"][entries] == 0).any()
-        return row, self._arrays["items"][entries], bool(is_trained)
-
-    def _scores_of(self, row: int) -> NDArray[np.float32]:
-        """Return the scores of all items for one user."""
-        if self._matrices:
-            scores: NDArray[np.float32] = self._matrices["items"] @ self._matrices["users"][row]
-            return scores
-        import torch
-
-        return self.trained[0].scores(torch.tensor([row]))[0].numpy()
-
     @cached_property
-    def _popularity(self) -> NDArray[np.float32]:
-        """Number of users of each item in training."""
-        items = self._arrays["items"][self._arrays["parts"] == 0]
-        counts = np.bincount(items, minlength=len(self._arrays["item_ids"]))
-        return counts.astype(np.float32)
+    def _index(self) -> dict[str, dict[str, int]]:
+        """The row of each user and the column of each item by its id as text."""
+        return {
+            kind: {str(name): row for row, name in enumerate(ids.tolist())}
+            for kind, ids in self._ids.items()
+        }
 
-    def _index(self, kind: str) -> dict[str, int]:
-        """Return the row of each user or the column of each item by its id as text."""
-        if kind not in self._rows:
-            ids = self._arrays[f"{kind}_ids"].tolist()
-            self._rows[kind] = {str(name): row for row, name in enumerate(ids)}
-        return self._rows[kind]
-
-    def _places(self, kind: str, ids: Any, *, skip_unknown: bool = False) -> NDArray[np.int64]:
+    def _places(self, kind: str, ids: Any, skip_unknown: bool = False) -> NDArray[np.int64]:
         """Return the rows of users or columns of items; raise on unknown ids or skip them."""
-        index, unknown = self._index(kind), self.unknown(kind, ids)
+        index, unknown = self._index[kind], self.unknown(kind, ids)
         if unknown and not skip_unknown:
             names = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
             close = (f"{unknown[0]}.0", unknown[0].removesuffix(".0"), unknown[0].lstrip("0"))
             hint = next((f", but {name}" for name in close if name in index), "")
             raise ValueError(
-                f"{self._arrays['name']} has no {kind}{'s' * (len(unknown) > 1)} {names}{hint}"
+                f"{self.trained_on.name} has no {kind}{'s' * (len(unknown) > 1)} {names}{hint}"
             )
         rows = [index[name] for name in _listed(ids) if name in index]
         return np.array(rows, dtype=np.int64)
 
-    def _best(
-        self, scores: NDArray[np.float32], without: NDArray[np.int64], k: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the ``k`` best trained items, ties by column; -1 for a missing item."""
-        if np.isnan(scores).any():
-            raise ValueError("scores must not be NaN")
-        kept = np.where(self._popularity > 0, scores, -np.inf)
-        kept[without] = -np.inf
-        items = np.argsort(-kept, kind="stable")[:k]
-        return np.where(kept[items] > -np.inf, items, -1), kept[items]
-
-    def _frame(self, items: NDArray[Any], scores: NDArray[Any], users: Any = None) -> pl.DataFrame:
-        """Convert lists to rows, with users if given; -1 is a missing item."""
-        items, scores = np.atleast_2d(items), np.atleast_2d(scores)
-        rows, ranks = np.nonzero(items >= 0)
-        chosen = items[rows, ranks]
-        columns: dict[str, Any] = {} if users is None else {"user": pl.Series(users).gather(rows)}
-        columns |= {"rank": ranks + 1, "item": pl.Series(self._arrays["item_ids"]).gather(chosen)}
-        if "item_titles" in self._arrays:
-            columns["title"] = pl.Series(self._arrays["item_titles"]).gather(chosen)
-        return pl.DataFrame({**columns, "score": scores[rows, ranks]})
+    def _frame(
+        self, items: Tensor, scores: Tensor, users: Any = None, by_model: Tensor | None = None
+    ) -> pl.DataFrame:
+        """Convert lists to rows, with users and the source if given."""
+        rows, ranks = scores.isfinite().nonzero().T.numpy()
+        chosen = items[rows, ranks].numpy()
+        columns: dict[str, Any] = {} if users is None else {"user": np.asarray(users)[rows]}
+        columns |= {"rank": ranks + 1, "item": self._ids["item"][chosen]}
+        if (titles := self.trained_on.item_titles) is not None:
+            columns["title"] = titles[chosen]
+        columns["score"] = scores[rows, ranks].numpy()
+        if by_model is not None:
+            columns["source"] = np.where(by_model[rows].numpy(), "model", "popularity")
+        return pl.DataFrame(columns)
 
 
 def _listed(ids: Any) -> list[str]:
@@ -338,34 +265,6 @@ def _listed(ids: Any) -> list[str]:
     return [str(name).strip() for name in ([ids] if np.isscalar(ids) else ids)]
 
 
-def _source(by_model: bool | pl.Series) -> pl.Expr:
-    """Return the column with the source of a list."""
-    return pl.when(by_model).then(pl.lit("model")).otherwise(pl.lit("popularity"))
-
-
 def load_recommender(path: Path) -> Recommender:
-    """Load the recommender of a run, finished or not, with its best or last weights."""
+    """Load the recommender of a run, finished or not, with its last weights."""
     return Recommender(RunFolder.open(path, Kind.RANKING))
-
-
-def _mapped(path: Path) -> dict[str, NDArray[Any]]:
-    """Read the arrays of an uncompressed ``.npz`` file. Large arrays are memory-mapped."""
-    arrays: dict[str, NDArray[Any]] = {}
-    try:
-        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
-            for member in archive.infolist():
-                # A local header has 30 bytes. Its last two numbers are the lengths of two fields.
-                file.seek(member.header_offset + 26)
-                lengths = np.frombuffer(file.read(4), dtype="<u2")
-                begin = file.seek(int(lengths.sum()), os.SEEK_CUR)
-                np.lib.format.read_magic(file)
-                shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-                name = member.filename.removesuffix(".npy")
-                if member.file_size < _LEAST_MAPPED or dtype.hasobject or fortran:
-                    file.seek(begin)
-                    arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
-                else:
-                    arrays[name] = np.memmap(path, dtype, "r", file.tell(), shape)
-    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile):
-        raise ValueError(f"{path} is damaged or missing") from None
-    return arrays
