@@ -79,10 +79,10 @@ TITLES = {
     "psl": "PSL",
 }
 DRAWN, MEASURES = 4096, ("recall@20", "ndcg@20")
-EASE_PENALTY = {"ml-100k": 300.0, "ml-1m": 300.0}
+EASE_PENALTY = {"ml-100k": 300.0, "ml-1m": 1000.0}
 IALS_WEIGHTS: dict[str, dict[str, Any]] = {
     "ml-100k": {"unobserved_weight": 0.5, "regularization": 0.01},
-    "ml-1m": {"dim": 128, "unobserved_weight": 0.3, "regularization": 0.01},
+    "ml-1m": {"dim": 128, "unobserved_weight": 0.1, "regularization": 0.01},
     "gowalla": {"unobserved_weight": 0.01, "regularization": 0.006},
     "yelp2018": {"unobserved_weight": 0.02, "regularization": 0.006},
 }
