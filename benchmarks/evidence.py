@@ -36,8 +36,8 @@ from sound import known
 from torch import Tensor, nn
 
 import bayescl
-from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.runs.provenance import git_commit, hardware, versions
+from bayescl_lab.runs.scores import mean_and_spread
 
 SEEDS = (1, 2, 3)
 FIRST = ("digits", "marks", "batches-20")

@@ -22,12 +22,12 @@ from torch import Tensor
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from bayescl import InfoNCELoss
-from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.ranking.batches import UserBatches
 from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.light_gcn import LightGCN
 from bayescl_lab.ranking.metrics import evaluate_ranking
+from bayescl_lab.runs.scores import mean_and_spread
 
 Batch = tuple[Tensor, Tensor, Tensor]
 """Users, the items of all their pairs, and the place of each pair's user."""

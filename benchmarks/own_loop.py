@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from harness import RESULTS, Journal, options, write_json
 
-from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity
 from bayescl_lab.runs.losses import ranking_loss
+from bayescl_lab.runs.scores import mean_and_spread
 
 METRICS = ("recall@20", "ndcg@20")
 LOOPS = {

@@ -29,7 +29,6 @@ import torch
 from harness import RESULTS, Journal, keep_freed_memory, write_json
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.compare.summary import mean_and_spread, paired_difference
 from bayescl_lab.ranking.batches import UserBatches
 from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.datasets import load_interactions
@@ -42,6 +41,7 @@ from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.ranking.scorers import Popularity, Scorer
 from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.provenance import git_commit
+from bayescl_lab.runs.scores import mean_and_spread, paired_difference
 
 BAYESIAN = {"alpha": 0.9, "beta": 0.7}
 LOSSES = {"info_nce": {}, "debiased": {}, "hard": {}, "bayesian": BAYESIAN}

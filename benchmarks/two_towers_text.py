@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import bayescl
-from bayescl_lab.compare.summary import mean_and_spread
+from bayescl_lab.runs.scores import mean_and_spread
 
 DOCUMENTS, BATCH, EPOCHS, WIDTH, LR = 10, 256, 6, 64, 1e-2
 TEMPERATURES = (0.05, 0.1)

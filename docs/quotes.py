@@ -38,11 +38,11 @@ from typing import Any
 
 import polars as pl
 
-from bayescl_lab.compare.result import Result
 from bayescl_lab.paper.ranking.printed import METRICS
 from bayescl_lab.report.results import result_tables, scores_table
 from bayescl_lab.report.tables import Table, as_markdown, loss_title, measure_title, score_text
 from bayescl_lab.runs.folder import read_json
+from bayescl_lab.runs.result import Result
 
 INLINE = re.compile(r"([\w.+%-]+)(<!-- quote: (.*?) -->)", re.DOTALL)
 BLOCK = re.compile(

@@ -35,8 +35,6 @@ def shelf(bayescl, pictures, tmp_path, monkeypatch) -> None:
         "switch": "compiled: 3\n",
         "alias": "a: &a [*a]\n",
         "tag": "a: !!python/object/apply:os.system ['true']\n",
-        "flat": "hyperparameters: {hard: 3}\n",
-        "deep": "hyperparameters: {hard: {tau_plus: 2024-01-02}}\n",
     }.items():
         Path(f"{name}.yaml").write_text(text)
     Path("bytes.yaml").write_bytes(b"\xff\xfe\x00")
@@ -130,7 +128,6 @@ COMMANDS = [
     (f"{IMAGES} --num_classes 1", "--num-classes must be a whole number of at least 2"),
     (f"{IMAGES} --devices 3", "--batch-size must be divisible by the number of devices"),
     (f"{IMAGES} --checkpoint-every 0", "--checkpoint-every must be at least 1"),
-    (f"{IMAGES} --logger paper", "logger must be one of csv"),
     (f"{IMAGES} --data photos --loss oracle", "the oracle loss needs the class of every image"),
     (f"{IMAGES} --data photos --evaluate_on validation", "a validation part needs labels, the"),
     (f"{IMAGES} --data photos --classes 2", "classes cannot be chosen because the images have"),
@@ -142,9 +139,6 @@ COMMANDS = [
     ("compare images --losses hard,hard", "losses must name every loss once"),
     ("compare images --losses hard,magic", "loss must be one of"),
     ("compare images --workers 0", "workers must be at least 1, got 0"),
-    ("compare images --config flat.yaml", "hyperparameters.hard must be a valid dictionary"),
-    ("compare images --config deep.yaml", "--tau-plus must be a number"),
-    ("compare images --hyperparameters {hard:", "it must be a mapping in YAML, got {hard:"),
     (f"{COMPARE_RANKING} --losses oracle", "loss must be one of info_nce"),
     (f"{COMPARE_RANKING} --losses bpr --alpha 0.9", "none of the losses bpr takes alpha"),
     (f"{COMPARE_RANKING} --losses bpr,hard --candidates 0", "candidates"),

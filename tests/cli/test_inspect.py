@@ -10,6 +10,7 @@ from bayescl_lab.inspect.images import drawn_batches, embedded_views, inspect_im
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.result import Result
 
 FILES = ["inspection-candidates.png", "inspection-reliability.png", "inspection-weights.png"]
 
@@ -119,9 +120,9 @@ def test_of_a_recommender_users_are_paired_with_items_that_they_have(bayescl, re
     outcome = bayescl(f"inspect {recommender}")
     assert "effective negatives" in outcome.out
     report = json.loads(Path(recommender, "inspection.json").read_text())
-    result = RunFolder.open(Path(recommender), "train ranking").read_result()
-    assert (report["items"], report["layout"]) == (result["users"], "in_batch")
-    assert report["temperature"] == result["settings"]["temperature"]
+    result = Result.read_file(Path(recommender, "result.json"))
+    assert (report["items"], report["layout"]) == (result.sizes["judged"], "in_batch")
+    assert report["temperature"] == result.settings["temperature"]
     # A user's item scores high among others' items, copies of it left out.
     assert report["losses"]["Bayesian"]["label_free"]["auc"] > 0.7
     assert report["advice"]["copied"] > 0

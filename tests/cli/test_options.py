@@ -18,7 +18,7 @@ from bayescl.losses import InfoNCELoss
 from bayescl_lab._fields import Count, Words, at_least, between
 from bayescl_lab.cli._app import COMMANDS, application
 from bayescl_lab.cli._losses import hyperparameters
-from bayescl_lab.cli._options import FLAT, ByLoss, Typed
+from bayescl_lab.cli._options import FLAT, Typed
 from bayescl_lab.runs.losses import LOSSES, LossRow, losses_of
 
 
@@ -45,7 +45,6 @@ def command(
     seeds: int = 4,
     k: Annotated[Count, Parameter(name=("-k", "--k"))] = 10,
     words: Words = ("a",),
-    by_loss: ByLoss | None = None,
     inner: Annotated[Inner, FLAT] = Inner(),
     typed: Typed,
     place: str | None = None,
@@ -58,7 +57,6 @@ def command(
         seeds: a number.
         k: a letter.
         words: some words.
-        by_loss: a mapping.
         inner: more.
         typed: not an option.
         place: somewhere; default: here.
@@ -93,8 +91,6 @@ def test_options_of_every_kind_get_their_values(parsed):
     assert (values["run"], values["k"]) == ("folder", 3)
     assert values["words"] == ("x", "y", "z")
     assert values["typed"] == {"run", "epochs", "optimizer", "k", "words"}
-    assert parsed("folder --by-loss {hard:{beta:1}}")["by_loss"] is not None
-    assert parsed("folder --by_loss {hard:{}}")["by_loss"] is not None  # hyphens or underscores
     assert parsed("folder --k 3 --k 5")["k"] == 5  # the last one counts
 
 
@@ -144,7 +140,6 @@ def test_a_switch_needs_no_value(parsed):
         ("compiled: true", "compiled", True),
         ("place: 2", "place", "2"),
         ("place: null", "place", None),
-        ("by_loss: {hard: {beta: 0.5}}", "by_loss", {"hard": {"beta": 0.5}}),
         ("strength: null", "inner", Inner()),
     ],
 )

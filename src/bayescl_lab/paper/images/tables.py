@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Annotated, Any, Literal, get_args
 
@@ -14,11 +14,11 @@ import yaml
 
 from bayescl_lab._fields import Count, Words, at_least
 from bayescl_lab.compare.images import ImagePlan
-from bayescl_lab.compare.result import SECONDS, Printed, Result, Row
-from bayescl_lab.compare.summary import Score
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import BASELINE, LOSSES, SUBJECT, LossSettings, takes
-from bayescl_lab.runs.settings import Device, StoredSettings
+from bayescl_lab.runs.result import SECONDS, Printed, Result, Row
+from bayescl_lab.runs.scores import Score
+from bayescl_lab.runs.settings import Device
 
 Size = Literal["smoke", "rehearsal", "paper"]
 SIZES = get_args(Size)
@@ -110,9 +110,8 @@ def _at(value: Any, size: str) -> Any:
 class TablePlan(ImagePlan):
     """The requested part of a table."""
 
-    def finished(self, result: Result, run: Mapping[str, Any]) -> Result:
+    def finished(self, result: Result) -> Result:
         """The result with the ratio of the Bayesian loss's seconds to InfoNCE's, if timed."""
-        del run
         if not self.is_timed:
             return result
         seconds: dict[str, dict[str, Score]] = {}
@@ -132,7 +131,7 @@ class TablePlan(ImagePlan):
 
 
 @pydantic.dataclasses.dataclass(frozen=True)
-class TableRequest(StoredSettings):
+class TableRequest:
     """Which part of a table to make, and at which size.
 
     Attributes:
@@ -169,11 +168,6 @@ class TableRequest(StoredSettings):
     def __post_init__(self) -> None:
         if self.size == "paper" and self.device == "auto" and not torch.cuda.is_available():
             raise ValueError("size paper takes weeks without a GPU: say --device cpu to try it")
-
-    def as_config(self) -> dict[str, Any]:
-        """The request as options of the command."""
-        names = {"datasets": ",".join(self.datasets), "losses": ",".join(self.losses)}
-        return asdict(self) | names
 
     def plans(self, tables: Sequence[PaperTable]) -> list[TablePlan]:
         """The requested part of each table, without those that have none of it.
@@ -214,9 +208,7 @@ class TableRequest(StoredSettings):
             rows = {name: replace(row, printed={}) for name, row in rows.items()}
         about = _DATA["sizes"][self.size]
         seeds = table.smoke_seeds if self.size == "smoke" else about["seeds"]
-        known = Result(
-            "", "test", rows, 0, title=table.title, remarks=self._remarks(table, is_own=is_own)
-        )
+        known = Result(rows=rows, title=table.title, remarks=self._remarks(table, is_own=is_own))
         return TablePlan(
             methods,
             range(self.seeds or seeds),
