@@ -11,7 +11,7 @@ from bayescl_lab.compare.images import compare_images
 from bayescl_lab.compare.plan import Plan, run_plans
 from bayescl_lab.report.figures import results_figure
 from bayescl_lab.report.tables import data_title
-from bayescl_lab.runs.losses import LossSettings, choose_hyperparameters, losses_of
+from bayescl_lab.runs.losses import LossSettings, losses_of
 from bayescl_lab.runs.result import Result
 from bayescl_lab.runs.run import write_results
 
@@ -83,15 +83,6 @@ def test_worker_processes_change_no_figure(settings, monkeypatch, tmp_path):
     own = Result.read_file(tmp_path / "shared/runs/hard-seed1/result.json")
     assert own.origin["command"] == alone.origin["command"]
     assert heard >= {"hard-seed0", "hard-seed1"}
-
-
-def test_the_order_of_precedence_is_given_then_classes_then_recorded_then_default():
-    recorded = {"temperature": 0.2, "tau_plus": 0.3, "alpha": 0.7}
-    chosen = choose_hyperparameters(
-        "bayesian", "images", {"beta": 0.6}, num_classes=4, start=recorded
-    ).resolved()
-    assert chosen == {"temperature": 0.2, "tau_plus": 0.25, "alpha": 0.7, "beta": 0.6}
-    assert choose_hyperparameters("bayesian", "images", {}).resolved()["alpha"] == 0.9
 
 
 @pytest.mark.parametrize(("room", "default"), [("images", 0.5), ("ranking", 0.15)])

@@ -54,7 +54,6 @@ def images(
     losses: Words = IMAGE_METHODS,
     trials: Annotated[Trials, FLAT] = Trials(),
     shared: Annotated[IMAGE_HYPERPARAMETERS, FLAT] = IMAGE_HYPERPARAMETERS(),
-    num_classes: int | None = None,
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
     typed: Typed,
     options: Options,
@@ -71,7 +70,6 @@ def images(
             a teacher, for which --positive-share applies. Hyper-parameters apply to all losses that
             have them. Their defaults are the values recorded for the data set, or else the defaults
             of the loss. The default temperature of all losses is the temperature of InfoNCE.
-        num_classes: Number of classes C. Sets tau_plus to 1/C if tau_plus is not given.
         workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
             GPU.
     """
@@ -84,7 +82,6 @@ def images(
         losses,
         "images",
         given=vars(shared) | share,
-        num_classes=num_classes,
         recorded=lambda loss: recorded_hyperparameters(data, loss),
     )
     first = ImageSettings(**vars(settings), loss=LossSettings(BASELINE))

@@ -12,7 +12,7 @@ from bayescl_lab.cli._options import FLAT, RUNTIME_OPTION, RUNTIME_OPTIONS, Plac
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
-from bayescl_lab.runs.losses import SHARE, TEACHER, choose_hyperparameters, losses_of
+from bayescl_lab.runs.losses import SHARE, TEACHER, LossSettings, losses_of, ranking_loss
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
     IALS_NAME,
@@ -31,7 +31,6 @@ def images(
     *,
     loss: Literal[losses_of("images")] = "bayesian",  # type: ignore[valid-type]
     hyperparameters: Annotated[IMAGE_HYPERPARAMETERS, FLAT] = IMAGE_HYPERPARAMETERS(),
-    num_classes: int | None = None,
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
     typed: Typed,
     checkpoint_every: Annotated[Count, RUNTIME_OPTION] = 1,
@@ -42,7 +41,6 @@ def images(
     Args:
         loss: Loss to train with. Its hyper-parameters follow. Their defaults are the values
             recorded for the data set, or else the defaults of the loss.
-        num_classes: Number of classes C. Sets the default of tau_plus to 1/C.
         checkpoint_every: Number of epochs between checkpoints.
     """
     from bayescl_lab.compare.images import recorded_hyperparameters
@@ -55,10 +53,8 @@ def images(
     method = loss if settings.positive_share == 1 else f"{loss}{TEACHER}"
     recorded = {} if place.resume else recorded_hyperparameters(data, method)
     recorded.pop(SHARE, None)
-    chosen = choose_hyperparameters(
-        loss, "images", vars(hyperparameters), num_classes=num_classes, start=recorded
-    )
-    run = ImageSettings(**vars(settings), loss=chosen)
+    given = {name: value for name, value in vars(hyperparameters).items() if value is not None}
+    run = ImageSettings(**vars(settings), loss=LossSettings(loss, {**recorded, **given}))
     encoder = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
     folder = place.folder(f"{loss}-{data}")
     with (
@@ -128,7 +124,7 @@ def ranking(
             result = fit_baseline(fitted, folder, resume=place.resume, baselines=True)
         _print_run(result, folder)
         return
-    chosen = choose_hyperparameters(loss, "ranking", vars(hyperparameters))
+    chosen = ranking_loss(loss, vars(hyperparameters))
     run = RankingSettings(**vars(settings), loss=chosen, data=data, encoder=encoder)
     folder = place.folder(f"{encoder}-{loss}-{data.data}")
     with EpochBar(run.epochs) as bar, place.interruptible("train ranking", folder, rank):

@@ -17,7 +17,6 @@ from bayescl_lab.runs.losses import (
     TEACHER,
     LossSettings,
     Room,
-    choose_hyperparameters,
     methods_of,
     takes,
 )
@@ -77,14 +76,13 @@ def settle_methods(
     room: Room,
     *,
     given: Mapping[str, float | None] | None = None,
-    num_classes: int | None = None,
     recorded: Callable[[str], Mapping[str, float]] = lambda _: {},
 ) -> dict[str, dict[str, float]]:
     """Choose the values of every method of a comparison.
 
-    Values in ``given`` apply to all methods that have them. ``num_classes`` sets ``tau_plus``.
-    ``recorded`` returns the values of a method for the data. The default temperature is the
-    temperature of InfoNCE. For images, ``positive_share`` is 1 without a teacher.
+    Values in ``given`` that are not ``None`` apply to all methods that have them. ``recorded``
+    returns the values of a method for the data. The default temperature is the temperature of
+    InfoNCE. For images, ``positive_share`` is 1 without a teacher.
 
     Raises:
         ValueError: if a name is unknown or occurs twice, or no method takes a given value.
@@ -93,12 +91,12 @@ def settle_methods(
         >>> settle_methods(["bpr", "hard"], "ranking", given={"tau_plus": 0.1})
         {'bpr': {}, 'hard': {'tau_plus': 0.1}}
     """
-    given = given or {}
+    given = {name: value for name, value in (given or {}).items() if value is not None}
     check_once("losses", names, "every loss")
     for name in names:
         check_choice("loss", name, methods_of(room))
-    for name, value in given.items():
-        if value is not None and not any(takes(method, name) for method in names):
+    for name in given:
+        if not any(takes(method, name) for method in names):
             raise ValueError(f"none of the losses {', '.join(names)} takes {name}")
     # The default temperature of recommenders depends on the score, and is equal for all losses.
     default = LossSettings(BASELINE).resolved() if room == "images" else {}
@@ -106,13 +104,9 @@ def settle_methods(
     temperature = {name: value for name, value in common.items() if name == "temperature"}
     methods = {}
     for method in names:
-        loss = method.removesuffix(TEACHER)
-        start = {**temperature, **recorded(method)}
         own = {name: value for name, value in given.items() if takes(method, name)}
-        share = own.pop(SHARE, start.pop(SHARE, SHARES[0]))
-        classes = num_classes if takes(loss, "tau_plus") else None
-        chosen = choose_hyperparameters(loss, room, own, num_classes=classes, start=start)
-        methods[method] = dict(chosen.hyperparameters)
+        methods[method] = {**temperature, **recorded(method), **own}
         if room == "images":
-            methods[method][SHARE] = 1.0 if loss == method else share
+            share = methods[method].get(SHARE, SHARES[0]) if method.endswith(TEACHER) else 1.0
+            methods[method][SHARE] = share
     return methods

@@ -259,9 +259,7 @@ def with_values(settings: Settings, values: Values) -> Settings:
     changes = {name: values[name] for name in own}
     if others := {name: value for name, value in values.items() if name not in own}:
         loss: Any = settings.loss  # type: ignore[attr-defined]
-        given = {**loss.hyperparameters, **others}
-        kept = {name: value for name, value in given.items() if value is not None}
-        changes["loss"] = replace(loss, hyperparameters=kept)
+        changes["loss"] = replace(loss, hyperparameters={**loss.hyperparameters, **others})
     return replace(settings, **changes)  # type: ignore[type-var]
 
 

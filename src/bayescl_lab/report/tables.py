@@ -165,11 +165,6 @@ def difference_text(difference: Score, measure: str) -> str:
     return difference.text("+.4f")
 
 
-def mean_text(entry: Mapping[str, Any], form: str = ".1f", *, scale: float = 1.0) -> str:
-    """Format mean and spread of a stored score; see :meth:`.Score.text`."""
-    return Score(entry["mean"], entry["spread"]).text(form, scale=scale)
-
-
 def settings_text(settings: Mapping[str, float | None]) -> str:
     """Format hyper-parameters by name. A prior without a value is the density."""
     return ", ".join(

@@ -7,7 +7,6 @@ help of its hyper-parameters are read from its class.
 from __future__ import annotations
 
 import inspect
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import Any, Literal
 from torch import nn
 from typing_extensions import Self
 
-from bayescl.checks import check_choice, check_count
+from bayescl.checks import check_choice
 from bayescl.losses import (
     BayesianContrastiveLoss,
     ContrastiveLoss,
@@ -174,7 +173,7 @@ class LossSettings:
 
     Attributes:
         loss: Name of the loss; see :func:`losses_of`.
-        hyperparameters: Values of hyper-parameters by name.
+        hyperparameters: Values of hyper-parameters by name. ``None`` is the default.
         room: Kind of training data, "images" or "ranking".
 
     Raises:
@@ -191,13 +190,15 @@ class LossSettings:
     """
 
     loss: str
-    hyperparameters: Mapping[str, float] = field(default_factory=dict)
+    hyperparameters: Mapping[str, float | None] = field(default_factory=dict)
     room: Room = "images"
 
     def __post_init__(self) -> None:
         check_choice("loss", self.loss, losses_of(self.room))
         taken = LOSSES[self.loss].hyperparameters
-        for name, value in self.hyperparameters.items():
+        given = {name: it for name, it in self.hyperparameters.items() if it is not None}
+        object.__setattr__(self, "hyperparameters", given)
+        for name, value in given.items():
             if not isinstance(value, (int, float)):
                 raise ValueError(f"{name} must be a number, got {value!r}")  # noqa: TRY004
             if name not in taken:
@@ -250,11 +251,10 @@ class LossSettings:
 
     @classmethod
     def taken_from(cls, values: dict[str, Any], room: Room = "images") -> Self:
-        """Remove a loss from a run's settings and return it. Values of ``None`` are ignored."""
+        """Remove a loss from a run's settings and return it."""
         names = {name for row in LOSSES.values() for name in row.hyperparameters}
         given = {name: values.pop(name) for name in names & values.keys()}
-        chosen = {name: value for name, value in given.items() if value is not None}
-        return cls(values.pop("loss"), chosen, room)
+        return cls(values.pop("loss"), given, room)
 
 
 def ranking_loss(
@@ -262,41 +262,3 @@ def ranking_loss(
 ) -> LossSettings:
     """Return the loss of a recommender; see :class:`LossSettings`."""
     return LossSettings(loss, hyperparameters or {}, "ranking")
-
-
-def choose_hyperparameters(
-    loss: str,
-    room: Room,
-    given: Mapping[str, float | None],
-    *,
-    num_classes: int | None = None,
-    start: Mapping[str, float | None] | None = None,
-) -> LossSettings:
-    """Choose a loss's hyper-parameters.
-
-    Given values except ``None``, and ``tau_plus = 1 / num_classes``, take precedence over values of
-    ``start``, such as recorded ones, and these over the defaults of the loss.
-
-    Raises:
-        ValueError: if the loss is unknown, or does not have a given hyper-parameter, or a value is
-            out of range.
-
-    Example:
-        >>> choose_hyperparameters("hard", "images", {}, num_classes=5).hyperparameters
-        {'tau_plus': 0.2}
-    """
-    check_choice("loss", loss, losses_of(room))
-    values = dict(start or {})
-    if num_classes is not None:
-        if not takes(loss, "tau_plus"):
-            raise ValueError(f"the loss {loss} does not take num_classes")
-        prior = values["tau_plus"] = 1 / check_count("num_classes", num_classes, 2)
-        chosen_prior = given.get("tau_plus")
-        if chosen_prior is not None and not math.isclose(chosen_prior, prior):
-            raise ValueError(
-                f"num_classes must be 1 / tau_plus if both are given, got {num_classes} and "
-                f"tau_plus {chosen_prior:g}"
-            )
-    values |= {name: value for name, value in given.items() if value is not None}
-    chosen = {name: value for name, value in values.items() if value is not None}
-    return LossSettings(loss, chosen, room)
