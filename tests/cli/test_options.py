@@ -14,12 +14,9 @@ import yaml
 from cyclopts import Parameter
 from pydantic.dataclasses import dataclass
 
-from bayescl.losses import InfoNCELoss
 from bayescl_lab._fields import Count, Words, at_least, between
 from bayescl_lab.cli._app import COMMANDS, application
-from bayescl_lab.cli._losses import hyperparameters
 from bayescl_lab.cli._options import FLAT, Typed
-from bayescl_lab.runs.losses import LOSSES, LossRow, losses_of
 
 
 @dataclass(frozen=True)
@@ -184,35 +181,3 @@ def test_the_overview_says_what_the_commands_say_of_themselves(bayescl):
     app = application()
     for name, summary in COMMANDS.items():
         assert app[name].help.splitlines()[0] == summary
-
-
-class SharpLoss(InfoNCELoss):
-    """A loss of its own.
-
-    Args:
-        sharpness: how sharp the loss of a :class:`~torch.Tensor` is.
-    """
-
-    hyperparameters = ("sharpness",)
-
-    def __init__(self, *, sharpness: int = 3, temperature: float = 0.5, **options: Any) -> None:
-        super().__init__(temperature=temperature, **options)
-        self.sharpness = sharpness
-
-
-@pytest.mark.parametrize("room", ["images", "ranking"])
-def test_a_hyperparameter_of_a_new_loss_is_an_option(bayescl, monkeypatch, room):
-    monkeypatch.setitem(LOSSES, "sharp", LossRow("sharp", "#000000", SharpLoss, SharpLoss))
-    made = hyperparameters(losses_of(room))
-    assert made(sharpness=5).sharpness == 5
-
-    def own(*, options: Annotated[made, FLAT] = made()) -> int:
-        """Do nothing."""
-        return 0
-
-    own.__annotations__["options"] = Annotated[made, FLAT]
-    monkeypatch.setitem(COMMANDS, "test", "Do nothing.")
-    monkeypatch.setitem(sys.modules, "bayescl_lab.cli.test", SimpleNamespace(test=own))
-    shown = " ".join(bayescl("test --help").out.replace("│", "").split())
-    assert "--sharpness how sharp the loss of a Tensor is (sharp)." in shown
-    assert "sharpness must be a valid integer, got 1.5" in bayescl("test --sharpness 1.5").err

@@ -42,6 +42,27 @@ Options = Annotated[dict[str, Any], Parameter(parse=False, show=False)]
 
 
 @dataclass(frozen=True)
+class Hyperparameters:
+    """Hyper-parameters of losses.
+
+    Attributes:
+        temperature: Temperature of the softmax.
+        tau_plus: Prior probability that a candidate is a positive, in [0, 1) (debiased, hard,
+            bayesian).
+        concentration: Exponent of the weights, at least 0 (hard).
+        alpha: Probability that a positive outscores a negative (the encoder's AUC), in [0.5, 1]
+            (bayesian).
+        beta: Hardness, in [0.5, 1] (bayesian).
+    """
+
+    temperature: float | None = None
+    tau_plus: float | None = None
+    concentration: float | None = None
+    alpha: float | None = None
+    beta: float | None = None
+
+
+@dataclass(frozen=True)
 class Place:
     """The folder of a run.
 

@@ -10,10 +10,10 @@ from pydantic.dataclasses import dataclass
 from bayescl_lab._fields import Count, Tries, Words
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.cli._console import EpochBar, print_guesses, say, show
-from bayescl_lab.cli._losses import IMAGE_HYPERPARAMETERS, RANKING_HYPERPARAMETERS
 from bayescl_lab.cli._options import (
     FLAT,
     RUNTIME_OPTIONS,
+    Hyperparameters,
     Options,
     Place,
     Typed,
@@ -53,7 +53,7 @@ def images(
     *,
     losses: Words = IMAGE_METHODS,
     trials: Annotated[Trials, FLAT] = Trials(),
-    shared: Annotated[IMAGE_HYPERPARAMETERS, FLAT] = IMAGE_HYPERPARAMETERS(),
+    shared: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
     typed: Typed,
     options: Options,
@@ -96,7 +96,7 @@ def ranking(
     encoder: Literal[tuple(ENCODERS)] = "mf",  # type: ignore[valid-type]
     losses: Words = ("info_nce", "debiased", "hard", "bayesian", "bpr"),
     trials: Annotated[Trials, FLAT] = Trials(),
-    shared: Annotated[RANKING_HYPERPARAMETERS, FLAT] = RANKING_HYPERPARAMETERS(),
+    shared: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
     options: Options,
     workers: Workers = None,

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from bayescl_lab._fields import Count, Positive
 from bayescl_lab.cli._console import EpochBar, print_guesses, say
-from bayescl_lab.cli._losses import IMAGE_HYPERPARAMETERS, RANKING_HYPERPARAMETERS
-from bayescl_lab.cli._options import FLAT, RUNTIME_OPTION, RUNTIME_OPTIONS, Place, Typed
+from bayescl_lab.cli._options import (
+    FLAT,
+    RUNTIME_OPTION,
+    RUNTIME_OPTIONS,
+    Hyperparameters,
+    Place,
+    Typed,
+)
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
@@ -30,7 +36,7 @@ RECOMMENDERS = (*ENCODERS, *BASELINES, IALS_NAME)
 def images(
     *,
     loss: Literal[losses_of("images")] = "bayesian",  # type: ignore[valid-type]
-    hyperparameters: Annotated[IMAGE_HYPERPARAMETERS, FLAT] = IMAGE_HYPERPARAMETERS(),
+    hyperparameters: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
     typed: Typed,
     checkpoint_every: Annotated[Count, RUNTIME_OPTION] = 1,
@@ -79,7 +85,7 @@ def ranking(
     data: Annotated[RankingData, FLAT] = RankingData(),
     encoder: Literal[RECOMMENDERS] = "mf",  # type: ignore[valid-type]
     loss: Literal[losses_of("ranking")] = "bayesian",  # type: ignore[valid-type]
-    hyperparameters: Annotated[RANKING_HYPERPARAMETERS, FLAT] = RANKING_HYPERPARAMETERS(),
+    hyperparameters: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
     regularization: Positive | None = None,
     unobserved_weight: Positive = 0.1,

@@ -1,14 +1,13 @@
 """The table of losses for runs, commands, tables and figures.
 
-A new loss needs a module in :mod:`bayescl.losses` and a row of :data:`LOSSES`. The names, types and
-help of its hyper-parameters are read from its class.
+A new loss needs a module in :mod:`bayescl.losses` and a row of :data:`LOSSES`. The names and types
+of its hyper-parameters are read from its class.
 """
 
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -28,25 +27,6 @@ from bayescl.losses import (
 )
 from bayescl_lab._figures import NEUTRAL
 from bayescl_lab.ranking.losses import BPRLoss
-
-
-def descriptions(owner: object) -> dict[str, str]:
-    """Return the description of each argument or attribute in a docstring, without markup."""
-    from docstring_parser import parse
-
-    params = parse(inspect.getdoc(owner) or "").params
-    return {one.arg_name: without_markup(one.description or "") for one in params}
-
-
-def without_markup(text: str) -> str:
-    """Return the text of a docstring on one line, without markup.
-
-    Example:
-        >>> without_markup("``beta``; see :class:`~bayescl.losses.HardContrastiveLoss`")
-        'beta; see HardContrastiveLoss'
-    """
-    plain = " ".join(text.split())
-    return re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`|``([^`]*)``", r"\1\2", plain)
 
 
 @dataclass(frozen=True)
@@ -85,13 +65,6 @@ class LossRow:
         made: Any = self.images or self.ranking
         held = {name: inspect.getattr_static(made, name, None) for name in self.hyperparameters}
         return {name: getattr(one, "worth_trying", ()) for name, one in held.items()}
-
-    def help(self, hyperparameter: str) -> str:
-        """Return the first clause of a hyper-parameter's description in the docstring."""
-        made: Any = self.images or self.ranking
-        by_class = (descriptions(base).get(hyperparameter) for base in made.__mro__)
-        description = next(filter(None, by_class), "")
-        return re.split(r";|\.(?:\s|$)", description, maxsplit=1)[0]
 
 
 LOSSES: dict[str, LossRow] = {
@@ -144,18 +117,6 @@ def takes(method: str, name: str) -> bool:
     """Return whether a method has a hyper-parameter of that name."""
     loss = method.removesuffix(TEACHER)
     return name in LOSSES[loss].hyperparameters or (name == SHARE and loss != method)
-
-
-def takers(losses: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return every hyper-parameter of some losses, with the losses that have it.
-
-    Example:
-        >>> takers(["hard", "bayesian"])["alpha"]
-        ('bayesian',)
-    """
-    losses = tuple(losses)
-    names = dict.fromkeys(name for loss in losses for name in LOSSES[loss].hyperparameters)
-    return {name: tuple(loss for loss in losses if takes(loss, name)) for name in names}
 
 
 _DENSITY_SHARES = {"debiased": 0.1, "hard": 0.1}
