@@ -46,7 +46,7 @@ from bayescl_lab.runs.images.run import ImageRun, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.provenance import provenance
-from bayescl_lab.runs.scores import mean_and_spread
+from bayescl_lab.runs.result import Score
 
 ROOT = Path(__file__).parents[1]
 PLACE = ROOT / "results/photographs"
@@ -467,7 +467,7 @@ def summary(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
             **json.loads(about),
             "seeds": len(group),
             "probes": {
-                name: mean_and_spread([line["probes"][name] for line in group]) for name in PROBES
+                name: Score.of([line["probes"][name] for line in group]).stored() for name in PROBES
             },
             "seconds_per_epoch": median(line["seconds_per_epoch"] for line in group),
         }

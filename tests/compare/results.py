@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from bayescl_lab.ranking.metrics import METRICS
 from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.ranking.settings import BASELINES, RankingSettings
-from bayescl_lab.runs.result import Result, Row
-from bayescl_lab.runs.scores import Score
+from bayescl_lab.runs.result import Result, Row, Score
 
 NAMES = [f"{metric}@{k}" for k in (5, 10, 20) for metric in METRICS]
 ORIGIN = {

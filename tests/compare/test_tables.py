@@ -14,8 +14,7 @@ from bayescl_lab.paper.images.tables import DATASETS, SIZES, TABLES, TablePlan, 
 from bayescl_lab.report.results import results_markdown
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.losses import LossSettings, takes
-from bayescl_lab.runs.result import Printed, Result, Row
-from bayescl_lab.runs.scores import Score
+from bayescl_lab.runs.result import Printed, Result, Row, Score
 
 PAPER = TableRequest("paper", device="cpu")
 

@@ -17,9 +17,8 @@ import pytest
 from bayescl_lab.cli import main
 from bayescl_lab.report.html import page_of, report_page, section_of
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.result import Result, Row
+from bayescl_lab.runs.result import Result, Row, Score
 from bayescl_lab.runs.run import write_results
-from bayescl_lab.runs.scores import Score
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = "<script>alert('$x^{')</script>&\"><img src=http://evil.example>"

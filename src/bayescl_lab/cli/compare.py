@@ -25,7 +25,7 @@ from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
 from bayescl_lab.runs.losses import BASELINE, IMAGE_METHODS, SHARE, LossSettings
 from bayescl_lab.runs.ranking.settings import RankingOptions, RankingSettings
-from bayescl_lab.runs.scores import SPREAD
+from bayescl_lab.runs.result import SPREAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

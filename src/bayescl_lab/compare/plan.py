@@ -13,9 +13,8 @@ from typing_extensions import Self
 from bayescl.checks import check_count
 from bayescl_lab.compare.tuning import Values, best, name_of
 from bayescl_lab.runs.parallel import Progress, Train, train_runs
-from bayescl_lab.runs.result import Result, Row
+from bayescl_lab.runs.result import Result, Row, Score
 from bayescl_lab.runs.run import RunStart
-from bayescl_lab.runs.scores import Score
 from bayescl_lab.runs.settings import Options, StoredSettings
 
 Settings = TypeVar("Settings", bound=StoredSettings)

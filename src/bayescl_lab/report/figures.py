@@ -18,8 +18,7 @@ from bayescl_lab.report.results import (
 from bayescl_lab.report.tables import loss_colour, loss_title, measure_title
 from bayescl_lab.runs.folder import write_json
 from bayescl_lab.runs.losses import BASELINE
-from bayescl_lab.runs.result import Result, is_percent
-from bayescl_lab.runs.scores import Score
+from bayescl_lab.runs.result import Result, Score, is_percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -23,8 +23,7 @@ from bayescl_lab.report.tables import (
     score_text,
 )
 from bayescl_lab.runs.losses import BASELINE, ORACLE
-from bayescl_lab.runs.result import SECONDS, Printed, Result, is_percent
-from bayescl_lab.runs.scores import SPREAD, Score
+from bayescl_lab.runs.result import SECONDS, SPREAD, Printed, Result, Score, is_percent
 
 
 def read_results(folder: Path) -> list[Result]:

@@ -16,8 +16,7 @@ from bayescl_lab._figures import NEUTRAL
 from bayescl_lab.images.probes import probe_title
 from bayescl_lab.runs.losses import LOSSES, TEACHER
 from bayescl_lab.runs.ranking import baselines
-from bayescl_lab.runs.result import SECONDS, Result, is_percent
-from bayescl_lab.runs.scores import Score
+from bayescl_lab.runs.result import SECONDS, Result, Score, is_percent
 
 FEW_IMAGES = 200
 """Number of images below which an accuracy has a confidence interval."""

@@ -15,8 +15,7 @@ from bayescl_lab.report.tables import (
     paragraph,
 )
 from bayescl_lab.runs.losses import ORACLE, SHARE, TEACHER
-from bayescl_lab.runs.result import Result, is_percent, needs_labels
-from bayescl_lab.runs.scores import Score
+from bayescl_lab.runs.result import Result, Score, is_percent, needs_labels
 
 _HEADLINES = ("few_label_1", "knn", "linear", "ndcg@20")
 """Measures for the verdict. The first available entry is used."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -14,7 +16,6 @@ from bayescl_lab._fields import format_error
 from bayescl_lab._files import UnreadableError
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.losses import BASELINE, LOSSES, ORACLE
-from bayescl_lab.runs.scores import SPREAD, Score
 
 _ORIGIN = (
     *("command", "started", "commit", "hardware", "versions"),
@@ -22,6 +23,69 @@ _ORIGIN = (
 )
 SECONDS = "seconds_per_epoch"
 """Measure of tables of running time."""
+
+SPREAD = "standard deviation over seeds"
+"""Description of the spread of a score."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Score over seeds.
+
+    Attributes:
+        mean: Mean of the values.
+        spread: Standard deviation of the values. ``None`` for a single value.
+        values: One value per seed.
+    """
+
+    mean: float
+    spread: float | None = None
+    values: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Score:
+        """Return the score of some values.
+
+        Example:
+            >>> Score.of([1.0, 3.0])
+            Score(mean=2.0, spread=1.4142135623730951, values=(1.0, 3.0))
+        """
+        spread = statistics.stdev(values) if len(values) > 1 else None
+        return cls(statistics.fmean(values), spread, tuple(values))
+
+    def stored(self) -> dict[str, Any]:
+        """Return plain values for a file."""
+        return {"mean": self.mean, "spread": self.spread, "values": list(self.values)}
+
+    def __sub__(self, other: Score) -> Score:
+        """Return the difference to another score, seed by seed."""
+        pairs = zip(self.values, other.values, strict=True)
+        return Score.of([ours - theirs for ours, theirs in pairs])
+
+    @property
+    def sign(self) -> int:
+        """Sign of the mean if it is at least two standard errors from 0, else 0."""
+        if self.spread is None or abs(self.mean) < 2 * self.spread / math.sqrt(len(self.values)):
+            return 0
+        return (self.mean > 0) - (self.mean < 0)
+
+    def text(self, form: str = ".1f", *, scale: float = 1.0) -> str:
+        """Format mean and spread; only the mean for a single seed.
+
+        Args:
+            form: Format of the mean. The spread has the same format without a sign.
+            scale: Factor, such as 100 for percent.
+
+        Example:
+            >>> Score(0.123, 0.04).text("+.1f", scale=100)
+            '+12.3 ± 4.0'
+        """
+        mean = f"{scale * self.mean:{form}}"
+        if float(mean) == 0:  # remove the sign of a rounded -0.0
+            mean = f"{0.0:{form}}"
+        if self.spread is None:
+            return mean
+        return f"{mean} ± {scale * self.spread:{form.removeprefix('+')}}"
 
 
 _CONFIG = ConfigDict(populate_by_name=True)

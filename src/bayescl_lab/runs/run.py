@@ -16,8 +16,7 @@ from typing_extensions import Self
 
 from bayescl_lab.runs.folder import RunFolder, write_json
 from bayescl_lab.runs.provenance import provenance
-from bayescl_lab.runs.result import Result
-from bayescl_lab.runs.scores import Score
+from bayescl_lab.runs.result import Result, Score
 from bayescl_lab.runs.settings import StoredSettings, TrainedSettings
 from bayescl_lab.runs.weights import read_checkpoint
 

@@ -16,8 +16,7 @@ from bayescl_lab._fields import Count, Words, at_least
 from bayescl_lab.compare.images import ImagePlan
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import BASELINE, LOSSES, SUBJECT, LossSettings, takes
-from bayescl_lab.runs.result import SECONDS, Printed, Result, Row
-from bayescl_lab.runs.scores import Score
+from bayescl_lab.runs.result import SECONDS, Printed, Result, Row, Score
 from bayescl_lab.runs.settings import Device
 
 Size = Literal["smoke", "rehearsal", "paper"]

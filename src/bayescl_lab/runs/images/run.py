@@ -34,9 +34,8 @@ from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import SHA256, ImageSettings
 from bayescl_lab.runs.loop import Journal
 from bayescl_lab.runs.losses import LOSSES
-from bayescl_lab.runs.result import Result, Row
+from bayescl_lab.runs.result import Result, Row, Score
 from bayescl_lab.runs.run import Kind, Rows, TrainedRun, write_evaluation
-from bayescl_lab.runs.scores import Score
 from bayescl_lab.runs.weights import part_of_state, read_weights
 
 _logger = logging.getLogger(__name__)

@@ -19,9 +19,8 @@ from bayescl_lab.runs.ranking.settings import (
     BaselineSettings,
     RankingSettings,
 )
-from bayescl_lab.runs.result import Result, Row
+from bayescl_lab.runs.result import Result, Row, Score
 from bayescl_lab.runs.run import Kind, RunStart
-from bayescl_lab.runs.scores import Score
 
 USER_GROUPS = {
     "known_users": "users known to training",
