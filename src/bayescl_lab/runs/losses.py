@@ -185,9 +185,9 @@ class LossSettings:
         return self.made(normalize=score == "cosine", **values, **options)
 
     @property
-    def uses_ranks(self) -> bool:
-        """Whether the loss weights candidates by their ranks."""
-        return issubclass(self.made, BayesianContrastiveLoss)
+    def takes_ranks(self) -> bool:
+        """Whether the loss has an argument ``ranks``."""
+        return "ranks" in inspect.signature(self.made).parameters
 
     @property
     def density_share(self) -> float:
