@@ -36,8 +36,8 @@ from sound import known
 from torch import Tensor, nn
 
 import bayescl
-from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.runs.provenance import git_commit, hardware, versions
+from bayescl_lab.runs.result import Score
 
 SEEDS = (1, 2, 3)
 FIRST = ("digits", "marks", "batches-20")
@@ -251,13 +251,13 @@ def summary(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         runs = cells[cell]
         names = next(iter(runs.values()))
         record["seeds"] = len(runs)
-        record["scores"] = {n: mean_and_spread([run[n] for run in runs.values()]) for n in names}
+        record["scores"] = {n: Score.of([run[n] for run in runs.values()]).stored() for n in names}
         of = variant if variant in WITH_BASELINE else ""
         base = cells.get((data, "info_nce", temperature, 1.0, of), {})
         best = cells.get((data, "oracle", temperature, 1.0, of), {})
         if shared := [seed for seed in runs if seed in base]:
             record["above_info_nce"] = {
-                n: mean_and_spread([runs[seed][n] - base[seed][n] for seed in shared])
+                n: Score.of([runs[seed][n] - base[seed][n] for seed in shared]).stored()
                 for n in names
             }
         if shared := [seed for seed in runs if seed in base and seed in best]:

@@ -22,12 +22,12 @@ from torch import Tensor
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from bayescl import InfoNCELoss
-from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.ranking.batches import UserBatches
 from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.light_gcn import LightGCN
 from bayescl_lab.ranking.metrics import evaluate_ranking
+from bayescl_lab.runs.result import Score
 
 Batch = tuple[Tensor, Tensor, Tensor]
 """Users, the items of all their pairs, and the place of each pair's user."""
@@ -106,7 +106,7 @@ def main() -> None:
             found = evaluate_ranking(model.scorer(), parts)["metrics"]
             for name, values in metrics.items():
                 values.append(found[name])
-        figures = {name: mean_and_spread(values) for name, values in metrics.items()}
+        figures = {name: Score.of(values).stored() for name, values in metrics.items()}
         own = {"epochs": round(steps / of_epoch, 1), "cpu_s": round(steps * seconds, 1)}
         cost = {"step_ms": round(1e3 * seconds, 1), "epoch_s": round(of_epoch * seconds, 2)}
         rows.append({"by": way, "batch": size or "default", **cost, **own, **figures})

@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from harness import RESULTS, Journal, options, write_json
 
-from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity
 from bayescl_lab.runs.losses import ranking_loss
+from bayescl_lab.runs.result import Score
 
 METRICS = ("recall@20", "ndcg@20")
 LOOPS = {
@@ -66,7 +66,7 @@ def main() -> None:
     for (name, _), metrics in done.lines.values():
         runs.setdefault(name, []).append(metrics)
     figures = {
-        name: {one: mean_and_spread([run[one] for run in of]) for one in METRICS}
+        name: {one: Score.of([run[one] for run in of]).stored() for one in METRICS}
         for name, of in runs.items()
     }
     write_json(RESULTS / "own-loop.json", {"seeds": chosen.seeds, "figures": {"ml-100k": figures}})

@@ -41,12 +41,12 @@ from harness import Journal, options, write_json
 from PIL import Image
 
 from bayescl_lab._cores import usable_cores
-from bayescl_lab.compare.summary import mean_and_spread
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.run import ImageRun, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.provenance import provenance
+from bayescl_lab.runs.result import Score
 
 ROOT = Path(__file__).parents[1]
 PLACE = ROOT / "results/photographs"
@@ -226,7 +226,14 @@ def train(settings: ImageSettings, folder: Path) -> dict[str, Any]:
     result = train_images(
         settings, folder, resume=folder.is_dir(), checkpoint_every=20, progress=progress
     )
-    return {**result, "seconds": round(time.perf_counter() - begin, 1)}
+    return {
+        "settings": result.settings,
+        "epochs": result.row.epochs,
+        "probes": {name: score.mean for name, score in result.row.scores.items()},
+        "seconds_per_epoch": result.row.seconds.mean,
+        "seconds": round(time.perf_counter() - begin, 1),
+        **result.origin,
+    }
 
 
 def trial(settings: ImageSettings, folder: Path) -> dict[str, Any]:
@@ -436,7 +443,7 @@ class Study:
 
     def keep(self, planned: Planned, result: dict[str, Any], *, side_by_side: int) -> None:
         """Add the line of a finished run to the journal, and write the summary."""
-        kept = ("settings", "probes", "seconds_per_epoch", "seconds", "loss", "epochs", "versions")
+        kept = ("settings", "probes", "seconds_per_epoch", "seconds", "epochs", "versions")
         line = {"key": self.key(planned), "side_by_side": side_by_side}
         line |= {name: result[name] for name in (*kept, "hardware", "commit")}
         line["settings"] = {**line["settings"], "data": "cifar10-jpeg"}
@@ -459,7 +466,7 @@ def summary(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
             **json.loads(about),
             "seeds": len(group),
             "probes": {
-                name: mean_and_spread([line["probes"][name] for line in group]) for name in PROBES
+                name: Score.of([line["probes"][name] for line in group]).stored() for name in PROBES
             },
             "seconds_per_epoch": median(line["seconds_per_epoch"] for line in group),
         }

@@ -137,8 +137,8 @@ def train_ours(folder: str, loss: str, epochs: int, seed: int) -> Figures:
         start = seconds()
         run = Path(place, "run")
         result = train_images(settings, run, progress=lambda *_: figures.update(since(start)))
-    done = epochs * (result["images"]["train"] // BATCH) * BATCH
-    return figures | {"done": done, "quality": result["probes"]["knn"]}
+    done = epochs * (result.sizes["train"] // BATCH) * BATCH
+    return figures | {"done": done, "quality": result.row.scores["knn"].mean}
 
 
 def images(chosen: argparse.Namespace) -> list[Figures]:

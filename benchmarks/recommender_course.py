@@ -29,7 +29,6 @@ import torch
 from harness import RESULTS, Journal, keep_freed_memory, write_json
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.compare.summary import mean_and_spread, paired_difference
 from bayescl_lab.ranking.batches import UserBatches
 from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.datasets import load_interactions
@@ -42,6 +41,7 @@ from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.ranking.scorers import Popularity, Scorer
 from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.provenance import git_commit
+from bayescl_lab.runs.result import Score
 
 BAYESIAN = {"alpha": 0.9, "beta": 0.7}
 LOSSES = {"info_nce": {}, "debiased": {}, "hard": {}, "bayesian": BAYESIAN}
@@ -276,7 +276,7 @@ def summary(runs: list[Any], choices: Mapping[str, Any]) -> list[dict[str, Any]]
             "chosen": is_chosen(key[0], key[1], [*key[3:]]),
             "seeds": len(rows),
             "cpu_s": statistics.median(row["cpu_s"] for row in rows),
-            **{name: mean_and_spread([row[name] for row in rows]) for name in MEASURES},
+            **{name: Score.of([row[name] for row in rows]).stored() for name in MEASURES},
         }
         for key, rows in points.items()
     ]
@@ -292,7 +292,8 @@ def beyond(final: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if method != "bayesian" or other is None or own["seeds"] != other["seeds"]:
             continue
         differences = {
-            name: paired_difference(own[name]["values"], other[name]["values"]) for name in MEASURES
+            name: (Score.of(own[name]["values"]) - Score.of(other[name]["values"])).stored()
+            for name in MEASURES
         }
         rows.append({**dict(zip(names, place, strict=True)), "seeds": own["seeds"], **differences})
     return rows

@@ -11,7 +11,6 @@ need more than 4 GB.
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import subprocess
@@ -30,6 +29,7 @@ from rich.console import Console
 
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.datasets import load_interactions, read_interactions
+from bayescl_lab.runs.result import Result
 
 USERS, ITEMS, PAIRS = 138_000, 27_000, 20_000_000
 PARTS = 20
@@ -96,12 +96,9 @@ def measure(folder: Path, run: Path) -> list[dict[str, object]]:
     place = ["--data", str(folder / "parts"), "--out", str(run)]
     trained = apart(measured, command, "train", "ranking", *place, *TRAIN.split())
     note("train ranking: all of it", "parts", trained)
-    result = json.loads((run / "result.json").read_text())
-    for what, name in (
-        ("train ranking: an epoch", "seconds_per_epoch"),
-        ("train ranking: full ranking and metrics", "evaluation_seconds"),
-    ):
-        note(what, "parts", {"seconds": round(result[name], 1)})
+    epoch = Result.read_file(run / "result.json").row.seconds
+    note("train ranking: an epoch", "parts", {"seconds": round(epoch.mean, 1)})
+    note("evaluate: all of it", "the run", apart(measured, command, "evaluate", str(run)))
     one_user = apart(measured, command, "recommend", str(run), "--user", "1")
     note("recommend: one user", "the run", one_user)
     return rows

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import bayescl
-from bayescl_lab.compare.summary import mean_and_spread
+from bayescl_lab.runs.result import Score
 
 DOCUMENTS, BATCH, EPOCHS, WIDTH, LR = 10, 256, 6, 64, 1e-2
 TEMPERATURES = (0.05, 0.1)
@@ -148,7 +148,7 @@ def main() -> None:
         runs = [
             scores(data, data.train, data.test, row, best, 1 + seed) for seed in range(chosen.seeds)
         ]
-        figures = {key: mean_and_spread([run[key] for run in runs]) for key in runs[0]}
+        figures = {key: Score.of([run[key] for run in runs]).stored() for key in runs[0]}
         records.append({"row": row, "temperature": best, "validation": tried, **figures})
         print(records[-1], flush=True)
     about = {

@@ -38,13 +38,12 @@ from typing import Any
 
 import polars as pl
 
-from bayescl_lab.compare.result import Result
-from bayescl_lab.compare.summary import Score
 from bayescl_lab.report.results import printed_figure, read_results, result_title, scores_table
 from bayescl_lab.report.tables import Table, loss_title, measure_title, score_text
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.losses import LOSSES
 from bayescl_lab.runs.ranking.baselines import TITLES as BASELINES
+from bayescl_lab.runs.result import Result, Score
 
 INLINE = re.compile(r"([\w.+%-]+)(<!-- quote: (.*?) -->)", re.DOTALL)
 BLOCK = re.compile(

@@ -54,10 +54,8 @@ def test_a_damaged_file_that_is_there_is_refused_and_left_alone(server, tmp_path
     ("change", "message"),
     [
         ({"content": b"x" + CONTENT[1:]}, f"md5 must be {MD5}, got [0-9a-f]{{32}}$"),
-        ({"content": CONTENT + b"more"}, "must have 300000 bytes, got 300004$"),
-        ({"content": CONTENT[:1000]}, "must have 300000 bytes, got 1000$"),
-        ({"content": CONTENT + b"more", "tells_length": False}, "300000 bytes, got 300004$"),
-        ({"breaks_after": 1000, "tells_length": False}, "must have 300000 bytes, got 1000$"),
+        ({"content": CONTENT + b"more"}, f"md5 must be {MD5}"),
+        ({"breaks_after": 1000, "tells_length": False}, f"md5 must be {MD5}"),
         ({"breaks_after": 1000}, r"^cannot download .*/data.bin: .*1000 bytes read, 299000 more"),
         ({"breaks_after": 0}, r"^cannot download .*/data.bin: .*0 bytes read, 300000 more"),
     ],
@@ -84,10 +82,7 @@ def test_a_missing_page_and_a_refused_connection_are_one_line(server, tmp_path):
         fetch_file(remote(server, url="http://127.0.0.1:1/data.bin"), tmp_path)
 
 
-def test_a_disk_that_refuses_is_named_before_and_while_writing(server, tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match=r"data.bin needs 1152921504606846976 bytes, .* free"):
-        fetch_file(remote(server, size=1 << 60), tmp_path)
-
+def test_a_disk_that_refuses_is_named(server, tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -51,7 +51,7 @@ settings = RankingSettings(
 )
 result = train_ranking(settings, folder / "run")
 for name in ("recall@10", "ndcg@10", "hit_rate@10"):
-    print(f"{name:15} {result['metrics'][name]:.3f}")
+    print(f"{name:15} {result.row.scores[name].mean:.3f}")
 
 # %%
 # Recommendations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -106,8 +105,8 @@ def fetch_file(
 ) -> Path:
     """Download a file, or use the one that is there; its verified path.
 
-    Bytes go to ``<filename>.part``; only what has the stated size and checksum is renamed to
-    ``filename``. ``tell`` is called with the number of bytes of each block.
+    Bytes go to ``<filename>.part``, which is renamed to ``filename`` if it has the checksum.
+    ``tell`` is called with the number of bytes of each block.
 
     Raises:
         ValueError: if the file cannot be fetched or written, or is not the one that was
@@ -115,7 +114,7 @@ def fetch_file(
     """
     target = folder / file.filename
     if target.exists():
-        _verify_copy(target, file)
+        verify_file(target, file.checksum)
         return target
     import pooch  # which imports requests: too slow for commands that do not download
     from requests import RequestException
@@ -127,11 +126,8 @@ def fetch_file(
     fetch = pooch.HTTPDownloader(meter, _BLOCK, timeout=_TIMEOUT, headers=headers)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(folder).free
-        if free < file.size:
-            raise ValueError(f"{file.filename} needs {file.size} bytes, {folder} has {free} free")
         fetch(file.url, str(part), None)
-        _verify_copy(part, file)
+        verify_file(part, file.checksum)
         part.replace(target)
     except RequestException as error:
         raise ValueError(f"cannot download {file.url}: {_reason(error)}") from None
@@ -151,14 +147,6 @@ def _reason(error: BaseException) -> str:
     while behind := error.__cause__ or error.__context__:
         error = behind
     return str(getattr(error, "strerror", None) or error or type(error).__name__).lower()
-
-
-def _verify_copy(path: Path, file: RemoteFile) -> None:
-    """Raise unless a copy has the size and the checksum of the published file."""
-    size = path.stat().st_size
-    if size != file.size:  # says more than a digest does, and at once
-        raise ValueError(f"{path} is damaged: it must have {file.size} bytes, got {size}")
-    verify_file(path, file.checksum)
 
 
 def verify_file(path: Path, checksum: str) -> None:

@@ -26,17 +26,16 @@ def test_compare_writes_figures_and_picture_and_names_the_gap_closed(bayescl, ba
     result = json.loads(Path("comparison/result.json").read_text())
     assert len(list(Path("comparison/runs").iterdir())) == 6
     assert {"command", "versions", "hardware", "commit", "settings"} <= result.keys()
-    hyperparameters = result["settings"]["hyperparameters"]
-    assert hyperparameters["hard"]["tau_plus"] == 0.25
-    assert "tau_plus" not in hyperparameters["info_nce"]
+    assert result["losses"]["hard"]["settings"]["tau_plus"] == 0.25
+    assert "tau_plus" not in result["losses"]["info_nce"]["settings"]
     assert Path("comparison/comparison.png").stat().st_size > 10_000
     assert bayescl("evaluate comparison/runs/oracle-seed1").status == 0
 
-    for same in ("", " --tau-plus 0.25 --temperature 0.5"):
+    for same in ("", " --tau-plus 0.25"):
         again = bayescl(f"compare images --out comparison --resume{same}")
         assert again.out == outcome.out
     refused = bayescl("compare images --out comparison --resume --temperature 0.7")
-    assert "a resumed run keeps its settings: hyperparameters = " in refused.complaint
+    assert "a resumed run keeps its settings: temperature = None, got 0.7" in refused.complaint
     refused = bayescl("compare images --out comparison --resume --tune 3")
     assert "a resumed run keeps its settings: tune = 0, got 3" in refused.complaint
 
@@ -45,7 +44,7 @@ def test_a_folder_of_images_is_tuned_and_compared_on_its_test_part(bayescl, phot
     options = "--losses info_nce,bayesian --stride 2 --augmentation simclr --max_train_images 30"
     outcome = bayescl(f"{LINE} --data photographs {options} --tune 2 --out comparison")
     assert "2 losses on photographs" in outcome.out
-    assert "Accuracy on the test part (20 images: 50 % means 30 to 70 %)" in outcome.out
+    assert "Accuracy on the test part (20 images, 95 % intervals in parentheses)" in outcome.out
     assert "The best of 2 settings for every loss, by " in outcome.out
     result = json.loads(Path("comparison/result.json").read_text())
     assert result["sizes"] == {"train": 30, "test": 20}

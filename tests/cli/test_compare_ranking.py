@@ -23,7 +23,7 @@ def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought):
     losses = {f"{loss}-seed{n}" for loss in ("info_nce", "bayesian", "bpr") for n in (0, 1)}
     assert runs == {*losses, "popularity-seed0", "ease-seed0"}
     result = json.loads(Path("first/result.json").read_text())
-    assert result["settings"]["hyperparameters"]["bayesian"]["alpha"] == 0.8
+    assert result["losses"]["bayesian"]["settings"]["alpha"] == 0.8
     assert {"command", "commit", "hardware", "versions"} <= result.keys()
     page = Path("first/report.html").read_text()
     assert "Above InfoNCE, paired by seed" in page
@@ -53,7 +53,7 @@ def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought):
     with Path("bought.csv").open("a") as file:
         file.write("u-1,film 9,3\n")
     complaint = bayescl(f"{again} --temperature 0.7").complaint
-    assert "a resumed run keeps its settings: hyperparameters = " in complaint
+    assert "a resumed run keeps its settings: temperature = None, got 0.7" in complaint
     complaint = bayescl(again).complaint
     assert "bought.csv: its content differs from what the run was trained on" in complaint
     assert "losses" in bayescl(f"{again} --losses bpr").complaint

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from PIL import Image
 from scipy.stats import binomtest
 
 import bayescl_lab
+from bayescl_lab.runs.result import Result
 
 QUICK = "--batch-size 16 --width 4 --epochs 1 --device cpu"
 KINDS = ("ant", "bee", "cow")
@@ -50,13 +50,13 @@ def run(flat, trained) -> Path:
     return Path(trained("scopes", f"train images {TABLE} --domains {QUICK}"))
 
 
-def result(folder: str | Path = "run") -> dict:
-    return json.loads(Path(folder, "result.json").read_text())
+def result(folder: str | Path = "run") -> Result:
+    return Result.read_file(Path(folder, "result.json"))
 
 
 def test_a_table_is_counted_copies_are_listed_and_few_images_have_an_interval(bayescl, run):
     said = result(run)
-    remarks = "\n".join(said["remarks"])
+    remarks = "\n".join(said.remarks)
     assert "files from 'file', labels from 'type', domains from 'scope'" in remarks
     assert "1 of 73 rows name no image, or several: gone.png" in remarks
     assert "3 of 75 images have no row: copy0.png" in remarks
@@ -66,15 +66,12 @@ def test_a_table_is_counted_copies_are_listed_and_few_images_have_an_interval(ba
     copies = pl.read_csv(run / "copies.csv")
     pairs = copies.group_by("group").agg(pl.col("image").sort())["image"].to_list()
     assert sorted(pairs) == [[f"{number + 40:03}.png", f"copy{number}.png"] for number in range(3)]
-    assert said["images"] == {"train": 69, "test": 6}  # 30 % of the 24 labelled ones
+    assert said.sizes == {"train": 69, "test": 6}  # 30 % of the 24 labelled ones
     shown = bayescl("evaluate run").out
-    accuracy = said["probes"]["knn"]
+    accuracy = said.row.scores["knn"].mean
     interval = binomtest(round(6 * accuracy), 6).proportion_ci(method="wilson")
-    assert re.search(
-        rf"k-NN +│ +{100 * accuracy:.1f} │ "
-        rf"+{100 * interval.low:.1f} to {100 * interval.high:.1f} │ +6 │",
-        shown,
-    )
+    assert "6 images, 95 % intervals in parentheses" in shown
+    assert f"{100 * accuracy:.1f} ({100 * interval.low:.0f} to {100 * interval.high:.0f})" in shown
 
 
 def test_inspect_measures_what_embed_writes_and_each_says_which(bayescl, run):
@@ -151,13 +148,13 @@ def test_unlabeled_images_of_an_archive_are_in_no_figure(bayescl):
     labels = np.where(np.arange(72) < 24, np.arange(72) % 3, -1)
     np.savez("some.npz", images=images().transpose(0, 3, 1, 2), labels=labels)
     assert bayescl(f"train images --data some.npz {QUICK} --out run").status == 0
-    assert result()["images"] == {"train": 66, "test": 6}
+    assert result().sizes == {"train": 66, "test": 6}
     frame = pl.from_numpy(np.load("run/images.npz")["labels"], schema=["label"])
     counts = dict(frame["label"].value_counts().rows())
     assert counts == {-1: 48, 0: 8, 1: 8, 2: 8}
     more = bayescl(f"train images --data some.npz {QUICK} --labels-per-class 7 --out more")
     assert "the loss knew the labels of 21 of 69 images" in more.out
-    assert result("more")["images"] == {"train": 69, "test": 3}
+    assert result("more").sizes == {"train": 69, "test": 3}
     refused = bayescl(f"train images --data some.npz {QUICK} --labels-per-class 9 --out none")
     assert "got 9: class 0 has 8, and 0 more in the test part" in refused.complaint
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
+from bayescl_lab.runs.result import Result
 
 QUICK = "train images --batch_size 16 --width 4 --epochs 1 --device cpu"
 
@@ -21,7 +18,7 @@ def test_train_leaves_a_complete_run_folder_and_a_resumed_run_shows_it_again(bay
         assert title in outcome.out
     files = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
     recorded = {"data.json", "images.npz"}
-    trained = {"config.yaml", "metrics.csv", "result.json", "weights.safetensors"}
+    trained = {"config.yaml", "metrics.csv", "result.json"}
     assert files == trained | recorded | {"checkpoints/last.ckpt"}
     assert len(Path("run/metrics.csv").read_text().splitlines()) == 1 + 3
 
@@ -31,9 +28,9 @@ def test_train_leaves_a_complete_run_folder_and_a_resumed_run_shows_it_again(bay
     assert Path("run/checkpoints/last.ckpt").stat().st_mtime_ns == before
     assert "after 3 of 3 epochs" in bayescl("evaluate run").out
     written, trained = (
-        json.loads(Path("run", file).read_text()) for file in ("evaluation.json", "result.json")
+        Result.read_file(Path("run", file)) for file in ("evaluation.json", "result.json")
     )
-    assert written["probes"] == trained["probes"]
+    assert written.row.scores == trained.row.scores
     refused = bayescl("train images --out run --resume --lr 0.5")
     assert "a resumed run keeps its settings: lr = 0.001, got 0.5" in refused.complaint
 
@@ -55,7 +52,7 @@ def test_a_folder_without_classes_trains_and_is_never_judged(bayescl, pictures):
     pictures("photos", (".",))
     outcome = bayescl(f"{QUICK} --data photos --out run")
     assert "the images have no labels: they are only trained on" in outcome.out
-    assert json.loads(Path("run/result.json").read_text())["probes"] == {}
+    assert Result.read_file(Path("run/result.json")).measures == []
     refused = bayescl("evaluate run")
     assert refused.complaint == "photos: the images have no labels to evaluate with"
 
@@ -73,31 +70,3 @@ def test_the_checkpoint_of_another_encoder_is_answered_with_one_line(bayescl, ba
     Path("run/result.json").unlink()
     for line in ("train images --out run --resume", "evaluate run"):
         assert "run/checkpoints/last.ckpt belongs to another model" in bayescl(line).complaint
-
-
-def test_loggers_get_every_row_of_the_metrics(bayescl, bars):
-    with_tensorboard = find_spec("tensorboard") is not None
-    names = "csv,tensorboard" if with_tensorboard else "csv"
-    assert bayescl(f"train images {bars} --logger {names} --out run").status == 0
-    tables = []
-    for file in ("run/metrics.csv", "run/csv/metrics.csv"):
-        with Path(file).open() as opened:
-            tables.append([float(row["loss"]) for row in csv.DictReader(opened)])
-    assert tables[1] == pytest.approx(tables[0])
-    if with_tensorboard:
-        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-        events = EventAccumulator("run/tensorboard").Reload().Scalars("loss")
-        assert [event.value for event in events] == pytest.approx(tables[0])
-
-
-@pytest.mark.parametrize("name", ["tensorboard", "wandb", "mlflow"])
-def test_a_logger_says_what_it_needs(bayescl, bars, name):
-    if name == "tensorboard" and find_spec("tensorboardX"):
-        pytest.skip("it is installed")
-    if find_spec(name) is not None:
-        pytest.skip("it is installed")
-    assert (
-        f"pip install {name}" in bayescl(f"train images {bars} --logger {name} --out run").complaint
-    )
-    assert not Path("run").exists()

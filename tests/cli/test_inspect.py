@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bayescl_lab.inspect.images import image_arrays
-from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.result import Result
 
 
 @pytest.fixture
@@ -62,9 +62,9 @@ def test_images_without_labels_get_what_needs_none(bayescl, pictures) -> None:
 def test_of_a_recommender_users_are_paired_with_items_that_they_have(bayescl, recommender) -> None:
     assert "Recommendation: " in bayescl(f"inspect {recommender}").out
     report = report_of(recommender)
-    result = RunFolder.open(Path(recommender), "train ranking").read_result()
-    assert (report["items"], report["layout"]) == (result["users"], "in_batch")
-    assert report["temperature"] == result["settings"]["temperature"]
+    result = Result.read_file(Path(recommender, "result.json"))
+    assert (report["items"], report["layout"]) == (result.sizes["judged"], "in_batch")
+    assert report["temperature"] == result.settings["temperature"]
     # A user's item scores high among others' items, copies of it left out.
     assert report["losses"]["Bayesian"]["label_free"]["auc"] > 0.7
     assert report["advice"]["copied"] > 0

@@ -14,12 +14,9 @@ import yaml
 from cyclopts import Parameter
 from pydantic.dataclasses import dataclass
 
-from bayescl.losses import InfoNCELoss
 from bayescl_lab._fields import Count, Words, at_least, between
 from bayescl_lab.cli._app import COMMANDS, application
-from bayescl_lab.cli._losses import hyperparameters
-from bayescl_lab.cli._options import FLAT, ByLoss, Typed
-from bayescl_lab.runs.losses import LOSSES, LossRow, losses_of
+from bayescl_lab.cli._options import FLAT, Typed
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,6 @@ def command(
     seeds: int = 4,
     k: Annotated[Count, Parameter(name=("-k", "--k"))] = 10,
     words: Words = ("a",),
-    by_loss: ByLoss | None = None,
     inner: Annotated[Inner, FLAT] = Inner(),
     typed: Typed,
     place: str | None = None,
@@ -58,7 +54,6 @@ def command(
         seeds: a number.
         k: a letter.
         words: some words.
-        by_loss: a mapping.
         inner: more.
         typed: not an option.
         place: somewhere; default: here.
@@ -103,7 +98,6 @@ def test_options_of_every_kind_get_their_values(parsed):
     assert (values["run"], values["k"]) == ("folder", 3)
     assert values["words"] == ("x", "y", "z")
     assert values["typed"] == {"run", "epochs", "optimizer", "k", "words"}
-    assert parsed("folder --compiled --by_loss {hard:{}}")["compiled"]  # hyphens or underscores
     assert parsed("folder --k 3 --k 5")["k"] == 5  # the last one counts
 
 
@@ -136,7 +130,6 @@ def test_a_message_names_settings_as_the_options_that_one_types(bayescl, install
         ("words: [x, y]", "words", ("x", "y")),
         ("compiled: true", "compiled", True),
         ("place: null", "place", None),
-        ("by_loss: {hard: {beta: 0.5}}", "by_loss", {"hard": {"beta": 0.5}}),
     ],
 )
 def test_a_configuration_file_gives_values_that_are_not_typed(parsed, config, name, value):
@@ -180,34 +173,3 @@ def test_the_overview_says_what_the_commands_say_of_themselves(bayescl):
     app = application()
     for name, summary in COMMANDS.items():
         assert app[name].help.splitlines()[0] == summary
-
-
-class SharpLoss(InfoNCELoss):
-    """A loss of its own.
-
-    Args:
-        sharpness: how sharp the loss of a :class:`~torch.Tensor` is.
-    """
-
-    hyperparameters = ("sharpness",)
-
-    def __init__(self, *, sharpness: int = 3, temperature: float = 0.5, **options: Any) -> None:
-        super().__init__(temperature=temperature, **options)
-        self.sharpness = sharpness
-
-
-@pytest.mark.parametrize("room", ["images", "ranking"])
-def test_a_hyperparameter_of_a_new_loss_is_an_option(bayescl, installed, monkeypatch, room):
-    monkeypatch.setitem(LOSSES, "sharp", LossRow("sharp", "#000000", SharpLoss, SharpLoss))
-    made = hyperparameters(losses_of(room))
-    assert made(sharpness=5).sharpness == 5
-
-    def own(*, options: Annotated[made, FLAT] = made()) -> int:
-        """Do nothing."""
-        return 0
-
-    own.__annotations__["options"] = Annotated[made, FLAT]
-    installed(own)
-    shown = " ".join(bayescl("test --help").out.replace("│", "").split())
-    assert "--sharpness how sharp the loss of a Tensor is (sharp)." in shown
-    assert "sharpness must be a valid integer, got 1.5" in bayescl("test --sharpness 1.5").err

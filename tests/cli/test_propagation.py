@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from bayescl_lab.ranking.fold_in import NewcomerScorer
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.ranking.serving import load_recommender
+from bayescl_lab.runs.result import Result
 from bayescl_lab.runs.run import Kind
 from bayescl_lab.runs.weights import read_weights
 
@@ -82,11 +82,12 @@ def test_newcomers_are_folded_into_propagated_embeddings(propagated):
 
 
 def test_judging_again_and_resuming_keep_the_propagation(bayescl, propagated):
-    result, plain = (json.loads(Path(run, "result.json").read_text()) for run in ("smooth", "run"))
+    scores = Result.read_file(Path("smooth/result.json")).row.scores
     assert bayescl("evaluate smooth").status == 0
-    assert json.loads(Path("smooth/evaluation.json").read_text())["metrics"] == result["metrics"]
-    assert result["loss"] == plain["loss"]
+    assert Result.read_file(Path("smooth/evaluation.json")).row.scores == scores
+    smooth, plain = (RunFolder(Path(run), "").read_metrics()[-1] for run in ("smooth", "run"))
+    assert smooth["loss"] == plain["loss"]
     Path("smooth/result.json").unlink()
     Path("smooth/embeddings.npz").unlink()
     assert bayescl("train ranking --out smooth --resume").status == 0
-    assert json.loads(Path("smooth/result.json").read_text())["metrics"] == result["metrics"]
+    assert Result.read_file(Path("smooth/result.json")).row.scores == scores

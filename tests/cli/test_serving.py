@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ from PIL import Image
 from ranking_data import COLUMNS, OPTIONS, write_groups
 
 import bayescl_lab as library
+from bayescl_lab.runs.result import Result
 
 
 def append_rows(file: str, count: int) -> None:
@@ -36,10 +36,10 @@ def owned(file: str = "bought.csv") -> dict[str, set[str]]:
 
 
 def test_a_run_is_judged_on_its_own_record_or_on_other_data(bayescl, recommender):
-    figures = json.loads(Path("run/result.json").read_text())["metrics"]
+    scores = Result.read_file(Path("run/result.json")).row.scores
     append_rows("bought.csv", 30)
     assert bayescl("evaluate run").status == 0
-    assert json.loads(Path("run/evaluation.json").read_text())["metrics"] == figures
+    assert Result.read_file(Path("run/evaluation.json")).row.scores == scores
     # Pairs that the run was trained on never count.
     assert bayescl("evaluate run --data bought.csv").status == 0
     said = "interactions that the run was trained on left out"
@@ -101,17 +101,17 @@ def test_everything_trains_where_nothing_is_split_off(bayescl, tmp_path):
     outcome = bayescl(f"train ranking {OPTIONS} --split none --out run")
     assert "nothing is left to evaluate" in outcome.out
     rows = len(pl.read_csv("bought.csv"))
-    assert json.loads(Path("run/result.json").read_text())["interactions"]["train"] == rows
+    assert Result.read_file(Path("run/result.json")).sizes["train"] == rows
     assert bayescl("recommend run --user u-4").status == 0
 
 
 def test_a_broken_recommender_goes_on_from_what_it_remembers(bayescl, recommender):
-    whole = json.loads(Path("run/result.json").read_text())["metrics"]
+    whole = Result.read_file(Path("run/result.json")).row.scores
     Path("run/result.json").unlink()
     Path("run/embeddings.npz").unlink()
     Path("bought.csv").unlink()
     assert bayescl("train ranking --out run --resume").status == 0
-    assert json.loads(Path("run/result.json").read_text())["metrics"] == whole
+    assert Result.read_file(Path("run/result.json")).row.scores == whole
 
 
 def test_a_recommender_is_exported_as_plain_arrays(bayescl, recommender):
@@ -162,11 +162,11 @@ def test_images_that_came_went_or_changed_are_refused_by_count(bayescl, encoder,
 
 def test_images_that_moved_are_named_and_found_again(bayescl, encoder):
     assert bayescl("evaluate run").status == 0
-    before = json.loads(Path("run/evaluation.json").read_text())["probes"]
+    before = Result.read_file(Path("run/evaluation.json")).row.scores
     Path("photos").rename("moved")
     assert "the images of the run are missing from" in bayescl("evaluate run").complaint
     assert bayescl("evaluate run --data moved").status == 0
-    assert json.loads(Path("run/evaluation.json").read_text())["probes"] == before
+    assert Result.read_file(Path("run/evaluation.json")).row.scores == before
     assert bayescl("report run").status == 0
 
 

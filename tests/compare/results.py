@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bayescl_lab.compare.result import Result, Row
-from bayescl_lab.compare.summary import Score
 from bayescl_lab.ranking.metrics import METRICS
 from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.ranking.settings import BASELINES, RankingSettings
+from bayescl_lab.runs.result import Result, Row, Score
 
 NAMES = [f"{metric}@{k}" for k in (5, 10, 20) for metric in METRICS]
 ORIGIN = {
@@ -45,7 +44,7 @@ def cell(
 
     def row(values: Sequence[float]) -> Row:
         scores = {name: Score.of(values) for name in NAMES}
-        return Row(scores, settings, Score.of([1.5]), 7, tuning)
+        return Row(scores, settings, Score.of([1.5]), 7, tuning=tuning)
 
     sizes = {"users": 943, "items": 1682, "train": 80000, "test": 20000}
     return Result(
@@ -56,5 +55,6 @@ def cell(
         baselines={name: Row({one: Score.of([0.25]) for one in NAMES}) for name in BASELINES},
         encoder=encoder,
         sizes={**sizes, "judged": 940, "users_left_out": 3},
+        criterion="mean of ndcg@20 on the validation part",
         origin=ORIGIN,
     )

@@ -1,24 +1,24 @@
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
 from compare.results import cell, images
 from runs.same_run import PowerCut
 
-from bayescl_lab.compare.comparison import Comparison, settle_methods
-from bayescl_lab.compare.images import ImageComparison
-from bayescl_lab.compare.plan import run_plans
-from bayescl_lab.compare.result import Result
+from bayescl_lab.compare.comparison import settle_methods
+from bayescl_lab.compare.images import compare_images
+from bayescl_lab.compare.plan import Plan, run_plans
 from bayescl_lab.report.figures import results_figure
 from bayescl_lab.report.tables import data_title
-from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.losses import LossSettings, choose_hyperparameters, losses_of
+from bayescl_lab.runs.losses import LossSettings, losses_of
+from bayescl_lab.runs.result import Result
+from bayescl_lab.runs.run import write_results
 
 
-def compare(comparison: Comparison, out, **options) -> Result:
-    (result,) = run_plans(comparison.kind, comparison, [comparison.plan()], out, **options)
+def compare(plan: Plan, out, **options) -> Result:
+    request = {"seeds": len(plan.seeds)}
+    (result,) = run_plans("compare images", request, [plan], out, **options)
     return result
 
 
@@ -39,15 +39,16 @@ def test_pairing_by_seed_removes_what_the_seeds_share():
 
 
 @pytest.mark.parametrize("result", [images(info_nce=[0.2, 0.5]), cell()])
-def test_a_result_read_from_its_file_is_the_same(result):
-    stored = json.loads(json.dumps({**result.stored(), **result.origin}))
-    assert Result.read(stored) == replace(result, remarks=())
-    assert Result.read_all({"results": [stored, stored], "command": "both"})[1].rows == result.rows
+def test_a_result_read_from_its_file_is_the_same(result, tmp_path):
+    write_results(tmp_path / "one", result, origin=result.origin)
+    assert Result.read_file(tmp_path / "one") == result
+    write_results(tmp_path / "two", result, result, origin=result.origin)
+    assert Result.read_all(tmp_path / "two") == [result, result]
 
 
 def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(settings, tmp_path):
     methods = settle_methods(["info_nce", "info_nce_teacher", "oracle"], "images")
-    comparison = ImageComparison(methods, 2, replace(settings, epochs=1))
+    comparison = compare_images(methods, replace(settings, epochs=1), seeds=2)
     whole = compare(comparison, tmp_path / "whole")
 
     def cut(name: str, epoch: int, total: int) -> None:
@@ -65,31 +66,23 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
     for name, row in whole.rows.items():
         assert resumed.rows[name].scores == row.scores
     with pytest.raises(ValueError, match=r"keeps its settings: seeds = 2, got 3$"):
-        compare(replace(comparison, seeds=3), tmp_path / "cut", resume=True)
+        compare(replace(comparison, seeds=range(3)), tmp_path / "cut", resume=True)
     assert results_figure([resumed]).axes
 
 
 def test_worker_processes_change_no_figure(settings, monkeypatch, tmp_path):
     monkeypatch.undo()  # workers fit all draws
-    comparison = ImageComparison(settle_methods(["hard"], "images"), 2, replace(settings, epochs=1))
+    methods = settle_methods(["hard"], "images")
+    comparison = compare_images(methods, replace(settings, epochs=1), seeds=2)
     alone = compare(comparison, tmp_path / "alone")
     heard = set()
     shared = compare(
         comparison, tmp_path / "shared", workers=2, progress=lambda run, *_: heard.add(run)
     )
     assert shared.rows["hard"].scores == alone.rows["hard"].scores
-    own = RunFolder.find(tmp_path / "shared" / "runs" / "hard-seed1").read_result()
-    assert own["command"] == alone.origin["command"]
+    own = Result.read_file(tmp_path / "shared/runs/hard-seed1/result.json")
+    assert own.origin["command"] == alone.origin["command"]
     assert heard >= {"hard-seed0", "hard-seed1"}
-
-
-def test_the_order_of_precedence_is_given_then_classes_then_recorded_then_default():
-    recorded = {"temperature": 0.2, "tau_plus": 0.3, "alpha": 0.7}
-    chosen = choose_hyperparameters(
-        "bayesian", "images", {"beta": 0.6}, num_classes=4, start=recorded
-    ).resolved()
-    assert chosen == {"temperature": 0.2, "tau_plus": 0.25, "alpha": 0.7, "beta": 0.6}
-    assert choose_hyperparameters("bayesian", "images", {}).resolved()["alpha"] == 0.9
 
 
 @pytest.mark.parametrize(("room", "default"), [("images", 0.5), ("ranking", 0.15)])
@@ -104,12 +97,9 @@ def test_losses_have_one_temperature_unless_another_is_given_or_recorded(room, d
     assert temperatures() == dict.fromkeys(names, default)
     own = {"info_nce": {"temperature": 0.3}, "hard": {"temperature": 0.4}}
     expected = {**dict.fromkeys(names, 0.3), "hard": 0.4}
-    assert temperatures(hyperparameters=own) == expected
     assert temperatures(recorded=lambda loss: own.get(loss, {})) == expected
-    typed = temperatures(given={"temperature": 0.7}, hyperparameters=own)
+    typed = temperatures(given={"temperature": 0.7}, recorded=lambda loss: own.get(loss, {}))
     assert typed == dict.fromkeys(names, 0.7)
-    with pytest.raises(ValueError, match="names losses that are not compared: hard"):
-        settle_methods(["info_nce"], room, hyperparameters={"hard": {}})
 
 
 def test_a_method_has_a_teacher_if_its_name_says_so_with_the_share_given_recorded_or_default():
@@ -123,7 +113,7 @@ def test_a_method_has_a_teacher_if_its_name_says_so_with_the_share_given_recorde
     own = {"bayesian_teacher": {"positive_share": 0.1}}
     assert shares() == [1, 0.5, 0.5]
     assert shares(recorded=lambda name: own.get(name, {})) == [1, 0.1, 0.5]
-    assert shares(given={"positive_share": 0.2}, hyperparameters=own) == [1, 0.2, 0.2]
+    assert shares(given={"positive_share": 0.2}) == [1, 0.2, 0.2]
     with pytest.raises(ValueError, match="losses hard takes positive_share"):
         settle_methods(["hard"], "images", given={"positive_share": 0.2})
     with pytest.raises(ValueError, match="loss must be one of"):

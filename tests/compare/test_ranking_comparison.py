@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+import itertools
+from dataclasses import replace
 
 import pytest
 from compare.test_comparison import compare
 from ranking_data import write_groups
 
 from bayescl_lab.compare.comparison import settle_methods
-from bayescl_lab.compare.ranking import RankingComparison
+from bayescl_lab.compare.ranking import compare_ranking
 from bayescl_lab.ranking.data import RankingData
-from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.runs.losses import ranking_loss
-from bayescl_lab.runs.ranking.baselines import evaluate_baselines, fit_baseline
+from bayescl_lab.runs.ranking.baselines import fit_baseline
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import BaselineSettings, RankingSettings
 
@@ -28,31 +28,35 @@ def shared(tmp_path) -> RankingSettings:
 
 def test_a_comparison_has_the_figures_of_its_runs_and_of_baselines(shared, tmp_path):
     methods = settle_methods(["info_nce", "bayesian"], "ranking", given={"temperature": 0.3})
-    result = compare(RankingComparison(methods, 2, shared), tmp_path / "comparison")
+    result = compare(compare_ranking(methods, shared, seeds=2), tmp_path / "comparison")
     alone = train_ranking(
         replace(shared, loss=ranking_loss("bayesian", {"temperature": 0.3}), seed=4),
         tmp_path / "alone",
         baselines=True,
     )
     found = result.rows["bayesian"].scores["ndcg@20"].values[1]
-    assert found == pytest.approx(alone["metrics"]["ndcg@20"], abs=1e-6)
+    assert found == pytest.approx(alone.row.scores["ndcg@20"].mean, abs=1e-6)
     for name in ("popularity", "ease"):
         run = fit_baseline(BaselineSettings(name, shared.data), tmp_path / name)
-        assert alone["baselines"][name]["metrics"] == run["metrics"]
-        assert result.baselines[name].scores["ndcg@20"].values == (run["metrics"]["ndcg@20"],)
+        assert alone.baselines[name].scores == run.row.scores
+        assert result.baselines[name].scores["ndcg@20"].mean == run.row.scores["ndcg@20"].mean
 
 
 def test_ease_is_left_out_where_nobody_asked_for_a_large_matrix(shared, tmp_path, monkeypatch):
-    parts = load_interactions(**asdict(shared.data))
-    assert evaluate_baselines(parts).keys() == {"popularity", "ease"}
-    assert evaluate_baselines(parts, without="ease").keys() == {"popularity"}
+    def result(name: str, **changes):
+        settings = BaselineSettings(name, replace(shared.data, **changes))
+        return fit_baseline(settings, tmp_path / f"run{next(number)}", baselines=True)
+
+    number = itertools.count()
+    assert result("ials").baselines.keys() == {"popularity", "ease"}
+    assert result("ease").baselines.keys() == {"popularity"}
     monkeypatch.setattr("bayescl_lab.runs.ranking.baselines._MOST_UNASKED", 1000)
-    found = evaluate_baselines(parts)
-    assert "metrics" in found["popularity"]
+    found = result("ials")
+    assert found.baselines.keys() == {"popularity"}
     reason = "EASE is left out: its matrix for 24 items takes"
-    assert found["ease"]["left_out"].startswith(reason)
-    assert evaluate_baselines(load_interactions(**asdict(shared.data) | {"split": "none"})) == {}
-    comparison = RankingComparison(settle_methods(["bpr"], "ranking"), 1, shared)
-    plan = comparison.plan().prepared(tmp_path)
+    assert found.remarks[0].startswith(reason)
+    assert result("ials", split="none").baselines == {}
+    methods = settle_methods(["bpr"], "ranking")
+    plan = compare_ranking(methods, shared, seeds=1).prepared(tmp_path)
     assert plan.baselines.methods.keys() == {"popularity"}
     assert plan.result.remarks[0].startswith(reason)

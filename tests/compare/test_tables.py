@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,17 +10,16 @@ from compare.results import ORIGIN
 from runs.same_run import PowerCut
 
 from bayescl_lab.compare.plan import run_plans
-from bayescl_lab.compare.result import Printed, Result, Row
-from bayescl_lab.compare.summary import Score
-from bayescl_lab.paper.images.tables import DATASETS, SIZES, TABLES, TablePlan, TableRequest
+from bayescl_lab.paper.images.tables import DATASETS, SIZES, TABLES, ImagePlan, TableRequest
 from bayescl_lab.report.results import results_markdown
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.losses import LossSettings, takes
+from bayescl_lab.runs.result import Printed, Result, Row, Score
 
 PAPER = TableRequest("paper", device="cpu")
 
 
-def plan_of(name: str, request: TableRequest = PAPER) -> TablePlan:
+def plan_of(name: str, request: TableRequest = PAPER) -> ImagePlan:
     (plan,) = request.plans([TABLES[name]])
     return plan
 
@@ -44,7 +42,7 @@ def made_up(name: str, request: TableRequest) -> Result:
         )
         for name, settings in plan.methods.items()
     }
-    return plan.finished(replace(plan.result, rows=rows, origin=ORIGIN, seeds=2), {})
+    return plan.finished(replace(plan.result, rows=rows, origin=ORIGIN, seeds=2))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +121,7 @@ def test_the_papers_values_go_with_another_number_of_epochs() -> None:
 
 
 @pytest.fixture
-def tiny(settings) -> TablePlan:
+def tiny(settings) -> ImagePlan:
     """Two losses on ninety images, with something in the paper's column."""
     methods = {
         loss: replace(settings, loss=LossSettings(loss), epochs=1)
@@ -132,20 +130,18 @@ def tiny(settings) -> TablePlan:
     rows = {
         loss: Row({}, keys={"loss": loss}, printed={"linear": Printed(91.0)}) for loss in methods
     }
-    known = Result("", "test", rows, 0, title="Tiny")
-    return TablePlan(methods, range(2), name="tiny", result=known, measures=("linear",))
+    known = Result(rows=rows, title="Tiny")
+    return ImagePlan(methods, range(2), name="tiny", result=known, measures=("linear",))
 
 
 def test_a_table_cut_off_and_resumed_equals_the_unbroken_one(tiny, tmp_path):
-    request = TableRequest(device="cpu")
-
     def made(place: str, **options) -> Result:
-        (result,) = run_plans("reproduce tiny", request, [tiny], tmp_path / place, **options)
+        (result,) = run_plans("reproduce tiny", {}, [tiny], tmp_path / place, **options)
         return result
 
     whole = made("whole")
     assert list(whole.rows["info_nce"].scores["linear"].values) == [
-        json.loads(file.read_text())["probes"]["linear"]
+        Result.read_file(file).row.scores["linear"].mean
         for file in sorted((tmp_path / "whole/runs").glob("*info_nce*/result.json"))
     ]
 
@@ -193,7 +189,7 @@ def test_tables_share_runs(tiny, tmp_path):
     seen = []
     one, two = run_plans(
         "reproduce all",
-        TableRequest(device="cpu"),
+        {},
         [tiny, other],
         tmp_path / "both",
         progress=lambda run, epoch, done: seen.append(done),

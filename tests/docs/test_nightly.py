@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -13,6 +12,7 @@ from string import Template
 from tests.docs.test_pages import ROOT, blocks
 
 from bayescl_lab.cli import main
+from bayescl_lab.runs.result import Result
 
 QUICK = "--dim 4 --epochs 1 --device cpu"
 """Options that every training of the recipe gets here."""
@@ -56,12 +56,12 @@ def test_the_nightly_recipe_serves_a_warm_start_and_evaluates_the_newest_purchas
     live = tmp_path / "live"
     assert live.is_symlink()
     assert live.resolve() != (tmp_path / "runs/first").resolve()
-    assert json.loads((live / "result.json").read_text())["interactions"]["train"] == len(pairs)
-    evaluation = json.loads((tmp_path / "runs/first/evaluation.json").read_text())
-    assert evaluation["users"] > 20
-    left_out = evaluation["report"]["interactions that the run was trained on left out"]
+    assert Result.read_file(live / "result.json").sizes["train"] == len(pairs)
+    evaluation = Result.read_file(tmp_path / "runs/first/evaluation.json")
+    assert evaluation.sizes["judged"] > 20
+    left_out = evaluation.skipped["interactions that the run was trained on left out"]
     assert left_out == len(days[0])
     write("before.csv", days[0])
     write("today.csv", days[1])
     run(by_hand)
-    assert json.loads((tmp_path / "runs/warm/result.json").read_text())["metrics"]
+    assert Result.read_file(tmp_path / "runs/warm/result.json").measures

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from ranking.checkerboard import checkerboard
 
-from bayescl_lab.compare.result import Result
 from bayescl_lab.ranking.encoder import Encoder, MatrixFactorization
 from bayescl_lab.ranking.encoders import ENCODERS, build_encoder
 from bayescl_lab.ranking.interactions import Interactions
@@ -13,6 +12,7 @@ from bayescl_lab.ranking.light_gcn import LightGCN
 from bayescl_lab.report.results import result_title
 from bayescl_lab.runs.ranking.run import RankingRun
 from bayescl_lab.runs.ranking.settings import RankingSettings
+from bayescl_lab.runs.result import Result
 
 TRAIN = checkerboard().train
 SETTINGS = {"dim": 4, "layers": 3, "score": "inner", "epochs": 7}

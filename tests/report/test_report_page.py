@@ -15,19 +15,14 @@ import numpy as np
 import pytest
 
 from bayescl_lab.cli import main
-from bayescl_lab.compare.result import Result
-from bayescl_lab.report.figures import training_figure
 from bayescl_lab.report.html import page_of, report_page, section_of
-from bayescl_lab.report.verdicts import runs_below
 from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.result import Result, Row, Score
+from bayescl_lab.runs.run import write_results
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = "<script>alert('$x^{')</script>&\"><img src=http://evil.example>"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
-
-
-SETTINGS = '"settings": {"loss": "hard", "data": "d", "seed": 0, "evaluate_on": "test"}'
-LACKING = f'{{"summary": {{"losses": {{"hard": {{"probes": {{}}}}}}}}, "runs": {{}}, {SETTINGS}}}'
 
 
 class Elements(HTMLParser):
@@ -49,10 +44,10 @@ class Elements(HTMLParser):
 def image_run(folder: Path, *, loss: str = "bayesian", data: str = "digits", finished: bool = True):
     settings = {"loss": loss, "data": data, "seed": 3, "evaluate_on": "test", "epochs": 2}
     run = RunFolder.create(folder, "train images", settings)
-    run.write_metrics([{"epoch": 1, "loss": 5.0, "ndcg@20": 0.5}, {"epoch": 2, "loss": 4.0}])
     if finished:
-        probes = {"few_label_1": 0.5, "few_label_1_spread": 0.1, "knn": 0.75}
-        run.write_result({"settings": settings, "epochs": 2, "probes": probes, "commit": "abc"})
+        row = Row({"few_label_1": Score(0.5, 0.1), "knn": Score(0.75)}, epochs=2)
+        result = Result(data, "test", {loss: row}, 1, settings=settings)
+        write_results(run.result_file, result, origin={"commit": "abc"})
     return run
 
 
@@ -89,38 +84,25 @@ def test_several_runs_stand_side_by_side_before_each_is_told(tmp_path) -> None:
     assert "Not finished" in text
 
 
-def test_a_run_shows_settings_scores_pictures_and_its_training(tmp_path) -> None:
+def test_a_run_shows_settings_scores_and_pictures(tmp_path) -> None:
     run = image_run(tmp_path / "a")
     picture = (ROOT / "results/digits/comparison.png").read_bytes()
     (run.path / "comparison.png").write_bytes(picture)
     (run.path / "fake.png").write_text("<svg onload=alert(1)>")
     section = section_of(run.path)
     assert section.title == "Bayesian on digits"
-    assert section.scores == {"1 label/class": "50.0", "k-NN": "75.0"}
+    assert section.scores == {"1 label/class": "50.0 ± 10.0", "k-NN": "75.0"}
     assert section.settings["seed"] == 3
-    assert [caption for caption, _ in section.pictures] == [
-        "Every loss; a dot is a seed, a bar the mean over seeds.",
-        "Training: 1 run, epoch by epoch.",
-    ]
+    assert [caption for caption, _ in section.pictures] == []
 
 
 def test_the_ranking_table_has_a_page() -> None:
     ranking = section_of(ROOT / "results/ranking")
     page = page_of([ranking], "made by a test")
     assert "yelp2018, LightGCN&#39;s split, matrix factorisation" in page
-    assert "35 of 36 figures are at or above" in page
     assert '<strong class="below">-0.0131' in page
     assert all(len(one.head) <= 5 for one in ranking.tables if "NDCG@20" in one.head)
     assert len(ranking.pictures) == 1
-
-
-def test_only_runs_of_one_loss_show_their_loss(tmp_path) -> None:
-    image_run(tmp_path / "one", loss="hard").write_metrics([{"epoch": 1, "loss": 5}])
-    for name in ("bayesian", "hard"):
-        image_run(tmp_path / "two/runs" / name, loss=name)
-    for folder, names in (("one", ["loss"]), ("two", ["NDCG@20"])):
-        axes = training_figure(runs_below(tmp_path / folder)).axes
-        assert [axis.get_ylabel() for axis in axes] == names
 
 
 def test_whatever_files_hold_is_text(tmp_path) -> None:
@@ -149,15 +131,15 @@ def test_whatever_files_hold_is_text(tmp_path) -> None:
         (None, "there is no folder"),
         ({}, "holds no run and no results"),
         ({"result.json": "[1]"}, "result.json is damaged"),
-        ({"result.json": '{"summary": {"losses": {}}}'}, "result.json is damaged"),
-        ({"result.json": '{"probes": 3, "settings": {"loss": []}}'}, "result.json is damaged"),
-        ({"result.json": f'{{"metrics": {{"ndcg@20": "x"}}, {SETTINGS}}}'}, "is damaged"),
-        ({"result.json": '{"summary": {"losses": {}}, "settings": {"data": ""}}'}, "is damaged"),
-        ({"result.json": LACKING}, "result.json is damaged"),
-        ({"comparison.json": '{"cells": []}'}, "comparison.json is damaged"),
-        ({"a.json": '{"losses": 1, "baselines": 2}'}, "is damaged"),
+        ({"result.json": '{"data": "digits"}'}, "result.json is damaged"),
+        ({"result.json": '{"losses": {}}'}, "result.json is damaged"),
+        ({"result.json": '{"results": 3}'}, "result.json is damaged"),
+        ({"result.json": '{"results": [3]}'}, "result.json is damaged"),
+        ({"result.json": '{"losses": {"hard": {"metrics": {"knn": "x"}}}}'}, "is damaged"),
+        ({"result.json": '{"losses": {"hard": {"metrics": {}}}, "seeds": "x"}'}, "is damaged"),
+        ({"comparison.json": '{"losses": {"a": {}, "b": {}}, "seeds": 2}'}, "is damaged"),
+        ({"a.json": '{"losses": 1, "baselines": 2}'}, "a.json is damaged"),
         ({"config.yaml": "a: 1"}, "is not a run folder: its config.yaml names no run"),
-        ({"config.yaml": "# bayescl x\na: 1", "metrics.csv": "epoch,loss\n1,x"}, "is damaged"),
     ],
 )
 def test_a_folder_that_cannot_be_told_of_gets_one_line(tmp_path, capsys, files, message) -> None:

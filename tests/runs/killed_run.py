@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 
-def train(settings: Any, out: Path, **options: Any) -> dict[str, Any]:
+def train(settings: Any, out: Path, **options: Any) -> Any:
     """Train on images or interactions, whichever the settings are for."""
     from bayescl_lab.runs.images.run import train_images
     from bayescl_lab.runs.images.settings import ImageSettings

@@ -14,7 +14,7 @@ from bayescl.functional import Objective
 from bayescl.losses import ContrastiveLoss, HardContrastiveLoss
 from bayescl.losses.base import SharedOptions
 from bayescl.losses.parameters import Hyperparameter
-from bayescl_lab.compare.images import ImageComparison
+from bayescl_lab.compare.images import compare_images
 from bayescl_lab.compare.plan import run_plans
 from bayescl_lab.inspect.images import image_arrays
 from bayescl_lab.report.figures import results_figure
@@ -59,8 +59,8 @@ def toy(monkeypatch) -> str:
 
 def test_a_new_row_is_trained_compared_plotted_and_inspected_on_images(toy, settings, tmp_path):
     settings = replace(settings, epochs=2)
-    comparison = ImageComparison({"info_nce": {}, toy: {"power": 2}}, seeds=1, shared=settings)
-    (result,) = run_plans("toy", comparison, [comparison.plan()], tmp_path / "all")
+    plan = compare_images({"info_nce": {}, toy: {"power": 2}}, settings, seeds=1)
+    (result,) = run_plans("toy", {}, [plan], tmp_path / "all")
     assert f"| {LOSSES[toy].title} |" in scores_table(result).markdown()
     assert results_figure([result]).axes
     run = tmp_path / "all" / "runs" / "power-seed0"
@@ -91,4 +91,4 @@ def test_what_a_loss_remembers_survives_a_resume(toy, settings, tmp_path):
 def test_a_new_row_trains_recommenders(toy, ranking_settings, tmp_path):
     settings = replace(ranking_settings, loss=ranking_loss(toy, {"power": 4}), epochs=2)
     result = train_ranking(settings, tmp_path / "run")
-    assert result["settings"]["power"] == 4
+    assert result.settings["power"] == 4

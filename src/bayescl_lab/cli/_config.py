@@ -18,6 +18,7 @@ from cyclopts import App
 from cyclopts.argument import Argument, ArgumentCollection
 from cyclopts.config import Dict
 
+from bayescl_lab.cli._options import RUNTIME
 from bayescl_lab.runs.folder import RunFolder
 
 
@@ -31,11 +32,16 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
         ValueError: if an option is invalid, or there is no run to resume.
     """
     given: dict[str, Argument] = {}
+    runtime: set[str] = set()
 
     def fill_in(app: App, command: tuple[str, ...], arguments: ArgumentCollection) -> None:
         if config is not None:
             _fill_in(read_config(config), config, app, arguments)
         given.update({_name(argument): argument for argument in arguments if argument.tokens})
+        for argument in arguments:
+            groups: Any = argument.parameter.group
+            if RUNTIME in groups or argument.index is not None:
+                runtime.add(_name(argument))
         if "resume" in given and given["resume"].convert():
             if "out" not in given:
                 raise ValueError("--resume needs --out, the folder of the run to resume")
@@ -47,16 +53,18 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
     app.config = (fill_in,)
     function, bound, hidden = app.parse_args(words, exit_on_error=False, print_error=False)
     bound.apply_defaults()
+    values: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        values |= vars(value) if is_dataclass(value) else {name: value}
+    plain = json.loads(json.dumps(values, default=str))
     if print_config:
-        values: dict[str, Any] = {}
-        for name, value in bound.arguments.items():
-            values |= vars(value) if is_dataclass(value) else {name: value}
-        plain = json.loads(json.dumps(values, default=str))
         sys.stdout.write(yaml.safe_dump(plain, sort_keys=False))
         return
-    if "typed" in hidden:
-        typed = {name for name, argument in given.items() if argument.tokens[0].source == "cli"}
-        bound.arguments["typed"] = frozenset(typed)
+    typed = {name for name, argument in given.items() if argument.tokens[0].source == "cli"}
+    options = {name: _plain(value) for name, value in plain.items() if name not in runtime}
+    for name, value in (("typed", frozenset(typed)), ("options", options)):
+        if name in hidden:
+            bound.arguments[name] = value
     function(*bound.args, **bound.kwargs)
 
 

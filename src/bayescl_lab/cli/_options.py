@@ -11,9 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import yaml
 from cyclopts import Group, Parameter
-from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count
@@ -27,30 +25,41 @@ if TYPE_CHECKING:
 FLAT = Parameter(name="*")
 """Marker for a dataclass with an option for every field."""
 
-RUNTIME_OPTION = Parameter(group=Group("Where and how", help="A resumed run may change these."))
+RUNTIME = Group("Where and how", help="A resumed run may change these.")
+
+RUNTIME_OPTION = Parameter(group=RUNTIME)
 """Marker for an option that does not affect the result of a run."""
 
-RUNTIME_OPTIONS = Parameter(name="*", group=RUNTIME_OPTION.group)
+RUNTIME_OPTIONS = Parameter(name="*", group=RUNTIME)
 """The same marker for a dataclass."""
 
 Typed = Annotated[frozenset[str], Parameter(parse=False, show=False)]
 """Names of the options on the command line, without options from a file or a run's folder."""
 
 
-def _mapping(value: Any) -> Any:
-    """Parse a mapping in YAML."""
-    try:
-        return yaml.safe_load(value) if isinstance(value, str) else value
-    except yaml.YAMLError:
-        raise ValueError(f"it must be a mapping in YAML, got {value}") from None
+Options = Annotated[dict[str, Any], Parameter(parse=False, show=False)]
+"""Values of all options that affect the result of a run, as plain values."""
 
 
-ByLoss = Annotated[
-    dict[str, dict[str, Any]],
-    BeforeValidator(_mapping),
-    Parameter(accepts_keys=False, converter=lambda _, tokens: tokens[0].value, negative=()),
-]
-"""Values by loss and name, written as YAML."""
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Hyper-parameters of losses.
+
+    Attributes:
+        temperature: Temperature of the softmax.
+        tau_plus: Prior probability that a candidate is a positive, in [0, 1) (debiased, hard,
+            bayesian).
+        concentration: Exponent of the weights, at least 0 (hard).
+        alpha: Probability that a positive outscores a negative (the encoder's AUC), in [0.5, 1]
+            (bayesian).
+        beta: Hardness, in [0.5, 1] (bayesian).
+    """
+
+    temperature: float | None = None
+    tau_plus: float | None = None
+    concentration: float | None = None
+    alpha: float | None = None
+    beta: float | None = None
 
 
 @dataclass(frozen=True)

@@ -10,26 +10,28 @@ from pydantic.dataclasses import dataclass
 from bayescl_lab._fields import Count, Tries, Words
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.cli._console import Bar, print_guesses, say, show
-from bayescl_lab.cli._losses import IMAGE_HYPERPARAMETERS, RANKING_HYPERPARAMETERS
 from bayescl_lab.cli._options import (
     FLAT,
     RUNTIME_OPTIONS,
-    ByLoss,
+    Hyperparameters,
+    Options,
     Place,
     Typed,
     Workers,
     usual_workers,
 )
-from bayescl_lab.compare.summary import SPREAD
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
 from bayescl_lab.runs.losses import BASELINE, IMAGE_METHODS, SHARE, LossSettings
 from bayescl_lab.runs.ranking.settings import RankingOptions, RankingSettings
+from bayescl_lab.runs.result import SPREAD
 
 if TYPE_CHECKING:
-    from bayescl_lab.compare.comparison import Comparison
-    from bayescl_lab.compare.result import Result
+    from collections.abc import Callable, Mapping, Sequence
+
+    from bayescl_lab.compare.plan import Plan
+    from bayescl_lab.runs.result import Result
 
 
 @dataclass(frozen=True)
@@ -41,23 +43,20 @@ class Trials:
         tune: Number of settings to try for each loss before the comparison, on a validation part
             held out of training: temperatures, then hyper-parameters and, with a teacher,
             positive_share.
-        hyperparameters: Hyper-parameters of single losses, by loss and name, for configuration
-            files.
     """
 
     seeds: Count = 4
     tune: Tries = 0
-    hyperparameters: ByLoss | None = None
 
 
 def images(
     *,
     losses: Words = IMAGE_METHODS,
     trials: Annotated[Trials, FLAT] = Trials(),
-    shared: Annotated[IMAGE_HYPERPARAMETERS, FLAT] = IMAGE_HYPERPARAMETERS(),
-    num_classes: int | None = None,
+    shared: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
     typed: Typed,
+    options: Options,
     workers: Workers = None,
     place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
@@ -71,12 +70,11 @@ def images(
             a teacher, for which --positive-share applies. Hyper-parameters apply to all losses that
             have them. Their defaults are the values recorded for the data set, or else the defaults
             of the loss. The default temperature of all losses is the temperature of InfoNCE.
-        num_classes: Number of classes C. Sets tau_plus to 1/C if tau_plus is not given.
         workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
             GPU.
     """
     from bayescl_lab.compare.comparison import settle_methods
-    from bayescl_lab.compare.images import ImageComparison, recorded_hyperparameters
+    from bayescl_lab.compare.images import compare_images, recorded_hyperparameters
 
     data = settings.data
     share = {SHARE: settings.positive_share} if SHARE in typed else {}
@@ -84,17 +82,12 @@ def images(
         losses,
         "images",
         given=vars(shared) | share,
-        num_classes=num_classes,
-        hyperparameters=trials.hyperparameters,
         recorded=lambda loss: recorded_hyperparameters(data, loss),
     )
     first = ImageSettings(**vars(settings), loss=LossSettings(BASELINE))
-    comparison = ImageComparison(
-        settled, trials.seeds, first, trials.tune, allows_own_encoder="encoder" in typed
-    )
+    plan = compare_images(settled, first, **vars(trials), allows_own_encoder="encoder" in typed)
     folder = place.folder(f"compare-{data}")
-    result = _compare(comparison, folder, place, workers)
-    _finish(folder, result)
+    _compare("compare images", options, plan, folder, place, workers)
 
 
 def ranking(
@@ -103,8 +96,9 @@ def ranking(
     encoder: Literal[tuple(ENCODERS)] = "mf",  # type: ignore[valid-type]
     losses: Words = ("info_nce", "debiased", "hard", "bayesian", "bpr"),
     trials: Annotated[Trials, FLAT] = Trials(),
-    shared: Annotated[RANKING_HYPERPARAMETERS, FLAT] = RANKING_HYPERPARAMETERS(),
+    shared: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
+    options: Options,
     workers: Workers = None,
     place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
@@ -122,62 +116,76 @@ def ranking(
             GPU.
     """
     from bayescl_lab.compare.comparison import settle_methods
-    from bayescl_lab.compare.ranking import RankingComparison
+    from bayescl_lab.compare.ranking import compare_ranking
 
-    settled = settle_methods(
-        losses, "ranking", given=vars(shared), hyperparameters=trials.hyperparameters
-    )
+    settled = settle_methods(losses, "ranking", given=vars(shared))
     first = RankingSettings(**vars(settings), data=data, encoder=encoder)
-    comparison = RankingComparison(settled, trials.seeds, first, trials.tune)
+    plan = compare_ranking(settled, first, **vars(trials))
     folder = place.folder(f"compare-{encoder}-{data.data}")
     if not place.resume:
         print_guesses(data)
-    result = _compare(comparison, folder, place, workers)
-    _finish(folder, result)
+    _compare("compare ranking", options, plan, folder, place, workers)
 
 
-def print_result(result: Result) -> None:
+def print_result(title: str, result: Result) -> None:
     """Print figures, differences to InfoNCE, and remarks."""
-    from bayescl_lab.report.results import result_tables, result_title
+    from bayescl_lab.report.results import remarks_of, result_tables
 
     figures, *others = result_tables(result)
-    show(result_title(result), figures)
-    remarks = (figures.title.replace("**", ""), figures.note, *result.remarks)
-    say(*(f"* {text}" for text in remarks if text))
+    show(title, figures)
+    about = (figures.title.replace("**", ""), figures.note) if figures.records else ()
+    say(*(f"* {text}" for text in (*about, *remarks_of(result)) if text))
     for table in others[:1]:
         title = table.title.partition(" Bold")[0].strip("*.")
         show(f"{title}: mean ± {SPREAD}", table)
 
 
-def _compare(
-    comparison: Comparison[Any], folder: Path, place: Place, workers: int | None
-) -> Result:
-    """Run or resume a comparison with a progress bar, and return its result."""
+def perform(
+    kind: str,
+    options: Mapping[str, Any],
+    plans: Sequence[Plan[Any]],
+    folder: Path,
+    place: Place,
+    workers: int | None,
+    finished: Callable[[str, Result], object] = lambda *_: None,
+) -> list[Result]:
+    """Run or resume plans with a progress bar, and return and print their results."""
     from bayescl_lab.compare.plan import run_plans
+    from bayescl_lab.report.results import result_title
 
-    plan = comparison.plan()
-    usual = usual_workers(comparison.shared.torch_device(), len(plan.runs()))
-    with Bar(plan.epochs) as bar, place.interruptible(comparison.kind, folder):
-        (result,) = run_plans(
-            comparison.kind,
-            comparison,
-            [plan],
+    first = next(iter(plans[0].methods.values()))
+    usual = usual_workers(first.torch_device(), sum(len(plan.runs()) for plan in plans))
+    with Bar(sum(plan.epochs for plan in plans)) as bar, place.interruptible(kind, folder):
+        results = run_plans(
+            kind,
+            options,
+            plans,
             folder,
             resume=place.resume,
             workers=workers or usual,
             progress=lambda name, _, done: bar.tell(done, name),
+            finished=finished,
         )
-    return result
+    for result in results:
+        print_result(result_title(result), result)
+    return results
 
 
-def _finish(folder: Path, result: Result) -> None:
-    """Print a comparison, write its table, picture and page, and print its verdict and files."""
+def _compare(
+    kind: str,
+    options: Mapping[str, Any],
+    plan: Plan[Any],
+    folder: Path,
+    place: Place,
+    workers: int | None,
+) -> None:
+    """Run a comparison, write its table, picture and page, and print its verdict and files."""
     from bayescl_lab.report.figures import results_figure
     from bayescl_lab.report.html import report_page
     from bayescl_lab.report.results import results_markdown
     from bayescl_lab.report.verdicts import comparison_verdict
 
-    print_result(result)
+    (result,) = perform(kind, options, [plan], folder, place, workers)
     page = folder / "report.html"
     save_figure(results_figure([result]), folder / "comparison.png", dpi=150)
     write_atomically(folder / "comparison.md", results_markdown([result]))

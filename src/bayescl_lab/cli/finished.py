@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from bayescl_lab._fields import Count, Words
 from bayescl_lab._files import open_atomically, write_atomically
-from bayescl_lab.cli._console import console, printable, say, show
+from bayescl_lab.cli._console import console, printable, say
 from bayescl_lab.cli._console import table as table_of
 from bayescl_lab.cli._options import FLAT, check_output, named_encoder, write_table
 from bayescl_lab.ranking.data import TableOptions
@@ -73,7 +73,7 @@ def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) 
             the data of the run.
         encoder: Name of your own encoder, my_module:build, if the run has one.
     """
-    from bayescl_lab.report.runs import run_sentences, run_table
+    from bayescl_lab.cli.compare import print_result
     from bayescl_lab.runs.run import Kind
 
     if Kind.of(run) is Kind.RANKING:
@@ -84,13 +84,10 @@ def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) 
         from bayescl_lab.runs.images.run import evaluate_images
 
         result = evaluate_images(run, data=data, encoder=named_encoder(encoder))
-    epochs = result["epochs"]
-    after = "" if epochs is None else f" after {epochs} of {result['of_epochs']} epochs"
-    title = f"{run}{after}, {result['evaluated_on']}{'' if data else ' part'}"
-    table = run_table(result)
-    show(title, table)
-    say(*run_sentences(result))
-    if not table.records:
+    epochs, of_epochs = result.row.epochs, result.settings.get("epochs")
+    after = "" if epochs is None else f" after {epochs} of {of_epochs} epochs"
+    print_result(f"{run}{after}, {result.part}{'' if data else ' part'}", result)
+    if not result.measures:
         say("--data FILE evaluates on other interactions")
 
 

@@ -14,7 +14,7 @@ from bayescl_lab._files import write_atomically
 from bayescl_lab.cli._console import say, show
 from bayescl_lab.cli._options import FLAT, check_output, named_encoder
 from bayescl_lab.inspect.files import EmbeddingArrays, is_embedding_file, read_embeddings
-from bayescl_lab.runs.folder import as_json
+from bayescl_lab.runs.folder import write_json
 from bayescl_lab.runs.run import Kind
 
 
@@ -125,7 +125,7 @@ def inspect(
     figures = page.with_suffix(".json")
     write_atomically(page, embeddings_page(advice, run_or_file.name, arrays.measured))
     report = {**plain(diagnosis), "advice": advice.figures(), "measured": arrays.measured}
-    write_atomically(figures, as_json(report))
+    write_json(figures, report)
     if arrays.unused:
         say(f"not used: {arrays.unused}")
     say(*remarks)

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from bayescl_lab.cli._console import Bar, print_guesses, say
+from bayescl_lab.cli._console import print_guesses, say
 from bayescl_lab.cli._options import (
     FLAT,
     RUNTIME_OPTION,
     RUNTIME_OPTIONS,
+    Options,
     Place,
     Workers,
-    usual_workers,
 )
 from bayescl_lab.paper.images.tables import TableRequest
 from bayescl_lab.paper.ranking.plans import RankingRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from bayescl_lab.compare.plan import Plan
-    from bayescl_lab.compare.result import Result
 
 
 def reproduce(
@@ -29,6 +23,7 @@ def reproduce(
     *,
     request: Annotated[TableRequest, FLAT] = TableRequest(),
     fetch: Annotated[bool, RUNTIME_OPTION] = False,
+    options: Options,
     workers: Workers = None,
     place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
@@ -45,10 +40,10 @@ def reproduce(
             GPU.
     """
     from bayescl_lab._files import write_atomically
-    from bayescl_lab.cli.compare import print_result
+    from bayescl_lab.cli.compare import perform
     from bayescl_lab.cli.data import download_missing
     from bayescl_lab.paper.images.tables import TABLES
-    from bayescl_lab.report.results import origin_text, results_markdown
+    from bayescl_lab.report.results import results_markdown
     from bayescl_lab.runs.folder import check_vacant
 
     folder = place.folder(f"{table}-{request.size}")
@@ -65,21 +60,18 @@ def reproduce(
         f"to continue after an interruption: bayescl reproduce {table} --resume --out {folder}",
         stderr=True,
     )
-    usual = usual_workers(settings[0].torch_device(), runs)
-    results = _perform(
-        *(f"reproduce {table}", request, plans, folder, place, workers or usual),
+    results = perform(
+        *(f"reproduce {table}", options, plans, folder, place, workers),
         lambda name, result: write_atomically(folder / f"{name}.md", results_markdown([result])),
     )
-    origin = origin_text(results[0].origin)
-    write_atomically(folder / "table.md", f"{results_markdown(results)}\n{origin}\n")
-    for result in results:
-        print_result(result)
+    write_atomically(folder / "table.md", results_markdown(results))
     say(f"figures: {folder / 'result.json'}", f"table: {folder / 'table.md'}")
 
 
 def ranking(
     *,
     request: Annotated[RankingRequest, FLAT] = RankingRequest(),
+    options: Options,
     workers: Workers = None,
     place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
@@ -93,7 +85,7 @@ def ranking(
     Args:
         workers: Number of parallel runs, with one thread each. Default: 1.
     """
-    from bayescl_lab.cli.compare import print_result
+    from bayescl_lab.cli.compare import perform
     from bayescl_lab.report.figures import collect
 
     plans = request.plans()
@@ -102,36 +94,10 @@ def ranking(
         for plan in plans:
             print_guesses(next(iter(plan.methods.values())).data)
     collected = folder if request.results is None else Path(request.results)
-    results = _perform(
-        *("reproduce ranking", request, plans, folder, place, workers or 1),
+    results = perform(
+        *("reproduce ranking", options, plans, folder, place, workers or 1),
         lambda name, result: collect(collected, name, result),
     )
     for plan, cell in zip(plans, results, strict=True):
         collect(collected, plan.name, cell)
-        print_result(cell)
     say(f"table: {collected / 'table.md'}")
-
-
-def _perform(
-    kind: str,
-    request: TableRequest | RankingRequest,
-    plans: Sequence[Plan[Any]],
-    folder: Path,
-    place: Place,
-    workers: int,
-    finished: Callable[[str, Result], None],
-) -> list[Result]:
-    """Run or resume plans with a progress bar."""
-    from bayescl_lab.compare.plan import run_plans
-
-    with Bar(sum(plan.epochs for plan in plans)) as bar, place.interruptible(kind, folder):
-        return run_plans(
-            kind,
-            request,
-            plans,
-            folder,
-            resume=place.resume,
-            workers=workers,
-            progress=lambda run, _, done: bar.tell(done, run),
-            finished=finished,
-        )

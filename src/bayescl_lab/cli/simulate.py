@@ -38,7 +38,7 @@ def simulate(
     """
     from bayescl_lab.paper.simulation.experiments import EXPERIMENTS, chosen, write
     from bayescl_lab.report.html import SIMULATION, report_page
-    from bayescl_lab.runs.folder import as_json, check_writable
+    from bayescl_lab.runs.folder import check_writable, write_json
 
     if list:
         rows = [(experiment.name, experiment.summary) for experiment in EXPERIMENTS]
@@ -58,6 +58,6 @@ def simulate(
             out.mkdir(parents=True, exist_ok=True)
             write(experiment, result, out)
             say(f"{experiment.name}: {experiment.finding(result) or experiment.summary}")
-    write_atomically(out / SIMULATION, as_json({"seed": seed, **asdict(settings)}))
+    write_json(out / SIMULATION, {"seed": seed, **asdict(settings)})
     write_atomically(out / "report.html", report_page([out]))
     say(f"files: {out}", f"page: {out / 'report.html'}")

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from bayescl_lab._fields import Count, Positive, Words
-from bayescl_lab.cli._console import Bar, print_guesses, say, show
-from bayescl_lab.cli._losses import IMAGE_HYPERPARAMETERS, RANKING_HYPERPARAMETERS
-from bayescl_lab.cli._options import FLAT, RUNTIME_OPTION, RUNTIME_OPTIONS, Place, Typed
+from bayescl_lab._fields import Count, Positive
+from bayescl_lab.cli._console import Bar, print_guesses, say
+from bayescl_lab.cli._options import (
+    FLAT,
+    RUNTIME_OPTION,
+    RUNTIME_OPTIONS,
+    Hyperparameters,
+    Place,
+    Typed,
+)
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
-from bayescl_lab.runs.losses import SHARE, TEACHER, choose_hyperparameters, losses_of
+from bayescl_lab.runs.losses import SHARE, TEACHER, LossSettings, losses_of, ranking_loss
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
     IALS_NAME,
@@ -22,18 +27,19 @@ from bayescl_lab.runs.ranking.settings import (
     RankingSettings,
 )
 
+if TYPE_CHECKING:
+    from bayescl_lab.runs.result import Result
+
 RECOMMENDERS = (*ENCODERS, *BASELINES, IALS_NAME)
 
 
 def images(
     *,
     loss: Literal[losses_of("images")] = "bayesian",  # type: ignore[valid-type]
-    hyperparameters: Annotated[IMAGE_HYPERPARAMETERS, FLAT] = IMAGE_HYPERPARAMETERS(),
-    num_classes: int | None = None,
+    hyperparameters: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
     typed: Typed,
     checkpoint_every: Annotated[Count, RUNTIME_OPTION] = 1,
-    logger: Annotated[Words, RUNTIME_OPTION] = (),
     place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
     """Train an encoder on images with one loss, and evaluate it with every probe.
@@ -41,14 +47,11 @@ def images(
     Args:
         loss: Loss to train with. Its hyper-parameters follow. Their defaults are the values
             recorded for the data set, or else the defaults of the loss.
-        num_classes: Number of classes C. Sets the default of tau_plus to 1/C.
         checkpoint_every: Number of epochs between checkpoints.
-        logger: Comma-separated loggers that also get the metrics: csv, tensorboard, wandb, mlflow.
     """
     from bayescl_lab.compare.images import recorded_hyperparameters
     from bayescl_lab.runs.images.encoder import own_encoder
     from bayescl_lab.runs.images.run import train_images
-    from bayescl_lab.runs.loop import made_loggers
 
     if settings.teacher is not None and settings.positive_share == 1:
         raise ValueError("teacher has no effect if positive_share is 1")
@@ -56,10 +59,8 @@ def images(
     method = loss if settings.positive_share == 1 else f"{loss}{TEACHER}"
     recorded = {} if place.resume else recorded_hyperparameters(data, method)
     recorded.pop(SHARE, None)
-    chosen = choose_hyperparameters(
-        loss, "images", vars(hyperparameters), num_classes=num_classes, start=recorded
-    )
-    run = ImageSettings(**vars(settings), loss=chosen)
+    given = {name: value for name, value in vars(hyperparameters).items() if value is not None}
+    run = ImageSettings(**vars(settings), loss=LossSettings(loss, {**recorded, **given}))
     encoder = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
     folder = place.folder(f"{loss}-{data}")
     with (
@@ -74,9 +75,8 @@ def images(
             checkpoint_every=checkpoint_every,
             progress=bar.epoch_done,
             pulse=bar.step_done,
-            loggers=made_loggers(logger, folder),
         )
-    if result:  # only the first process has a result
+    if result.rows:  # only the first process has a result
         _print_run(result, folder)
 
 
@@ -85,12 +85,11 @@ def ranking(
     data: Annotated[RankingData, FLAT] = RankingData(),
     encoder: Literal[RECOMMENDERS] = "mf",  # type: ignore[valid-type]
     loss: Literal[losses_of("ranking")] = "bayesian",  # type: ignore[valid-type]
-    hyperparameters: Annotated[RANKING_HYPERPARAMETERS, FLAT] = RANKING_HYPERPARAMETERS(),
+    hyperparameters: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
     regularization: Positive | None = None,
     unobserved_weight: Positive = 0.1,
     typed: Typed,
-    logger: Annotated[Words, RUNTIME_OPTION] = (),
     place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
     """Train a recommender on interactions, and evaluate it by full ranking.
@@ -103,9 +102,7 @@ def ranking(
             0.03. Default tau_plus: the density of the interactions (debiased, hard: a tenth of it).
         regularization: L2 penalty of ease and ials. Default: 300 for ease, 0.03 for ials.
         unobserved_weight: Weight of all pairs in ials, besides the weight 1 of interactions.
-        logger: Comma-separated loggers that also get the metrics: csv, tensorboard, wandb, mlflow.
     """
-    from bayescl_lab.runs.loop import made_loggers
     from bayescl_lab.runs.ranking.baselines import fit_baseline
     from bayescl_lab.runs.ranking.run import train_ranking
 
@@ -133,7 +130,7 @@ def ranking(
             result = fit_baseline(fitted, folder, resume=place.resume, baselines=True)
         _print_run(result, folder)
         return
-    chosen = choose_hyperparameters(loss, "ranking", vars(hyperparameters))
+    chosen = ranking_loss(loss, vars(hyperparameters))
     run = RankingSettings(**vars(settings), loss=chosen, data=data, encoder=encoder)
     folder = place.folder(f"{encoder}-{loss}-{data.data}")
     with Bar(run.epochs) as bar, place.interruptible("train ranking", folder, rank):
@@ -144,21 +141,17 @@ def ranking(
             baselines=True,
             progress=bar.epoch_done,
             pulse=bar.step_done,
-            loggers=made_loggers(logger, folder),
         )
-    if result:  # only the first process has a result
+    if result.rows:  # only the first process has a result
         _print_run(result, folder)
 
 
-def _print_run(result: Mapping[str, Any], folder: Path) -> None:
+def _print_run(result: Result, folder: Path) -> None:
     """Print a run's result and remarks on its data."""
-    from bayescl_lab.report.runs import run_sentences, run_table
-    from bayescl_lab.report.verdicts import training_verdict
+    from bayescl_lab.cli.compare import print_result
 
-    settings = result["settings"]
-    name = settings.get("loss", settings["encoder"])
-    show(f"{name} on {settings['data']}, {settings['evaluate_on']} part", run_table(result))
-    say(*run_sentences(result))
-    if "seconds_per_epoch" in result:
-        say(f"{result['seconds_per_epoch']:.2f} seconds per epoch")
-    say(*training_verdict(settings), f"run folder: {folder}")
+    (name, row), *_ = result.rows.items()
+    print_result(f"{name} on {result.data}, {result.part} part", result)
+    if row.seconds is not None:
+        say(f"{row.seconds.mean:.2f} seconds per epoch")
+    say(f"run folder: {folder}")

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import Self
 
-from bayescl_lab.compare.comparison import Comparison
+from bayescl_lab.compare.comparison import compared
 from bayescl_lab.compare.plan import Plan, with_values
-from bayescl_lab.compare.result import Result
+from bayescl_lab.compare.tuning import Values
 from bayescl_lab.images.datasets import known_data_sets
 from bayescl_lab.images.probes import PROBES
 from bayescl_lab.runs.images.encoder import own_encoder
 from bayescl_lab.runs.images.run import ImageRun, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.run import Result as RunResult
+from bayescl_lab.runs.parallel import Train
+from bayescl_lab.runs.result import Result
 
 
-def train_with_own_encoder(settings: ImageSettings, out: Path, **options: Any) -> RunResult:
+def train_with_own_encoder(settings: ImageSettings, out: Path, **options: Any) -> Result:
     """Train one run with an encoder named by the user, possibly custom code."""
     encoder = own_encoder(settings.encoder, settings.seed)
     return train_images(settings, out, encoder=encoder, **options)
@@ -31,61 +32,39 @@ def train_with_own_encoder(settings: ImageSettings, out: Path, **options: Any) -
 class ImagePlan(Plan[ImageSettings]):
     """Plan on images."""
 
-    train = staticmethod(train_images)
+    train: Train = train_images
 
     def prepared(self, out: Path) -> Self:
         """Return the plan; raise ``ValueError`` if images cannot be used or have no labels."""
         del out
+        is_own = self.train is train_with_own_encoder
         # Each choice of images is read once.
         chosen = {(one.data, one.classes): one for one in self.methods.values()}
         first = next(iter(chosen.values()))
         tried = [with_values(first, {"evaluate_on": "validation"})] if self.stages else []
         for settings in (*chosen.values(), *tried):
-            run = self.opened(settings)
+            run = ImageRun(settings, own_encoder(settings.encoder) if is_own else None)
             _ = run.batches  # raises on invalid settings
             if not run.parts.has_labels:
                 raise ValueError(f"{settings.data}: a comparison needs labels to evaluate encoders")
         return self
 
-    def opened(self, settings: ImageSettings) -> ImageRun:
-        """Return a run, with checked input."""
-        return ImageRun(settings)
 
-    def finished(self, result: Result, run: Mapping[str, Any]) -> Result:
-        """Return the result with the numbers of images."""
-        return replace(result, sizes=run["images"])
+def compare_images(
+    methods: Mapping[str, Values],
+    shared: ImageSettings,
+    *,
+    seeds: int,
+    tune: int = 0,
+    allows_own_encoder: bool = False,
+) -> ImagePlan:
+    """Return the plan of a comparison on the same images; see :func:`.compared`.
 
-
-@dataclass(frozen=True)
-class OwnEncoderPlan(ImagePlan):
-    """Plan with an encoder named by the user, possibly custom code."""
-
-    train = staticmethod(train_with_own_encoder)
-
-    def opened(self, settings: ImageSettings) -> ImageRun:
-        """Return a run with the encoder."""
-        return ImageRun(settings, own_encoder(settings.encoder))
-
-
-@dataclass(frozen=True)
-class ImageComparison(Comparison[ImageSettings]):
-    """Methods to compare on the same images; see :class:`.Comparison`.
-
-    Attributes:
-        allows_own_encoder: Whether the encoder may be custom code, because the user named it.
+    ``allows_own_encoder`` says whether the encoder may be custom code, because the user named it.
     """
-
-    kind = "compare images"
-    settings_type = ImageSettings
-
-    allows_own_encoder: bool = False
-
-    def plan(self) -> ImagePlan:
-        """Return the runs to make."""
-        kind = OwnEncoderPlan if self.allows_own_encoder else ImagePlan
-        shared = self.shared
-        known = Result(shared.data, shared.evaluate_on, {}, 0, encoder=shared.encoder)
-        return kind(**self.common(), measures=PROBES, result=known)
+    train = train_with_own_encoder if allows_own_encoder else train_images
+    given = compared(methods, shared, seeds=seeds, tune=tune)
+    return ImagePlan(**given, train=train, measures=PROBES)
 
 
 def recorded_hyperparameters(data: str, loss: str) -> dict[str, float]:

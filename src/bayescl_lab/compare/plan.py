@@ -6,17 +6,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from typing_extensions import Self
 
 from bayescl.checks import check_count
-from bayescl_lab.compare.result import Result, Row
-from bayescl_lab.compare.summary import Score
 from bayescl_lab.compare.tuning import Values, best, name_of
 from bayescl_lab.runs.parallel import Progress, Train, train_runs
+from bayescl_lab.runs.result import Result, Row, Score
 from bayescl_lab.runs.run import RunStart
-from bayescl_lab.runs.settings import StoredSettings
+from bayescl_lab.runs.settings import Options, StoredSettings
 
 Settings = TypeVar("Settings", bound=StoredSettings)
 
@@ -30,10 +29,6 @@ _CRITERIA = (("few_label_1", "few_label_5"), ("few_label_1",), ("knn",), ("ndcg@
 """Measures that are averaged to the score of a setting. The first available entry is used."""
 
 
-NOTHING = Result("", "test", {}, 0)
-"""An empty result."""
-
-
 @dataclass(frozen=True)
 class Plan(Generic[Settings]):
     """Methods to train over seeds, after choosing settings on the validation part.
@@ -41,6 +36,7 @@ class Plan(Generic[Settings]):
     Attributes:
         methods: Settings by name. Their seed is replaced.
         seeds: Seeds of every method.
+        train: Function that trains one run.
         name: Name of the plan, part of the names of its runs.
         stages: Stages of tuning.
         tuning_seeds: Seeds of every tried setting, disjoint from ``seeds``.
@@ -50,15 +46,14 @@ class Plan(Generic[Settings]):
         is_timed: Whether seconds are measured. Runs are then not parallel.
     """
 
-    train: ClassVar[Train]
-
     methods: Mapping[str, Settings]
     seeds: Sequence[int]
+    train: Train
     name: str = ""
     stages: Sequence[Stage] = ()
     tuning_seeds: Sequence[int] = (TUNING_SEED,)
     baselines: Plan[Any] | None = None
-    result: Result = NOTHING
+    result: Result = field(default_factory=Result)
     measures: Sequence[str] | None = None
     is_timed: bool = False
 
@@ -73,14 +68,13 @@ class Plan(Generic[Settings]):
         stages = [{one: it for one, it in stage.items() if one != name} for stage in self.stages]
         return replace(self, methods=kept, stages=stages)
 
-    def adapted(self, settings: Settings, folder: Path, run: Mapping[str, Any]) -> Settings:
-        """Return the settings for the test part, given the best tried run and its folder."""
-        del folder, run
+    def adapted(self, settings: Settings, folder: Path) -> Settings:
+        """Return the settings for the test part, given the folder of the best tried run."""
+        del folder
         return settings
 
-    def finished(self, result: Result, runs: Mapping[str, Any]) -> Result:
-        """Return the result with the description of the data from the result of a run."""
-        del runs
+    def finished(self, result: Result) -> Result:
+        """Return the result with remarks on its rows."""
         return result
 
     @property
@@ -109,7 +103,7 @@ class Plan(Generic[Settings]):
             choices[name] = entry
             tried = with_values(self.methods[name], entry["choice"])
             run = self._run(best(entry["scores"]), self.tuning_seeds[0])
-            final[name] = self.adapted(tried, work.places[run], work.results[run])
+            final[name] = self.adapted(tried, work.places[run])
         plan = replace(self, methods=final)
         results = work.train(plan, plan.runs(), "runs")
         rows = {
@@ -122,14 +116,19 @@ class Plan(Generic[Settings]):
             )
             for name in final
         }
+        first = next(iter(results.values()))
         result = replace(
             self.result,
+            data=first.data,
+            part=first.part,
+            encoder=first.encoder,
+            sizes=first.sizes,
             rows=rows,
             seeds=len(self.seeds),
             criterion=_criterion(next(iter(rows.values())).scores) if choices else "",
             baselines={} if self.baselines is None else self.baselines.perform(work).rows,
         )
-        return self.finished(result, next(iter(results.values())))
+        return self.finished(result)
 
     def _tuned(self, work: Work) -> dict[str, dict[str, Any]]:
         """Tune; return the ``choice`` and the ``scores`` of all tried settings by method."""
@@ -167,20 +166,20 @@ class Work:
         workers: Number of parallel processes, each with one thread.
         progress: Function called after every epoch with the name of a run, its finished epochs and
             the finished epochs of all runs.
-        results: Content of ``result.json`` of all finished runs by name.
+        results: Results of all finished runs by name.
         places: Folders of all finished runs by name.
     """
 
     folder: Path
     workers: int = 1
     progress: Progress | None = None
-    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    results: dict[str, Result] = field(default_factory=dict)
     places: dict[str, Path] = field(default_factory=dict)
     _known: dict[str, str] = field(default_factory=dict)
     _epochs: float = 0.0
 
-    def train(self, plan: Plan[Any], runs: Mapping[str, Any], part: str) -> dict[str, Any]:
-        """Train, resume or read runs; return their ``result.json`` by name."""
+    def train(self, plan: Plan[Any], runs: Mapping[str, Any], part: str) -> dict[str, Result]:
+        """Train, resume or read runs; return their results by name."""
         same = {name: json.dumps(one.as_config(), default=str) for name, one in runs.items()}
         new = {}
         for name, identity in same.items():
@@ -209,20 +208,20 @@ class Work:
 
 def run_plans(
     kind: str,
-    request: StoredSettings,
+    request: Mapping[str, Any],
     plans: Sequence[Plan[Any]],
     out: Path,
     *,
     resume: bool = False,
     workers: int = 1,
     progress: Progress | None = None,
-    finished: Callable[[str, Result], None] = lambda *_: None,
+    finished: Callable[[str, Result], object] = lambda *_: None,
 ) -> list[Result]:
     """Perform plans in a folder, and write ``result.json``.
 
     Args:
         kind: Command of the plans.
-        request: Settings of the command. They must not change on resuming.
+        request: Options of the command as plain values. They must not change on resuming.
         plans: Plans to perform. Runs with equal settings are trained once.
         out: Folder of the results. Runs are in ``out/runs``, runs of tuning in ``out/tuning``.
         resume: Whether to resume in ``out``. Finished runs are kept, and an interrupted run
@@ -239,22 +238,18 @@ def run_plans(
             holds other results.
     """
     check_count("workers", workers, 1)
-    start = RunStart(out, kind, request, resume=resume)
-    if start.result is not None:
-        return Result.read_all(start.result)
+    start = RunStart(out, kind, Options(request), resume=resume)
+    if start.results:
+        return start.results
     plans = [plan.prepared(out) for plan in plans]
     with start.work() as folder:
         work = Work(folder.path, workers, progress)
         results = []
         for plan in plans:
-            results.append(replace(plan.perform(work), settings=request.as_config()))
+            results.append(replace(plan.perform(work), settings=request))
             finished(plan.name, results[-1])
-    commits = {"commits_of_runs": sorted({str(one["commit"]) for one in work.results.values()})}
-    common = {"workers": workers, "threads_per_run": 1, **commits}
-    stored = [result.stored() for result in results]
-    return Result.read_all(
-        start.finish({**(stored[0] if len(stored) == 1 else {"results": stored}), **common})
-    )
+    commits = sorted({str(one.origin.get("commit")) for one in work.results.values()})
+    return start.finish(*results, workers=workers, threads_per_run=1, commits_of_runs=commits)
 
 
 def with_values(settings: Settings, values: Values) -> Settings:
@@ -263,9 +258,7 @@ def with_values(settings: Settings, values: Values) -> Settings:
     changes = {name: values[name] for name in own}
     if others := {name: value for name, value in values.items() if name not in own}:
         loss: Any = settings.loss  # type: ignore[attr-defined]
-        given = {**loss.hyperparameters, **others}
-        kept = {name: value for name, value in given.items() if value is not None}
-        changes["loss"] = replace(loss, hyperparameters=kept)
+        changes["loss"] = replace(loss, hyperparameters={**loss.hyperparameters, **others})
     return replace(settings, **changes)  # type: ignore[type-var]
 
 
@@ -279,8 +272,7 @@ def _chosen_by(scores: Mapping[str, Any]) -> Sequence[str]:
     return next(names for names in _CRITERIA if set(names) <= scores.keys())
 
 
-def _score(runs: Sequence[Mapping[str, Any]]) -> Score:
+def _score(runs: Sequence[Result]) -> Score:
     """Return the score of a setting from its runs."""
-    scores = [run.get("probes") or run["metrics"] for run in runs]
-    names = _chosen_by(scores[0])
-    return Score.of([sum(one[name] for name in names) / len(names) for one in scores])
+    names = _chosen_by(runs[0].row.scores)
+    return Score.of([sum(run.row.scores[name].mean for name in names) / len(names) for run in runs])

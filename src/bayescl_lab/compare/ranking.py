@@ -9,10 +9,11 @@ from typing import Any
 
 from typing_extensions import Self
 
-from bayescl_lab.compare.comparison import Comparison
+from bayescl_lab.compare.comparison import compared
 from bayescl_lab.compare.plan import Plan
-from bayescl_lab.compare.result import Result
+from bayescl_lab.compare.tuning import Values
 from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.parallel import Train
 from bayescl_lab.runs.ranking.baselines import ease_left_out, fit_baseline
 from bayescl_lab.runs.ranking.run import RankingRun, train_ranking
 from bayescl_lab.runs.ranking.settings import (
@@ -24,17 +25,10 @@ from bayescl_lab.runs.ranking.settings import (
 
 
 @dataclass(frozen=True)
-class BaselinePlan(Plan[BaselineSettings]):
-    """Plan of baselines, which are fitted without gradients."""
-
-    train = staticmethod(fit_baseline)
-
-
-@dataclass(frozen=True)
 class RankingPlan(Plan[RankingSettings]):
     """Plan on interactions."""
 
-    train = staticmethod(train_ranking)
+    train: Train = train_ranking
 
     def prepared(self, out: Path) -> Self:
         """Return the plan, without EASE if its matrix does not fit into memory.
@@ -54,31 +48,15 @@ class RankingPlan(Plan[RankingSettings]):
         """Return the reason to skip EASE, or ``None``."""
         return ease_left_out(items)
 
-    def finished(self, result: Result, run: Mapping[str, Any]) -> Result:
-        """Return the result with the sizes of the data."""
-        judged = {"judged": run["users"], "users_left_out": run["users_left_out"]}
-        return replace(result, sizes={**run["interactions"], **judged})
 
-
-@dataclass(frozen=True)
-class RankingComparison(Comparison[RankingSettings]):
-    """Losses to compare on the same interactions; see :class:`.Comparison`."""
-
-    kind = "compare ranking"
-    settings_type = RankingSettings
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.shared.data.split == "none":
-            raise ValueError("split must leave something to evaluate, got 'none'")
-
-    def plan(self) -> RankingPlan:
-        """Return the runs to make."""
-        data, part = self.shared.data, self.shared.evaluate_on
-        names: Any = BASELINES
-        baselines = {name: BaselineSettings(name, data, evaluate_on=part) for name in names}
-        return RankingPlan(
-            **self.common(),
-            baselines=BaselinePlan(baselines, [0]),
-            result=Result(data.title, part, {}, 0, encoder=self.shared.encoder),
-        )
+def compare_ranking(
+    methods: Mapping[str, Values], shared: RankingSettings, *, seeds: int, tune: int = 0
+) -> RankingPlan:
+    """Return the plan of a comparison on the same interactions; see :func:`.compared`."""
+    data, part = shared.data, shared.evaluate_on
+    if data.split == "none":
+        raise ValueError("split must leave something to evaluate, got 'none'")
+    names: Any = BASELINES
+    baselines = {name: BaselineSettings(name, data, evaluate_on=part) for name in names}
+    given = compared(methods, shared, seeds=seeds, tune=tune)
+    return RankingPlan(**given, baselines=Plan(baselines, [0], fit_baseline))

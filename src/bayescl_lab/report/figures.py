@@ -1,4 +1,4 @@
-"""Figures of comparisons and of training, and the folder of the ranking table."""
+"""Figures of comparisons, and the folder of the ranking table."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 from bayescl_lab._figures import panels
 from bayescl_lab._files import save_figure, write_atomically
-from bayescl_lab.compare.result import Result, is_percent
-from bayescl_lab.compare.summary import Score
 from bayescl_lab.report.results import (
     headlines,
     printed_figure,
@@ -18,25 +16,19 @@ from bayescl_lab.report.results import (
     results_markdown,
 )
 from bayescl_lab.report.tables import loss_colour, loss_title, measure_title
-from bayescl_lab.report.verdicts import Metrics
-from bayescl_lab.runs.folder import as_json
+from bayescl_lab.runs.folder import write_json
 from bayescl_lab.runs.losses import BASELINE
+from bayescl_lab.runs.result import Result, Score, is_percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_METRICS = {
-    "loss": "loss",
-    "ndcg@20": measure_title("ndcg@20"),
-}
-"""Columns of ``metrics.csv`` in figures, with their titles."""
-
 
 def collect(folder: Path, name: str, result: Result) -> None:
     """Write a result to the folder, and update ``table.md`` and ``ranking.png``."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / f"{name}.json", as_json(result.stored()))
+    write_json(folder / f"{name}.json", result.stored())
     results = read_results(folder)
     write_atomically(folder / "table.md", results_markdown(results))
     save_figure(results_figure(results), folder / "ranking.png", dpi=130)
@@ -61,40 +53,6 @@ def results_figure(results: Sequence[Result]) -> Figure:
             marks = axis.plot(levels, range(len(levels)), "D", ms=6, mfc="none", color="black")
     if marks:
         figure.legend(marks[:1], ["the paper"], loc="outside lower center", fontsize=8)
-    return figure
-
-
-def training_figure(runs: Sequence[tuple[str, Metrics]]) -> Figure | None:
-    """Plot the metrics of every epoch by run, if there are any.
-
-    Values of different losses are not comparable, so they are plotted only if all runs have the
-    same loss.
-    """
-    from matplotlib.ticker import MaxNLocator
-
-    losses = [loss for loss, _ in runs]
-    several = len(set(losses)) > 1
-    known = {name for _, rows in runs for row in rows for name in row}
-    shown = [name for name in _METRICS if name in known and not (several and name == "loss")]
-    if not shown:
-        return None
-    columns = min(2, len(shown))
-    height = -(-len(shown) // columns)
-    figure, axes = panels(height, columns, width=5.2 * columns, height=3.4 * height)
-    for axis in axes[len(shown) :]:
-        axis.remove()
-    for axis, name in zip(axes, shown, strict=False):
-        for number, (loss, rows) in enumerate(runs):
-            points = [(row["epoch"], row[name]) for row in rows if name in row]
-            if points:
-                label = f"{'_' * (loss in losses[:number])}{loss_title(loss)}"
-                colour = loss_colour(loss)
-                axis.plot(*zip(*points, strict=True), color=colour, lw=1.3, marker=".", label=label)
-        axis.set_xlabel("epoch")
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axis.set_ylabel(_METRICS[name])
-        if several:
-            axis.legend(fontsize=8)
     return figure
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,22 +12,18 @@ from typing import Any
 from jinja2 import TemplateError
 from markupsafe import Markup, escape
 
-from bayescl_lab._figures import png
 from bayescl_lab._files import UnreadableError
-from bayescl_lab.compare.result import Result, origin_of
-from bayescl_lab.report.figures import training_figure
-from bayescl_lab.report.results import read_results, result_tables, result_title
-from bayescl_lab.report.runs import run_sentences, run_table
-from bayescl_lab.report.tables import (
-    Table,
-    counted,
-    data_title,
-    loss_title,
-    paragraph,
-    template,
+from bayescl_lab.report.results import (
+    is_run,
+    read_results,
+    remarks_of,
+    result_tables,
+    result_title,
 )
-from bayescl_lab.report.verdicts import comparison_verdict, runs_below, training_verdict
+from bayescl_lab.report.tables import Table, counted, paragraph, template
+from bayescl_lab.report.verdicts import comparison_verdict
 from bayescl_lab.runs.folder import RunFolder, read_json
+from bayescl_lab.runs.result import Result
 
 SIMULATION = "simulation.json"
 """File with settings and seed in the folder of numerical experiments."""
@@ -97,79 +92,50 @@ def section_of(folder: Path) -> Section:
     """
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}")
+    if (folder / SIMULATION).is_file():
+        return _simulation_section(folder)
     files = [folder / name for name in ("result.json", "comparison.json", "evaluation.json")]
     file = next((file for file in files if file.is_file()), folder)
+    results = read_results(folder) if file == folder else Result.read_all(file)
+    pictures = _pictures(folder)
+    if not results and file == folder and (folder / "config.yaml").is_file():
+        lead, settings = ["Not finished: no result yet."], RunFolder.find(folder).config()
+        return Section(folder.resolve().name, lead, pictures=pictures, settings=settings)
+    if not results:
+        what = "is damaged" if file != folder else "holds no run and no results"
+        raise UnreadableError(f"{file} {what}")
     try:
-        section = _content(folder, file)
-        section.pictures = section.pictures or _pictures(folder)
-    except UnreadableError:
-        raise
+        return _results_section(folder.resolve().name, results, pictures)
     except (*_DAMAGE, TemplateError, ValueError) as error:
         raise ValueError(f"{file} is damaged: {type(error).__name__} {error}") from None
-    return section
 
 
-def _content(folder: Path, file: Path) -> Section:
-    """Return the section of a run, of results or of experiments."""
-    has_config = (folder / "config.yaml").is_file()
-    config = RunFolder.find(folder).config() if has_config else {}
-    if file == folder and (folder / SIMULATION).is_file():
-        return _simulation_section(folder)
-    content = {} if file == folder else read_json(file)
-    results = read_results(folder) if file == folder else Result.read_all(content)
-    if not (results or content or has_config):
-        raise UnreadableError(f"{folder} holds no run and no results")
-    if not (results or content):
-        return Section(folder.resolve().name, ["Not finished: no result yet."], settings=config)
-    if results:
-        section, first = _results_section(results), results[0]
-        section.settings, section.origin = first.settings or config, first.origin
-    else:
-        section = _run_section(folder, content)
-        section.settings = content.get("settings") or config
-        section.origin = origin_of(content)
-    return section
-
-
-def _results_section(results: Sequence[Result]) -> Section:
-    """Return the section of comparisons and tables."""
+def _results_section(
+    name: str, results: Sequence[Result], pictures: Sequence[tuple[str, bytes]]
+) -> Section:
+    """Return the section of a run, of a comparison, or of tables of the paper."""
     first = results[0]
-    tables = []
+    tables: list[Table] = []
     for result in results:
         figures, *others = result_tables(result)
-        title = f"**{result_title(result)}.** {figures.title}"
-        tables += [replace(figures, title=title), *others]
-    is_one = len(results) == 1
+        title = f"**{result_title(result)}.** " * (len(results) > 1)
+        tables += [replace(figures, title=f"{title}{figures.title}"), *others]
+    section = Section(result_title(first), (), tables, (), pictures, first.settings, first.origin)
+    if len(results) > 1:
+        section.title = "The paper's tables"
     if first.title:
-        findings = list(dict.fromkeys(remark for one in results for remark in one.remarks))
-    else:
-        findings = comparison_verdict(first) if is_one else []
-    lead = (
-        [paragraph("what_was_run", first)]
-        if is_one and not (first.title or first.baselines)
-        else []
-    )
-    return Section(result_title(first) if is_one else "The paper's tables", lead, tables, findings)
-
-
-def _run_section(folder: Path, result: Mapping[str, Any]) -> Section:
-    """Return the section of a single run."""
-    settings = result["settings"]
-    name = settings["loss"] if "loss" in settings else settings["encoder"]
-    words = [counted(result["epochs"], "epoch")] if result.get("epochs") else []
-    words += [f"seed {settings['seed']}"] if "seed" in settings else []
-    table = run_table(result)
-    if table.records:
-        words += [f"scored on the {settings['evaluate_on']} part"]
-    lead = [
-        f"Run `{folder.resolve().name}`: {', '.join(words)}.",
-        *(f"{text.removesuffix('.')}." for text in run_sentences(result)),
-        *training_verdict(settings),
-    ]
-    # The accuracies, or the metrics of the longest lists.
-    scores = {row[0]: row[1] if table.head[0] else row[-1] for row in table.rows}
-    title = f"{loss_title(name)} on {data_title(settings['data'])}"
-    return Section(title, lead, [table], scores=scores)
+        remarks = (remark for result in results for remark in remarks_of(result))
+        section.findings = list(dict.fromkeys(remarks))
+    elif is_run(first):
+        words = "" if first.row.epochs is None else f": {counted(first.row.epochs, 'epoch')}"
+        sentences = (f"{text.removesuffix('.')}." for text in remarks_of(first))
+        section.lead = [f"Run `{name}`{words}.", *sentences]
+        record = dict(tables[0].records[0]) if tables[0].records else {}
+        section.scores = dict([*record.items()][1:])
+    elif len(results) == 1:
+        section.findings = comparison_verdict(first)
+        section.lead = [] if first.baselines else [paragraph("what_was_run", first)]
+    return section
 
 
 def _simulation_section(folder: Path) -> Section:
@@ -190,22 +156,12 @@ def _simulation_section(folder: Path) -> Section:
 
 
 def _pictures(folder: Path) -> list[tuple[str, bytes]]:
-    """Return the PNG files in a folder and a figure of the metrics, with captions."""
-    from matplotlib import rc_context
-
+    """Return the PNG files in a folder, with captions."""
     pictures = []
     for file in sorted(folder.glob("*.png")):
         content = file.read_bytes()
         if content.startswith(b"\x89PNG") and len(content) <= _LARGEST_PICTURE:
             pictures.append((_CAPTIONS.get(file.stem, file.stem), content))
-    runs = runs_below(folder)
-    # Names are drawn literally, even if no font has their letters.
-    with warnings.catch_warnings(), rc_context({"text.parse_math": False}):
-        warnings.simplefilter("ignore")
-        figure = training_figure(runs)
-        if figure is not None:
-            caption = f"Training: {counted(len(runs), 'run')}, epoch by epoch."
-            pictures.append((caption, png(figure, dpi=130)))
     return pictures
 
 

@@ -13,11 +13,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, sel
 from scipy import stats
 
 from bayescl_lab._figures import NEUTRAL
-from bayescl_lab.compare.result import SECONDS, Result, is_percent
-from bayescl_lab.compare.summary import Score
 from bayescl_lab.images.probes import probe_title
 from bayescl_lab.runs.losses import LOSSES, TEACHER
 from bayescl_lab.runs.ranking import baselines
+from bayescl_lab.runs.result import SECONDS, Result, Score, is_percent
+
+FEW_IMAGES = 200
+"""Number of images below which an accuracy has a confidence interval."""
 
 _DATA = {
     "cifar10": "CIFAR-10",
@@ -132,13 +134,27 @@ def difference_table(result: Result, measures: Sequence[str] = ()) -> Table:
     return Table(records, title)
 
 
-def score_text(score: Score, measure: str) -> str:
-    """Format a score. Accuracies are in percent."""
+def score_text(score: Score, measure: str, images: int | None = None) -> str:
+    """Format a score. Accuracies are in percent, of few images with an interval."""
     if measure == SECONDS:
         return score.text(".2f")
+    if is_percent(measure) and images is not None and images < FEW_IMAGES:
+        low, high = accuracy_interval(score.mean, images)
+        return f"{score.text(scale=100)} ({100 * low:.0f} to {100 * high:.0f})"
     if is_percent(measure):
         return score.text(scale=100)
     return re.sub(r"(?<!\d)0\.", ".", score.text(".4f"))
+
+
+def accuracy_interval(accuracy: float, images: int) -> tuple[float, float]:
+    """Compute Wilson's 95 % confidence interval of an accuracy.
+
+    Example:
+        >>> [round(bound, 3) for bound in accuracy_interval(0.9, 20)]
+        [0.699, 0.972]
+    """
+    interval = stats.binomtest(round(accuracy * images), images).proportion_ci(method="wilson")
+    return float(interval.low), float(interval.high)
 
 
 def difference_text(difference: Score, measure: str) -> str:
@@ -146,11 +162,6 @@ def difference_text(difference: Score, measure: str) -> str:
     if is_percent(measure):
         return difference.text("+.2f", scale=100)
     return difference.text("+.4f")
-
-
-def mean_text(entry: Mapping[str, Any], form: str = ".1f", *, scale: float = 1.0) -> str:
-    """Format mean and spread of a stored score; see :meth:`.Score.text`."""
-    return Score(entry["mean"], entry["spread"]).text(form, scale=scale)
 
 
 def settings_text(settings: Mapping[str, float | None]) -> str:

@@ -1,4 +1,4 @@
-"""Conclusions from comparisons and training runs in a few sentences.
+"""Conclusions from comparisons in a few sentences.
 
 A difference counts if it is at least two standard errors from 0, paired by seed.
 """
@@ -6,11 +6,7 @@ A difference counts if it is at least two standard errors from 0, paired by seed
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
-from bayescl_lab.compare.result import Result, is_percent, needs_labels
-from bayescl_lab.compare.summary import Score
 from bayescl_lab.report.tables import (
     counted,
     difference_text,
@@ -18,11 +14,8 @@ from bayescl_lab.report.tables import (
     measure_title,
     paragraph,
 )
-from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import ORACLE, SHARE, TEACHER
-
-Metrics = Sequence[Mapping[str, float]]
-"""Rows of ``metrics.csv``, one per epoch."""
+from bayescl_lab.runs.result import Result, Score, is_percent, needs_labels
 
 _HEADLINES = ("few_label_1", "knn", "linear", "ndcg@20")
 """Measures for the verdict. The first available entry is used."""
@@ -57,15 +50,6 @@ def comparison_verdict(result: Result) -> list[str]:
         texts = {name: difference_text(gains[name], headline) for name in names}
         return ", ".join(f"{loss_title(name)} {text}{points}" for name, text in texts.items())
 
-    def elsewhere(names: Iterable[str], sign: int) -> str:
-        found = {
-            name: [measure_title(one) for one, score in paired[name].items() if score.sign == sign]
-            for name in names
-        }
-        some = [f"{loss_title(name)} on {', '.join(on)}" for name, on in found.items() if on]
-        return f"but {'above' if sign == 1 else 'below'} {base}: {'; '.join(some)}." if some else ""
-
-    better = elsewhere(below + level, 1)
     seeds = counted(result.seeds, "seed")
     groups = {f"above {base}": above, f"below {base}": below}
     groups[f"not told apart from {base} by {seeds}"] = level
@@ -77,10 +61,8 @@ def comparison_verdict(result: Result) -> list[str]:
     sentences = [
         paragraph("tuned", result) if result.criterion else "",
         f"{standing}." if standing else "",
-        better,
-        elsewhere(above, -1),
         _of_oracles(oracles, gains, above, said(oracles)),
-        f"next: {_next_step(result, oracles, gains, above, is_otherwise=bool(better))}",
+        f"next: {_next_step(result, above)}",
     ]
     return [sentence[:1].upper() + sentence[1:] for sentence in sentences if sentence]
 
@@ -102,49 +84,15 @@ def _of_oracles(
     return f"with labels: {said}; {reached}."
 
 
-def _next_step(
-    result: Result,
-    oracles: Sequence[str],
-    gains: Mapping[str, Score],
-    above: Sequence[str],
-    *,
-    is_otherwise: bool,
-) -> str:
+def _next_step(result: Result, above: Sequence[str]) -> str:
     """Return the recommended next step."""
     if result.seeds == 1:
         return "repeat with --seeds 4; one seed shows no spread, so nothing is certain."
-    if above:
-        share = result.rows[above[0]].settings.get(SHARE)
-        option = "" if share is None else f" --positive-share {share:g}"
-        return f"train with --loss {above[0].removesuffix(TEACHER)}{option}."
-    keep = f"keep {loss_title(result.base)}"
-    if is_otherwise:
-        return f"{keep}, unless those other measures matter more to you."
-    if oracles and not any(gains[name].sign for name in oracles):
-        return f"{keep}: there is nothing here for another loss to gain."
-    return (
-        f"{keep}: another temperature may change more than another loss, and more seeds would show "
-        "smaller differences."
-    )
-
-
-def training_verdict(settings: Mapping[str, Any]) -> list[str]:
-    """Return a warning if the loss of a run is not recommended.
-
-    Example:
-        >>> training_verdict({"loss": "info_nce"})
-        []
-    """
-    if settings.get("loss") == "bpr":  # baselines have no loss
-        return ["BPR was below InfoNCE on every data set measured: compare with --loss info_nce."]
-    return []
-
-
-def runs_below(folder: Path) -> list[tuple[str, Metrics]]:
-    """Return the loss and the metrics of the run in a folder, or of each run of a comparison."""
-    runs: list[tuple[str, Metrics]] = []
-    for file in sorted([*folder.glob("metrics.csv"), *folder.glob("runs/*/metrics.csv")]):
-        rows = RunFolder(file.parent, "").read_metrics()
-        if rows and (file.parent / "config.yaml").is_file():
-            runs.append((str(RunFolder.find(file.parent).config().get("loss", "")), rows))
-    return runs
+    if not above:
+        return (
+            f"keep {loss_title(result.base)}: another temperature may change more than another "
+            "loss, and more seeds would show smaller differences."
+        )
+    share = result.rows[above[0]].settings.get(SHARE)
+    option = "" if share is None else f" --positive-share {share:g}"
+    return f"train with --loss {above[0].removesuffix(TEACHER)}{option}."

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl.checks import check_choice
-from bayescl_lab._files import open_atomically, staged_folder, write_atomically
-from bayescl_lab.runs.folder import RunFolder, as_json, check_vacant
+from bayescl_lab._files import open_atomically, staged_folder
+from bayescl_lab.runs.folder import RunFolder, check_vacant, write_json
 from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.record import write_arrays
 from bayescl_lab.runs.run import ALL_PARTS, Kind
@@ -113,9 +113,9 @@ def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tup
     """Export a run's model to a new folder for use with only torch or NumPy; return the files.
 
     A run on images is exported as ``encoder.pt2`` by ``torch.export``. It includes the preparation
-    of images and maps any number of uint8 images to features. ``encoder.safetensors`` has the
-    encoder's weights. A recommender is exported as ``recommender.npz`` with ids, matrices and every
-    user's items. ``model.json`` describes the files. ``encoder`` is the run's custom network.
+    of images and maps any number of uint8 images to features. A recommender is exported as
+    ``recommender.npz`` with ids, matrices and every user's items. ``model.json`` describes the
+    files. ``encoder`` is the run's custom network.
     """
     run = RunFolder(path, Kind.of(path))
     check_vacant(to, "name another folder")
@@ -126,7 +126,7 @@ def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tup
             written = _write_recommender(run, folder)
         card = {**written, "settings": run.config()}
         files = sorted(file.name for file in folder.iterdir())
-        write_atomically(folder / "model.json", as_json(card))
+        write_json(folder / "model.json", card)
     return tuple(to / name for name in (*files, "model.json"))
 
 
@@ -134,7 +134,6 @@ def _write_encoder(run: RunFolder, folder: Path, encoder: nn.Module | None) -> d
     """Write the network with its preparation as a torch program; return its description."""
     from bayescl_lab.runs.images.encoder import load_encoder
     from bayescl_lab.runs.images.record import ImageRecord
-    from bayescl_lab.runs.weights import as_safetensors
 
     model = load_encoder(run, encoder)
     example = torch.zeros((2, *model.image_shape), dtype=torch.uint8)
@@ -145,7 +144,6 @@ def _write_encoder(run: RunFolder, folder: Path, encoder: nn.Module | None) -> d
         with open_atomically(folder / "encoder.pt2") as file:
             torch.export.save(program, file)
         features = model(example).shape[1]
-    write_atomically(folder / "encoder.safetensors", as_safetensors(model.encoder.state_dict()))
     return {
         "use": "torch.export.load('encoder.pt2').module()(images)",
         "images": {"dtype": "uint8", "shape": ["any number", *model.image_shape]},

@@ -50,8 +50,6 @@ class RunFolder:
     """Description of the run's data, written when training starts."""
     result_file: ClassVar[Path] = _file("result.json")
     """The metrics of the run. The run is finished if this file exists."""
-    weights_file: ClassVar[Path] = _file("weights.safetensors")
-    """The weights of the finished run in safetensors format."""
 
     def kept_checkpoint(self) -> Path:
         """Return the last checkpoint; raise ``ValueError`` if there is none."""
@@ -95,16 +93,6 @@ class RunFolder:
     def config(self) -> dict[str, Any]:
         """Return the settings of the run."""
         return self._read_config()[1]
-
-    def write_result(self, result: Mapping[str, object], *, name: str = "result.json") -> Path:
-        """Write a result as JSON and return the file."""
-        target = self.path / name
-        write_atomically(target, as_json(result))
-        return target
-
-    def read_result(self) -> dict[str, Any]:
-        """Read the result of the finished run."""
-        return read_json(self.result_file)
 
     def write_metrics(self, rows: Sequence[Mapping[str, object]]) -> None:
         """Write the rows of ``metrics.csv``; missing values are left empty."""
@@ -174,9 +162,9 @@ def check_writable(path: Path) -> None:
         raise ValueError(f"cannot write to {path}: {nearest} is not a writable folder")
 
 
-def as_json(value: Mapping[str, object]) -> str:
-    """Convert a mapping to JSON; raise on NaN and infinity, which JSON does not have."""
-    return json.dumps(value, indent=2, allow_nan=False) + "\n"
+def write_json(path: Path, value: Mapping[str, object]) -> None:
+    """Write a mapping to a JSON file; raise on NaN and infinity, which JSON does not have."""
+    write_atomically(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,16 +23,8 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.fabric.plugins import TorchCheckpointIO
-from lightning.pytorch.loggers import (
-    CSVLogger,
-    Logger,
-    MLFlowLogger,
-    TensorBoardLogger,
-    WandbLogger,
-)
 from lightning.pytorch.strategies import DDPStrategy
 
-from bayescl.checks import check_choice
 from bayescl_lab._files import open_atomically
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.weights import read_checkpoint
@@ -51,8 +43,6 @@ def fit_in_folder(
     num_nodes: int = 1,
     share_buffers: bool = True,
     precision: str = "float32",
-    loggers: Sequence[Logger] = (),
-    callbacks: Sequence[pl.Callback] = (),
     **journal_options: Any,
 ) -> Journal:
     """Train a module up to a number of epochs, from the folder's last checkpoint if there is one.
@@ -72,8 +62,6 @@ def fit_in_folder(
         share_buffers: Whether the first process sends the module's buffers to the others before
             every step. Not needed for constant buffers.
         precision: "float32", or "bfloat16" by autocast.
-        loggers: Loggers of Lightning, which receive every row of ``metrics.csv``.
-        callbacks: Callbacks of Lightning, called before the journal and the checkpoint are written.
         **journal_options: Arguments of :class:`Journal`.
 
     Raises:
@@ -95,9 +83,8 @@ def fit_in_folder(
             use_distributed_sampler=False,
             precision="bf16-mixed" if precision == "bfloat16" else "32-true",
             max_epochs=epochs,
-            logger=list(loggers) or False,
-            log_every_n_steps=1,  # for values that modules log; the journal writes the rows
-            callbacks=[*callbacks, journal],
+            logger=False,
+            callbacks=[journal],
             plugins=[AtomicCheckpointIO()],
             enable_checkpointing=False,  # the journal saves checkpoints
             enable_progress_bar=False,
@@ -185,8 +172,6 @@ class Journal(pl.Callback):
             row = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 4)}
             self.rows.append(row)
             self.folder.write_metrics(self.rows)
-            for logger in trainer.loggers:
-                logger.log_metrics({k: row[k] for k in row if k != "epoch"}, step=epoch)
             if self.progress is not None:
                 self.progress(epoch, loss)
         if epoch == trainer.max_epochs or epoch % self.checkpoint_every == 0:
@@ -255,25 +240,6 @@ def _signals_for_all(trainer: pl.Trainer) -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-
-
-def made_loggers(names: Sequence[str], run: Path) -> list[Logger]:
-    """Create Lightning's loggers by name. Files are written into the run's folder."""
-    makers: dict[str, Callable[[], Logger]] = {
-        "csv": lambda: CSVLogger(run, name="", version="csv"),
-        "tensorboard": lambda: TensorBoardLogger(run, name="", version="tensorboard"),
-        "wandb": lambda: WandbLogger(name=run.name, save_dir=run),
-        "mlflow": lambda: MLFlowLogger(run_name=run.name, save_dir=str(run / "mlflow")),
-    }
-    loggers = []
-    for name in names:
-        check_choice("logger", name, tuple(makers))
-        try:
-            loggers.append(makers[name]())
-        except ModuleNotFoundError:
-            needed = f"the logger {name} needs a package that is not installed"
-            raise ValueError(f"{needed}: pip install {name}") from None
-    return loggers
 
 
 @contextmanager

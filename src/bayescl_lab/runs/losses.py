@@ -1,15 +1,13 @@
 """The table of losses for runs, commands, tables and figures.
 
-A new loss needs a module in :mod:`bayescl.losses` and a row of :data:`LOSSES`. The names, types and
-help of its hyper-parameters are read from its class.
+A new loss needs a module in :mod:`bayescl.losses` and a row of :data:`LOSSES`. The names and types
+of its hyper-parameters are read from its class.
 """
 
 from __future__ import annotations
 
 import inspect
-import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -17,7 +15,7 @@ from typing import Any, Literal
 from torch import nn
 from typing_extensions import Self
 
-from bayescl.checks import check_choice, check_count
+from bayescl.checks import check_choice
 from bayescl.losses import (
     BayesianContrastiveLoss,
     ContrastiveLoss,
@@ -29,25 +27,6 @@ from bayescl.losses import (
 )
 from bayescl_lab._figures import NEUTRAL
 from bayescl_lab.ranking.losses import BPRLoss
-
-
-def descriptions(owner: object) -> dict[str, str]:
-    """Return the description of each argument or attribute in a docstring, without markup."""
-    from docstring_parser import parse
-
-    params = parse(inspect.getdoc(owner) or "").params
-    return {one.arg_name: without_markup(one.description or "") for one in params}
-
-
-def without_markup(text: str) -> str:
-    """Return the text of a docstring on one line, without markup.
-
-    Example:
-        >>> without_markup("``beta``; see :class:`~bayescl.losses.HardContrastiveLoss`")
-        'beta; see HardContrastiveLoss'
-    """
-    plain = " ".join(text.split())
-    return re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`|``([^`]*)``", r"\1\2", plain)
 
 
 @dataclass(frozen=True)
@@ -86,13 +65,6 @@ class LossRow:
         made: Any = self.images or self.ranking
         held = {name: inspect.getattr_static(made, name, None) for name in self.hyperparameters}
         return {name: getattr(one, "worth_trying", ()) for name, one in held.items()}
-
-    def help(self, hyperparameter: str) -> str:
-        """Return the first clause of a hyper-parameter's description in the docstring."""
-        made: Any = self.images or self.ranking
-        by_class = (descriptions(base).get(hyperparameter) for base in made.__mro__)
-        description = next(filter(None, by_class), "")
-        return re.split(r";|\.(?:\s|$)", description, maxsplit=1)[0]
 
 
 LOSSES: dict[str, LossRow] = {
@@ -147,18 +119,6 @@ def takes(method: str, name: str) -> bool:
     return name in LOSSES[loss].hyperparameters or (name == SHARE and loss != method)
 
 
-def takers(losses: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return every hyper-parameter of some losses, with the losses that have it.
-
-    Example:
-        >>> takers(["hard", "bayesian"])["alpha"]
-        ('bayesian',)
-    """
-    losses = tuple(losses)
-    names = dict.fromkeys(name for loss in losses for name in LOSSES[loss].hyperparameters)
-    return {name: tuple(loss for loss in losses if takes(loss, name)) for name in names}
-
-
 _DENSITY_SHARES = {"debiased": 0.1, "hard": 0.1}
 """Default ``tau_plus`` of recommenders as a share of the density; 1 for other losses. The density
 counts known items, which are not candidates. With the whole density, these two losses are below
@@ -174,7 +134,7 @@ class LossSettings:
 
     Attributes:
         loss: Name of the loss; see :func:`losses_of`.
-        hyperparameters: Values of hyper-parameters by name.
+        hyperparameters: Values of hyper-parameters by name. ``None`` is the default.
         room: Kind of training data, "images" or "ranking".
 
     Raises:
@@ -191,13 +151,15 @@ class LossSettings:
     """
 
     loss: str
-    hyperparameters: Mapping[str, float] = field(default_factory=dict)
+    hyperparameters: Mapping[str, float | None] = field(default_factory=dict)
     room: Room = "images"
 
     def __post_init__(self) -> None:
         check_choice("loss", self.loss, losses_of(self.room))
         taken = LOSSES[self.loss].hyperparameters
-        for name, value in self.hyperparameters.items():
+        given = {name: it for name, it in self.hyperparameters.items() if it is not None}
+        object.__setattr__(self, "hyperparameters", given)
+        for name, value in given.items():
             if not isinstance(value, (int, float)):
                 raise ValueError(f"{name} must be a number, got {value!r}")  # noqa: TRY004
             if name not in taken:
@@ -223,9 +185,9 @@ class LossSettings:
         return self.made(normalize=score == "cosine", **values, **options)
 
     @property
-    def uses_ranks(self) -> bool:
-        """Whether the loss weights candidates by their ranks."""
-        return issubclass(self.made, BayesianContrastiveLoss)
+    def takes_ranks(self) -> bool:
+        """Whether the loss has an argument ``ranks``."""
+        return "ranks" in inspect.signature(self.made).parameters
 
     @property
     def density_share(self) -> float:
@@ -250,11 +212,10 @@ class LossSettings:
 
     @classmethod
     def taken_from(cls, values: dict[str, Any], room: Room = "images") -> Self:
-        """Remove a loss from a run's settings and return it. Values of ``None`` are ignored."""
+        """Remove a loss from a run's settings and return it."""
         names = {name for row in LOSSES.values() for name in row.hyperparameters}
         given = {name: values.pop(name) for name in names & values.keys()}
-        chosen = {name: value for name, value in given.items() if value is not None}
-        return cls(values.pop("loss"), chosen, room)
+        return cls(values.pop("loss"), given, room)
 
 
 def ranking_loss(
@@ -262,41 +223,3 @@ def ranking_loss(
 ) -> LossSettings:
     """Return the loss of a recommender; see :class:`LossSettings`."""
     return LossSettings(loss, hyperparameters or {}, "ranking")
-
-
-def choose_hyperparameters(
-    loss: str,
-    room: Room,
-    given: Mapping[str, float | None],
-    *,
-    num_classes: int | None = None,
-    start: Mapping[str, float | None] | None = None,
-) -> LossSettings:
-    """Choose a loss's hyper-parameters.
-
-    Given values except ``None``, and ``tau_plus = 1 / num_classes``, take precedence over values of
-    ``start``, such as recorded ones, and these over the defaults of the loss.
-
-    Raises:
-        ValueError: if the loss is unknown, or does not have a given hyper-parameter, or a value is
-            out of range.
-
-    Example:
-        >>> choose_hyperparameters("hard", "images", {}, num_classes=5).hyperparameters
-        {'tau_plus': 0.2}
-    """
-    check_choice("loss", loss, losses_of(room))
-    values = dict(start or {})
-    if num_classes is not None:
-        if not takes(loss, "tau_plus"):
-            raise ValueError(f"the loss {loss} does not take num_classes")
-        prior = values["tau_plus"] = 1 / check_count("num_classes", num_classes, 2)
-        chosen_prior = given.get("tau_plus")
-        if chosen_prior is not None and not math.isclose(chosen_prior, prior):
-            raise ValueError(
-                f"num_classes must be 1 / tau_plus if both are given, got {num_classes} and "
-                f"tau_plus {chosen_prior:g}"
-            )
-    values |= {name: value for name, value in given.items() if value is not None}
-    chosen = {name: value for name, value in values.items() if value is not None}
-    return LossSettings(loss, chosen, room)

@@ -23,11 +23,12 @@ import torch
 
 from bayescl.checks import check_count
 from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.result import Result
 
 Progress = Callable[[str, float, float], None]
 """Function of the name of a run, its finished epochs and the finished epochs of all runs."""
 
-Train = Callable[..., dict[str, Any]]
+Train = Callable[..., Result]
 """Picklable function that trains one run in its folder, such as ``train_images``."""
 
 AT_MOST_LOST = 10
@@ -41,8 +42,8 @@ def train_runs(
     train: Train,
     workers: int = 1,
     progress: Progress | None = None,
-) -> dict[str, dict[str, Any]]:
-    """Train runs, each in its folder with one thread, and return each ``result.json`` by name.
+) -> dict[str, Result]:
+    """Train runs, each in its folder with one thread, and return their results by name.
 
     Existing runs are resumed, or only read if they are finished.
 
@@ -115,7 +116,7 @@ def train_runs(
 
 def _train_one(
     train: Train, settings: Any, folder: Path, progress: Callable[..., None] | None = None
-) -> dict[str, Any]:
+) -> Result:
     """Start, resume or read one run, and free its memory."""
     checkpoint_every = max(1, min(settings.epochs // 3, AT_MOST_LOST))
     saving: Any = {"checkpoint_every": checkpoint_every, "progress": progress}

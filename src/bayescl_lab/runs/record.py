@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayescl_lab._files import open_atomically
-from bayescl_lab.runs.folder import RunFolder, read_json
+from bayescl_lab.runs.folder import RunFolder, read_json, write_json
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -21,9 +21,7 @@ def write_record(
 ) -> None:
     """Write an archive of arrays and ``data.json`` into a run's folder."""
     write_arrays(folder.path / archive, arrays)
-    folder.write_result(
-        description, name=folder.data_file.name
-    )  # last: it marks the record as complete
+    write_json(folder.data_file, description)  # last: it marks the record as complete
 
 
 def read_record(folder: RunFolder, archive: str) -> tuple[dict[str, Any], Arrays]:

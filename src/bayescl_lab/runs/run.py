@@ -6,6 +6,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from statistics import median_high
@@ -13,19 +14,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from typing_extensions import Self
 
-from bayescl_lab._files import write_atomically
-from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.folder import RunFolder, write_json
 from bayescl_lab.runs.provenance import provenance
+from bayescl_lab.runs.result import Result, Score
 from bayescl_lab.runs.settings import StoredSettings, TrainedSettings
-from bayescl_lab.runs.weights import as_safetensors, read_checkpoint
+from bayescl_lab.runs.weights import read_checkpoint
 
 if TYPE_CHECKING:
     import lightning.pytorch as pl
 
     from bayescl_lab.runs.loop import Journal
-
-Result = dict[str, Any]
-"""The content of ``result.json``."""
 
 ALL_PARTS = "all"
 """All images, those of training first."""
@@ -62,7 +60,7 @@ AnySettings = TypeVar("AnySettings", bound=TrainedSettings)
 class RunStart:
     """A new or resumed run in its folder.
 
-    If ``result`` is set, the run is finished. Otherwise check the input, do the remaining work
+    If there are ``results``, the run is finished. Otherwise check the input, do the remaining work
     inside :meth:`work`, which creates the folder, and call :meth:`finish`.
 
     Raises:
@@ -74,7 +72,7 @@ class RunStart:
         self._config = settings.as_config()
         self._resume = resume
         self.folder = RunFolder(out, kind)
-        self.result: Result | None = None
+        self.results: list[Result] = []
         if not resume:
             return
         stored = type(settings).from_config(RunFolder.open(out, kind).config())
@@ -83,7 +81,7 @@ class RunStart:
         except ValueError as error:
             raise ValueError(f"cannot resume {out}: {error}") from None
         if self.folder.is_finished:
-            self.result = self.folder.read_result()
+            self.results = Result.read_all(self.folder.result_file)
 
     @contextmanager
     def work(self) -> Iterator[RunFolder]:
@@ -104,11 +102,10 @@ class RunStart:
                 shutil.rmtree(folder.path)
             raise
 
-    def finish(self, figures: Mapping[str, Any]) -> Result:
-        """Write metrics and provenance to ``result.json``, and return its content."""
-        result = {**figures, **self._origin}
-        self.folder.write_result(result)
-        return result
+    def finish(self, *results: Result, **origin: Any) -> list[Result]:
+        """Write results with their provenance to ``result.json``, and return them."""
+        origin = {**self._origin, **origin}
+        return write_results(self.folder.result_file, *results, origin=origin)
 
 
 class TrainedRun(ABC, Generic[AnySettings]):
@@ -152,7 +149,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
 
     @abstractmethod
     def results(self, folder: RunFolder, rows: Rows) -> Result:
-        """Evaluate the trained model, and return the content of ``result.json``."""
+        """Evaluate the trained model, and return the result without its training."""
 
     def fit(self, folder: RunFolder, **options: Any) -> Journal:
         """Train with :func:`~bayescl_lab.runs.loop.fit_in_folder` and its further options."""
@@ -185,21 +182,21 @@ class TrainedRun(ABC, Generic[AnySettings]):
     def train(
         cls, settings: AnySettings, out: Path, fit_options: Any, *, resume: bool, **given: Any
     ) -> Result:
-        """Train in a run folder, evaluate, write weights and result; return ``result.json``.
+        """Train in a run folder, evaluate, and write the result; return the result.
 
         ``fit_options`` are options of :meth:`fit`; ``given`` are arguments of the run besides its
         settings. Processes that do not write return an empty result.
         """
         writes = settings.this_process().rank == 0
         start = RunStart(out, cls.kind, settings, resume=resume)
-        if start.result is not None and "record" not in given:
-            return start.result if writes else {}
+        if start.results and "record" not in given:
+            return start.results[0] if writes else Result()
         if resume and "record" not in given:
             given |= cls.restore(start.folder)
         run = cls(settings, **given)  # raises if the data differ from the record
-        if start.result is not None:
+        if start.results:
             run.write_record(start.folder)
-            return start.result if writes else {}
+            return start.results[0] if writes else Result()
         _ = run.batches  # raises on invalid settings, before the folder is created
         begun = start.folder.checkpoint.is_file()
         if not begun:
@@ -211,17 +208,14 @@ class TrainedRun(ABC, Generic[AnySettings]):
                 run.write_record(folder)
             journal = run.fit(folder, **fit_options)
             if not writes:
-                return {}
-            result = {
-                "settings": settings.as_config(),
-                "seed": settings.seed,
-                "epochs": len(journal.rows),
-                "seconds_per_epoch": median_high(row["seconds"] for row in journal.rows),
-                "loss": journal.rows[-1]["loss"],
-                **run.results(folder, journal.rows),
+                return Result()
+            result = run.results(folder, journal.rows)
+            seconds = median_high(row["seconds"] for row in journal.rows)
+            rows = {
+                name: replace(row, seconds=Score(seconds), epochs=len(journal.rows))
+                for name, row in result.rows.items()
             }
-            write_atomically(folder.weights_file, as_safetensors(run.model.state_dict()))
-        return start.finish(result)
+        return start.finish(replace(result, rows=rows))[0]
 
     def load(self, checkpoint: Path) -> int:
         """Load the weights of a checkpoint, and return its number of epochs."""
@@ -235,8 +229,15 @@ class TrainedRun(ABC, Generic[AnySettings]):
         return int(content.get("epoch", -1)) + 1
 
 
-def write_evaluation(folder: RunFolder, evaluation: Mapping[str, Any]) -> Result:
-    """Write metrics and provenance to ``evaluation.json``, and return its content."""
-    result = {**evaluation, **provenance()}
-    folder.write_result(result, name="evaluation.json")
-    return result
+def write_results(file: Path, *results: Result, origin: Mapping[str, Any]) -> list[Result]:
+    """Write results with their provenance to a JSON file, and return them."""
+    done = [replace(result, origin=origin) for result in results]
+    stored = [result.stored() for result in done]
+    write_json(file, stored[0] if len(stored) == 1 else {"results": stored})
+    return done
+
+
+def write_evaluation(folder: RunFolder, evaluation: Result) -> Result:
+    """Write an evaluation with its provenance to ``evaluation.json``, and return it."""
+    file = folder.path / "evaluation.json"
+    return write_results(file, evaluation, origin=provenance())[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -56,6 +56,22 @@ class StoredSettings:
             raise ValueError(f"the stored settings are damaged: {error}") from None
 
 
+@dataclass(frozen=True)
+class Options(StoredSettings):
+    """Options of a command that makes several runs, as plain values."""
+
+    values: Mapping[str, Any]
+
+    def as_config(self) -> dict[str, Any]:
+        """Return the options."""
+        return {**self.values}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Return stored options."""
+        return cls(config)
+
+
 class TrainedSettings(StoredSettings):
     """Settings of training that images and interactions have in common."""
 
@@ -92,15 +108,6 @@ class TrainedSettings(StoredSettings):
         if self.device == "cpu" or not torch.cuda.is_available():
             return torch.device("cpu")
         return torch.device("cuda", number) if self.devices > 1 else torch.device("cuda")
-
-    def check_resume(self, stored: Self) -> None:
-        """Raise ``ValueError`` if settings differ, with advice for more epochs."""
-        if self.epochs != stored.epochs:
-            raise ValueError(
-                f"epochs must stay {stored.epochs}, since the run's learning rate falls to 0 at "
-                f"that epoch, got {self.epochs}: start a new run from its weights with --init"
-            )
-        super().check_resume(stored)
 
 
 class ProcessRank(NamedTuple):

@@ -1,4 +1,4 @@
-"""Files of weights: checkpoints, and ``weights.safetensors`` of finished runs.
+"""Files of weights.
 
 Reading does not import Lightning, and does not execute pickled code.
 """
@@ -14,8 +14,6 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
-from torch import Tensor
 
 from bayescl_lab.runs.folder import RunFolder
 
@@ -40,23 +38,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     return checkpoint
 
 
-def as_safetensors(state: Mapping[str, Any]) -> bytes:
-    """Convert the tensors of a module's state to safetensors, without the loss."""
-    tensors = {
-        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
-        for name, value in state.items()
-        if isinstance(value, Tensor) and not name.startswith("loss.")
-    }
-    return bytes(save(tensors, metadata={"format": "pt"}))
-
-
 def read_weights(folder: RunFolder) -> dict[str, Any]:
-    """Read the weights of a finished run from their file, else from the checkpoint."""
-    if folder.is_finished and folder.weights_file.is_file():
-        try:
-            return dict(load_file(folder.weights_file))
-        except _DAMAGED:
-            raise ValueError(f"{folder.weights_file} is damaged") from None
+    """Read the evaluated weights of a run."""
     state: dict[str, Any] = read_checkpoint(folder.kept_checkpoint())["state_dict"]
     return state
 

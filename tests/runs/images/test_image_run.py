@@ -10,6 +10,7 @@ from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.run import ImageRun, train_images
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
+from bayescl_lab.runs.result import Result
 from bayescl_lab.runs.weights import read_checkpoint
 
 
@@ -47,8 +48,7 @@ def test_a_loss_knows_the_labels_drawn_and_the_oracle_knows_all(settings):
     assert torch.equal(runs[0].known["labels"], runs[1].known["labels"])
     assert not torch.equal(runs[0].known["labels"], runs[2].known["labels"])
     result = runs[0].results(None, [])
-    assert result["labels_known"] == 3 * classes
-    assert f"labels of {3 * classes} of {len(labels)}" in result["remarks"][-1]
+    assert f"labels of {3 * classes} of {len(labels)}" in result.remarks[-1]
     assert some.as_config()["labels_per_class"] == 3
     other = replace(some, loss=LossSettings("oracle"))
     assert ImageRun(other).known == {}
@@ -71,20 +71,20 @@ def test_domains_reach_the_loss_and_data_without_any_are_refused(settings, tmp_p
 
 def test_training_separates_the_classes_of_plain_bars(settings, tmp_path):
     result = train_images(replace(settings, epochs=12), tmp_path / "run")
-    assert result["probes"]["few_label_5"] > 0.9
+    assert result.row.scores["few_label_5"].mean > 0.9
 
 
 def test_a_result_says_what_it_rests_on(settings, trained):
     folder = RunFolder.find(trained(settings))
-    result = folder.read_result()
-    assert result["settings"]["alpha"] == 0.8
+    result = Result.read_file(folder.result_file)
+    assert result.settings["alpha"] == 0.8
     assert "alpha" not in folder.read_metrics()[0]  # only one that changes has a column
-    assert result["images"] == {"train": 63, "test": 27}
-    assert {"python", "torch", "lightning", "bayescl"} <= result["versions"].keys()
-    assert {"cpu", "threads", "gpu"} <= result["hardware"].keys()
-    assert result["seconds_per_epoch"] > 0
+    assert result.sizes == {"train": 63, "test": 27}
+    assert {"python", "torch", "lightning", "bayescl"} <= result.origin["versions"].keys()
+    assert {"cpu", "threads", "gpu"} <= result.origin["hardware"].keys()
+    assert result.row.seconds.mean > 0
     resolved = LossSettings("bayesian", settings.loss.resolved())
-    stored = {**result["settings"], "data": settings.data}
+    stored = {**result.settings, "data": settings.data}
     assert ImageSettings.from_config(stored) == replace(settings, loss=resolved)
 
 
@@ -111,8 +111,10 @@ def test_embeddings_of_another_run_or_of_a_file_teach(settings, trained, tmp_pat
     np.save(tmp_path / "embeddings.npy", expected.double().numpy())
     by_file = replace(settings, teacher=str(tmp_path / "embeddings.npy"))
     torch.testing.assert_close(ImageRun(by_file).known["teacher"], expected)
-    results = [train_images(it, tmp_path / str(k)) for k, it in enumerate((by_file, settings))]
-    assert results[0]["loss"] != results[1]["loss"]
+    for name, one in (("file", by_file), ("run", settings)):
+        train_images(one, tmp_path / name)
+    rows = [RunFolder(tmp_path / name, "").read_metrics() for name in ("file", "run")]
+    assert rows[0][-1]["loss"] != rows[1][-1]["loss"]
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_optimizer_and_dimensions_reach_the_model(settings, name, kind):
 def test_half_precision_and_order_in_memory_change_the_loss_by_rounding_alone(settings, trained):
     short = replace(settings, epochs=1)
     half = replace(short, precision="bfloat16", channels_last=True)
-    losses = [RunFolder.find(trained(it)).read_result()["loss"] for it in (short, half)]
+    losses = [RunFolder.find(trained(it)).read_metrics()[-1]["loss"] for it in (short, half)]
     assert losses[0] != losses[1]
     assert losses[1] == pytest.approx(losses[0], rel=0.02)
 
@@ -99,4 +99,4 @@ def test_the_papers_linear_probe_can_be_asked_for(settings, monkeypatch):
     monkeypatch.setattr("bayescl_lab.images.probes.augmented_linear_probe", short)
     run = ImageRun(replace(settings, linear_protocol="paper"))
     train, evaluation = run.parts.train, run.parts.evaluation
-    assert run.evaluate()["linear"] == short(run.model, train, evaluation).top_1
+    assert run.evaluate().scores["linear"].mean == short(run.model, train, evaluation).top_1

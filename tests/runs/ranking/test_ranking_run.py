@@ -38,8 +38,7 @@ def settings(tmp_path) -> RankingSettings:
 def test_every_loss_finds_the_groups(settings, tmp_path, encoder, loss):
     settings = replace(settings, loss=ranking_loss(loss), encoder=encoder, epochs=12)
     result = train_ranking(settings, tmp_path / "run")
-    assert result["metrics"]["recall@10"] > 0.9
-    assert result["density"] == RankingRun(settings).interactions.density
+    assert result.row.scores["recall@10"].mean > 0.9
 
 
 def test_settings_come_back_from_their_plain_values_and_there_is_no_oracle(settings):

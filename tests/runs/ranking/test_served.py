@@ -19,6 +19,7 @@ from bayescl_lab.runs.ranking.record import seen_pairs
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.ranking.settings import RankingSettings
+from bayescl_lab.runs.result import Result
 
 
 def write_shop(path: Path, days: int = 10, users: int = 40, items: int = 30) -> Path:
@@ -49,7 +50,7 @@ def shop(tmp_path_factory) -> Path:
 
 def test_the_figures_are_those_of_the_lists_that_are_served(shop):
     run = load_recommender(shop / "run")
-    result = RunFolder(shop / "run", "").read_result()
+    result = Result.read_file(shop / "run" / "result.json")
     known, wanted = run.parts.train, run.parts.evaluation
     column = {item: place for place, item in enumerate(known.item_ids.tolist())}
     row = {user: place for place, user in enumerate(known.user_ids.tolist())}
@@ -62,21 +63,22 @@ def test_the_figures_are_those_of_the_lists_that_are_served(shop):
         kept = [column[item] for item in items if column[item] not in has][:20]
         lists[row[user]] = kept + [-1] * (20 - len(kept))
     for key, users in (
-        (None, judged),
+        ("judged", judged),
         ("known_users", judged[~is_new[judged]]),
         ("unknown_users", judged[is_new[judged]]),
     ):
-        group = result if key is None else result[key]
+        group = result.groups.get(key, result.row)
         top = torch.tensor([lists[user] for user in users.tolist()])
         metrics = ranking_metrics(TopItems(torch.from_numpy(users), top, top.double()), wanted)
         assert len(METRICS) * 3 == len(metrics)
-        assert group["users"] == len(users) > 0
-        assert group["metrics"] == pytest.approx(metrics)
+        assert result.sizes[key] == len(users) > 0
+        scores = {name: score.mean for name, score in group.scores.items()}
+        assert scores == pytest.approx(metrics)
     sources = dict(served.select("user", "source").rows())
     assert {user for user, source in sources.items() if source == "popularity"} == {
         user for user, place in row.items() if is_new[place]
     }
-    assert evaluate_run(shop / "run")["unknown_users"] == result["unknown_users"]
+    assert evaluate_run(shop / "run").groups == result.groups
 
 
 def test_what_training_did_not_see_is_left_out_everywhere(shop, tmp_path):

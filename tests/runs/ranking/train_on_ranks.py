@@ -7,7 +7,6 @@ Every case has a run folder in ``FOLDER``; run by ``test_several_devices.py`` of
 
 from __future__ import annotations
 
-import json
 import sys
 import warnings
 from dataclasses import replace
@@ -18,9 +17,11 @@ import numpy as np
 import torch
 
 from bayescl_lab.ranking.data import RankingData
+from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.ranking.run import train_ranking
 from bayescl_lab.runs.ranking.settings import RankingSettings
+from bayescl_lab.runs.result import Result
 
 CASES: dict[str, dict[str, Any]] = {
     "mf, a draw, bayesian": {"weight_decay": 0.01, "propagate": 1},
@@ -58,8 +59,11 @@ def found(folder: Path) -> dict[str, dict[str, Any]]:
         own = folder / str(number)
         with np.load(own / "embeddings.npz") as tables:
             arrays = {name: tables[name] for name in ("users", "items")}
-        result = json.loads((own / "result.json").read_text())
-        results[case] = {**result, "tables": arrays}
+        row = Result.read_file(own / "result.json").row
+        metrics = {name: score.mean for name, score in row.scores.items()}
+        loss = RunFolder(own, "").read_metrics()[-1]["loss"]
+        figures = {"metrics": metrics, "loss": loss, "epochs": row.epochs}
+        results[case] = {**figures, "tables": arrays}
     return results
 
 

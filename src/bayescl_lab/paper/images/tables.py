@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
@@ -14,10 +14,10 @@ import yaml
 
 from bayescl_lab._fields import Count, Words
 from bayescl_lab.compare.images import ImagePlan
-from bayescl_lab.compare.result import Printed, Result, Row
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LOSSES, LossSettings, takes
-from bayescl_lab.runs.settings import Device, StoredSettings
+from bayescl_lab.runs.result import Printed, Result, Row
+from bayescl_lab.runs.settings import Device
 
 Size = Literal["smoke", "rehearsal", "paper"]
 SIZES = get_args(Size)
@@ -117,18 +117,8 @@ def _at(value: Any, size: str) -> Any:
     return value[size] if isinstance(value, dict) else value
 
 
-@dataclass(frozen=True)
-class TablePlan(ImagePlan):
-    """The requested part of a table."""
-
-    def finished(self, result: Result, run: Mapping[str, Any]) -> Result:
-        """The result without numbers of images, because data sets differ in them."""
-        del run
-        return result
-
-
 @pydantic.dataclasses.dataclass(frozen=True)
-class TableRequest(StoredSettings):
+class TableRequest:
     """Which part of a table to make, and at which size.
 
     Attributes:
@@ -160,12 +150,7 @@ class TableRequest(StoredSettings):
         if self.size == "paper" and self.device == "auto" and not torch.cuda.is_available():
             raise ValueError("size paper takes weeks without a GPU: say --device cpu to try it")
 
-    def as_config(self) -> dict[str, Any]:
-        """The request as options of the command."""
-        names = {"datasets": ",".join(self.datasets), "losses": ",".join(self.losses)}
-        return asdict(self) | names
-
-    def plans(self, tables: Sequence[PaperTable]) -> list[TablePlan]:
+    def plans(self, tables: Sequence[PaperTable]) -> list[ImagePlan]:
         """The requested part of each table, without those that have none of it.
 
         Raises:
@@ -183,7 +168,7 @@ class TableRequest(StoredSettings):
         plans = [self._plan(table) for table in tables]
         return [plan for plan in plans if plan.methods]
 
-    def _plan(self, table: PaperTable) -> TablePlan:
+    def _plan(self, table: PaperTable) -> ImagePlan:
         """The requested part of a table."""
         changes: dict[str, Any] = {"device": self.device, "ranks": "upper"}
         changes |= {} if self.epochs is None else {"epochs": self.epochs}
@@ -200,10 +185,8 @@ class TableRequest(StoredSettings):
         if not is_own:
             rows = {name: replace(row, printed={}) for name, row in rows.items()}
         about = _DATA["sizes"][self.size]
-        known = Result(
-            "", "test", rows, 0, title=table.title, remarks=self._remarks(table, is_own=is_own)
-        )
-        return TablePlan(
+        known = Result(rows=rows, title=table.title, remarks=self._remarks(table, is_own=is_own))
+        return ImagePlan(
             methods,
             range(self.seeds or about["seeds"]),
             name=table.name,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -14,14 +14,14 @@ import yaml
 
 from bayescl.checks import check_choice
 from bayescl_lab._fields import Count, Words
-from bayescl_lab.compare.plan import with_values
-from bayescl_lab.compare.ranking import BaselinePlan, RankingPlan
-from bayescl_lab.compare.result import Result
+from bayescl_lab.compare.plan import Plan, with_values
+from bayescl_lab.compare.ranking import RankingPlan
 from bayescl_lab.compare.tuning import Values, check_once, check_same_budget, settings_of
 from bayescl_lab.ranking.data import RankingData, Split
 from bayescl_lab.ranking.ease import check_ease
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.losses import losses_of, ranking_loss
+from bayescl_lab.runs.ranking.baselines import fit_baseline
 from bayescl_lab.runs.ranking.run import CRITERION, RankingRun
 from bayescl_lab.runs.ranking.settings import (
     EASE_NAME,
@@ -30,7 +30,6 @@ from bayescl_lab.runs.ranking.settings import (
     BaselineSettings,
     RankingSettings,
 )
-from bayescl_lab.runs.settings import StoredSettings
 
 _PLANS = yaml.safe_load(files(__package__).joinpath("plans.yaml").read_text(encoding="utf-8"))
 
@@ -48,11 +47,8 @@ class CellPlan(RankingPlan):
     rankings: Sequence[Values] = ({},)
     final_epochs: int | None = None
 
-    def adapted(
-        self, settings: RankingSettings, folder: Path, run: Mapping[str, Any]
-    ) -> RankingSettings:
+    def adapted(self, settings: RankingSettings, folder: Path) -> RankingSettings:
         """The settings for the test part, with the ranking that is best."""
-        del run
         ranking = (
             best_ranking(folder, self.rankings) if len(self.rankings) > 1 else self.rankings[0]
         )
@@ -74,13 +70,13 @@ def best_ranking(folder: Path, tried: Sequence[Values]) -> Values:
     def score(values: Values) -> float:
         run.model.propagate = values["propagate"]
         run.model.item_norm_exponent = values["item_norm_exponent"]
-        return float(run.evaluate()["metrics"][CRITERION])
+        return run.evaluate().row.scores[CRITERION].mean
 
     return max(tried, key=score)
 
 
 @pydantic.dataclasses.dataclass(frozen=True)
-class RankingRequest(StoredSettings):
+class RankingRequest:
     """Which cells of the ranking table to make, and at which size.
 
     Attributes:
@@ -107,13 +103,6 @@ class RankingRequest(StoredSettings):
             check_once(name, getattr(self, name))
         for encoder in self.encoders:
             check_choice("encoder", encoder, tuple(ENCODERS))
-
-    def as_config(self) -> dict[str, Any]:
-        """The request as options of the command."""
-        return {
-            name: ",".join(value) if isinstance(value, tuple) else value
-            for name, value in asdict(self).items()
-        }
 
     def plans(self) -> list[CellPlan]:
         """The requested cells; a ``ValueError`` if a loss is unknown, or not in a plan."""
@@ -173,7 +162,6 @@ def cell_plan(
         name=f"{name}-{encoder}",
         stages=[tried],
         baselines=_baselines(settings, f"{name}-baselines", penalties, ials),
-        result=Result(data.title, "test", {}, 0, encoder=encoder),
         rankings=settings_of(plan.get("rankings_grid", {})),
         final_epochs=final_epochs,
     )
@@ -181,11 +169,11 @@ def cell_plan(
 
 def _baselines(
     settings: RankingSettings, name: str, penalties: Sequence[float], ials: Sequence[Values]
-) -> BaselinePlan:
+) -> Plan[BaselineSettings]:
     """Popularity, and EASE and iALS chosen on the validation part in the same way."""
     names: Any = (POPULARITY, *([EASE_NAME] if penalties else []), IALS_NAME)
     methods = {one: BaselineSettings(one, settings.data, dim=settings.dim) for one in names}
     tried: dict[str, Sequence[Values]] = {IALS_NAME: ials}
     if penalties:
         tried[EASE_NAME] = [{"regularization": one} for one in penalties]
-    return BaselinePlan(methods, [0], name=name, stages=[tried], tuning_seeds=(0,))
+    return Plan(methods, [0], fit_baseline, name=name, stages=[tried], tuning_seeds=(0,))

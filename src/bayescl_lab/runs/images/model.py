@@ -38,7 +38,7 @@ def build_model(
             encoder = build_encoder(settings, train.image_shape)
         feature_dim = feature_dim_of(encoder, train.image_shape)
         head = ProjectionHead(feature_dim, settings.hidden_dim, settings.embedding_dim)
-    options: dict[str, Any] = {"ranks": settings.ranks} if settings.loss.uses_ranks else {}
+    options: dict[str, Any] = {"ranks": settings.ranks} if settings.loss.takes_ranks else {}
     if not settings.loss.made.needs_labels:  # SupCon computes its target from labels only
         options["positive_share"] = settings.positive_share
     loss = settings.loss.build(gather=settings.num_processes > 1, **options)

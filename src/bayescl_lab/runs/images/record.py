@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bayescl_lab._files import write_atomically
 from bayescl_lab.images.datasets import ImageParts, known_data_sets
 from bayescl_lab.images.store import ImageStore
-from bayescl_lab.runs.folder import RunFolder, read_json
+from bayescl_lab.runs.folder import RunFolder, read_json, write_json
 from bayescl_lab.runs.record import Arrays, read_record, write_record
 
 FILE = "images.npz"
@@ -64,7 +64,7 @@ class ImageRecord:
         if folder.data_file.is_file():
             before = read_json(folder.data_file)
             if before.get("data") != self.data:
-                folder.write_result({**before, "data": self.data}, name=folder.data_file.name)
+                write_json(folder.data_file, {**before, "data": self.data})
             return
         about = {"class_names": list(self.class_names), "preparation": dict(self.preparation)}
         write_record(folder, FILE, self.arrays, {"data": self.data, **about})

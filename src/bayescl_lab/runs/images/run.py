@@ -34,7 +34,8 @@ from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.loop import Journal
 from bayescl_lab.runs.losses import LOSSES
-from bayescl_lab.runs.run import Kind, Result, Rows, TrainedRun, write_evaluation
+from bayescl_lab.runs.result import Result, Row, Score
+from bayescl_lab.runs.run import Kind, Rows, TrainedRun, write_evaluation
 from bayescl_lab.runs.weights import part_of_state, read_weights
 
 _logger = logging.getLogger(__name__)
@@ -188,37 +189,41 @@ class ImageRun(TrainedRun[ImageSettings]):
             _logger.warning("captured has no effect: %s", " and ".join(reasons))
         return None if reasons else CapturedStep(self.model)
 
-    def evaluate(self) -> dict[str, float]:
+    def evaluate(self) -> Row:
         """Evaluate the current encoder with all probes."""
         self.model.to(self.device)
-        return run_probes(self.model, self.parts, linear_protocol=self.settings.linear_protocol)
+        found = run_probes(self.model, self.parts, linear_protocol=self.settings.linear_protocol)
+        probes = [name for name in found if not name.endswith("_spread")]
+        return Row({name: Score(found[name], found.get(f"{name}_spread")) for name in probes})
 
-    def counts(self) -> dict[str, int]:
-        """Return the numbers of training images and of images for evaluation."""
-        counts = {"train": len(self.parts.train)}
-        if self.parts.has_labels:
-            counts[self.settings.evaluate_on] = len(self.parts.labelled()[1])
-        return counts
+    def result(self, row: Row, remarks: Sequence[str] = (), part: str | None = None) -> Result:
+        """Return the result with the row of this run."""
+        settings, part = self.settings, part or self.settings.evaluate_on
+        evaluated = {part: len(self.parts.labelled()[1])} if self.parts.has_labels else {}
+        return Result(
+            settings.data,
+            part,
+            {settings.loss.loss: row},
+            1,
+            encoder=settings.encoder,
+            sizes={"train": len(self.parts.train), **evaluated},
+            settings=settings.as_config(),
+            remarks=remarks,
+        )
 
     def results(self, folder: RunFolder, rows: Rows) -> Result:
-        """Return all probes, the numbers of images and of known labels, and remarks."""
+        """Return all probes and remarks."""
         del folder, rows
         labels = self.known.get("labels")
-        known = 0 if labels is None else int((labels != UNLABELLED).sum())
-        counts, probes = self.counts(), self.evaluate() if self.parts.has_labels else {}
-        remarks = [*self.remarks]
-        if known:
-            remarks.append(f"the loss knew the labels of {known} of {counts['train']} images")
-        return {
-            "images": counts,
-            "labels_known": known,
-            "remarks": [*remarks, *self._suspicion(probes, remarks)],
-            "probes": probes,
-        }
+        row, remarks = self.evaluate() if self.parts.has_labels else Row({}), [*self.remarks]
+        if labels is not None:
+            known = int((labels != UNLABELLED).sum())
+            remarks.append(f"the loss knew the labels of {known} of {len(labels)} images")
+        return self.result(row, [*remarks, *self._suspicion(row, remarks)])
 
-    def _suspicion(self, probes: Mapping[str, float], remarks: Sequence[str]) -> Iterator[str]:
+    def _suspicion(self, row: Row, remarks: Sequence[str]) -> Iterator[str]:
         """Yield a remark if a few class folders are classified almost perfectly."""
-        scores = [probes[name] for name in PROBES if name in probes]
+        scores = [row.scores[name].mean for name in PROBES if name in row.scores]
         of_folders = Path(self.data).is_dir() and self.settings.table is None
         names = self.parts.train.class_names
         is_easy = scores and min(scores) >= SUSPICIOUS and len(names) <= FEW_CLASSES
@@ -331,12 +336,11 @@ def train_images(
         resume: Whether to resume the run in ``out`` from its last checkpoint, or from the start if
             there is none. A finished run is not changed. ``settings.data`` may be a new location of
             the same images. If False, ``out`` must be empty or must not exist.
-        **fit_options: ``progress``, ``pulse``, ``loggers`` and ``checkpoint_every``; see
+        **fit_options: ``progress``, ``pulse`` and ``checkpoint_every``; see
             :class:`~bayescl_lab.runs.loop.Journal`.
 
     Returns:
-        The content of ``result.json``: settings, number of known labels, probes, seconds per epoch
-        and provenance.
+        The result, as in ``result.json``.
 
     Raises:
         ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
@@ -363,15 +367,8 @@ def evaluate_images(
         data: Other images to evaluate on. Default: the images of the run.
 
     Returns:
-        The content of ``evaluation.json``: probes, number of epochs and provenance.
+        The result, as in ``evaluation.json``.
     """
     folder, run, epochs = ImageRun.reopen(path, data=data, encoder=encoder)
-    evaluation = {
-        "epochs": epochs,
-        "of_epochs": run.settings.epochs,
-        "evaluated_on": run.settings.evaluate_on if data is None else data,
-        "images": run.counts(),
-        "probes": run.evaluate(),
-        "settings": run.settings.as_config(),
-    }
-    return write_evaluation(folder, evaluation)
+    row = replace(run.evaluate(), epochs=epochs)
+    return write_evaluation(folder, run.result(row, part=data))

@@ -177,5 +177,5 @@ class ImageSettings(ImageOptions):
     def as_config(self) -> dict[str, Any]:
         """Return the settings as plain values, without settings that have no effect."""
         unused = {"positive_share", "teacher"} if self.loss.made.needs_labels else set()
-        unused |= set() if self.loss.uses_ranks else {"ranks"}
+        unused |= set() if self.loss.takes_ranks else {"ranks"}
         return {name: it for name, it in super().as_config().items() if name not in unused}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,19 @@ from bayescl_lab.runs.ranking.settings import (
     IALS_NAME,
     POPULARITY,
     BaselineSettings,
+    RankingSettings,
 )
-from bayescl_lab.runs.run import Kind, Result, RunStart
+from bayescl_lab.runs.result import Result, Row, Score
+from bayescl_lab.runs.run import Kind, RunStart
 
-TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE", IALS_NAME: "iALS"}
-"""Titles of baselines in tables."""
+USER_GROUPS = {
+    "known_users": "users known to training",
+    "unknown_users": "other users, who get popular items",
+}
+"""Groups of users with scores of their own, with their titles."""
+
+TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE", IALS_NAME: "iALS", **USER_GROUPS}
+"""Titles of baselines and groups in tables."""
 
 _MOST_UNASKED = 2**30
 """Largest memory in bytes of EASE as an additional baseline."""
@@ -43,51 +51,89 @@ def fit_baseline(
     """
     del fit_options
     start = RunStart(out, Kind.RANKING, settings, resume=resume)
-    if start.result is not None:
-        return start.result
+    if start.results:
+        return start.results[0]
     record = RankingRecord.of(settings.data, settings.evaluate_on)
     parts = record.parts(settings.evaluate_on)
-    scorer, figures = _fitted(settings, parts)
+    scorer = settings.fitted(parts.train)
+    result = ranking_result(scorer, parts, settings, baselines=baselines)
     with start.work() as folder:
         record.write(folder)
         if isinstance(scorer, EmbeddingScorer):
             write_embeddings(folder, scorer, settings.epochs)
-        result = {
-            "settings": settings.as_config(),
-            **figures,
-            **data_figures(parts.train, parts),
-        }
-        if baselines:
-            result["baselines"] = evaluate_baselines(parts, without=settings.encoder)
-    return start.finish(result)
+    return start.finish(result)[0]
 
 
-def evaluate_baselines(
-    parts: RankingParts, *, without: str | None = None
-) -> dict[str, dict[str, Any]]:
+def ranking_result(
+    scorer: Scorer,
+    parts: RankingParts,
+    settings: RankingSettings | BaselineSettings,
+    *,
+    trained_on: Interactions | None = None,
+    part: str | None = None,
+    baselines: bool = False,
+    **row: Any,
+) -> Result:
+    """Evaluate a recommender by full ranking, and return its result.
+
+    Args:
+        scorer: Model to evaluate.
+        parts: Interactions to evaluate on.
+        settings: Settings of the run.
+        trained_on: Training interactions. Default: the ``train`` of the parts.
+        part: Name of what is evaluated on. Default: the part of the data.
+        baselines: Whether to evaluate popularity and EASE too.
+        **row: Further fields of the row of the method.
+    """
+    train, part = trained_on or parts.train, part or parts.evaluated_on
+    figures = evaluate_ranking(scorer, parts, trained_on=train)
+    groups = {name: figures[name] for name in USER_GROUPS if name in figures}
+    sizes = {
+        "users": train.num_users,
+        "items": train.num_items,
+        "train": train.num_interactions,
+        part: parts.evaluation.num_interactions,
+        "judged": figures["users"],
+        "users_left_out": figures["users_left_out"],
+        **{name: group["users"] for name, group in groups.items()},
+    }
+    others, remarks = _baselines(parts, settings.encoder) if baselines else ({}, [])
+    if not figures["metrics"]:
+        remarks = ["all data were trained on: nothing is left to evaluate"]
+    return Result(
+        settings.data.title,
+        part,
+        {settings.method: _row(figures, **row)},
+        1,
+        baselines=others,
+        groups={name: _row(group) for name, group in groups.items()},
+        encoder=settings.encoder,
+        sizes=sizes,
+        settings=settings.as_config(),
+        skipped=parts.report,
+        remarks=remarks,
+    )
+
+
+def _row(figures: Mapping[str, Any], **more: Any) -> Row:
+    """Return a row with the metrics of an evaluation."""
+    return Row({name: Score(value) for name, value in figures["metrics"].items()}, **more)
+
+
+def _baselines(parts: RankingParts, without: str) -> tuple[dict[str, Row], list[str]]:
     """Evaluate popularity and EASE on the data that a recommender is evaluated on.
 
-    EASE is skipped if its matrix of items times items needs more than a gigabyte. Inverting a
-    larger matrix would take minutes.
-
-    Returns:
-        By name: ``metrics``, ``settings``, ``fit_seconds`` and ``evaluation_seconds``, or
-        ``left_out`` with the reason. Empty if there is nothing to evaluate on.
+    EASE is skipped with a remark if its matrix of items times items needs more than a gigabyte.
+    Inverting a larger matrix would take minutes. There are no rows without an evaluation part.
     """
-    results: dict[str, dict[str, Any]] = {}
+    rows: dict[str, Row] = {}
     for name in BASELINES:
         if name == without or parts.evaluation.num_interactions == 0:
             continue
         if name == EASE_NAME and (reason := ease_left_out(parts.train.num_items)):
-            results[name] = {"left_out": reason}
-            continue
-        settings = BaselineSettings(name)
-        _, figures = _fitted(settings, parts)
-        results[name] = {
-            **{key: figures[key] for key in ("metrics", "fit_seconds", "evaluation_seconds")},
-            "settings": {"regularization": settings.regularization} if name == EASE_NAME else {},
-        }
-    return results
+            return rows, [reason]
+        rows[name] = _row(evaluate_ranking(BaselineSettings(name).fitted(parts.train), parts))
+    return rows, []
 
 
 def ease_left_out(items: int) -> str | None:
@@ -99,28 +145,3 @@ def ease_left_out(items: int) -> str | None:
         f"EASE is left out: its matrix for {items:,} items takes {needed / 2**30:.1f} GiB; "
         "--encoder ease fits it on its own"
     )
-
-
-def _fitted(settings: BaselineSettings, parts: RankingParts) -> tuple[Scorer, dict[str, Any]]:
-    """Fit and evaluate a baseline; return it with its metrics and the seconds of both."""
-    started = time.perf_counter()
-    scorer = settings.fitted(parts.train)
-    done = time.perf_counter()
-    figures = evaluate_ranking(scorer, parts)
-    seconds = {"fit_seconds": done - started, "evaluation_seconds": time.perf_counter() - done}
-    return scorer, {**figures, **seconds}
-
-
-def data_figures(train: Interactions, parts: RankingParts) -> dict[str, Any]:
-    """Return the sizes of the parts, the density, and the counts of skipped data."""
-    return {
-        "evaluated_on": parts.evaluated_on,
-        "interactions": {
-            "users": train.num_users,
-            "items": train.num_items,
-            "train": train.num_interactions,
-            parts.evaluated_on: parts.evaluation.num_interactions,
-        },
-        "density": train.density,
-        "report": parts.report,
-    }

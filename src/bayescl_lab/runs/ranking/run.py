@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,14 @@ from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.ranking.batches import UserBatches
 from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.encoders import build_encoder
-from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.loop import Journal
-from bayescl_lab.runs.ranking.baselines import data_figures, evaluate_baselines
+from bayescl_lab.runs.ranking.baselines import ranking_result
 from bayescl_lab.runs.ranking.record import RankingRecord, seen_pairs, write_embeddings
 from bayescl_lab.runs.ranking.settings import RankingSettings
-from bayescl_lab.runs.run import Kind, Result, Rows, TrainedRun
+from bayescl_lab.runs.result import Result
+from bayescl_lab.runs.run import Kind, Rows, TrainedRun
 from bayescl_lab.runs.weights import read_weights
 
 CRITERION = "ndcg@20"
@@ -126,23 +125,21 @@ class RankingRun(TrainedRun[RankingSettings]):
         """Train without sharing buffers: the module's only buffer, the graph, is constant."""
         return super().fit(folder, share_buffers=False, **options)
 
-    def evaluate(self) -> dict[str, Any]:
-        """Evaluate the current recommender: metrics, and counts of users."""
+    def evaluate(self) -> Result:
+        """Evaluate the current recommender."""
         self.model.to(self.device)
-        return evaluate_ranking(self.model.scorer(), self.parts, trained_on=self.interactions)
+        return ranking_result(
+            self.model.scorer(),
+            self.parts,
+            self.settings,
+            trained_on=self.interactions,
+            baselines=self.baselines,
+        )
 
     def results(self, folder: RunFolder, rows: Rows) -> Result:
         """Evaluate the recommender, and write its embeddings."""
-        started = time.perf_counter()
-        figures = self.evaluate()
-        seconds = time.perf_counter() - started
         write_embeddings(folder, self.model.scorer(), len(rows))
-        return {
-            **figures,
-            **data_figures(self.interactions, self.parts),
-            "evaluation_seconds": seconds,
-            **({"baselines": evaluate_baselines(self.parts)} if self.baselines else {}),
-        }
+        return self.evaluate()
 
 
 def train_ranking(
@@ -167,11 +164,11 @@ def train_ranking(
             there is none. A finished run is not changed. If False, ``out`` must be empty or must
             not exist.
         baselines: Whether to evaluate popularity and EASE too.
-        **fit_options: ``progress``, ``pulse``, ``loggers`` and ``checkpoint_every``; see
+        **fit_options: ``progress``, ``pulse`` and ``checkpoint_every``; see
             :class:`~bayescl_lab.runs.loop.Journal`.
 
     Returns:
-        The content of ``result.json``: settings, metrics, seconds per epoch, and provenance.
+        The result, as in ``result.json``.
 
     Raises:
         ValueError: if the data cannot be used with these settings, ``out`` is not writable, or it

@@ -108,6 +108,11 @@ class RankingSettings(RankingOptions):
         super().__post_init__()
         check_choice("encoder", self.encoder, tuple(ENCODERS))
 
+    @property
+    def method(self) -> str:
+        """Name of the loss."""
+        return self.loss.loss
+
     def as_config(self) -> dict[str, Any]:
         """Return the settings as plain values, with every hyper-parameter of the loss."""
         return {**super().as_config(), **self.loss.resolved(score=self.score)}
@@ -153,6 +158,11 @@ class BaselineSettings(StoredSettings):
             object.__setattr__(self, "regularization", _REGULARIZATION[self.encoder])
         if self.encoder != IALS_NAME:
             object.__setattr__(self, "epochs", 1)
+
+    @property
+    def method(self) -> str:
+        """Name of the baseline."""
+        return self.encoder
 
     @property
     def penalty(self) -> dict[str, float]:

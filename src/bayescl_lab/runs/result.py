@@ -1,7 +1,9 @@
-"""Results of comparisons and of the paper's tables, for images and recommenders."""
+"""Results of runs, comparisons and the paper's tables, on images and interactions."""
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -11,12 +13,9 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import format_error
-from bayescl_lab.compare.summary import SPREAD, Score
+from bayescl_lab._files import UnreadableError
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.losses import BASELINE, LOSSES, ORACLE
-
-RESULT_FILES = ("result.json", "comparison.json")
-"""Names of files with a result: of a run or comparison, and of a stored comparison."""
 
 _ORIGIN = (
     *("command", "started", "commit", "hardware", "versions"),
@@ -24,6 +23,69 @@ _ORIGIN = (
 )
 SECONDS = "seconds_per_epoch"
 """Measure of tables of running time."""
+
+SPREAD = "standard deviation over seeds"
+"""Description of the spread of a score."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Score over seeds.
+
+    Attributes:
+        mean: Mean of the values.
+        spread: Standard deviation of the values. ``None`` for a single value.
+        values: One value per seed.
+    """
+
+    mean: float
+    spread: float | None = None
+    values: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Score:
+        """Return the score of some values.
+
+        Example:
+            >>> Score.of([1.0, 3.0])
+            Score(mean=2.0, spread=1.4142135623730951, values=(1.0, 3.0))
+        """
+        spread = statistics.stdev(values) if len(values) > 1 else None
+        return cls(statistics.fmean(values), spread, tuple(values))
+
+    def stored(self) -> dict[str, Any]:
+        """Return plain values for a file."""
+        return {"mean": self.mean, "spread": self.spread, "values": list(self.values)}
+
+    def __sub__(self, other: Score) -> Score:
+        """Return the difference to another score, seed by seed."""
+        pairs = zip(self.values, other.values, strict=True)
+        return Score.of([ours - theirs for ours, theirs in pairs])
+
+    @property
+    def sign(self) -> int:
+        """Sign of the mean if it is at least two standard errors from 0, else 0."""
+        if self.spread is None or abs(self.mean) < 2 * self.spread / math.sqrt(len(self.values)):
+            return 0
+        return (self.mean > 0) - (self.mean < 0)
+
+    def text(self, form: str = ".1f", *, scale: float = 1.0) -> str:
+        """Format mean and spread; only the mean for a single seed.
+
+        Args:
+            form: Format of the mean. The spread has the same format without a sign.
+            scale: Factor, such as 100 for percent.
+
+        Example:
+            >>> Score(0.123, 0.04).text("+.1f", scale=100)
+            '+12.3 ± 4.0'
+        """
+        mean = f"{scale * self.mean:{form}}"
+        if float(mean) == 0:  # remove the sign of a rounded -0.0
+            mean = f"{0.0:{form}}"
+        if self.spread is None:
+            return mean
+        return f"{mean} ± {scale * self.spread:{form.removeprefix('+')}}"
 
 
 _CONFIG = ConfigDict(populate_by_name=True)
@@ -49,8 +111,8 @@ class Row:
 
     Attributes:
         scores: Scores by measure. Accuracies lie in [0, 1].
-        settings: Settings of the runs, without the seed.
-        seconds: Seconds per epoch, over seeds. ``None`` without epochs.
+        settings: Settings of the runs, without the seed. Empty for a single run.
+        seconds: Seconds per epoch. ``None`` without epochs.
         epochs: Number of epochs.
         tuning: Chosen values and scores of all tried settings. Empty without tuning.
         keys: Key of the row in a table of the paper, by column.
@@ -66,16 +128,14 @@ class Row:
     printed: Mapping[str, Printed] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, runs: Sequence[Mapping[str, Any]], measures: Sequence[str] | None = None, **more: Any
-    ) -> Row:
-        """Create the row of a method from the ``result.json`` of its runs, seed by seed.
+    def of(cls, runs: Sequence[Result], measures: Sequence[str] | None = None, **more: Any) -> Row:
+        """Create the row of a method from the results of its runs, seed by seed.
 
         With ``measures``, only these are kept.
         """
-        scores = [run.get("probes", run.get("metrics", {})) for run in runs]
-        first = runs[0]
-        seconds = [run[SECONDS] for run in runs if SECONDS in run]
+        rows = [run.row for run in runs]
+        scores = [{name: score.mean for name, score in row.scores.items()} for row in rows]
+        seconds = [row.seconds.mean for row in rows if row.seconds is not None]
         if SECONDS in (measures or ()):
             scores = [{SECONDS: one} for one in seconds]
         return cls(
@@ -84,75 +144,92 @@ class Row:
                 for name in (scores[0] if measures is None else measures)
                 if name in scores[0]
             },
-            {name: value for name, value in first["settings"].items() if name != "seed"},
+            {name: value for name, value in runs[0].settings.items() if name != "seed"},
             Score.of(seconds) if seconds else None,
-            first.get("epochs"),
+            rows[0].epochs,
             **more,
         )
 
 
 @dataclass(frozen=True, config=_CONFIG)
 class Result:
-    """Result of methods over seeds on the same data, with baselines.
+    """Result of a run, or of methods over seeds on the same data, with baselines.
 
     Attributes:
         data: Name of the data set.
-        part: Part of the data that was used for evaluation.
-        rows: Rows by method.
+        part: Part of the data that was used for evaluation, or other data.
+        rows: Rows by method. A run has one.
         seeds: Number of seeds.
         baselines: Rows of deterministic methods.
+        groups: Scores of some of the users, by the name of the group in ``sizes``.
         encoder: Name of the encoder.
         sizes: Sizes of the data.
-        settings: Settings that all methods share, and different values by method.
+        settings: Settings of the run, or options of the comparison.
         criterion: Criterion of tuning. Empty without tuning.
         title: Title of a table of the paper.
-        remarks: Remarks for the reader.
+        skipped: Counts of skipped and merged data, by phrase.
+        remarks: Further remarks for the reader.
         origin: Provenance.
     """
 
     data: str = ""
-    part: str = _stored_as("evaluated_on")
-    rows: Mapping[str, Row] = _stored_as("losses")
+    part: str = _stored_as("evaluated_on", default="")
+    rows: Mapping[str, Row] = _stored_as("losses", default_factory=dict)
     seeds: int = 0
     baselines: Mapping[str, Row] = field(default_factory=dict)
+    groups: Mapping[str, Row] = field(default_factory=dict)
     encoder: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     criterion: str = ""
     title: str = ""
+    skipped: Mapping[str, int] = field(default_factory=dict)
     remarks: Sequence[str] = ()
     origin: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> Result:
         """Read a result from the content of a file."""
+        origin = {name: content[name] for name in _ORIGIN if content.get(name) is not None}
         try:
-            return TypeAdapter(cls).validate_python({**content, "origin": origin_of(content)})
+            return TypeAdapter(cls).validate_python({**content, "origin": origin})
         except ValidationError as error:
             raise ValueError(format_error(error)) from None
 
     @classmethod
-    def read_all(cls, content: Mapping[str, Any]) -> list[Result]:
-        """Read all results from the content of a file; none for the file of a run."""
-        several = content.get("results", [content] if "losses" in content else [])
-        return [cls.read({**content, **one}) for one in several]
+    def read_all(cls, file: Path) -> list[Result]:
+        """Read all results in a JSON file, or none; raise ``ValueError`` if it is damaged."""
+        content = read_json(file)
+        try:
+            every = [{**content, **one} for one in content.get("results", [content])]
+            return [cls.read(one) for one in every if "losses" in one]
+        except (TypeError, ValueError) as error:
+            raise UnreadableError(f"{file} is damaged: {error}") from None
 
     @classmethod
     def read_file(cls, file: Path) -> Result:
-        """Read the result in a JSON file."""
-        return cls.read(read_json(file))
+        """Read the only result in a JSON file."""
+        (result,) = cls.read_all(file)
+        return result
 
     def stored(self) -> dict[str, Any]:
         """Return plain values for a file."""
         plain = TypeAdapter(type(self)).dump_python(
             self, mode="json", by_alias=True, exclude_defaults=True
         )
-        return {**plain, "spread": SPREAD, **plain.pop("origin", {})}
+        origin = plain.pop("origin", {})
+        return {**plain, "spread": SPREAD, **origin}
+
+    @property
+    def row(self) -> Row:
+        """The row of a single run."""
+        (row,) = self.rows.values()
+        return row
 
     @property
     def every(self) -> dict[str, Row]:
-        """Rows of methods and baselines."""
-        return {**self.rows, **self.baselines}
+        """Rows of methods, baselines and groups."""
+        return {**self.rows, **self.baselines, **self.groups}
 
     @property
     def measures(self) -> list[str]:
@@ -194,11 +271,6 @@ class Result:
             self.rows[one].scores[measure].mean for one in (BASELINE, ORACLE, name)
         )
         return (method - baseline) / (oracle - baseline) if oracle > baseline else None
-
-
-def origin_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the provenance in a file."""
-    return {name: content[name] for name in _ORIGIN if content.get(name) is not None}
 
 
 def is_percent(measure: str) -> bool:
