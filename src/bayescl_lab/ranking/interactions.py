@@ -33,20 +33,6 @@ class Interactions:
     item_titles: NDArray[np.str_] | None = None
     name: str = "interactions"
 
-    def __post_init__(self) -> None:
-        users, items = self.matrix.shape
-        if self.matrix.dtype != np.float32 or not self.matrix.has_canonical_format:
-            raise ValueError(
-                f"{self.name}: matrix must be float32 with sorted indices and no duplicates"
-            )
-        lengths = {"user_ids": users, "item_ids": items, "item_titles": items}
-        for name, length in {**lengths, "timestamps": self.matrix.nnz}.items():
-            values = getattr(self, name)
-            if values is not None and values.shape != (length,):
-                raise ValueError(
-                    f"{self.name}: {name} must have shape [{length}], got {list(values.shape)}"
-                )
-
     @classmethod
     def from_pairs(
         cls,
@@ -73,9 +59,6 @@ class Interactions:
             item_titles: as for the class.
             name: as for the class.
 
-        Raises:
-            ValueError: if a row or column is out of range, or lengths disagree.
-
         Example:
             >>> chosen = Interactions.from_pairs([1, 0, 0], [2, 1, 0], user_ids=2, item_ids=3)
             >>> chosen.matrix.toarray().tolist()
@@ -88,17 +71,6 @@ class Interactions:
         rows, columns = np.asarray(users, dtype=np.int64), np.asarray(items, dtype=np.int64)
         times = None if timestamps is None else np.asarray(timestamps)
         shape = (len(user_ids), len(item_ids))
-        if not len(rows) == len(columns) == len(rows if times is None else times):
-            raise ValueError(
-                f"{name}: users, items and timestamps must be equally long, got "
-                f"{len(rows)}, {len(columns)} and {'none' if times is None else len(times)}"
-            )
-        for kind, numbers, size in (("users", rows, shape[0]), ("items", columns, shape[1])):
-            if len(numbers) and not (numbers.min() >= 0 and numbers.max() < size):
-                raise ValueError(
-                    f"{name}: {kind} must lie in [0, {size - 1}], "
-                    f"got {numbers.min()} to {numbers.max()}"
-                )
         flat = rows * shape[1] + columns
         if times is None:
             flat.sort()  # several times faster than finding the order
@@ -206,13 +178,6 @@ class RankingParts:
     evaluated_on: str
     reading: Mapping[str, int] = field(default_factory=dict)
     unseen: Interactions | None = None
-
-    def __post_init__(self) -> None:
-        if self.train.matrix.shape != self.evaluation.matrix.shape:
-            raise ValueError(
-                "train and evaluation must have the same users and items, "
-                f"got {list(self.train.matrix.shape)} and {list(self.evaluation.matrix.shape)}"
-            )
 
     @property
     def report(self) -> dict[str, int]:
