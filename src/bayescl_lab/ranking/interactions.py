@@ -22,7 +22,6 @@ class Interactions:
         item_ids: the original id of each column, int64 or str.
         timestamps: time of each stored entry, in the matrix's order, whole numbers (nanoseconds
             for dates) or floats; None if unknown.
-        item_titles: a readable name of each column, or None.
         name: name of the interactions in tables and messages.
     """
 
@@ -30,7 +29,6 @@ class Interactions:
     user_ids: NDArray[Any]
     item_ids: NDArray[Any]
     timestamps: NDArray[Any] | None = None
-    item_titles: NDArray[np.str_] | None = None
     name: str = "interactions"
 
     @classmethod
@@ -42,7 +40,6 @@ class Interactions:
         user_ids: NDArray[Any] | int,
         item_ids: NDArray[Any] | int,
         timestamps: ArrayLike | None = None,
-        item_titles: NDArray[np.str_] | None = None,
         name: str = "interactions",
     ) -> Interactions:
         """Interactions from pairs of row and column numbers in any order.
@@ -56,7 +53,6 @@ class Interactions:
                 their ids.
             item_ids: likewise for the columns.
             timestamps: when each pair happened, or None.
-            item_titles: as for the class.
             name: as for the class.
 
         Example:
@@ -86,7 +82,7 @@ class Interactions:
         np.cumsum(np.bincount(rows, minlength=shape[0]), out=indptr[1:])
         ones = np.ones(len(rows), dtype=np.float32)
         matrix = csr_array((ones, columns.astype(indptr.dtype), indptr), shape=shape)
-        return cls(matrix, user_ids, item_ids, times, item_titles, name)
+        return cls(matrix, user_ids, item_ids, times, name)
 
     @property
     def num_users(self) -> int:

@@ -88,7 +88,7 @@ class Recommender:
 
         Returns:
             One row per item, list by list, with columns ``user`` (not for ``items`` of one user),
-            ``rank`` from 1, ``item``, ``title`` if the data set has titles, ``score`` and
+            ``rank`` from 1, ``item``, ``score`` and
             ``source``. The source is "model", or "popularity" for popular items, which have the
             number of their users as score.
 
@@ -130,8 +130,7 @@ class Recommender:
     def similar_items(self, item_id: int | str, k: int = 10) -> pl.DataFrame:
         """Return the ``k`` items with the most similar embeddings, by cosine.
 
-        Columns are ``rank`` from 1, ``item``, ``title`` if the data set has titles, and
-        ``similarity``.
+        Columns are ``rank`` from 1, ``item`` and ``similarity``.
 
         Raises:
             ValueError: if the item is unknown or has no interactions in training, ``k`` is below 1,
@@ -252,8 +251,6 @@ class Recommender:
         chosen = items[rows, ranks].numpy()
         columns: dict[str, Any] = {} if users is None else {"user": np.asarray(users)[rows]}
         columns |= {"rank": ranks + 1, "item": self._ids["item"][chosen]}
-        if (titles := self.trained_on.item_titles) is not None:
-            columns["title"] = titles[chosen]
         columns["score"] = scores[rows, ranks].numpy()
         if by_model is not None:
             columns["source"] = np.where(by_model[rows].numpy(), "model", "popularity")
