@@ -62,7 +62,6 @@ class Recommender:
         all_users: bool = False,
         exclude: int | str | Items = (),
         allow_known: bool = False,
-        popular: bool = False,
         skip_unknown: bool = False,
     ) -> pl.DataFrame:
         """Return the best items that users do not have yet.
@@ -81,8 +80,6 @@ class Recommender:
             all_users: Whether to make lists of all users, instead of ``user_id``. Default: False.
             exclude: Ids of further items to exclude. Default: none.
             allow_known: Whether lists may have items that the user has. Default: False.
-            popular: Whether a single user who is not in the data gets the most popular items.
-                Otherwise this is an error. Default: False.
             skip_unknown: Whether unknown ids are skipped if several are given; see
                 :meth:`unknown`. Otherwise they are an error. Default: False.
 
@@ -104,12 +101,8 @@ class Recommender:
         k = min(check_count("k", k, 1), self.trained_on.num_items)
         without = self._places("item", exclude, skip_unknown=skip_unknown)
         served = ServedScorer(self.trained[0], self.trained_on, without)
-        many: Any = None
         if items is not None:
-            many = items if isinstance(items, Mapping) else {None: items}
-        elif popular and isinstance(user_id, (int, str)) and self.unknown("user", user_id):
-            many = {user_id: ()}
-        if many is not None:
+            many: Any = items if isinstance(items, Mapping) else {None: items}
             owned = {
                 None if user is None else str(user): self._places("item", theirs, skip_unknown)
                 for user, theirs in many.items()
