@@ -126,8 +126,6 @@ def inspect(
     write_atomically(page, embeddings_page(advice, run_or_file.name, arrays.measured))
     report = {**plain(diagnosis), "advice": advice.figures(), "measured": arrays.measured}
     write_json(figures, report)
-    if arrays.unused:
-        say(f"not used: {arrays.unused}")
     say(*remarks)
     show(f"Measured on {arrays.measured}", measures_table(advice))
     losses = losses_table(diagnosis)
