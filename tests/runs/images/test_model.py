@@ -82,4 +82,5 @@ def test_the_papers_linear_probe_can_be_asked_for(settings, monkeypatch):
     monkeypatch.setattr("bayescl_lab.images.probes.augmented_linear_probe", short)
     run = ImageRun(replace(settings, linear_protocol="paper"))
     train, evaluation = run.parts.train, run.parts.evaluation
-    assert run.evaluate().scores["linear"].mean == short(run.model, train, evaluation).top_1
+    expected = short(run.model, train, evaluation)["linear"]
+    assert run.evaluate().scores["linear"].mean == expected
