@@ -66,6 +66,9 @@ def test_learning_rate_and_dimensions_reach_the_model(settings):
     optimizer = model.configure_optimizers()["optimizer"]
     assert optimizer.param_groups[0]["lr"] == 2.0
     assert optimizer.param_groups[0]["weight_decay"] == 1e-6
+    schedule = model.configure_optimizers()["lr_scheduler"]["scheduler"]
+    assert schedule.T_max == settings.epochs * 3  # steps of half a cosine
+    assert schedule.eta_min == 0
 
 
 @pytest.mark.usefixtures("no_probes")
