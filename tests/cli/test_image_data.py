@@ -117,7 +117,7 @@ def test_embedding_needs_neither_a_batch_nor_labels_nor_domains(bayescl, run):
     Path("nine").mkdir()
     Image.new("L", (12, 12)).save("nine/grey.png")
     complaint = bayescl("embed run --data nine --out e.npy").complaint
-    assert "images must have 3 channels and 12 x 12 pixels as in training, got 1 chann" in complaint
+    assert "images must have shape [3, 12, 12] as in training, got [1, 12, 12]" in complaint
 
 
 def test_a_finished_run_refuses_other_images_and_follows_its_own(bayescl, run):
