@@ -53,9 +53,9 @@ def test_images_without_labels_get_what_needs_none(bayescl, pictures) -> None:
     pictures("photos", (".",), count=40)
     line = "--batch_size 10 --width 4 --epochs 1 --device cpu --loss hard"
     assert bayescl(f"train images --data photos {line} --out run").status == 0
-    assert bayescl("inspect run --items 20 --num-classes 4 --out page.html").status == 0
+    assert bayescl("inspect run --items 20 --tau-plus 0.25 --out page.html").status == 0
     report = json.loads(Path("page.json").read_text())
-    assert (report["tau_plus"], report["tau_plus_from"]) == (0.25, "classes")
+    assert (report["tau_plus"], report["tau_plus_from"]) == (0.25, "given")
     assert report["labelled_items"] == 0
 
 

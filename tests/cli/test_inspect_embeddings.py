@@ -218,12 +218,12 @@ BAD = [
     ("good.npy --second-view wide.npy", "wide.npy: the second view must have shape [240, 8] for"),
     ("good.npy --labels short.npy", "short.npy: the labels must have shape [240] for"),
     ("good.npy --labels halves.npy", "halves.npy: labels must be whole numbers or words"),
-    ("good.npy --num-classes 1", "--num-classes must be at least 2, got 1"),
+    ("good.npy --tau-plus 1", "--tau-plus must lie in (0, 1), got 1"),
     ("good.npy --layout sideways", "layout must be 'two_views' or 'in_batch'"),
     ("good.npy --out page.txt", "out must end in .html"),
     ("good.npy --out nowhere/page.html", "there is no folder nowhere"),
-    ("good.npy --part evaluation", "--part is for a run folder, but good.npy is a file"),
-    ("folder.npy --labels short.npy", "--labels is for a file of embeddings"),
+    ("good.npy --data photos", "data is only for run folders, got good.npy"),
+    ("folder.npy --labels short.npy", "labels is only for files of embeddings, got folder.npy"),
 ]
 
 

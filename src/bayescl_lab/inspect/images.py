@@ -22,7 +22,6 @@ _IMAGES_AT_ONCE = 512
 def image_arrays(
     path: Path,
     *,
-    part: str = "train",
     images: int = 1024,
     seed: int = 0,
     data: str | None = None,
@@ -32,10 +31,9 @@ def image_arrays(
 
     Args:
         path: The run folder.
-        part: "train" for the training images, or "evaluation" for the evaluation images.
         images: Largest number of images. Images with a label are preferred.
         seed: Seed for drawing images and their views.
-        data: Other images to inspect; default: the run's own.
+        data: Other images to inspect; default: the training images of the run.
         encoder: The run's custom network, if it has one.
 
     Returns:
@@ -43,12 +41,11 @@ def image_arrays(
         that the run was trained with.
 
     Raises:
-        ValueError: if the folder does not hold a run on images with a checkpoint, or the images do
-            not have the part.
+        ValueError: if the folder does not hold a run on images with a checkpoint.
     """
-    _, run, _ = ImageRun.reopen(path, data=data, encoder=encoder, split=part == "evaluation")
+    _, run, _ = ImageRun.reopen(path, data=data, encoder=encoder)
     run.model.to(run.device)
-    settings, store = run.settings, run.part(part)
+    settings, store = run.settings, run.parts.train
     loss: Any = run.model.loss
     generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.ESTIMATES, 0, 5))
     order = torch.randperm(len(store), generator=generator)
