@@ -112,7 +112,9 @@ def main() -> None:
         rows.append({"by": way, "batch": size or "default", **cost, **own, **figures})
         print(rows[-1], flush=True)
     names = ("data", "seconds", "seeds", "dim", "layers", "lr", "temperature", "threads")
-    publish(f"lightgcn-steps-{chosen.data}", rows, **{name: getattr(chosen, name) for name in names})
+    publish(
+        f"lightgcn-steps-{chosen.data}", rows, **{name: getattr(chosen, name) for name in names}
+    )
 
 
 if __name__ == "__main__":
