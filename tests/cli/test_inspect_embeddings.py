@@ -256,19 +256,17 @@ def test_a_bad_file_is_answered_in_one_line_and_leaves_nothing(refused) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "remark"),
+    ("columns", "message"),
     [
-        ({"label": [-1] * 240}, ""),
-        ({"label": [""] * 240, "domain": [""] * 240}, ""),
-        ({"label": [3] + [-1] * 239}, "labels are not used: only one item has one"),
-        ({"domain": ["a"] * 240}, "domains are not used: more than 10 items must have one, of two"),
-        ({"domain": ["a", "b"] + [""] * 238}, "domains are not used: more than 10 items must"),
+        ({"label": [-1] * 240, "domain": [""] * 240}, ""),
+        ({"label": [3] + [-1] * 239}, "labels must be known for at least 2 items, got 1"),
+        ({"domain": ["a"] * 240}, "domains must be known for more than 10 items, and of two kinds"),
     ],
 )
-def test_codes_that_too_few_items_have_are_not_used(bayescl, columns, remark) -> None:
+def test_codes_of_no_item_are_none_and_codes_of_too_few_are_refused(
+    bayescl, columns, message
+) -> None:
     pl.DataFrame({"embedding": arrays()["embeddings"], **columns}).write_parquet("a.parquet")
     outcome = bayescl(f"inspect a.parquet {QUICK} --out page.html")
-    assert remark in outcome.out
-    assert ("not used" in outcome.out) == bool(remark)
-    found = figures("page.json")
-    assert (found["labelled_items"], found["neighbourhood"]["same_domain"]) == (0, None)
+    assert message in outcome.err
+    assert (outcome.status == 0) == (not message)

@@ -107,7 +107,6 @@ def inspect(
 
     given = {name: value for name, value in vars(of_file).items() if value is not None}
     arrays, options, followed = _read(run_or_file, given, items, seed, **own)
-    arrays, remarks = _without_rare_codes(arrays)
     options |= {"tau_plus": tau_plus, "items": items, "seed": seed}
     views = arrays.embeddings, arrays.second_view
     codes: Any = {"labels": arrays.labels, "groups": arrays.ids, "domains": arrays.domains}
@@ -119,7 +118,6 @@ def inspect(
     write_json(figures, report)
     if arrays.unused:
         say(f"not used: {arrays.unused}")
-    say(*remarks)
     show(f"Measured on {arrays.measured}", measures_table(advice))
     losses = losses_table(diagnosis)
     show(losses.title.strip("*"), losses)
@@ -155,18 +153,3 @@ def _read(
     # A run without a temperature has no option for one.
     followed = () if temperature is not None else ("temperature",)
     return arrays, {"layout": "in_batch", "temperature": temperature}, followed
-
-
-def _without_rare_codes(arrays: EmbeddingArrays) -> tuple[EmbeddingArrays, list[str]]:
-    """Remove labels or domains that too few items have; return a remark on each."""
-    remarks = []
-    if arrays.labels is not None and (known := int((arrays.labels >= 0).sum())) < 2:
-        if known:
-            remarks.append("labels are not used: only one item has one")
-        arrays = arrays._replace(labels=None)
-    if arrays.domains is not None:
-        named = arrays.domains[arrays.domains >= 0]
-        if len(named) <= 10 or (named == named[0]).all():
-            remarks.append("domains are not used: more than 10 items must have one, of two kinds")
-            arrays = arrays._replace(domains=None)
-    return arrays, remarks

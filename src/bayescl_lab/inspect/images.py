@@ -53,11 +53,16 @@ def image_arrays(
     rows = order[is_labelled.long().argsort(descending=True, stable=True)][:images]
     chosen = store.subset(rows)
     first, second = (view.cpu().numpy() for view in embedded_views(run.model, chosen, seed, 0))
+    # A code that all images share says nothing.
+    labels, domains = (
+        None if codes is None or len(codes.unique()) < 2 else codes.cpu().numpy()
+        for codes in (chosen.labels, chosen.domains)
+    )
     arrays = EmbeddingArrays(
         first,
         second,
-        chosen.labels.cpu().numpy(),
-        domains=None if chosen.domains is None else chosen.domains.cpu().numpy(),
+        labels,
+        domains=domains,
         measured="head of two augmented views of each image, as the loss sees them",
     )
     followed = [type(loss).__name__, *["domains"] * settings.domains]
