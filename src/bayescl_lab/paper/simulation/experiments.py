@@ -114,14 +114,14 @@ class Experiment:
     """One numerical experiment.
 
     Args:
-        name: name on the command line and of the files.
-        summary: what it shows.
-        y: label of the y axes.
-        x: a key of :data:`LABELS`; default: the name of each panel.
-        measure: the rows of one point, with the seed as its second argument.
-        points: what is measured, one after the other; default: the settings themselves.
-        finding: what the table says in a sentence or two; nothing for curves.
-        is_logarithmic: whether the y axes are logarithmic.
+        name: Name on the command line and of the files.
+        summary: Title of the figure.
+        y: Label of the y axes.
+        measure: Function that returns the rows of one point, given the seed.
+        x: A key of :data:`LABELS`. Default: the name of each panel.
+        points: Function that returns what to measure. Default: the settings.
+        finding: Function that says what the table shows. Default: nothing.
+        is_logarithmic: Whether the y axes are logarithmic.
     """
 
     name: str
