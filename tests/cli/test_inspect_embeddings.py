@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import pickle
-import struct
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -152,47 +149,6 @@ def test_names_are_shown_as_text_and_half_precision_is_read(bayescl) -> None:
     torch_file({"embeddings": torch.from_numpy(arrays()["embeddings"]).bfloat16()}, name)
     assert bayescl(f"inspect {name} {QUICK} --out page.html").status == 0
     assert "<script>" not in Path("page.html").read_text()
-
-
-def npy(shape: str) -> bytes:
-    """A file of NumPy's format whose header says a shape that its values do not have."""
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(64)
-
-
-def safetensors(header: bytes) -> bytes:
-    return struct.pack("<Q", len(header)) + header + bytes(64)
-
-
-def entry(shape: str, offsets: str) -> bytes:
-    said = f'{{"dtype": "F32", "shape": {shape}, "data_offsets": {offsets}}}'
-    return safetensors(f'{{"embeddings": {said}}}'.encode())
-
-
-DAMAGED = {
-    "pickled.npy": (pickle.dumps(np.zeros((4, 2))), ""),
-    "negative.npy": (npy("(-3, 4)"), "it does not hold the shape (-3, 4)"),
-    "huge.npy": (npy("(1000000000000, 4)"), "it does not hold the shape"),
-    "cube.npy": (npy("(2, 2, 2)"), "number of dimensions must be 1 or 2, got shape (2, 2, 2)"),
-    "text.npz": (b"not a zip", ""),
-    "huge.npz": ({"embeddings.npy": npy("(9, 99999999)")}, "it does not hold the shape"),
-    "text.parquet": (b"not a table", ""),
-    "text.safetensors": (b"not tensors at all, but long", "it is not a safetensors file"),
-    "deep.safetensors": (safetensors(b'{"a":' * 50_000), "recursion limit exceeded"),
-    "beyond.safetensors": (entry("[2, 2]", "[0, 999999]"), "invalid shape, data type, or offset"),
-}
-
-
-def test_damaged_files_of_embeddings_are_refused_by_their_headers(refused) -> None:
-    for name, (content, _) in DAMAGED.items():
-        if isinstance(content, bytes):
-            Path(name).write_bytes(content)
-        else:
-            with zipfile.ZipFile(name, "w") as archive:
-                for member, values in content.items():
-                    archive.writestr(member, values)
-    refused((f"inspect {name}", f"cannot read {name}: ") for name in DAMAGED)
-    refused((f"inspect {name}", message) for name, (_, message) in DAMAGED.items())
 
 
 BAD = [
