@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -106,12 +105,12 @@ def inspect(
     )
 
     given = {name: value for name, value in vars(of_file).items() if value is not None}
-    arrays, options, followed = _read(run_or_file, given, items, seed, **own)
+    arrays, options = _read(run_or_file, given, items, seed, **own)
     options |= {"tau_plus": tau_plus, "items": items, "seed": seed}
     views = arrays.embeddings, arrays.second_view
     codes: Any = {"labels": arrays.labels, "groups": arrays.ids, "domains": arrays.domains}
     diagnosis = diagnose_embeddings(views[0], views[1], **codes, **options)
-    advice = advise(diagnosis, *views, ids=arrays.ids, followed=followed)
+    advice = advise(diagnosis, *views, ids=arrays.ids)
     figures = page.with_suffix(".json")
     write_atomically(page, embeddings_page(advice, run_or_file.name, arrays.measured))
     report = {**plain(diagnosis), "advice": advice.figures(), "measured": arrays.measured}
@@ -132,13 +131,13 @@ def _read(
     *,
     data: str | None,
     encoder: str | None,
-) -> tuple[EmbeddingArrays, dict[str, Any], Sequence[str]]:
-    """Return embeddings of a file or run, options of the diagnosis, and what a run does already."""
+) -> tuple[EmbeddingArrays, dict[str, Any]]:
+    """Return the embeddings of a file or run, and options of the diagnosis."""
     if is_embedding_file(path):
         names = ("queries", "documents", "second_view", "labels", "ids", "by")
         named: Any = {name: given.pop(name) for name in names if name in given}
         arrays = read_embeddings(path, **named)
-        return arrays, {"layout": "in_batch" if arrays.are_pairs else "two_views", **given}, ()
+        return arrays, {"layout": "in_batch" if arrays.are_pairs else "two_views", **given}
     if Kind.of(path) is Kind.IMAGES:
         from bayescl_lab.inspect.images import image_arrays
 
@@ -150,6 +149,4 @@ def _read(
 
     users, rows, ids, temperature = user_item_pairs(path, items, seed)
     arrays = EmbeddingArrays(users, rows, ids=ids, measured="users, each with an item of theirs")
-    # A run without a temperature has no option for one.
-    followed = () if temperature is not None else ("temperature",)
-    return arrays, {"layout": "in_batch", "temperature": temperature}, followed
+    return arrays, {"layout": "in_batch", "temperature": temperature or 0.5}

@@ -26,7 +26,7 @@ def image_arrays(
     seed: int = 0,
     data: str | None = None,
     encoder: nn.Module | None = None,
-) -> tuple[EmbeddingArrays, dict[str, Any], list[str]]:
+) -> tuple[EmbeddingArrays, dict[str, Any]]:
     """Embed random images of a run with its last checkpoint. The run need not be finished.
 
     Args:
@@ -37,8 +37,7 @@ def image_arrays(
         encoder: The run's custom network, if it has one.
 
     Returns:
-        Two views with labels and domains, the options of the diagnosis, and the loss and arguments
-        that the run was trained with.
+        Two views with labels and domains, and the temperature and batch size of the run.
 
     Raises:
         ValueError: if the folder does not hold a run on images with a checkpoint.
@@ -65,11 +64,8 @@ def image_arrays(
         domains=domains,
         measured="head of two augmented views of each image, as the loss sees them",
     )
-    followed = [type(loss).__name__, *["domains"] * settings.domains]
-    followed += ["labels"] * (settings.labels_per_class is not None)
-    followed += ["teacher"] * (settings.positive_share < 1)
     options = {"temperature": float(loss.temperature), "batch_size": settings.batch_size}
-    return arrays, options, followed
+    return arrays, options
 
 
 @torch.no_grad()
