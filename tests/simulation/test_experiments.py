@@ -40,8 +40,8 @@ def test_every_experiment_leaves_its_files_and_its_place_on_the_page(
         assert f"results/simulation/{name}" in text or name.endswith("csv")
     assert all(experiment.name in simulate.__doc__ for experiment in EXPERIMENTS)
     output, page = capsys.readouterr().out, (folder / "report.html").read_text()
-    assert "means: Largest difference to the supervised mean: biased" in output
-    assert "<strong>means</strong>: Largest difference to the supervised mean" in page
+    assert "mse: Smallest mean error at 55 swept points" in output
+    assert "mse: Smallest mean error at 55 swept points" in page
     assert "<dt>anchors</dt><dd>20</dd>" in page
 
 

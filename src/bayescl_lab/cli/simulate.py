@@ -51,7 +51,7 @@ def simulate(
             result = experiment.run(settings, seed, tick)
             out.mkdir(parents=True, exist_ok=True)
             write(experiment, result, out)
-            say(f"{experiment.name}: {experiment.finding(result) or experiment.summary}")
+            say(f"{experiment.name}: {experiment.finding(result)}")
     write_json(out / SIMULATION, {"seed": seed, **asdict(settings)})
     write_atomically(out / "report.html", report_page([out]))
     say(f"files: {out}", f"page: {out / 'report.html'}")
