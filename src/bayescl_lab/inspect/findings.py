@@ -46,8 +46,6 @@ class Reason(Enum):
     EQUAL_VIEWS = auto()
     UNRELATED_VIEWS = auto()
     FEW_FALSE_NEGATIVES = auto()
-    NUISANCE = auto()
-    LABELS = auto()
     FALSE_NEGATIVES = auto()
 
 
@@ -96,12 +94,13 @@ class Advice:
     @property
     def pass_on(self) -> tuple[str, ...]:
         """Arguments of each call of the loss, such as ``groups``."""
+        are_many = self.reason is Reason.FALSE_NEGATIVES
         is_needed = {
             "domains": self.has_nuisance,
             "groups": self.has_copies,
-            "labels": self.reason is Reason.LABELS,
+            "labels": are_many and self.diagnosis.labelled_items > 0,
             "log_q": bool(self.most_frequent),
-            "teacher": self.reason in (Reason.NUISANCE, Reason.LABELS, Reason.FALSE_NEGATIVES),
+            "teacher": are_many,
         }
         return tuple(it for it in is_needed if is_needed[it] and self.name is not None)
 
@@ -191,10 +190,6 @@ def advise(
     advice = Advice(Reason.FALSE_NEGATIVES, diagnosis)
     if diagnosis.false_negatives < _FEW and diagnosis.tau_plus_from != "default":
         advice = replace(advice, reason=Reason.FEW_FALSE_NEGATIVES)
-    elif diagnosis.labelled_items:
-        advice = replace(advice, reason=Reason.LABELS)
-    elif advice.has_nuisance:
-        advice = replace(advice, reason=Reason.NUISANCE)
     counts = np.unique(ids, return_counts=True)[1]
     advice = replace(advice, copied=float(counts[counts > 1].sum()) / len(ids))
     # The number of equally frequent items that would meet as often; half of all for a random draw.
