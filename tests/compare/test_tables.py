@@ -180,7 +180,7 @@ def test_a_part_of_all_tables_leaves_out_those_that_have_none_of_it():
     some = replace(PAPER, datasets="tiny-imagenet,cifar100").plans([*TABLES.values()])
     assert [plan.name for plan in some] == ["binary", "multiclass", "prior"]
     assert {settings.data for settings in some[-1].methods.values()} == {"tiny-imagenet"}
-    with pytest.raises(ValueError, match="datasets must be some of"):
+    with pytest.raises(ValueError, match="datasets must be one of"):
         replace(PAPER, datasets="digits").plans([*TABLES.values()])
 
 
