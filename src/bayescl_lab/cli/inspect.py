@@ -68,7 +68,7 @@ def inspect(
 
     Labels, a second view and a possible nuisance (--by) are optional.
 
-    A file of embeddings is .npy, .npz, .parquet or .safetensors, with one row per item. For a run
+    A file of embeddings is .npy, .npz or .parquet, with one row per item. For a run
     on images, two views of each image are embedded. For a recommender, users are paired with items
     that they have.
 
