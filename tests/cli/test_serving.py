@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 import torch
 from PIL import Image
-from ranking_data import COLUMNS, OPTIONS, write_groups
+from ranking_data import COLUMNS
 
 import bayescl_lab as library
 from bayescl_lab.runs.result import Result
@@ -92,15 +92,6 @@ def test_a_finished_run_recommends_without_lightning(bayescl, recommender):
         "import bayescl_lab\nassert len(bayescl_lab.load('run').similar_items('film 3', 4)) == 4\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
-
-
-def test_everything_trains_where_nothing_is_split_off(bayescl, tmp_path):
-    write_groups(tmp_path)
-    outcome = bayescl(f"train ranking {OPTIONS} --split none --out run")
-    assert "nothing is left to evaluate" in outcome.out
-    rows = len(pl.read_csv("bought.csv"))
-    assert Result.read_file(Path("run/result.json")).sizes["train"] == rows
-    assert bayescl("recommend run --user u-4").status == 0
 
 
 def test_a_broken_recommender_goes_on_from_what_it_remembers(bayescl, recommender):

@@ -67,8 +67,8 @@ def inspect(
 
     Labels, a second view and a possible nuisance (--by) are optional.
 
-    A file of embeddings is .npy, .npz, .parquet or .safetensors, with one row per item. For a run
-    on images, two views of each image are embedded.
+    A file of embeddings is .npy, .npz or .parquet, with one row per item. For a run on images, two
+    views of each image are embedded.
 
     Args:
         run_or_file: Run folder of "train images", or file of embeddings.
