@@ -92,19 +92,20 @@ def section_of(folder: Path) -> Section:
     """
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}")
-    if (folder / SIMULATION).is_file():
-        return _simulation_section(folder)
+    is_simulation = (folder / SIMULATION).is_file()
     files = [folder / name for name in ("result.json", "comparison.json", "evaluation.json")]
     file = next((file for file in files if file.is_file()), folder)
     results = read_results(folder) if file == folder else Result.read_all(file)
     pictures = _pictures(folder)
-    if not results and file == folder and (folder / "config.yaml").is_file():
+    if file == folder and not results and (folder / "config.yaml").is_file():
         lead, settings = ["Not finished: no result yet."], RunFolder.find(folder).config()
         return Section(folder.resolve().name, lead, pictures=pictures, settings=settings)
-    if not results:
+    if not (results or is_simulation):
         what = "is damaged" if file != folder else "holds no run and no results"
         raise UnreadableError(f"{file} {what}")
     try:
+        if is_simulation:
+            return _simulation_section(folder)
         return _results_section(folder.resolve().name, results, pictures)
     except (*_DAMAGE, TemplateError, ValueError) as error:
         raise ValueError(f"{file} is damaged: {type(error).__name__} {error}") from None
