@@ -94,7 +94,7 @@ class RunStart:
         before = RunFolder.open(out, kind).config()
         changed = [
             f"{name} = {before.get(name)}, got {config.get(name)}"
-            for name in sorted({**before, **config})
+            for name in sorted({**before, **config}, key=str)
             if before.get(name) != config.get(name) and name not in may_change
         ]
         if changed:
