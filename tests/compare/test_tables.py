@@ -9,8 +9,9 @@ import pytest
 from compare.results import ORIGIN
 from runs.same_run import PowerCut
 
+from bayescl_lab.compare.images import ImagePlan
 from bayescl_lab.compare.plan import run_plans
-from bayescl_lab.paper.images.tables import DATASETS, SIZES, TABLES, ImagePlan, TableRequest
+from bayescl_lab.paper.images.tables import DATASETS, SIZES, TABLES, TableRequest
 from bayescl_lab.report.results import results_markdown
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.losses import LossSettings, takes
@@ -42,7 +43,7 @@ def made_up(name: str, request: TableRequest) -> Result:
         )
         for name, settings in plan.methods.items()
     }
-    return plan.finished(replace(plan.result, rows=rows, origin=ORIGIN, seeds=2))
+    return replace(plan.result, rows=rows, origin=ORIGIN, seeds=2)
 
 
 @pytest.mark.parametrize(
