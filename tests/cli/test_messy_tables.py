@@ -86,6 +86,16 @@ def test_bytes_that_are_no_text_get_no_hint_of_another_library(bayescl):
             assert word not in complaint
 
 
+def test_returned_purchases_are_subtracted_on_request_and_mentioned_otherwise(bayescl):
+    lines = [f"{row},2" for row in ROWS] + [f"{row},-2" for row in ROWS[:3]] + [f"{ROWS[5]},-1"]
+    Path("a.csv").write_text("\n".join(["user,item,quantity", *lines]))
+    line = f"{TRAIN} --data a.csv --rating-column quantity"
+    assert "3 sums of ratings not above 0 left out" in bayescl(f"{line} --sum-ratings").out
+    assert interactions()["train"] == len(ROWS) - 3
+    outcome = bayescl(f"{line.replace('run', 'other')} --min-rating 1")
+    assert "4 ratings below 0 (if they are returns, --sum-ratings subtracts them)" in outcome.out
+
+
 def test_nothing_to_rank_is_said_by_training_and_by_recommending(bayescl):
     Path("a.csv").write_text("1,1\n1,2\n2,1\n2,2\n")
     for encoder in ("mf", "popularity"):

@@ -16,7 +16,7 @@ Split = Literal["per-user", "random", "last", "time", "given", "author", "none"]
 _OF_TABLES = (
     *("user_column", "item_column", "rating_column", "timestamp_column"),
     *("separator", "encoding", "no_header", "date_format", "skip_bad_rows", "allow_null_ids"),
-    "test_data",
+    *("sum_ratings", "test_data"),
 )
 """Options that files of a fixed format do not need."""
 
@@ -39,6 +39,8 @@ class RankingData:
         rating_column: a table's column of ratings; default: guessed if ratings are used.
         timestamp_column: a table's column of times; default: guessed if times are used.
         min_rating: the lowest rating that counts; default: all count.
+        sum_ratings: add up the ratings of each user and item, such as quantities of which returns
+            are negative, before min_rating; pairs with a sum of at most 0 are left out.
         k_core: leave out users and items with fewer interactions than this.
         separator: a table's column separator; default: detected.
         encoding: how a text table is encoded, such as latin-1; default: UTF-8.
@@ -62,6 +64,7 @@ class RankingData:
     rating_column: str | None = None
     timestamp_column: str | None = None
     min_rating: FiniteFloat | None = None
+    sum_ratings: bool = False
     k_core: CountOr0 = 0
     separator: str | None = None
     encoding: str | None = None
@@ -75,7 +78,7 @@ class RankingData:
     def columns(self) -> dict[str, str | None]:
         """The columns of a table to read, with their names if given."""
         names = {"user": self.user_column, "item": self.item_column}
-        if self.min_rating is not None or self.rating_column is not None:
+        if self.min_rating is not None or self.rating_column is not None or self.sum_ratings:
             names["rating"] = self.rating_column
         if self.split in ("last", "time") or self.timestamp_column is not None:
             names["timestamp"] = self.timestamp_column

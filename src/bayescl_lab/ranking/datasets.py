@@ -68,7 +68,10 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
     if split == "given" and not given:
         raise ValueError(f"{data} comes without a test part: split cannot be 'given'")
     train, test, report = numbered_interactions(
-        raw, min_rating=settings.min_rating, k_core=settings.k_core
+        raw,
+        min_rating=settings.min_rating,
+        sum_ratings=settings.sum_ratings,
+        k_core=settings.k_core,
     )
     if split == "none":
         if evaluate_on != "test":

@@ -20,11 +20,13 @@ def numbered_interactions(
     raw: RawInteractions,
     *,
     min_rating: float | None = None,
+    sum_ratings: bool = False,
     k_core: int = 0,
 ) -> tuple[Interactions, Interactions | None, Mapping[str, int]]:
     """Interactions with a row for every remaining user and a column for every remaining item.
 
-    First, ratings below the minimum are left out; then repeated pairs are merged at their earliest
+    First, the ratings of each pair are added up if ``sum_ratings`` is set; then ratings below the
+    minimum are left out (with sums, by default all not above 0); then repeated pairs are merged at their earliest
     time; then the k-core is taken. Ids are sorted, as numbers if all are. If files give a test
     part, both parts have the rows and columns of all ids in either. Test pairs that are also in
     training are left out.
@@ -44,18 +46,30 @@ def numbered_interactions(
     for kind in ("user", "item"):
         ids = common_ids([frame[kind] for frame in frames])
         frames = [frame.with_columns(column) for frame, column in zip(frames, ids, strict=True)]
-    if min_rating is not None:
+    if min_rating is not None or sum_ratings:
         if any("rating" not in frame.columns for frame in frames):
-            raise ValueError(f"{raw.name} has no ratings, which min_rating needs")
-        rated = frames
-        frames = [frame.filter(pl.col("rating") >= min_rating) for frame in frames]
+            raise ValueError(f"{raw.name} has no ratings, which min_rating and sum_ratings need")
+        if sum_ratings:
+            before = sum(map(len, frames))
+            frames = [_summed(frame) for frame in frames]
+            merged = before - sum(map(len, frames))
+            counts["rows added to others of the same user and item"] = merged
+        elif negative := sum(int((frame["rating"] < 0).sum()) for frame in frames):
+            counts["ratings below 0 (if they are returns, --sum-ratings subtracts them)"] = negative
+        rated, rating = frames, pl.col("rating")
+        kept = rating > 0 if min_rating is None else rating >= min_rating
+        frames = [frame.filter(kept) for frame in frames]
         lost = sum(map(len, rated)) - sum(map(len, frames))
-        counts[f"ratings below {min_rating:g} left out"] = lost
+        few = (
+            "sums of ratings not above 0" if min_rating is None else f"ratings below {min_rating:g}"
+        )
+        enough = "sum of ratings above 0" if min_rating is None else f"rating of {min_rating:g}"
+        counts[f"{few} left out"] = lost
         for what in ("user", "item"):
             before, after = (
                 pl.concat([frame[what] for frame in part]).n_unique() for part in (rated, frames)
             )
-            counts[f"{what}s without a rating of {min_rating:g} left out"] = before - after
+            counts[f"{what}s without a {enough} left out"] = before - after
     user_ids, rows = _numbered([frame["user"] for frame in frames])
     item_ids, columns = _numbered([frame["item"] for frame in frames])
     timed = all("timestamp" in frame.columns for frame in frames)
@@ -85,6 +99,15 @@ def numbered_interactions(
     counts[f"items outside the {k_core}-core"] = train.num_items - whole.num_items
     left_out = {phrase: count for phrase, count in counts.items() if count}
     return whole, test, {**raw.report, **left_out}
+
+
+def _summed(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return one row per pair, with the sum of its ratings and its earliest purchase."""
+    values = [pl.col("rating").sum().round(9)]  # so .1 + .2 - .3 is 0
+    if "timestamp" in frame.columns:
+        bought = pl.col("timestamp").filter(pl.col("rating") > 0).min()
+        values.append(pl.coalesce(bought, pl.col("timestamp").min()))
+    return frame.group_by("user", "item", maintain_order=True).agg(values)
 
 
 def core(interactions: Interactions, k: int) -> Interactions:
