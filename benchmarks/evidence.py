@@ -20,7 +20,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from itertools import product
 from multiprocessing import TimeoutError, get_context
@@ -72,7 +72,9 @@ class Variant:
 
     head: bool = True  # whether there is a projection head
     batch: int | None = None  # items in a batch; None is the set's own
-    teacher: str = "plain"  # the plain item, or "view", another view of it
+    teacher: str = (
+        "plain"  # the plain item, "view", another view of it, or "frozen", another network
+    )
     scale: float = 1.0  # the teacher's temperature as a multiple of the loss's
     momentum: float = 0.0  # of a moving average of the network that embeds the teacher
     labels: int = 0  # of each class that the target knows
@@ -87,6 +89,7 @@ VARIANTS = {
     "softer teacher": Variant(scale=1.5),
     "moving average": Variant(momentum=0.95),
     "five labels": Variant(labels=5),
+    "another network as teacher": Variant(teacher="frozen"),
 }
 WITH_BASELINE = ("no head", "batches of 64")
 """Variants that InfoNCE has, too; all others are compared with plain InfoNCE."""
@@ -157,14 +160,18 @@ def run(case: Case) -> dict[str, Any]:
     if case.data == "pairs":
         scores = pair_scores(_loss(case), case.seed)
     else:
-        scores = trained_scores(case, data_set(case.data))
+        data = data_set(case.data)
+        scores = data.scores(trained(case, data)[0])
     seconds = round(time.process_time() - start, 2)
     return asdict(case) | {"scores": scores, "seconds": seconds}
 
 
-def trained_scores(case: Case, data: DataSet) -> dict[str, float]:
-    """Train an encoder as a case says and evaluate it."""
+def trained(case: Case, data: DataSet) -> tuple[nn.Module, nn.Module]:
+    """Train as a case says; return the encoder, and the network with the projection head."""
     variant = VARIANTS[case.variant]
+    frozen = None
+    if variant.teacher == "frozen":  # trained with the plain item as teacher and another seed
+        frozen = trained(replace(case, variant="", seed=case.seed + 100), data)[1]
     torch.manual_seed(case.seed)
     encoder, head = data.network()
     network = nn.Sequential(encoder, head) if variant.head else encoder
@@ -193,8 +200,8 @@ def trained_scores(case: Case, data: DataSet) -> dict[str, float]:
             about: dict[str, Tensor] = {}
             if case.share != 1:
                 with torch.no_grad():
-                    item = data.plain(rows) if variant.teacher == "plain" else data.view(rows)
-                    about["teacher"] = slow(item)
+                    item = data.view(rows) if variant.teacher == "view" else data.plain(rows)
+                    about["teacher"] = (frozen or slow)(item)
             if case.method == "oracle":
                 about["groups"] = data.labels[rows]
             if case.method == "domains":
@@ -208,7 +215,7 @@ def trained_scores(case: Case, data: DataSet) -> dict[str, float]:
         schedule.step()
         if momentum:
             _follow(slow, network, min(momentum, step / (step + 10)))
-    return data.scores(encoder)
+    return encoder, network
 
 
 def _loss(case: Case, items: int = 0) -> nn.Module:

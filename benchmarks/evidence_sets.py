@@ -78,7 +78,7 @@ class DataSet:
             if self.retrieval:
                 rows, columns = (F.normalize(each, dim=1) for each in (new, features))
                 return precisions(rows, truth, columns, labels) | scores
-            return scores | {"knn": knn_probe(data), "linear": linear_probe(data).top_1}
+            return scores | {"knn": knn_probe(data), "linear": linear_probe(data)["linear"]}
 
 
 def affine_noise(images: Tensor, strength: float = 0.75) -> Tensor:

@@ -1,4 +1,4 @@
-"""Rows for tests."""
+"""Rows for tests, and a count of what autograd holds."""
 
 from __future__ import annotations
 
@@ -9,3 +9,24 @@ from torch import Tensor
 def rows(count: int, seed: int, dim: int = 6) -> Tensor:
     """Normal rows that depend on their seed alone."""
     return torch.randn(count, dim, generator=torch.Generator().manual_seed(seed))
+
+
+class Held(torch.autograd.graph.saved_tensors_hooks):
+    """Counts the entries of the tensors that autograd saves inside and holds for backward."""
+
+    def __init__(self) -> None:
+        super().__init__(self._pack, lambda kept: kept.tensor)
+        self.entries = self.peak = 0
+
+    def _pack(self, tensor: Tensor) -> Kept:
+        self.entries += tensor.numel()
+        self.peak = max(self.peak, self.entries)
+        return Kept(tensor, self)
+
+
+class Kept:
+    def __init__(self, tensor: Tensor, account: Held) -> None:
+        self.tensor, self.account = tensor, account
+
+    def __del__(self) -> None:
+        self.account.entries -= self.tensor.numel()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import resource
@@ -26,6 +27,7 @@ from bayescl_lab._downloads import extract_archive
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.inspect.files import read_embeddings
 from bayescl_lab.inspect.measures import diagnose_embeddings
+from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.runs.weights import read_checkpoint
 
 MUTATIONS = int(os.environ.get("BAYESCL_MUTATIONS", "40"))
@@ -134,6 +136,41 @@ def folder_of(path: Path) -> None:
     assert 3 <= len(parts.train) <= 6
 
 
+PAIRS = [
+    f"u{user},i-{item},{item % 5},{10 * item + user}" for user in range(9) for item in range(7)
+]
+TABLE = "\n".join(["user,item,rating,timestamp", *PAIRS])
+
+
+def table(path: Path) -> None:
+    path.write_text(TABLE.replace(",", "\t") if path.suffix == ".inter" else TABLE)
+
+
+def packed_table(path: Path) -> None:
+    path.write_bytes(gzip.compress(TABLE.encode()))
+
+
+def parquet_table(path: Path) -> None:
+    pl.read_csv(TABLE.encode()).write_parquet(path)
+
+
+def jsonl_table(path: Path) -> None:
+    pl.read_csv(TABLE.encode()).write_ndjson(path)
+
+
+def lists(path: Path) -> None:
+    path.write_text("\n".join(f"{user} 1 2 {user + 3}" for user in range(9)))
+    path.with_name("test.txt").write_text("0 9\n1 8\n")
+
+
+def rank(path: Path) -> None:
+    data = str(path.parent if path.name == "train.txt" else path)
+    train = load_interactions(data, split="last" if path.name != "train.txt" else None).train
+    assert len(np.unique(train.user_ids)) == train.num_users
+    assert len(np.unique(train.item_ids)) == train.num_items
+    assert train.timestamps is None or np.isfinite(train.timestamps).all()
+
+
 STATE = {"weight": torch.arange(12.0).reshape(3, 4), "bias": torch.zeros(3)}
 FORMATS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object]]] = {
     "a.npy": (lambda path: np.save(path, rows()["embeddings"]), inspect),
@@ -144,6 +181,12 @@ FORMATS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object]]] = {
     **{f"a.{kind}": (picture, folder_of) for kind in ("png", "jpg", "gif", "webp", "tif", "bmp")},
     "a.zip": (archive, unpack),
     "a.tar.gz": (archive, unpack),
+    "a.csv": (table, rank),
+    "a.inter": (table, rank),
+    "a.csv.gz": (packed_table, rank),
+    "table.parquet": (parquet_table, rank),
+    "a.jsonl": (jsonl_table, rank),
+    "train.txt": (lists, rank),
     "a.ckpt": (lambda path: torch.save({"state_dict": STATE, "epoch": 3}, path), read_checkpoint),
 }
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from bayescl import DomainBatchSampler, distributed
+from bayescl import DomainBatchSampler
 
 DOMAINS = torch.arange(1000) % 20
 
@@ -44,20 +44,6 @@ def test_it_continues_in_the_midst_of_an_epoch() -> None:
     resumed.load_state_dict(sampler.state_dict())
     assert [*begun, *resumed] == whole
     assert list(resumed) == whole  # the next epoch starts anew
-
-
-def test_rank_and_number_of_processes_come_from_the_process_group(monkeypatch) -> None:
-    drawn = []
-    monkeypatch.setattr(distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(distributed, "world_size", lambda: 2)
-    for rank in range(2):
-        monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
-        drawn.append(list(DomainBatchSampler(DOMAINS, 48)))
-        told = DomainBatchSampler(DOMAINS, 48, rank=rank, num_processes=2)
-        assert drawn[-1] == list(told)
-    assert drawn[0] != drawn[1]
-    alone = DomainBatchSampler(DOMAINS, 48, rank=0, num_processes=1)
-    assert len(alone) == 20
 
 
 @pytest.mark.parametrize("size", [2, 3, 8])

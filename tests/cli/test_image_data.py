@@ -77,8 +77,7 @@ def test_a_table_is_counted_copies_are_listed_and_few_images_have_an_interval(ba
 def test_inspect_measures_what_embed_writes_and_each_says_which(bayescl, run):
     shown = bayescl("inspect run").out
     assert "Measured on head of two augmented views" in shown
-    assert "The run keeps to candidates of the anchor's own domain" in shown
-    assert "domains=" not in shown
+    assert "of the nearest neighbours are of the item's own domain" in shown
     for output in ("head", "features"):
         assert bayescl(f"embed run --of train --output {output} --out e.parquet").status == 0
         frame = pl.read_parquet("e.parquet")
@@ -117,7 +116,7 @@ def test_embedding_needs_neither_a_batch_nor_labels_nor_domains(bayescl, run):
     Path("nine").mkdir()
     Image.new("L", (12, 12)).save("nine/grey.png")
     complaint = bayescl("embed run --data nine --out e.npy").complaint
-    assert "images must have 3 channels and 12 x 12 pixels as in training, got 1 chann" in complaint
+    assert "images must have shape [3, 12, 12] as in training, got [1, 12, 12]" in complaint
 
 
 def test_a_finished_run_refuses_other_images_and_follows_its_own(bayescl, run):

@@ -143,22 +143,9 @@ def test_similar_items_are_a_command(bayescl):
 
 
 HOSTILE = [
-    ("train ranking --data us.csv --split last", "may be day or month first: name the order with"),
-    ("train ranking --data us.csv --split last --skip-bad-rows", "may be day or month first"),
-    ("train ranking --data us.csv --split last --date-format %Y", "a number or a date, got '01/"),
-    ("train ranking --data two.csv --split time", "in both orders: name the order with"),
-    ("train ranking --data soon.csv --split time", "timestamp must be a number or a date, got 'so"),
     ("train ranking --data a.csv --split time", "has no column that looks like timestamps"),
     ("train ranking --data a.csv --min-rating 1", "has no column that looks like ratings"),
     ("train ranking --data gone.csv --min-rating 5", "gone.csv: no interactions are left"),
-    ("train ranking --data null.csv", "lines 2, 3: user 'NULL' stands for a missing id"),
-    ("train ranking --data null.csv --skip-bad-rows", "all 2 rows lack a value or have an"),
-    ("train ranking --data swapped.csv --no-header", "which look like an item and a user"),
-    ("train ranking --data wide.csv", "line 3: there are more values than in the first line"),
-    ("train ranking --data quotes.csv", "cannot read quotes.csv: broken quotes near"),
-    ("train ranking --data bytes.csv", "bytes.csv: line 2 is not UTF-8: name the encoding"),
-    ("train ranking --data bytes.csv --encoding ascii", "bytes.csv is not ascii text"),
-    ("train ranking --data blank.csv", "blank.csv is empty"),
     ("train ranking --data one.csv", "one.csv: too few to split (per-user), interactions 1, users"),
     ("train ranking --data one.csv --split none", "every user has every item, so nothing is left"),
     (
@@ -172,7 +159,10 @@ HOSTILE = [
     ("recommend run --users ids.txt --out l.csv", "the run knows none of the users in ids.txt"),
     ("recommend run --newcomers null.csv --out l.csv", "user 'NULL' stands for a missing id"),
     ("recommend run --newcomers wide.csv --user-column who --out l.csv", "has no column 'who'"),
-    ("recommend run --newcomers us.csv --min-rating 2 --out l.csv", "Unknown option: --min-rating"),
+    (
+        "recommend run --newcomers one.csv --min-rating 2 --out l.csv",
+        "Unknown option: --min-rating",
+    ),
     ("recommend run --user u1 --all", "give one of --user ID, --items A,B,..., --users FILE"),
     ("recommend run", "give one of --user ID, --items A,B,..., --users FILE"),
     ("similar run", "parameter --item requires an argument"),
@@ -186,22 +176,14 @@ HOSTILE = [
 
 
 def test_hostile_calls_on_recommenders_get_one_line(bayescl):
-    dated = "user,item,date\n" + "".join(f"{row},{{}}\n" for row in ROWS[:9])
     for name, text in {
         "a": TEXT,
-        "us": dated.format(*[f"0{month}/05/2024" for month in range(1, 10)]),
-        "two": dated.format(*["13/01/2024", "01/13/2024"] * 4, "01/01/2024"),
-        "soon": dated.format(*["2024-01-01"] * 8, "soon"),
         "gone": "user,item,rating\nu1,i1,2\nu1,i1,-2\n",
         "null": "user,item\nNULL,i1\nNULL,i2\n",
-        "swapped": "item 1,user 1\nitem 2,user 2\n",
         "wide": "user,item\nu1,i1\nu1,i2,5\n",
-        "quotes": 'user,item\nu1,"i1\n',
-        "blank": "\n\n",
         "one": "user,item\nu1,i1\n",
     }.items():
         Path(f"{name}.csv").write_text(text)
-    Path("bytes.csv").write_bytes(b"user,item\nu\xe9,i1\n")
     Path("ids.txt").write_text("1234\n")
     line = "train ranking --data a.csv --split none --dim 4 --epochs 1 --device cpu --out run"
     assert bayescl(line).status == 0

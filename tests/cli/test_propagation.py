@@ -1,4 +1,4 @@
-"""Lists, exports and newcomers of a run whose embeddings are propagated after training."""
+"""Lists and exports of a run whose embeddings are propagated after training."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import pytest
 import torch
 from ranking_data import OPTIONS
 
-from bayescl_lab.ranking.fold_in import NewcomerScorer
-from bayescl_lab.ranking.scorers import EmbeddingScorer
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.result import Result
@@ -65,20 +63,6 @@ def test_lists_and_exports_use_propagated_embeddings_of_the_same_training(bayesc
     np.testing.assert_allclose(scores, expected, atol=1e-5)
     one = loaded.recommend("u-4", 5, allow_known=True)
     assert one["item"].equals(lists.filter(lists["user"] == "u-4")["item"])
-
-
-def test_newcomers_are_folded_into_propagated_embeddings(propagated):
-    loaded = load_recommender(Path("smooth"))
-    rows = (torch.from_numpy(part).float() for part in by_hand("smooth"))
-    newcomers = NewcomerScorer(EmbeddingScorer(*rows, "inner"), loaded.parts.train)
-    has = ["film 1", "film 4", "film 7"]
-    ids = loaded.parts.train.item_ids.tolist()
-    scores = newcomers.scores_from(torch.tensor([ids.index(item) for item in has]))
-    lists = loaded.recommend(items=has, k=5)
-    expected = scores[[ids.index(item) for item in lists["item"]]]
-    np.testing.assert_allclose(lists["score"].to_numpy(), expected, atol=1e-4)
-    # Films 1, 4, 7, ... are one group.
-    assert all(int(item.split()[1]) % 3 == 1 for item in lists["item"])
 
 
 def test_judging_again_and_resuming_keep_the_propagation(bayescl, propagated):

@@ -11,7 +11,7 @@ from cyclopts import CycloptsError
 from tests.docs.test_pages import PAGES, blocks, name_of
 
 from bayescl_lab.cli import train
-from bayescl_lab.cli._app import COMMANDS, application
+from bayescl_lab.cli._app import COMMANDS, SECOND_WORDS, application
 from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.ranking.settings import BaselineSettings
 
@@ -34,6 +34,9 @@ def refusal(line: str) -> str | None:
     words = shlex.split(re.sub(r"--(config \S+|print-config)", "", line))
     if words[0] not in COMMANDS:
         return f"there is no command {words[0]}"
+    second = SECOND_WORDS[words[0]] if words[0] in ("compare", "data", "train") else words
+    if not set(words[1:2]) <= {*second}:
+        return f"there is no command {' '.join(words[:2])}"
     if not any(word.startswith("-") for word in words):
         return None  # only named
     try:

@@ -12,8 +12,6 @@ from textwrap import dedent
 
 import pytest
 
-from bayescl_lab.cli._app import COMMANDS, SECOND_WORDS
-
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if "gallery" not in page.parts]
@@ -114,16 +112,6 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
         exec(compile(code, name_of(page), "exec", flags=flags), names)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "sh")], ids=name_of)
-def test_every_command_that_a_page_shows_exists(page: Path) -> None:
-    command = re.compile(r"^bayescl ([a-z ]+?)(?= -| [A-Z.]| \S*/| results|$)", re.MULTILINE)
-    for words in command.findall("\n".join(blocks(page, "sh"))):
-        first, *rest = words.split()
-        assert first in COMMANDS, words
-        if first in ("compare", "data", "train"):
-            assert rest[0] in SECOND_WORDS[first], words
-
-
 def test_every_link_of_a_page_leads_somewhere() -> None:
     for page in PAGES:
         for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
@@ -145,18 +133,6 @@ def test_every_public_name_has_its_place_on_the_api_pages() -> None:
     overview = (ROOT / "docs" / "api" / "index.md").read_text(encoding="utf-8")
     for name in importlib.import_module("bayescl").__all__:
         assert re.search(rf"\b{name}\b", overview), name
-
-
-def test_every_page_is_in_a_table_of_contents() -> None:
-    docs = ROOT / "docs"
-    listed = {(docs / "index").resolve()}
-    for page in docs.rglob("*.md"):
-        for block in re.findall(r"^```\{toctree\}\n(.*?)^```", page.read_text(), re.DOTALL | re.M):
-            names = [line for line in block.splitlines() if line and not line.startswith(":")]
-            names = [re.sub(r".*<(.+)>", r"\1", name) for name in names]
-            listed |= {(page.parent / name).resolve() for name in names}
-    for page in PAGES[1:]:
-        assert page.with_suffix("").resolve() in listed, page
 
 
 def test_pages_are_short() -> None:

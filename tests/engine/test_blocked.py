@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from cases import Held
 from reference.objectives import WEIGHTINGS
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -143,26 +144,6 @@ def test_a_second_backward_is_refused() -> None:
         gradient.sum().backward()
 
 
-class Held:
-    """Counts the entries that autograd holds for backward at any one time."""
-
-    def __init__(self) -> None:
-        self.entries = self.peak = 0
-
-    def pack(self, tensor: Tensor) -> Kept:
-        self.entries += tensor.numel()
-        self.peak = max(self.peak, self.entries)
-        return Kept(tensor, self)
-
-
-class Kept:
-    def __init__(self, tensor: Tensor, account: Held) -> None:
-        self.tensor, self.account = tensor, account
-
-    def __del__(self) -> None:
-        self.account.entries -= self.tensor.numel()
-
-
 class LargestTensor(TorchDispatchMode):
     """Records the number of entries of the largest tensor that any operation makes."""
 
@@ -188,10 +169,7 @@ def test_memory_grows_linearly_with_rows_at_a_fixed_chunk_size(
         view_1, view_2 = embeddings((batch, 4), (batch, 4), dtype=torch.float32)
         loss = MAKERS[name](engine="blocked", chunk_size=8, reduction=reduction)
         held = Held()
-        with (
-            LargestTensor() as largest,
-            torch.autograd.graph.saved_tensors_hooks(held.pack, lambda kept: kept.tensor),
-        ):
+        with LargestTensor() as largest, held:
             loss(view_1, view_2, teacher=view_1 if with_teacher else None).sum().backward()
         return held.peak, largest.entries
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,11 +11,12 @@ from typing import Any
 
 import torch
 from reference import objectives as reference
-from reference.calls import Pairs, arguments, pairs_of
+from reference.calls import Pairs, leaves_of, pairs_of, with_leaves
+from reference.cases import LOSSES
 from torch import Tensor
 
 import bayescl
-from bayescl.functional import LogSumObjective
+from bayescl import Rows
 
 DTYPES = (torch.float32, torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -47,24 +49,6 @@ class Dice:
         return torch.rand(shape, generator=self.generator) < share
 
 
-def margin(positive: Tensor, unlabeled: Tensor, *, valid: Tensor | None = None) -> Tensor:
-    """An objective of a user's own."""
-    kept = unlabeled if valid is None else unlabeled.masked_fill(~valid, 0.0)
-    return torch.nn.functional.softplus(kept.tanh().sum(dim=1) - positive.tanh())
-
-
-class MeanExponential(LogSumObjective):
-    """An objective of a user's own, as data."""
-
-    powers = (1.0, 0.0)
-
-    def from_log_sums(self, positive: Tensor, log_sums: tuple[Tensor, ...]) -> Tensor:
-        total, count = log_sums
-        some = count > -torch.inf
-        mean = torch.where(some, total, 0.0) - torch.where(some, count, 0.0)
-        return torch.where(some, torch.nn.functional.softplus(mean - positive), 0.0)
-
-
 @dataclass
 class Drawn:
     """A loss to be made with some engine, and the value of one anchor by the slow way."""
@@ -83,7 +67,7 @@ class Drawn:
 def draw_loss(dice: Dice) -> Drawn:
     name = dice.one(
         "info_nce", "debiased", "hard", "bayesian", "bayesian", "oracle", "supervised",
-        "own", "own data",
+        "own function", "own data",
     )  # fmt: skip
     tau_plus = dice.one(0.0, 0.05, 0.1, 0.5, 0.9, dice.uniform(0, 0.99))
     floor = dice.one(-1.0, -1.0, -2.0)
@@ -112,24 +96,9 @@ def draw_loss(dice: Dice) -> Drawn:
             lambda p, u, _: reference.bayesian(p, u, **given, ranks=ranks),
             ranks=ranks if alpha > 0.5 or beta > 0.5 else None,
         )
-    if name == "own":
-        return Drawn(
-            name,
-            partial(bayescl.ContrastiveLoss, margin),
-            lambda p, u, _: reference.softplus(u.tanh().sum() - p.tanh()),
-            crowd=1.0,
-        )
-    if name == "own data":
-        make = partial(bayescl.ContrastiveLoss, MeanExponential())
-        return Drawn(
-            name, make, lambda p, u, _: reference.info_nce(p, u - math.log(max(1, len(u))))
-        )
-    kinds = {"oracle": bayescl.OracleContrastiveLoss, "supervised": SUPERVISED}
-    make = kinds.get(name, bayescl.InfoNCELoss)
-    return Drawn(name, make, lambda p, u, _: reference.info_nce(p, u))
-
-
-SUPERVISED = bayescl.SupervisedContrastiveLoss
+    make, row_at = LOSSES[name]
+    slope = 1.5 if name == "own data" else 1.0
+    return Drawn(name, make, lambda p, u, t: row_at(t)(p, u), slope=slope)
 
 
 @dataclass
@@ -137,8 +106,10 @@ class Call:
     """What a loss is called with."""
 
     layout: str
-    tensors: dict[str, Tensor]
-    options: dict[str, Any]
+    given: dict[str, Any]
+    """Its arguments."""
+    settings: dict[str, Any]
+    """What the loss is made with."""
     temperature: float
     normalize: bool
     own_temperature: str
@@ -147,43 +118,51 @@ class Call:
     """No sum or product on the way to a logit exceeds it."""
 
     @property
+    def tensors(self) -> dict[str, Tensor]:
+        """Embeddings or logits, by name."""
+        return leaves_of(self.given)
+
+    @property
     def dtype(self) -> torch.dtype:
         dtype = torch.float32
         for tensor in self.tensors.values():
             dtype = torch.promote_types(dtype, tensor.dtype)
         return dtype
 
-    @property
-    def teachers(self) -> dict[str, Tensor]:
-        """The teacher's embeddings as they count: of length 1, in float64."""
+    def with_precise_teachers(self) -> dict[str, Any]:
+        """The arguments with the teacher's embeddings as they count: of length 1, in float64."""
         return {
-            name: directions(part.double(), torch.promote_types(part.dtype, self.dtype))
-            for name, part in self.options.items()
-            if name.endswith("teacher")
+            name: self._unit(part)
+            if name == "teacher"
+            else replace(part, teacher=self._unit(part.teacher))
+            if isinstance(part, Rows) and part.teacher is not None
+            else part
+            for name, part in self.given.items()
         }
+
+    def _unit(self, teacher: Tensor) -> Tensor:
+        return directions(teacher.double(), torch.promote_types(teacher.dtype, self.dtype))
+
+    @property
+    def knows(self) -> set[str]:
+        """The metadata of anchors."""
+        anchors = self.given.get("anchors")
+        own = anchors.metadata if isinstance(anchors, Rows) else {}
+        return {*self.given, *own}
 
     @property
     def has_target(self) -> bool:
         """Whether some probability may go to candidates."""
-        known = {"teacher", "anchor_teacher", "labels", "anchor_labels"} & self.options.keys()
-        return "target" in self.options or (bool(known) and self.options["positive_share"] != 1)
+        known = {"teacher", "labels"} & self.knows
+        return "target" in self.given or (bool(known) and self.settings["positive_share"] != 1)
 
     def target_error(self, precise: bool = False) -> float:
         """How much of a target probability rounding may move to other candidates."""
-        if not (self.has_target and {"teacher", "anchor_teacher"} & self.options.keys()):
+        if not (self.has_target and "teacher" in self.knows):
             return 0.0
         precision = torch.float64 if precise else self.dtype
-        scale = self.options["teacher_temperature"] or self.temperature
+        scale = self.settings["teacher_temperature"] or self.temperature
         return min(2.0, 64 * torch.finfo(precision).eps / scale)
-
-    def arguments(self, **changed: Any) -> dict[str, Any]:
-        """The keyword arguments of the call."""
-        rows = {name: changed.pop(name, tensor) for name, tensor in self.tensors.items()}
-        options = {**self.options, **changed}
-        if self.layout == "from_logits":
-            options = {name: options[name] for name in FROM_LOGITS if name in options}
-            return {**rows, **options}
-        return arguments(self.layout, rows, options)
 
     def run(self, drawn: Drawn, precise: bool = False, **settings: Any) -> Answer:
         """Make the loss and call it, in float64 if ``precise``."""
@@ -204,7 +183,8 @@ class Call:
             name: tensor.to(torch.float64 if precise else tensor.dtype, copy=True).requires_grad_()
             for name, tensor in self.tensors.items()
         }
-        given = self.arguments(**leaves, **(self.teachers if precise else {}))
+        given = self.with_precise_teachers() if precise else self.given
+        given = with_leaves(given, leaves)
         wanted = dict(leaves)
         if self.own_temperature == "call":
             given["temperature"] = torch.tensor(temperature, dtype=dtype, requires_grad=True)
@@ -222,35 +202,15 @@ class Call:
             gradients = dict(zip(wanted, found, strict=True))
         return Answer(value.detach(), gradients)
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What the loss is made with."""
-        return {name: self.options[name] for name in ("positive_share", "teacher_temperature")}
-
     def logits(self) -> list[Pairs]:
         """What the call stands for, of each direction."""
         wide = {name: tensor.double() for name, tensor in self.tensors.items()}
-        if self.layout == "from_logits":
-            positive, unlabeled = wide.values()
-            counted, valid = unlabeled != -torch.inf, self.options.get("valid")
-            if valid is not None:
-                counted = counted & valid
-            finite = [x[x.isfinite()].abs() for x in (positive, unlabeled)]
-            bound = max([float(x.max()) for x in finite if x.numel()], default=0.0)
-            target = self.options.get("target", torch.zeros_like(unlabeled)).double()
-            target = target.masked_fill(~counted, 0.0)
-            ones = torch.ones_like(positive)
-            found = [Pairs(positive, unlabeled, counted, target, ones, torch.inf, bound)]
-        else:
-            if self.normalize:
-                wide = {name: directions(rows, self.dtype) for name, rows in wide.items()}
-            options = {**self.options, **self.teachers}
-            found = pairs_of(self.layout, wide, options, self.temperature)
+        if self.normalize and self.layout != "from_logits":
+            wide = {name: directions(rows, self.dtype) for name, rows in wide.items()}
+        given = with_leaves(self.with_precise_teachers(), wide)
+        found = pairs_of(self.layout, given, self.temperature, **self.settings)
         self.bound = max(pairs.bound for pairs in found)
         return found
-
-
-FROM_LOGITS = ("target", "valid")
 
 
 def directions(rows: Tensor, dtype: torch.dtype) -> Tensor:
@@ -336,6 +296,7 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call]:
 
     tensors: dict[str, Tensor]
     options: dict[str, Any] = {}
+    own: dict[str, dict[str, Tensor]] = defaultdict(dict)  # metadata of one side
     masked, corrected, judged = dice.chance(0.3), dice.chance(0.3), dice.chance(0.25)
     with_domains, several = dice.chance(0.2), dice.chance(0.4)
     domain_keys = dice.one((), (1,), (2,))
@@ -365,36 +326,38 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call]:
         if with_groups:
             options["groups"] = groups(pairs)
             if more and (needs_groups or dice.chance(0.5)):
-                options["extra_groups"] = groups(*more)
+                own["extra"]["groups"] = groups(*more)
         if with_domains:
             options["domains"] = domains(pairs)
             if more and dice.chance(0.5):
-                options["extra_domains"] = domains(*more)
+                own["extra"]["domains"] = domains(*more)
         if masked:
             options["valid"] = valid(batch, pairs + (columns if more else 0))
         options["both_directions"] = dice.chance(0.3)
         if corrected:
             options["log_q"] = log_q(pairs)
             if more and dice.chance(0.5):
-                options["extra_log_q"] = log_q(*more)
+                own["extra"]["log_q"] = log_q(*more)
             if options["both_directions"] and dice.chance(0.5):
-                options["anchor_log_q"] = log_q(batch)
+                own["anchors"]["log_q"] = log_q(batch)
     elif layout == "sampled":
-        own = dice.chance(0.5)
-        candidates = rows(batch * columns).view(batch, columns, dim) if own else rows(columns)
+        are_own = dice.chance(0.5)
+        candidates = rows(batch * columns if are_own else columns)
+        candidates = candidates.view(*([batch] if are_own else []), columns, dim)
         tensors = {"anchors": rows(batch), "positives": rows(pairs), "candidates": candidates}
         if with_groups:
             options["groups"] = groups(batch)
-            options["candidate_groups"] = groups(*candidates.shape[:-1])
+            own["candidates"]["groups"] = groups(*candidates.shape[:-1])
         if with_domains:
             options["domains"] = domains(batch)
             if dice.chance(0.5):
-                options["candidate_domains"] = domains(*candidates.shape[:-1])
+                own["candidates"]["domains"] = domains(*candidates.shape[:-1])
         if masked:
             options["valid"] = valid(batch, columns)
         if corrected:
-            options |= {"log_q": log_q(*candidates.shape[:-1]), "positive_log_q": log_q(pairs)}
-        elif several and not own and dice.chance(0.3):
+            own["candidates"]["log_q"] = log_q(*candidates.shape[:-1])
+            own["positives"]["log_q"] = log_q(pairs)
+        elif several and not are_own and dice.chance(0.3):
             del tensors["positives"]
             options["positives"] = dice.integers(columns, pairs)
     else:
@@ -413,14 +376,20 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call]:
         number = dice.one(-0.3, 0.0, 0.1) if kind == "absolute" else dice.one(0.5, 0.95, 1.1)
         options["margin"] = bayescl.Margin(**{kind: number}, extra=dice.chance(0.5))
     if layout != "from_logits":
-        options |= draw_likeness(dice, layout, tensors, pairs, integers, drawn.name == "supervised")
+        draw_likeness(
+            dice, layout, tensors, options, own, pairs, integers, drawn.name == "supervised"
+        )
         if judged and "teacher" in options and dice.chance(0.5):
             options["margin"] = replace(options["margin"], by_teacher=True)
-    options["positive_share"] = dice.one(None, 0.1, 0.5, 0.5, 0.8, 1.0)
-    options["teacher_temperature"] = dice.one(None, None, 0.1, 0.01, 1e-4, 5.0)
+    settings = {
+        "positive_share": dice.one(None, 0.1, 0.5, 0.5, 0.8, 1.0),
+        "teacher_temperature": dice.one(None, None, 0.1, 0.01, 1e-4, 5.0),
+    }
+    sides = {name: Rows(part, **own[name]) if own[name] else part for name, part in tensors.items()}
     temperature = dice.one(0.5, 0.1, 0.07, 0.01, 1.0, 10.0, 1e-4, 1e-9, 1e4)
     where = dice.one("loss", "loss", "learnable", "call")
-    call = Call(layout, tensors, options, temperature, dice.chance(0.7), where)
+    normalize = dice.chance(0.7)
+    call = Call(layout, sides | options, settings, temperature, normalize, where)
     return dice, drawn, call
 
 
@@ -428,11 +397,13 @@ def draw_likeness(
     dice: Dice,
     layout: str,
     tensors: dict[str, Tensor],
+    options: dict[str, Any],
+    own: dict[str, dict[str, Tensor]],
     pairs: int,
     integers: torch.dtype,
     needs_labels: bool,
-) -> dict[str, Any]:
-    """Teachers and labels, of some of the sides that may have their own."""
+) -> None:
+    """Add teachers and labels, of some of the sides that may have their own."""
     batch = len(next(iter(tensors.values())))
     count = pairs if layout == "in_batch" else batch
     dim = dice.one(1, 2, 3, 8)
@@ -445,18 +416,16 @@ def draw_likeness(
         found = dice.integers(dice.one(1, 3, 50), *shape)
         return found.where(dice.mask(dice.one(0.0, 0.3, 0.8, 1.0), *shape), -1).to(integers)
 
-    options: dict[str, Any] = {}
     for name, draw, likely in (("teacher", teacher, 0.5), ("labels", labels, 0.3)):
         if not (dice.chance(likely) or (name == "labels" and needs_labels)):
             continue
         options[name] = draw(count)
         if layout == "in_batch" and dice.chance(0.2):
-            options["anchor_" + name] = draw(batch)
+            own["anchors"][name] = draw(batch)
             if name == "teacher" and dice.chance(0.5):
                 del options[name]
         if layout == "sampled" and "positives" in tensors and dice.chance(0.3):
-            options["positive_" + name] = draw(pairs)
-        for side, prefix in (("extra", "extra_"), ("candidates", "candidate_")):
+            own["positives"][name] = draw(pairs)
+        for side in ("extra", "candidates"):
             if side in tensors and dice.chance(0.7):
-                options[prefix + name] = draw(*tensors[side].shape[:-1])
-    return options
+                own[side][name] = draw(*tensors[side].shape[:-1])

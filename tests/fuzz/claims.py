@@ -130,7 +130,7 @@ def _at_a_jump(drawn: Drawn, call: Call) -> bool:
 
 def _at_the_margin(call: Call) -> bool:
     """Whether rounding decides which candidates score like the positive."""
-    margin = call.options.get("margin")
+    margin = call.given.get("margin")
     if margin is None:
         return False
     edge = min(pairs.edge for pairs in call.logits())
@@ -152,7 +152,7 @@ def _same(what: str, one: Tensor, other: Tensor, call: Call, drawn: Drawn) -> It
 
 def _is_masked(call: Call) -> bool:
     """Whether rows that are not finite may be masked."""
-    return call.layout == "from_logits" or bool({"valid", "margin"} & call.options.keys())
+    return call.layout == "from_logits" or bool({"valid", "margin"} & call.given.keys())
 
 
 def _is_finite(call: Call, value: Tensor) -> bool:

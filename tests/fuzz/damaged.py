@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from inspect import signature
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 import bayescl
+from bayescl import Rows
 from fuzz.calls import Dice, draw_call
 
 NUMBERS = (
@@ -44,7 +46,7 @@ def settings_of(maker: type) -> dict[str, tuple[Any, ...]]:
 def violations(seed: int) -> list[str]:
     """What is wrong with the refusal of the damaged call of a seed; nothing if all is well."""
     dice = Dice(seed)
-    told, attempt, names = _bad_setting(dice) if dice.chance(0.3) else _bad_argument(dice, seed)
+    told, attempt, names = _bad_setting(dice) if dice.chance(0.3) else _bad_argument(dice)
     try:
         value = attempt()
     except (ValueError, TypeError) as problem:
@@ -70,13 +72,19 @@ def _bad_setting(dice: Dice) -> tuple[str, Callable[[], object], set[str]]:
     return f"{maker.__name__}(**{settings})", lambda: maker(**settings), names
 
 
-def _bad_argument(dice: Dice, seed: int) -> tuple[str, Callable[[], object], set[str]]:
+def _bad_argument(dice: Dice) -> tuple[str, Callable[[], object], set[str]]:
     _, drawn, call = draw_call(dice.below(10**6))
     for tensor in call.tensors.values():
         tensor.nan_to_num_(0.5, 2.0, -2.0).clamp_(-4, 4)
-    kept = {"both_directions", "positive_share", "teacher_temperature"}
-    names = [name for name in (*call.tensors, *call.options) if name not in kept]
-    name = dice.one(*names, "temperature")
+    places = [(name, "") for name in (*call.given, "temperature") if name != "both_directions"]
+    places += [
+        (side, field)
+        for side, rows in call.given.items()
+        if isinstance(rows, Rows)
+        for field in rows.metadata
+    ]
+    name, field = dice.one(*places)
+    good = call.given.get(name)
     bad: Any
     if name == "temperature":
         bad = dice.one(
@@ -84,21 +92,22 @@ def _bad_argument(dice: Dice, seed: int) -> tuple[str, Callable[[], object], set
             torch.tensor(-1.0), torch.tensor(0.0), torch.tensor(1j), 1e-42,
         )  # fmt: skip
         call.own_temperature = "loss"
+    elif name == "margin":
+        bad = dice.one(0.95, "wide", [0.1], object())
+    elif isinstance(good, Rows):
+        bad = _damage(dice, getattr(good, field or "embeddings"))
     else:
-        good = call.tensors.get(name, call.options.get(name))
-        is_margin = name == "margin"
-        bad = dice.one(0.95, "wide", [0.1], object()) if is_margin else _damage(dice, good)
-    told = f"{drawn.name}.{call.layout}({name}={_shown(bad)})"
+        bad = _damage(dice, good)
+    told = f"{drawn.name}.{call.layout}({name}{'.' * bool(field)}{field}={_shown(bad)})"
+    damaged = replace(good, **{field: bad}) if field and isinstance(good, Rows) else bad
 
     def attempt() -> object:
         loss = drawn.make(temperature=0.5, normalize=call.normalize, **call.settings)
         made = loss if call.layout == "two_views" else getattr(loss, call.layout)
-        if name == "temperature":
-            return made(**call.arguments(), temperature=bad)
-        return made(**call.arguments(**{name: bad}))
+        return made(**call.given | {name: damaged})
 
     # Sizes of several arguments must fit, so the other one may be what is named.
-    return told, attempt, {name, *call.tensors, *call.options}
+    return told, attempt, {name, *call.given}
 
 
 def _shown(bad: Any) -> str:

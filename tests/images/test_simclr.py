@@ -83,19 +83,6 @@ def test_only_a_loss_that_needs_labels_sees_them(kind):
     assert all(torch.equal(labels, BATCH.labels) for labels in seen[0].values())
 
 
-def test_the_learning_rate_falls_along_half_a_cosine_to_zero():
-    chosen = simclr(InfoNCELoss(), total_steps=4).configure_optimizers()
-    optimizer, scheduler = chosen["optimizer"], chosen["lr_scheduler"]["scheduler"]
-    rates = [optimizer.param_groups[0]["lr"]]
-    for _ in range(4):
-        optimizer.step()
-        scheduler.step()
-        rates.append(optimizer.param_groups[0]["lr"])
-    half = 0.5**0.5
-    expected = [0.01, 0.005 * (1 + half), 0.005, 0.005 * (1 - half), 0.0]
-    assert rates == pytest.approx(expected, abs=1e-12)
-
-
 def test_autocast_and_channels_last_change_features_by_rounding_alone():
     model = simclr(InfoNCELoss())
     plain = model(BATCH.images)

@@ -205,17 +205,6 @@ def test_advice_does_not_depend_on_the_length_of_rows(scale: float, dtype: str) 
     assert Situation((flat * scale).astype(dtype)).advice().loss is None
 
 
-def test_what_a_run_does_already_is_not_advised_again() -> None:
-    made = views(CLEAR, domains=CLASSES)
-    found = diagnose_embeddings(made.first, made.second, domains=CLASSES, temperature=0.5)
-    followed = {"BayesianContrastiveLoss", "teacher", "domains"}
-    again = advise(found, made.first, made.second, followed=followed)
-    text = " ".join(sentences(again))
-    assert again.pass_on == ()
-    assert f"Recommendation: keep loss = {again.loss}" in text
-    assert "The run keeps to candidates of the anchor's own domain" in text
-
-
 @pytest.mark.parametrize(
     ("known", "share"),
     [
@@ -236,12 +225,7 @@ def test_a_small_share_needs_many_false_negatives_that_are_easily_found(known, s
     assert explained == (share == 0.1)
 
 
-def test_a_temperature_is_asked_for_only_where_it_can_be_given() -> None:
-    flat = 1 + 1e-3 * CLOUD
-    for rows, followed, is_asked in (
-        (CLEAR, (), True),
-        (CLEAR, {"temperature"}, False),
-        (flat, (), False),
-    ):
-        advice = advise(diagnose_embeddings(rows), rows, followed=followed)
+def test_a_temperature_is_asked_for_only_where_a_loss_is_recommended() -> None:
+    for rows, is_asked in ((CLEAR, True), (1 + 1e-3 * CLOUD, False)):
+        advice = advise(diagnose_embeddings(rows), rows)
         assert ("--temperature" in " ".join(sentences(advice))) == is_asked

@@ -56,8 +56,8 @@ def test_easy_classes_are_told_by_similarity(labelled) -> None:
 
 def test_labels_only_judge(clusters, labelled) -> None:
     first, second, _ = clusters
-    same = diagnose_embeddings(first, second, num_classes=6, batch_size=100)
-    assert (labelled.tau_plus_from, same.tau_plus_from) == ("labels", "classes")
+    same = diagnose_embeddings(first, second, tau_plus=1 / 6, batch_size=100)
+    assert (labelled.tau_plus_from, same.tau_plus_from) == ("labels", "given")
     for name, loss in same.losses.items():
         assert loss.false_share is None
         others = (each.losses[name].effective.in_gradient for each in (same, labelled))

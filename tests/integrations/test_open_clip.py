@@ -22,25 +22,17 @@ SCALE = torch.tensor(10.0)
 
 
 @pytest.mark.parametrize("call", [{}, {"logit_bias": torch.tensor(-3.0)}])
-def test_info_nce_is_clip_loss(call: dict) -> None:
-    assert_same(pairs_of_clip(ours.ClipLoss(), **call), pairs_of_clip(theirs.ClipLoss(), **call))
+@pytest.mark.parametrize("pairs", [1, 6])
+def test_info_nce_is_clip_loss(pairs: int, call: dict) -> None:
+    mine, reference = (
+        pairs_of_clip(made(), slice(pairs), **call) for made in (ours.ClipLoss, theirs.ClipLoss)
+    )
+    assert_same(mine, reference)
     found, wanted = (
         made()(IMAGES, TEXTS, SCALE, output_dict=True, **call)
         for made in (ours.ClipLoss, theirs.ClipLoss)
     )
     torch.testing.assert_close(found, wanted)
-
-
-@pytest.mark.parametrize("call", [{}, {"logit_bias": torch.tensor(-3.0)}])
-def test_one_pair_has_their_loss_and_gradients(call: dict) -> None:
-    found = []
-    for made in (ours.ClipLoss, theirs.ClipLoss):
-        leaves = [IMAGES[:1].clone(), TEXTS[:1].clone(), SCALE.clone()]
-        for leaf in leaves:
-            leaf.requires_grad_()
-        value = made()(*leaves, **call)
-        found.append([value.detach(), *torch.autograd.grad(value, leaves)])
-    torch.testing.assert_close(*found)
 
 
 @pytest.mark.parametrize("loss", [bayescl.InfoNCELoss, bayescl.BayesianContrastiveLoss])
@@ -80,11 +72,6 @@ def test_either_tower_or_a_tensor_is_the_teacher_of_both_sides() -> None:
     again = TEXTS.clone().requires_grad_()
     direct.in_batch(IMAGES, again, teacher=TEXTS, both_directions=True).backward()
     torch.testing.assert_close(texts.grad, again.grad)  # nothing flows through the teacher
-
-
-def test_a_teacher_without_a_share_of_the_target_changes_nothing() -> None:
-    wrapped = ours.ClipLoss(teacher="text", positive_share=1)
-    assert_same(pairs_of_clip(wrapped), pairs_of_clip(theirs.ClipLoss()))
 
 
 def test_equal_captions_are_not_negatives_of_each_other() -> None:

@@ -131,46 +131,35 @@ def test_without_negatives_or_positives_nothing_is_paid() -> None:
     assert ours.SelfSupervisedLoss(ours.NTXentLoss())(rows(1, 0), rows(1, 1)) == 0
 
 
-def test_metadata_of_two_views_goes_through_reducers_and_regularizers() -> None:
-    groups = torch.arange(8) // 2
-    options = {"embedding_regularizer": OPTIONS["regularizer"]["embedding_regularizer"]}
+@pytest.mark.parametrize("known", [{}, {"groups": LABELS}, {"teacher": rows(8, 2).detach()}])
+@pytest.mark.parametrize("name", ["InfoNCELoss", "HardContrastiveLoss", "BayesianContrastiveLoss"])
+def test_two_views_with_metadata_have_our_own_loss_and_a_regularizer(
+    name: str, known: dict
+) -> None:
+    options = {"temperature": 0.3, "positive_share": 0.2}
+    direct = getattr(bayescl, name)(**options)
     for reducer in REDUCERS[:2]:
-        loss = ours.NTXentLoss(0.3, reducer=reducer, **options)
-        views = rows(8, 0), rows(8, 1)
-        value = ours.SelfSupervisedLoss(loss)(*views, groups=groups)
-        direct = bayescl.InfoNCELoss(temperature=0.3)(*views, groups=groups)
-        norm = torch.cat(views).norm(dim=1).mean()
-        torch.testing.assert_close(value, direct + norm)
-        assert loss.metadata == {}
+        wrapped = ours.SelfSupervisedLoss(
+            ours.NTXentLoss(
+                loss=getattr(bayescl, name),
+                reducer=reducer,
+                embedding_regularizer=regularizers.LpRegularizer(),
+                **options,
+            )
+        )
+
+        def call(loss, first, second, wrapped=wrapped) -> torch.Tensor:
+            norm = torch.cat([first, second]).norm(dim=1).mean()
+            return loss(first, second, **known) + (0 if loss is wrapped else norm)
+
+        assert_same(wrapped, direct, call)
+        assert wrapped.loss.metadata == {}
 
 
 def test_metadata_of_two_views_needs_rows_of_both_as_anchors() -> None:
     loss = ours.SelfSupervisedLoss(ours.NTXentLoss(), symmetric=False)
     with pytest.raises(ValueError, match="groups needs symmetric=True"):
         loss(rows(8, 0), rows(8, 1), groups=torch.arange(8))
-
-
-def test_a_teacher_of_two_views_is_the_losses_own_teacher() -> None:
-    plain = rows(8, 2)
-    for share in (0.2, 1.0):
-        wrapped = ours.SelfSupervisedLoss(ours.NTXentLoss(0.3, positive_share=share))
-        direct = bayescl.InfoNCELoss(temperature=0.3, positive_share=share)
-        reference = losses.SelfSupervisedLoss(losses.NTXentLoss(0.3)) if share == 1 else direct
-        known = {} if share == 1 else {"teacher": plain}
-
-        def call(loss, first, second, wrapped=wrapped, known=known) -> torch.Tensor:
-            return loss(first, second, **({"teacher": plain} if loss is wrapped else known))
-
-        assert_same(wrapped, reference, call)
-
-
-def test_the_others_are_our_own_losses_too() -> None:
-    views, options = (rows(5, 0), rows(5, 1)), {"temperature": 0.3, "tau_plus": 0.2}
-    for name in ("Debiased", "Hard", "Bayesian"):
-        loss = getattr(bayescl, f"{name}ContrastiveLoss")
-        wrapped = ours.SelfSupervisedLoss(ours.NTXentLoss(loss=loss, **options))
-        direct = loss(**options)
-        torch.testing.assert_close(wrapped(*views), direct(*views))
 
 
 def test_a_learnable_temperature_is_trained() -> None:

@@ -125,11 +125,12 @@ def test_matryoshka_around_info_nce_is_matryoshka_around_theirs() -> None:
         sizes = [8, 4, 2], [1.0, 0.5, 2.0]
         wrapped = [theirs.MatryoshkaLoss(model, loss, *sizes) for loss in (mine, reference)]
         assert_same_step(*wrapped, model, COLUMNS["triplets"])
-    plain = ranking(model, BAYESIAN)
-    cached = ranking(model, BAYESIAN, "Cached", mini_batch_size=2)
-    wrapped = [theirs.MatryoshkaLoss(model, loss, [8, 4]) for loss in (cached, plain)]
     repeated = [ANCHORS, [*POSITIVES[:4], POSITIVES[0]]]  # masked at every size
-    assert_same_step(*wrapped, model, repeated)
+    for rules in ({}, {"teacher": "documents"}):
+        plain = ranking(model, BAYESIAN, **rules)
+        cached = ranking(model, BAYESIAN, "Cached", mini_batch_size=2, **rules)
+        wrapped = [theirs.MatryoshkaLoss(model, loss, [8, 4]) for loss in (cached, plain)]
+        assert_same_step(*wrapped, model, repeated)
 
 
 def assert_drops(
@@ -213,16 +214,12 @@ def test_a_margin_and_the_label_column_reach_the_loss() -> None:
         torch.testing.assert_close(value, wanted)
 
 
-@pytest.mark.parametrize("kind", ["", "Cached"])
 @pytest.mark.parametrize("both", [False, True])
-def test_the_documents_are_the_teacher_of_both_directions(kind: str, both: bool) -> None:
+def test_the_documents_are_the_teacher_of_both_directions(both: bool) -> None:
     model, columns = model_of("bert"), COLUMNS["triplets"]
-    cached = {"mini_batch_size": 2} if kind else {}
-    loss = bayescl.InfoNCELoss(temperature=0.2, positive_share=0.8)
-    mine = ranking(
-        model, kind=kind, teacher="documents", both_directions=both, temperature=0.2,
-        positive_share=0.8, **cached,
-    )  # fmt: skip
+    options = {"temperature": 0.2, "positive_share": 0.8}
+    loss = bayescl.InfoNCELoss(**options)
+    mine = ranking(model, teacher="documents", both_directions=both, **options)
 
     class ByHand(torch.nn.Module):
         def forward(self, features: list[dict], labels: None = None) -> Tensor:
@@ -232,16 +229,6 @@ def test_the_documents_are_the_teacher_of_both_directions(kind: str, both: bool)
             )
 
     assert_same_step(mine, ByHand(), model, columns)
-    untaught = ranking(model, kind=kind, both_directions=both, temperature=0.2, **cached)
-    assert not torch.isclose(step(mine, model, columns), step(untaught, model, columns))
-
-
-def test_a_teacher_without_a_share_of_the_target_changes_nothing() -> None:
-    model, columns = model_of("static"), COLUMNS["triplets"]
-    reference = theirs.MultipleNegativesRankingLoss(model)
-    for teacher in ("documents", tiny_models.bert(dim=4, seed=5)):
-        mine = ranking(model, teacher=teacher, positive_share=1)
-        assert_same_step(mine, reference, model, columns)
 
 
 @pytest.mark.parametrize("kind", ["", "Cached"])
@@ -267,15 +254,6 @@ def test_the_label_column_or_another_model_is_the_teacher(kind: str) -> None:
     torch.testing.assert_close(found, loss.in_batch(*rows, extra=Rows(extra, teacher=taught[2])))
 
 
-def test_a_teacher_works_under_matryoshka_loss_plain_and_cached() -> None:
-    model = model_of("bert")
-    wrapped = [
-        theirs.MatryoshkaLoss(model, ranking(model, BAYESIAN, kind, teacher="documents"), [8, 4])
-        for kind in ("", "Cached")
-    ]
-    assert_same_step(*wrapped, model, COLUMNS["triplets"])
-
-
 def test_a_last_batch_of_one_pair_costs_nothing_and_one_of_duplicates_is_finite() -> None:
     model = model_of("bert")
     for kind, both in product(("", "Cached"), (False, True)):
@@ -290,11 +268,10 @@ def test_a_last_batch_of_one_pair_costs_nothing_and_one_of_duplicates_is_finite(
 def test_the_loss_follows_the_models_mode_and_gathers_nothing_in_a_single_process() -> None:
     model = model_of("static")
     alone, gathering = (ranking(model, BAYESIAN, gather=gather) for gather in (False, True))
+    assert_same_step(gathering, alone, model, COLUMNS["pairs"])
     for training in (True, False):
-        model.train(training)
-        values = [step(loss, model, COLUMNS["pairs"]) for loss in (alone, gathering)]
+        step(alone, model.train(training), COLUMNS["pairs"])
         assert alone.loss.training is training
-        assert values[0] == values[1]
 
 
 def test_a_learnable_temperature_gets_the_cached_gradient_with_its_factor() -> None:

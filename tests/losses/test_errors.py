@@ -11,7 +11,6 @@ import bayescl
 from bayescl import (
     BayesianContrastiveLoss,
     ContrastiveLoss,
-    DebiasedContrastiveLoss,
     HardContrastiveLoss,
     InfoNCELoss,
     LearnableTemperature,
@@ -25,20 +24,19 @@ CHECKED = BayesianContrastiveLoss(check_finite=True)
 A, B = torch.randn(4, 3), torch.randn(4, 3)
 NAN = torch.full((4, 3), float("nan"))
 LABELS, NOTHING = torch.tensor([0, 1, 2, 3]), torch.zeros(4, 4, dtype=torch.bool)
+TOO_LARGE = torch.tensor(89.0)
 JUDGED = Margin(absolute=0.1, by_teacher=True)
 SUPERVISED = bayescl.SupervisedContrastiveLoss()
 NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
 
 
+# Shapes, types, layouts and devices of every other argument: ``fuzz.damaged``.
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: BayesianContrastiveLoss(alpha=0.3), r"alpha must lie in \[0.5, 1\], got 0.3"),
-        (lambda: BayesianContrastiveLoss(alpha=1.2), r"alpha must lie in \[0.5, 1\], got 1.2"),
         (lambda: BayesianContrastiveLoss(beta=0.4), r"beta must lie in \[0.5, 1\], got 0.4"),
         (lambda: BayesianContrastiveLoss(tau_plus=1.0), r"tau_plus must lie in \[0, 1\), got 1.0"),
-        (lambda: BayesianContrastiveLoss(tau_plus=-0.1), r"tau_plus must lie .* got -0.1"),
-        (lambda: DebiasedContrastiveLoss(tau_plus=1.5), "tau_plus must lie"),
         (lambda: BayesianContrastiveLoss(alpha=float("nan")), "alpha must be finite, got nan"),
         (lambda: BayesianContrastiveLoss(alpha=None), "alpha must be a number, got None"),
         (lambda: BayesianContrastiveLoss(alpha=1.0, beta=1.0), "alpha and beta must not both"),
@@ -51,27 +49,12 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
         (lambda: InfoNCELoss(reduction="median"), "reduction must be one of mean, sum, none"),
         (lambda: InfoNCELoss(engine="warp"), "engine must be one of"),
         (lambda: InfoNCELoss(positive_share=0.0), r"positive_share must lie in \(0, 1\], got 0.0"),
-        (lambda: InfoNCELoss(positive_share=1.5), "positive_share must lie"),
         (lambda: InfoNCELoss(teacher_temperature=0), "teacher_temperature must be positive, got 0"),
         (lambda: LearnableTemperature(2.0), r"initial must lie in \(0.01, 1\), got 2.0"),
         (lambda: LearnableTemperature(0.1, 0.5, 0.2), "minimum must be below maximum"),
-    ],
-)
-def test_a_bad_setting_is_refused_when_the_loss_is_made(
-    call: Callable[[], object], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-# Shapes, types, layouts and devices of every other argument: ``fuzz.damaged``.
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
         (lambda: LOSS(A, B[:3]), r"view_2 must have shape \[4, 3\], got \[3, 3\]"),
         (lambda: LOSS(A[0], B[0]), r"view_1 must have shape \[rows, dim\], got \[3\]"),
         (lambda: LOSS(A[:0], B[:0]), r"view_1 must not be empty, got shape \[0, 3\]"),
-        (lambda: LOSS(A[:, :0], B[:, :0]), "view_1 must not be empty"),
         (lambda: LOSS(A[:1], B[:1]), "view_1 must hold at least 2 rows, got 1"),
         (lambda: LOSS(A.long(), B), "view_1 must hold floating-point numbers, got torch.int64"),
         (lambda: LOSS(A, B.to(torch.float8_e4m3fn)), "view_2 must hold numbers of 16 bits or more"),
@@ -93,9 +76,9 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
             lambda: LOSS.sampled(A, B, Rows(A, groups=LABELS), groups=torch.eye(4).long()),
             r"candidates.groups must have shape \[4, 4\], got \[4\]",
         ),
-        (lambda: LOSS(A, B, temperature=0.0), "temperature must be positive"),
         (lambda: LOSS(A, B, temperature=torch.tensor(-1.0)), "temperature must be positive"),
         (lambda: LOSS(A, B, temperature=1e-40), "temperature must be at least"),
+        (lambda: LOSS(A, B, temperature=1 / TOO_LARGE.exp()), "got 0; if it is 1 / scale, the sca"),
         (lambda: LOSS(A, B, temperature=torch.ones(2)), r"temperature must have shape \[\]"),
         (lambda: CHECKED(NAN, B), "view_1 must be finite, got 12 NaN or infinite entries"),
         (lambda: LOSS.in_batch(A[:1], B[:1]), "anchors must hold at least 2 rows, got 1"),
@@ -122,46 +105,26 @@ def test_a_bad_setting_is_refused_when_the_loss_is_made(
             lambda: LOSS.in_batch(A, B, extra=Rows(A, domains=LABELS)),
             "extra.domains needs domains",
         ),
-        (
-            lambda: LOSS.in_batch(A, B, teacher=A, extra=Rows(A, teacher=A[:3])),
-            r"extra.teacher must have shape \[4, 3\], got \[3, 3\]",
-        ),
-        (lambda: LOSS(A, B, teacher=A[:3]), r"teacher must have shape \[4, dim\], got \[3, 3\]"),
-        (lambda: LOSS(A, B, teacher=LABELS), "teacher must hold floating-point numbers"),
-        (lambda: LOSS.from_logits(A[:, 0], A @ B.T, target=A), r"target must have shape \[4, 4\]"),
-        (lambda: LOSS(A, B, domains=LABELS / 2), "domains must hold integers"),
         (lambda: LOSS.in_batch(A, B, valid=NOTHING), "valid must leave at least one row a cand"),
         (lambda: LOSS.sampled(A, B, A, valid=NOTHING), "valid must leave at least one row a cand"),
-        (lambda: LOSS.in_batch(A, B, extra=A[:0]), "extra must not be empty"),
-        (lambda: LOSS.sampled(A, B, torch.randn(4, 0, 3)), "candidates must not be empty"),
         (lambda: LOSS.from_logits(A[:, 0], B[:, :0]), "unlabeled must not be empty"),
         (lambda: LOSS(A, B, margin=JUDGED), r"Margin\(by_teacher=True\) needs teacher"),
         (lambda: Margin(), "Margin needs either absolute or relative"),
         (lambda: Margin(relative=0.0), "relative must be positive"),
-        (lambda: LOSS.in_batch(A, B, valid=torch.ones(4, 5, dtype=torch.bool)), r"valid .*4, 4"),
         (lambda: LOSS.sampled(A, B, torch.randn(3, 2, 3)), r"candidates .*\[4, candidates, 3\]"),
         (lambda: LOSS.sampled(A, B, A, groups=LABELS), "groups and candidates.groups must be"),
         (lambda: LOSS.from_logits(A, B), r"positive must have shape \[anchors\]"),
         (lambda: LOSS(A, B, labels=LABELS - 2), "labels must be at least -1, which means unknown"),
-        (
-            lambda: LOSS.sampled(A, B, Rows(A, labels=LABELS)),
-            "candidates.labels needs labels",
-        ),
         (lambda: OracleContrastiveLoss()(A, B), "OracleContrastiveLoss needs groups"),
-        (lambda: OracleContrastiveLoss().sampled(A, B, A), "OracleContrastiveLoss needs groups"),
         (
             lambda: OracleContrastiveLoss().in_batch(A, B, extra=A, groups=LABELS),
             "OracleContrastiveLoss needs extra.groups",
         ),
         (lambda: OracleContrastiveLoss().from_logits(A[:, 0], B), "needs valid"),
         (lambda: SUPERVISED(A, B), "SupervisedContrastiveLoss needs labels: an integer label per"),
-        (
-            lambda: SUPERVISED.in_batch(A, B, groups=LABELS),
-            "SupervisedContrastiveLoss needs labels",
-        ),
     ],
 )
-def test_a_bad_call_is_refused(call: Callable[[], object], message: str) -> None:
+def test_a_bad_value_is_refused(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
 
@@ -170,10 +133,7 @@ def test_a_bad_call_is_refused(call: Callable[[], object], message: str) -> None
     ("call", "message"),
     [
         (lambda: LOSS([[1.0]], B), "view_1 must be a tensor, got list"),
-        (lambda: LOSS(A, B, groups=[0, 1, 2, 3]), "groups must be a tensor, got list"),
-        (lambda: LOSS(A, B, valid=[True]), "valid must be a tensor, got list"),
         (lambda: LOSS(A, B, teacher=A.numpy()), "teacher must be a tensor, got ndarray"),
-        (lambda: LOSS.sampled(A, LABELS, B, anchor_of=[0]), "anchor_of must be a tensor, got list"),
         (lambda: ContrastiveLoss()(A, B), "ContrastiveLoss needs an objective"),
         (lambda: LOSS(A, B, margin=0.95), "margin must be a Margin, got float"),
         (lambda: InfoNCELoss(tau=0.1), "no argument 'tau': it is called temperature here"),

@@ -20,35 +20,26 @@ def counted(row: list[float], ranks: str) -> list[float]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    rows=st.integers(1, 4).flatmap(
-        lambda width: st.lists(
-            st.lists(st.sampled_from([-2.0, -0.0, 0.0, 0.5, 3.0]), min_size=width, max_size=width),
-            min_size=1,
-            max_size=5,
-        )
-    ),
-    ranks=st.sampled_from(RANKS),
-)
-def test_ties_share_one_value_and_it_is_the_counted_one(
-    rows: list[list[float]], ranks: Ranks
-) -> None:
-    expected = torch.tensor([counted(row, ranks) for row in rows])
-    torch.testing.assert_close(empirical_cdf(torch.tensor(rows), ranks=ranks), expected)
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data(), ranks=st.sampled_from(RANKS))
-def test_masked_logits_do_not_count(data: st.DataObject, ranks: Ranks) -> None:
-    width = data.draw(st.integers(1, 6))
-    values = st.sampled_from([-1.0, 0.0, 0.25, 7.0, float("inf")])
-    row = data.draw(st.lists(values, min_size=width, max_size=width))
-    keep = data.draw(st.lists(st.booleans(), min_size=width, max_size=width))
-    result = empirical_cdf(torch.tensor([row]), valid=torch.tensor([keep]), ranks=ranks)[0]
-    kept = [value for value, flag in zip(row, keep, strict=True) if flag]
-    torch.testing.assert_close(result[torch.tensor(keep)], torch.tensor(counted(kept, ranks)))
-    assert (result[~torch.tensor(keep)] == 1).all()
+def test_ties_share_the_counted_value_and_masked_logits_do_not_count(
+    data: st.DataObject, ranks: Ranks
+) -> None:
+    shape = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 6))
+    values = st.sampled_from([-2.0, -0.0, 0.0, 0.5, 3.0, float("inf")])
+
+    def drawn(entries: st.SearchStrategy) -> torch.Tensor:
+        size = shape[0] * shape[1]
+        return torch.tensor(data.draw(st.lists(entries, min_size=size, max_size=size))).view(shape)
+
+    logits = drawn(values)
+    valid = drawn(st.booleans()) if data.draw(st.booleans()) else None
+    result = empirical_cdf(logits, valid=valid, ranks=ranks)
+    for row, out, kept in zip(
+        logits, result, torch.ones(shape) > 0 if valid is None else valid, strict=True
+    ):
+        torch.testing.assert_close(out[kept], torch.tensor(counted(row[kept].tolist(), ranks)))
+        assert (out[~kept] == 1).all()
 
 
 @pytest.mark.parametrize("ranks", RANKS)

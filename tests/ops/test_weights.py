@@ -78,26 +78,6 @@ def test_weights_equal_the_papers_formula(alpha: float, beta: float, tau_plus: f
         torch.testing.assert_close(ours[0], reference.rank_weights(logits[0], ranks, **given_))
 
 
-@pytest.mark.parametrize(
-    ("alpha", "beta", "tau_plus"), [(0.9, 0.9, 0.1), (0.7, 1.0, 0.1), (0.8, 1.0, 0.005)]
-)
-def test_the_authors_epsilon_moves_weights_by_little_and_vanishes_with_it(
-    alpha: float, beta: float, tau_plus: float
-) -> None:
-    cdf = torch.linspace(0.01, 0.99, 50, dtype=torch.float64)
-    proposal = F.proposal_cdf(cdf, alpha=alpha, tau_plus=tau_plus)
-    ours = F.importance_weights(proposal, alpha=alpha, beta=beta, tau_plus=tau_plus)
-
-    def deviation(epsilon: float) -> float:
-        theirs = [
-            reference.bayesian_weight(u, alpha, beta, tau_plus, epsilon) for u in cdf.tolist()
-        ]
-        return ((torch.tensor(theirs, dtype=torch.float64) - ours) / ours).abs().max().item()
-
-    assert 1e-4 < deviation(1e-3) < 0.015
-    assert deviation(1e-7) < 2e-4 * deviation(1e-3)
-
-
 def test_weights_at_the_edge_of_float32_are_those_of_float64() -> None:
     cdf = torch.linspace(0, 1, 9, dtype=torch.float64)
     near = 1 - 1e-12

@@ -100,7 +100,7 @@ def test_it_finds_every_hidden_square_of_the_checkerboard_unless_it_is_popularit
     assert name != "popularity" or figures["recall@2"] < 0.5
 
 
-def test_lists_hold_unseen_items_once_whoever_is_ranked_beside_and_however_long(fitted):
+def test_lists_hold_unseen_items_once_in_blocks_of_any_size(fitted, monkeypatch):
     _, scorer = fitted
     long = full_ranking(scorer, TRAIN.num_items, seen=TRAIN).items
     seen = TRAIN.matrix.toarray() > 0
@@ -109,7 +109,9 @@ def test_lists_hold_unseen_items_once_whoever_is_ranked_beside_and_however_long(
         assert sorted(recommended) == np.flatnonzero(~seen[user]).tolist()
     users = torch.tensor([5, 0, 5, 30])
     for block_size in (1, 3):
-        lists = full_ranking(scorer, 7, seen=TRAIN, users=users, block_size=block_size)
+        scores = block_size * TRAIN.num_items
+        monkeypatch.setattr("bayescl_lab.ranking.full_ranking._BLOCK_SCORES", scores)
+        lists = full_ranking(scorer, 7, seen=TRAIN, users=users)
         assert torch.equal(lists.items, long[users, :7])
 
 

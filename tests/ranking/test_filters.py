@@ -38,10 +38,7 @@ def slow_core(pairs: set[tuple[int, int]], k: int) -> set[tuple[int, int]]:
 def test_the_core_equals_leaving_out_one_by_one(pairs, k):
     users, items = zip(*sorted(pairs), strict=True)
     times = np.arange(len(pairs))
-    titles = np.array([f"title {item}" for item in range(7)])
-    whole = Interactions.from_pairs(
-        users, items, user_ids=7, item_ids=7, timestamps=times, item_titles=titles
-    )
+    whole = Interactions.from_pairs(users, items, user_ids=7, item_ids=7, timestamps=times)
     expected = slow_core(set(pairs), k)
     if not expected:
         with pytest.raises(ValueError, match=f"no interactions are left in the {k}-core"):
@@ -51,7 +48,6 @@ def test_the_core_equals_leaving_out_one_by_one(pairs, k):
     assert by_ids(found) == expected
     assert found.matrix.has_canonical_format
     assert {len({p[side] for p in expected}) for side in (0, 1)} == set(found.matrix.shape)
-    assert found.item_titles.tolist() == [f"title {item}" for item in found.item_ids]
     assert found.timestamps.tolist() == [
         time for time, pair in enumerate(sorted(pairs)) if pair in expected
     ]
@@ -95,10 +91,8 @@ def test_a_test_part_shares_rows_and_columns_and_loses_what_training_has():
     }
 
 
-def test_titles_find_their_columns_and_what_the_core_leaves_out_is_counted():
-    titles = pl.DataFrame({"item": ["9", "1", "5"], "title": ["nine", "one", "five"]})
-    raw = RawInteractions(frame((1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 9)), titles=titles)
-    assert numbered_interactions(raw)[0].item_titles.tolist() == ["one", "", "nine"]
+def test_what_the_core_leaves_out_is_counted():
+    raw = RawInteractions(frame((1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 9)))
     _, _, report = numbered_interactions(raw, k_core=2)
     assert report == {"items outside the 2-core": 1, "users outside the 2-core": 1}
 

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
 
-from bayescl_lab.ranking.interactions import Interactions, RankingParts
+from bayescl_lab.ranking.interactions import Interactions
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), max_size=40)
 
@@ -49,30 +47,3 @@ def test_a_subset_has_those_entries_and_their_times(pairs, data):
         assert np.array_equal(found.pairs(), np.array(whole.pairs())[:, mask])
         assert found.matrix.has_canonical_format
         assert found.matrix.shape == whole.matrix.shape
-
-
-def test_what_does_not_fit_together_is_refused():
-    def made(users, items, **others) -> Interactions:
-        return Interactions.from_pairs(users, items, user_ids=1, item_ids=3, **others)
-
-    chosen = made([0], [0])
-    doubled = csr_array((np.ones(2, np.float32), [0, 0], [0, 2]), shape=(1, 1))
-    for build, message in (
-        (lambda: made([0, 0], [0, 3]), r"items must lie in \[0, 2\], got 0 to 3"),
-        (lambda: made([-1], [0]), r"users must lie in \[0, 0\], got -1 to -1"),
-        (lambda: made([0, 0], [0]), "equally long, got 2, 1 and none"),
-        (lambda: made([0, 0], [0, 1], timestamps=[1.0]), "equally long, got 2, 2 and 1"),
-        (
-            lambda: Interactions(chosen.matrix, chosen.user_ids, np.arange(2)),
-            r"item_ids must have shape \[3\], got \[2\]",
-        ),
-        (lambda: Interactions(doubled, np.arange(1), np.arange(1)), "sorted indices and no dupl"),
-        (
-            lambda: RankingParts(
-                chosen, Interactions.from_pairs([0], [0], user_ids=1, item_ids=4), "test"
-            ),
-            r"got \[1, 3\] and \[1, 4\]",
-        ),
-    ):
-        with pytest.raises(ValueError, match=message):
-            build()

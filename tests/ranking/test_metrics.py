@@ -5,15 +5,8 @@ import pytest
 import torch
 from ranking.checkerboard import interactions
 from reference.ranking import figures, ranked_list
-from torchmetrics.functional.retrieval import (
-    retrieval_hit_rate,
-    retrieval_normalized_dcg,
-    retrieval_precision,
-    retrieval_recall,
-    retrieval_reciprocal_rank,
-)
 
-from bayescl_lab.ranking.full_ranking import TopItems, full_ranking
+from bayescl_lab.ranking.full_ranking import TopItems
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.ranking.metrics import METRICS, evaluate_ranking, ranking_metrics
 from bayescl_lab.ranking.scorers import EmbeddingScorer
@@ -53,33 +46,6 @@ def test_figures_equal_the_slow_reference(case):
             assert ours["metrics"][f"{name}@{k}"] == pytest.approx(expected, abs=1e-12), (name, k)
     assert ours["users"] == len(judged)
     assert ours["users_left_out"] == USERS - len(judged)
-
-
-@pytest.mark.parametrize(
-    ("name", "function"),
-    [
-        ("precision", retrieval_precision),
-        ("recall", retrieval_recall),
-        ("ndcg", retrieval_normalized_dcg),
-        ("hit_rate", retrieval_hit_rate),
-        ("mrr", retrieval_reciprocal_rank),
-    ],
-)
-def test_figures_equal_torchmetrics_where_definitions_agree(name, function):
-    # Distinct scores, and nothing seen: torchmetrics knows neither ties by number nor masks.
-    generator = np.random.default_rng(0)
-    scores = generator.random((USERS, ITEMS), dtype=np.float32)
-    test = generator.random((USERS, ITEMS)) < 0.1
-    users = torch.from_numpy(np.flatnonzero(test.any(axis=1)))
-    lists = full_ranking(scorer_of(scores), 10, users=users)
-    ours = ranking_metrics(lists, interactions(test), (5, 10))
-    for k in (5, 10):
-        theirs = [
-            float(function(torch.from_numpy(row), torch.from_numpy(wanted), top_k=k))
-            for row, wanted in zip(scores, test, strict=True)
-            if wanted.any()
-        ]
-        assert ours[f"{name}@{k}"] == pytest.approx(np.mean(theirs), abs=1e-6), k
 
 
 def test_places_without_an_item_are_no_hits():

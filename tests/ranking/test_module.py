@@ -134,16 +134,15 @@ def test_propagation_and_its_gradient_equal_those_of_a_dense_graph(layers):
     torch.testing.assert_close(gradient.double(), table.grad)
 
 
-@pytest.mark.parametrize("copies", [1, 9])  # 9: so many rows that the last layer is that of all
-@pytest.mark.parametrize("layers", [None, 0, 1, 2, 3])
-def test_rows_of_a_step_are_those_of_all_users_and_items_with_the_same_gradient(layers, copies):
+@pytest.mark.parametrize("layers", [None, 2])
+def test_rows_of_a_step_are_those_of_all_users_and_items_with_the_same_gradient(layers):
     pairs = np.random.default_rng(0).integers(0, [[30], [50]], (2, 80))
     train = Interactions.from_pairs(*pairs, user_ids=40, item_ids=60)
     torch.manual_seed(0)
     factors = layers is None
     encoder = MatrixFactorization(train, 4) if factors else LightGCN(train, 4, layers=layers)
-    users = torch.tensor([2, 39, 2, 7]).repeat(copies)
-    items, drawn = torch.tensor([3, 59, 3, 4, 0, 1, 2, 3]).repeat(copies), torch.tensor([3, 2, 0])
+    users = torch.tensor([2, 39, 2, 7])
+    items, drawn = torch.tensor([3, 59, 3, 4, 0, 1, 2, 3]), torch.tensor([3, 2, 0])
     all_users, all_items = encoder.users_and_items()
     whole = (all_users[users], all_items[items], all_items[drawn])
     for ours, expected in zip(encoder.embed(users), (all_users[users], all_items), strict=True):
@@ -167,19 +166,11 @@ def test_gradients_of_a_step_do_not_depend_on_how_threads_take_turns():
     assert all(torch.equal(first, other) for other in others)
 
 
-def test_rows_without_an_edge_keep_their_share_of_the_table():
-    train = Interactions.from_pairs([0], [0], user_ids=20, item_ids=20)
-    encoder = LightGCN(train, 4, layers=2)
-    alone, _ = encoder.embed(torch.tensor([5, 6]), torch.tensor([7]))
-    torch.testing.assert_close(alone, encoder.user_table[5:7] / 3)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: module(loss=BPRLoss()), "score like the encoder, by cosine: got normalize=Fal"),
         (lambda: module(learning_rate=0.0), "learning_rate must be positive"),
-        (lambda: module(propagate=-1), "propagate must be a whole number of at least 0"),
         (lambda: UserBatches(TRAIN.subset(slice(0)), 2, 0), "number of users with items must be"),
         (lambda: UserBatches(TRAIN, 2, 0, num_ranks=3), "device, got batches of 2 for 3 devices"),
         (lambda: LightGCN(TRAIN, layers=-1), "layers must be"),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import torch
+from reference.cases import DIM
 from torch import Tensor, nn
 from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import bayescl
 from bayescl import cached_backward, distributed
-from ranks.equality import BATCHES, DIM, distance, summed
+from ranks.equality import distance, parts, summed
 from ranks.launch import Findings
+
+COUNT = 8
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:
@@ -19,13 +22,13 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
 
 
 def own_slice(rank: int, world_size: int) -> slice:
-    start = sum(BATCHES[world_size][:rank])
-    return slice(start, start + BATCHES[world_size][rank])
+    own = parts(COUNT, world_size)[rank].tolist()
+    return slice(own[0], own[-1] + 1)
 
 
 def gathered(rank: int, world_size: int) -> Findings:
-    own, count = own_slice(rank, world_size), sum(BATCHES[world_size])
-    whole, labels = drawn(count, 2, 3), torch.arange(count)
+    own = own_slice(rank, world_size)
+    whole, labels = drawn(COUNT, 2, 3), torch.arange(COUNT)
     kinds = {
         "rows": whole,
         "a slice with strides": whole.transpose(1, 2),
@@ -43,7 +46,7 @@ def gathered(rank: int, world_size: int) -> Findings:
 
     # Every process weighs all rows in its own way; owners must receive the sum over processes.
     rows = whole[own].clone().requires_grad_()
-    upstream = [drawn(count, 2, 3, seed=1 + other) for other in range(world_size)]
+    upstream = [drawn(COUNT, 2, 3, seed=1 + other) for other in range(world_size)]
     (distributed.gather(rows) * upstream[rank]).sum().backward()
     found["gradient"] = distance(rows.grad, sum(upstream)[own])
 
@@ -59,8 +62,8 @@ def gathered(rank: int, world_size: int) -> Findings:
 
 def reductions(rank: int, world_size: int) -> Findings:
     """Sums of ranks add up to the whole batch's sum; losses per anchor are the whole batch's."""
-    own, count = own_slice(rank, world_size), sum(BATCHES[world_size])
-    inputs = [drawn(count, DIM, seed=seed).requires_grad_() for seed in (0, 1)]
+    own = own_slice(rank, world_size)
+    inputs = [drawn(COUNT, DIM, seed=seed).requires_grad_() for seed in (0, 1)]
     parts = [rows.detach()[own].requires_grad_() for rows in inputs]
     expected = bayescl.BayesianContrastiveLoss(reduction="sum")(*inputs)
     expected.backward()

@@ -67,7 +67,8 @@ def run(work: Callable[[int, int], Findings], world_size: int, seconds: float) -
 
 def _rank(rank: int, work: Callable[[int, int], Findings], world_size: int, folder: str) -> None:
     warnings.simplefilter("error")
-    warnings.filterwarnings("ignore", "half of the anchors have at most")
+    for rightly in ("half of the anchors have at most", "no anchor has a candidate"):
+        warnings.filterwarnings("ignore", rightly)
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo",

@@ -31,73 +31,101 @@ def runs_out_of_memory(odd: bool) -> None:
     distributed.exchange({"call": "nothing"})
 
 
-# Rank 1 is always the one that differs.
+# Calls by the message of their refusal; rank 1 is always the one that differs.
 CASES: dict[str, Callable[[bool, int], object]] = {
-    "an empty batch": lambda odd, _: LOSS(rows(0 if odd else 4), rows(0 if odd else 4)),
-    "other dimensions": lambda odd, _: LOSS(rows(4, 5 if odd else 3), rows(4, 5 if odd else 3)),
-    "another precision": lambda odd, _: LOSS.in_batch(
+    "view_1 must not be empty, got shape [0, 3]": lambda odd, _: LOSS(
+        rows(0 if odd else 4), rows(0 if odd else 4)
+    ),
+    "the shape of a row must be the same on every process, got [3] on rank 0": lambda odd, _: LOSS(
+        rows(4, 5 if odd else 3), rows(4, 5 if odd else 3)
+    ),
+    "dtype must be the same on every process, got float32 on rank 0": lambda odd, _: LOSS.in_batch(
         rows(4, dtype=torch.float64 if odd else torch.float32), rows(4)
     ),
-    "no gradient": lambda odd, _: LOSS.in_batch(rows(4), rows(4).requires_grad_(not odd)),
-    "groups on one process": lambda odd, _: LOSS(rows(4), rows(4), groups=LABELS if odd else None),
-    "views that do not fit": lambda odd, _: LOSS(rows(4), rows(3 if odd else 4)),
-    "no tensor": lambda odd, _: LOSS([1.0] if odd else rows(4), rows(4)),
-    "a NaN": lambda odd, _: CHECKED(rows(4) * (float("nan") if odd else 1), rows(4)),
-    "a mask of its own columns": lambda odd, world: LOSS.in_batch(
+    "requires_grad must be the same on every process, got True on rank 0": lambda odd, _: (
+        LOSS.in_batch(rows(4), rows(4).requires_grad_(not odd))
+    ),
+    "the shape of groups per row must be the same on every process, got": lambda odd, _: LOSS(
+        rows(4), rows(4), groups=LABELS if odd else None
+    ),
+    "view_2 must have shape [4, 3], got [3, 3]": lambda odd, _: LOSS(
+        rows(4), rows(3 if odd else 4)
+    ),
+    "view_1 must be a tensor, got list": lambda odd, _: LOSS([1.0] if odd else rows(4), rows(4)),
+    "view_1 must be finite, got 12 NaN or infinite entries": lambda odd, _: CHECKED(
+        rows(4) * (float("nan") if odd else 1), rows(4)
+    ),
+    "shared columns on rank 1 (the candidates of all processes": lambda odd, world: LOSS.in_batch(
         rows(4), rows(4), valid=mask(4, 4 if odd else 4 * world)
     ),
-    "a mask for both directions": lambda odd, world: LOSS.in_batch(
+    "valid must be None if both_directions and gather are set": lambda odd, world: LOSS.in_batch(
         rows(4), rows(4), valid=mask(4, 4 * world) if odd else None, both_directions=True
     ),
-    "another layout": lambda odd, _: (LOSS if odd else LOSS.in_batch)(rows(4), rows(4)),
-    "one direction": lambda odd, _: LOSS.in_batch(rows(4), rows(4), both_directions=odd),
-    "its own candidates": lambda odd, _: LOSS.sampled(
-        rows(4), rows(4), torch.ones(4, 2, 3) if odd else rows(2)
+    "the layout must be the same on every process, got in_batch on rank 0": lambda odd, _: (
+        LOSS if odd else LOSS.in_batch
+    )(rows(4), rows(4)),
+    "the number of directions must be the same on every process, got 1 on rank 0": lambda odd, _: (
+        LOSS.in_batch(rows(4), rows(4), both_directions=odd)
     ),
-    "the same candidates": lambda odd, _: LOSS.sampled(
+    "the layout must be the same on every process, got sampled on rank 0": lambda odd, _: (
+        LOSS.sampled(rows(4), rows(4), torch.ones(4, 2, 3) if odd else rows(2))
+    ),
+    "the layout must be the same on every process, got sampled with": lambda odd, _: LOSS.sampled(
         rows(4), rows(4), rows(2), gather_candidates=odd
     ),
-    "logits that do not fit": lambda odd, _: LOSS.from_logits(torch.ones(3 if odd else 4), rows(4)),
-    "no rows to gather": lambda odd, _: distributed.gather(rows(0 if odd else 2)),
-    "a scalar to gather": lambda odd, _: distributed.gather(torch.ones(()) if odd else rows(2)),
-    "another shape to gather": lambda odd, _: distributed.gather(rows(2, 4 if odd else 3)),
-    "rows elsewhere": lambda odd, _: distributed.gather(rows(2).to("meta" if odd else "cpu")),
-    "no memory": lambda odd, _: runs_out_of_memory(odd),
-    "extra on one process": lambda odd, _: LOSS.in_batch(
+    "unlabeled must have shape [3, candidates], got [4, 3]": lambda odd, _: LOSS.from_logits(
+        torch.ones(3 if odd else 4), rows(4)
+    ),
+    "every process must hold at least one row, got 2 on rank 0": lambda odd, _: distributed.gather(
+        rows(0 if odd else 2)
+    ),
+    "rows must have at least one axis, got a scalar": lambda odd, _: distributed.gather(
+        torch.ones(()) if odd else rows(2)
+    ),
+    "the shape of a row must be the same on every process": lambda odd, _: distributed.gather(
+        rows(2, 4 if odd else 3)
+    ),
+    "the kind of device must be the same on every process, got cpu on rank 0": lambda odd, _: (
+        distributed.gather(rows(2).to("meta" if odd else "cpu"))
+    ),
+    "out of memory": lambda odd, _: runs_out_of_memory(odd),
+    "whether extra is given must be the same on every process": lambda odd, _: LOSS.in_batch(
         rows(4), rows(4), extra=rows(2) if odd else None
     ),
-    "a teacher on one process": lambda odd, _: LOSS(
+    "the shape of teacher per row must be the same on every process": lambda odd, _: LOSS(
         rows(4), rows(4), teacher=rows(4) if odd else None
     ),
-    "a teacher of other dimensions": lambda odd, _: LOSS(
+    "the shape of teacher per row must be the same on every": lambda odd, _: LOSS(
         rows(4), rows(4), teacher=rows(4, 2 if odd else 3)
     ),
-    "labels on one process": lambda odd, _: LOSS.in_batch(
+    "the shape of labels per row must be the same on every process": lambda odd, _: LOSS.in_batch(
         rows(4), rows(4), labels=LABELS if odd else None
     ),
-    "a teacher of extra on one process": lambda odd, _: LOSS.in_batch(
+    "whether block 1 has teacher must be the same on every": lambda odd, _: LOSS.in_batch(
         rows(4),
         rows(4),
         extra=Rows(rows(2), teacher=rows(2) if odd else None),
         teacher=rows(4),
     ),
-    "log_q of extra on one process": lambda odd, _: LOSS.in_batch(
+    "whether block 1 has log_q must be the same on every process": lambda odd, _: LOSS.in_batch(
         rows(4),
         rows(4),
         extra=Rows(rows(2), log_q=torch.zeros(2) if odd else None),
         log_q=torch.zeros(4),
     ),
-    "a margin without a teacher": lambda odd, _: LOSS(
+    "Margin(by_teacher=True) needs teacher for anchors and positives": lambda odd, _: LOSS(
         rows(4), rows(4), margin=bayescl.Margin(absolute=0.0, by_teacher=True) if odd else None
     ),
-    "no margin": lambda odd, _: LOSS(rows(4), rows(4), margin=0.95 if odd else None),
+    "margin must be a Margin, got float": lambda odd, _: LOSS(
+        rows(4), rows(4), margin=0.95 if odd else None
+    ),
 }
 
 
 def messages(rank: int, world_size: int) -> Findings:
     """What each call raised on this process, and how far a good call after it went."""
     found: Findings = {}
-    for name, call in CASES.items():
+    for message, call in CASES.items():
         try:
             call(rank == 1, world_size)
             raised = "nothing"
@@ -105,5 +133,5 @@ def messages(rank: int, world_size: int) -> Findings:
             raised = f"{type(error).__name__}: {error}"
         # Were ranks out of step, these would be another call's rows, or never come.
         after = distributed.gather(torch.tensor([rank]))
-        found[name] = (raised, after.tolist() == list(range(world_size)))
+        found[message] = (raised, after.tolist() == list(range(world_size)))
     return found

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from bayescl import Rows
+from bayescl import Margin, Rows
 
 UNKNOWN = -1
-Options = dict[str, Any]
+SIDES = ("view_1", "view_2", "anchors", "positives", "extra", "candidates", "positive", "unlabeled")
+"""Arguments that receive gradients, by name."""
+Part = dict[str, Any]
 
 
 class Pairs(NamedTuple):
@@ -45,184 +47,193 @@ class Pairs(NamedTuple):
         return self.weight * torch.stack(losses)
 
 
-def arguments(layout: str, rows: dict[str, Tensor], options: Options) -> Options:
-    """The keyword arguments of the call: metadata of one side goes into its ``Rows``."""
-    given: Options = dict(rows)
-    named = {"extra": "extra_", "candidates": "candidate_", "anchors": "anchor_"}
-    named["positives"] = "positive_"
-    for name, part in options.items():
-        side = next(
-            (one for one, prefix in named.items() if name == prefix + name.rpartition("_")[2]
-             or name == prefix + "log_q"), None,
-        )  # fmt: skip
-        if side is None or name in ("anchor_of", "positive_weight", "positive_share"):
-            if name not in ("positive_share", "teacher_temperature"):
-                given[name] = part
-            continue
-        field = name.removeprefix(named[side])
-        held = given[side] if isinstance(given[side], Rows) else Rows(given[side])
-        given[side] = replace(held, **{field: part})
-    if layout == "sampled" and "log_q" in given:
-        log_q = given.pop("log_q")
-        held = given["candidates"]
-        held = held if isinstance(held, Rows) else Rows(held)
-        given["candidates"] = replace(held, log_q=log_q)
-    return given
+def rows_of(part: Tensor | Rows) -> Rows:
+    return part if isinstance(part, Rows) else Rows(part)
+
+
+def leaves_of(given: dict[str, Any]) -> dict[str, Tensor]:
+    """The embeddings or logits among the arguments of a call, by name."""
+    sides = {name: rows_of(given[name]).embeddings for name in SIDES if name in given}
+    return {name: part for name, part in sides.items() if part.is_floating_point()}
+
+
+def with_leaves(given: dict[str, Any], leaves: dict[str, Tensor]) -> dict[str, Any]:
+    """The arguments of a call with other embeddings or logits."""
+    changed = {
+        name: replace(given[name], embeddings=leaf) if isinstance(given[name], Rows) else leaf
+        for name, leaf in leaves.items()
+    }
+    return given | changed
 
 
 def pairs_of(
-    layout: str, rows: dict[str, Tensor], options: Options, temperature: float | Tensor
+    layout: str,
+    given: dict[str, Any],
+    temperature: float | Tensor,
+    positive_share: float | None = 0.5,
+    teacher_temperature: float | None = None,
 ) -> list[Pairs]:
-    """The pairs of each direction of a call, given its embeddings and other arguments by name."""
+    """The pairs of each direction of a call, given its arguments by name."""
+    if layout == "from_logits":
+        return [_of_logits(**given)]
+    scale = teacher_temperature or float(torch.as_tensor(temperature).detach())
+    shared = {"temperature": temperature, "target": (scale, positive_share)}
+    shared |= {name: given.get(name) for name in ("margin", "positive_weight")}
+    rest = {name: part for name, part in given.items() if name not in shared}
     made = {"two_views": _two_views, "in_batch": _in_batch, "sampled": _sampled}[layout]
-    given = {"options": options, "temperature": temperature}
-    return [_pairs(**part, **given) for part in made(rows, options)]
+    return [_pairs(**part, **shared) for part in made(**rest)]
 
 
-def _two_views(rows: dict[str, Tensor], options: Options) -> list[Options]:
-    count, place = len(rows["view_1"]), torch.arange(2 * len(rows["view_1"]))
+def _of_logits(
+    positive: Tensor, unlabeled: Tensor, valid: Tensor | None = None, target: Tensor | None = None
+) -> Pairs:
+    counted = unlabeled != -torch.inf
+    if valid is not None:
+        counted = counted & valid
+    target = torch.zeros_like(unlabeled) if target is None else target.double()
+    finite = [part[part.isfinite()].detach().abs() for part in (positive, unlabeled)]
+    bound = max([float(part.max()) for part in finite if part.numel()], default=0.0)
+    target = target.masked_fill(~counted, 0.0)
+    return Pairs(positive, unlabeled, counted, target, torch.ones_like(positive), torch.inf, bound)
 
-    def of(views: Any) -> Options:
-        both = torch.cat([*views])
-        return {"anchors": both, "positives": both.roll(count, 0), "columns": [both]}
 
-    known = _keys(options, "", lambda part: torch.cat([part, part]))
+def _two_views(
+    view_1: Tensor, view_2: Tensor, *, valid: Tensor | None = None, **known: Tensor
+) -> list[Part]:
+    both, count, place = torch.cat([view_1, view_2]), len(view_1), torch.arange(2 * len(view_1))
+    keys = {name: torch.cat([part, part]) for name, part in _keys(known).items()}
     return [
         {
-            **of(rows.values()),
+            "anchors": both,
+            "positives": both.roll(count, 0),
+            "columns": [both],
             "whose": place,
             "eligible": place[:, None] % count != place % count,
-            "mine": known,
-            "theirs": [known],
-            "valid": options.get("valid"),
+            "mine": keys,
+            "theirs": [keys],
+            "valid": valid,
         }
     ]
 
 
-def _in_batch(rows: dict[str, Tensor], options: Options) -> list[Options]:
-    anchors, pairs, extra = rows["anchors"], rows["positives"], rows.get("extra")
-    count = len(pairs)
-    whose = options.get("anchor_of")
-    whose = torch.arange(count) if whose is None else whose.long()
-    owns = whose == torch.arange(len(anchors))[:, None]  # [anchors, pairs]
+def _in_batch(
+    anchors: Tensor | Rows,
+    positives: Tensor | Rows,
+    *,
+    extra: Tensor | Rows | None = None,
+    anchor_of: Tensor | None = None,
+    valid: Tensor | None = None,
+    log_q: Tensor | None = None,
+    both_directions: bool = False,
+    **known: Tensor,
+) -> list[Part]:
+    left, right = rows_of(anchors), rows_of(positives)
+    count, pairs = len(right), right.embeddings
+    whose = torch.arange(count) if anchor_of is None else anchor_of.long()
+    owns = whose == torch.arange(len(left))[:, None]  # [anchors, pairs]
     has_any, first = owns.any(dim=1), owns.int().argmax(dim=1)
-    known = _keys(options, "")
+    of_pairs = _keys(known | right.metadata)
     of_anchors = {
         name: part[first].where(
             has_any.view(-1, *[1] * (part.ndim - 1)), 0.0 if name == "teacher" else UNKNOWN
         )
-        for name, part in known.items()
+        for name, part in of_pairs.items()
     }
-    of_anchors |= _keys(options, "anchor_")
+    of_anchors |= _keys(left.metadata)
     mine = {name: part[whose] for name, part in of_anchors.items()}
-    valid, log_q = (options.get(name) for name in ("valid", "log_q"))
-
-    def of(anchors: Tensor, pairs: Tensor, extra: Tensor | None = None) -> Options:
-        more = [] if extra is None else [extra[whose] if extra.ndim == 3 else extra]
-        return {"anchors": anchors[whose], "positives": pairs, "columns": [pairs, *more]}
-
-    eligible = whose[:, None] != whose
-    forward: Options = of(anchors, pairs, extra) | {
+    forward: Part = {
+        "anchors": left.embeddings[whose],
+        "positives": pairs,
+        "columns": [pairs],
         "whose": whose,
+        "eligible": whose[:, None] != whose,
         "mine": mine,
-        "theirs": [known],
+        "theirs": [of_pairs],
         "valid": None if valid is None else valid[whose],
         "of_positives": log_q,
         "of_columns": log_q,
-        "own_teacher": known.get("teacher"),
+        "own_teacher": of_pairs.get("teacher"),
         "judged": count,
     }
     if extra is not None:
-        width = extra.shape[-2]
-        eligible = torch.cat([eligible, torch.ones(count, width, dtype=torch.bool)], dim=1)
-        own = extra.ndim == 3
-        more = _keys(options, "extra_", lambda part: part[whose] if own else part, own)
-        forward["theirs"].append(more)
+        more = rows_of(extra)
+        if more.are_own:
+            more = more[whose]
+        forward["columns"].append(more.embeddings)
+        forward["theirs"].append(_keys(more.metadata, more.are_own))
+        every = torch.ones(count, len(more), dtype=torch.bool)
+        forward["eligible"] = torch.cat([forward["eligible"], every], dim=1)
         if log_q is not None:
-            more_q = options.get("extra_log_q", torch.zeros(extra.shape[:-1]))
-            more_q = more_q[whose] if own else more_q
-            forward["of_columns"] = torch.cat(
-                [log_q.expand(*more_q.shape[:-1], -1), more_q.to(log_q.dtype)], dim=-1
-            )
-        if options.get("margin") is not None and options["margin"].extra:
-            forward["judged"] = count + width
-    found = [forward | {"eligible": eligible}]
-    if options.get("both_directions"):
-        log_q = options.get("anchor_log_q")
-        found.append(
-            {
-                **_turned(anchors, pairs, whose),
-                "whose": torch.arange(count),
-                "eligible": whose[:, None] != torch.arange(len(anchors)),
-                "mine": known,
-                "theirs": [of_anchors],
-                "valid": None if valid is None else valid[:, :count].T,
-                "of_positives": None if log_q is None else log_q[whose],
-                "of_columns": log_q,
-                "own_teacher": mine.get("teacher"),
-            }
-        )
-    return found
+            shape = more.embeddings.shape[:-1]
+            of_more = torch.zeros(shape) if more.log_q is None else more.log_q
+            of_right = log_q.expand(*shape[:-1], -1)
+            forward["of_columns"] = torch.cat([of_right, of_more.to(log_q.dtype)], dim=-1)
+    if not both_directions:
+        return [forward]
+    backward = {
+        "anchors": pairs,
+        "positives": left.embeddings[whose],
+        "columns": [left.embeddings],
+        "whose": torch.arange(count),
+        "eligible": whose[:, None] != torch.arange(len(left)),
+        "mine": of_pairs,
+        "theirs": [of_anchors],
+        "valid": None if valid is None else valid[:, :count].T,
+        "of_positives": None if left.log_q is None else left.log_q[whose],
+        "of_columns": left.log_q,
+        "own_teacher": mine.get("teacher"),
+    }
+    return [forward, backward]
 
 
-def _turned(anchors: Tensor, pairs: Tensor, whose: Tensor) -> Options:
-    return {"anchors": pairs, "positives": anchors[whose], "columns": [anchors]}
-
-
-def _sampled(rows: dict[str, Tensor], options: Options) -> list[Options]:
-    whose = options.get("anchor_of")
-    whose = torch.arange(len(rows["anchors"])) if whose is None else whose.long()
-
-    own = rows["candidates"].ndim == 3
-    place = options.get("positives")  # whole numbers: where positives are among the candidates
-    if place is not None:
-        rows = {"anchors": rows["anchors"], "positives": rows["candidates"][place], **rows}
-    among = torch.zeros(len(rows["anchors"]), rows["candidates"].shape[-2], dtype=torch.bool)
-    if place is not None:
-        among[whose, place] = True
-
-    def mine(part: Tensor) -> Tensor:
-        return part[whose]
-
-    def theirs(part: Tensor) -> Tensor:
-        return part[whose] if own else part
-
-    def of(anchors: Tensor, positives: Tensor, candidates: Tensor) -> Options:
-        return {"anchors": mine(anchors), "positives": positives, "columns": [theirs(candidates)]}
-
-    log_q = options.get("log_q")
+def _sampled(
+    anchors: Tensor | Rows,
+    positives: Tensor | Rows,
+    candidates: Tensor | Rows,
+    *,
+    anchor_of: Tensor | None = None,
+    valid: Tensor | None = None,
+    **known: Tensor,
+) -> list[Part]:
+    left, right, drawn = rows_of(anchors), rows_of(positives), rows_of(candidates)
+    whose = torch.arange(len(left)) if anchor_of is None else anchor_of.long()
+    eligible = torch.ones(len(left), len(drawn), dtype=torch.bool)
+    if not right.embeddings.is_floating_point():  # places among the candidates
+        place = right.embeddings.long()
+        eligible[whose, place] = False
+        right = Rows(drawn.embeddings[place])
+    if drawn.are_own:
+        drawn = drawn[whose]
+    mine = _keys(known | left.metadata)
     return [
         {
-            **of(*rows.values()),
+            "anchors": left.embeddings[whose],
+            "positives": right.embeddings,
+            "columns": [drawn.embeddings],
             "whose": whose,
-            "eligible": ~among[whose],
-            "mine": _keys(options, "", mine) | _keys(options, "anchor_", mine),
-            "theirs": [_keys(options, "candidate_", theirs, own)],
-            "own_teacher": _keys(options, "positive_").get("teacher"),
-            "valid": None if options.get("valid") is None else mine(options["valid"]),
-            "of_positives": options.get("positive_log_q"),
-            "of_columns": None if log_q is None else theirs(log_q),
+            "eligible": eligible[whose],
+            "mine": {name: part[whose] for name, part in mine.items()},
+            "theirs": [_keys(drawn.metadata, drawn.are_own)],
+            "own_teacher": _keys(right.metadata).get("teacher"),
+            "valid": None if valid is None else valid[whose],
+            "of_positives": right.log_q,
+            "of_columns": drawn.log_q,
         }
     ]
 
 
-def _keys(
-    options: Options,
-    prefix: str,
-    taken: Callable[[Tensor], Tensor] = lambda part: part,
-    own: bool = False,
-) -> dict[str, Tensor]:
+def _keys(known: dict[str, Tensor], own: bool = False) -> dict[str, Tensor]:
     """Metadata of rows, each ``[rows, ...]`` or ``[pairs, rows, ...]``."""
     found = {}
     for name in ("groups", "domains", "labels", "teacher"):
-        part = options.get(prefix + name)
+        part = known.get(name)
         if part is None:
             continue
         if name == "teacher":
             part = torch.nn.functional.normalize(part.double(), dim=-1, eps=0).nan_to_num(0.0)
         elif name != "labels":
             part = part.long().reshape(*part.shape[: 1 + own], -1)
-        found[name] = taken(part)
+        found[name] = part
     return found
 
 
@@ -236,14 +247,19 @@ def _pairs(
     mine: dict[str, Tensor],
     theirs: list[dict[str, Tensor]],
     valid: Tensor | None,
-    options: Options,
+    margin: Margin | None,
+    positive_weight: Tensor | None,
     temperature: float | Tensor,
+    target: tuple[float, float | None],
     of_positives: Tensor | None = None,
     of_columns: Tensor | None = None,
     own_teacher: Tensor | None = None,
     judged: int | None = None,
 ) -> Pairs:
-    """Logits and masks of pairs whose anchors are repeated; ``judged`` columns have a margin."""
+    """Logits and masks of pairs whose anchors are repeated.
+
+    ``judged`` columns have a margin, or all of them if ``margin.extra`` is set.
+    """
     counted, start = eligible, 0
     likeness = torch.full(eligible.shape, -torch.inf, dtype=torch.float64)
     seen = torch.full(eligible.shape, -torch.inf, dtype=torch.float64)  # by the teacher
@@ -270,7 +286,7 @@ def _pairs(
                 )
     if valid is not None:
         counted = counted & valid
-    edge, margin = torch.inf, options.get("margin")
+    edge = torch.inf
     of_pairs, similarities = _products(anchors, positives, columns)
     if margin is not None:
         scores = of_pairs, similarities
@@ -283,7 +299,7 @@ def _pairs(
             if margin.relative is None
             else torch.where(best > 0, best * margin.relative, best * (2 - margin.relative))
         )
-        last = judged or scores[1].shape[1]
+        last = scores[1].shape[1] if judged is None or margin.extra else judged
         ahead = (scores[1] - limit[:, None])[:, :last]
         edge = float(ahead.detach().abs().nan_to_num(torch.inf).min())
         counted = _within(counted, slice(0, last), ~(ahead > 0))
@@ -294,12 +310,11 @@ def _pairs(
     positive, unlabeled = of_pairs / temperature, similarities / temperature
     if of_positives is not None and of_columns is not None:
         positive, unlabeled = positive - of_positives, unlabeled - of_columns
-    weight = options.get("positive_weight")
-    weight = torch.ones_like(positive) if weight is None else weight.to(positive)
+    ones = torch.ones_like(positive)
+    weight = ones if positive_weight is None else positive_weight.to(positive)
     bound = max(map(float, finite), default=0.0)
-    chosen = options.get("teacher_temperature") or float(torch.as_tensor(temperature).detach())
-    target = _target(likeness, counted, chosen, options.get("positive_share", 0.5))
-    return Pairs(positive, unlabeled, counted, target, weight, edge, bound)
+    probabilities = _target(likeness, counted, *target)
+    return Pairs(positive, unlabeled, counted, probabilities, weight, edge, bound)
 
 
 def _target(likeness: Tensor, counted: Tensor, temperature: float, share: float | None) -> Tensor:

@@ -54,20 +54,18 @@ def empirical_cdf(unlabeled: Row, ranks: str) -> Tensor:
     return (below + (equal if ranks == "upper" else equal / 2)).double() / len(logits)
 
 
-def bayesian_weight(
-    cdf: float, alpha: float, beta: float, tau_plus: float, epsilon: float = 0.0
-) -> float:
-    """Equations cdftrans and ome1; ``epsilon`` is what the authors' program adds to a and Z."""
+def bayesian_weight(cdf: float, alpha: float, beta: float, tau_plus: float) -> float:
+    """Equations cdftrans and ome1."""
     tau_minus = 1 - tau_plus
     low = alpha * tau_minus + (1 - alpha) * tau_plus
-    a, b = (1 - 2 * alpha) * (tau_minus - tau_plus) + epsilon, 2 * low
+    a, b = (1 - 2 * alpha) * (tau_minus - tau_plus), 2 * low
     # The root without a difference of equals, and 1 where a weight may be 0.
     proposal = 2 * cdf / (b + math.sqrt(max(0.0, b * b + 4 * a * cdf)))
-    if cdf == 1 and epsilon == 0:
+    if cdf == 1:
         proposal = 1.0
-    if low == 1 and epsilon == 0:  # both densities vanish alike at the end
+    if low == 1:  # both densities vanish alike at the end
         return 1.0
-    z = (1 - beta) * alpha + beta * (1 - alpha) + epsilon
+    z = (1 - beta) * alpha + beta * (1 - alpha)
     target = ((1 - beta) * alpha * (1 - proposal) + beta * (1 - alpha) * proposal) / z
     return target / (low * (1 - proposal) + (1 - low) * proposal)
 

@@ -77,15 +77,7 @@ def test_where_capturing_fails_training_goes_on_eagerly(monkeypatch, caplog):
     torch.testing.assert_close(state, expected, atol=0, rtol=0)
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({}, "the device is not a GPU"),
-        ({"compiled": True}, "the device is not a GPU and the network is compiled"),
-        ({"augmentation": "affine"}, "the device is not a GPU and the augmentation is affine"),
-    ],
-)
-def test_where_a_graph_is_impossible_a_warning_says_why(changes, reason, caplog):
-    run = ImageRun(replace(SETTINGS, captured=True, device="cpu", **changes))
+def test_where_a_graph_is_impossible_a_warning_says_what_it_needs(caplog):
+    run = ImageRun(replace(SETTINGS, captured=True, device="cpu"))
     assert run._captured_step() is None
-    assert caplog.messages == [f"captured has no effect: {reason}"]
+    assert "captured has no effect: it needs one GPU" in caplog.text

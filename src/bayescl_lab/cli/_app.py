@@ -28,7 +28,7 @@ COMMANDS = {
     "inspect": "Measure false negatives and nuisances in embeddings, and recommend a loss.",
     "recommend": "Show the best new items for a user, or write lists for many users.",
     "report": "Make an HTML page of runs and comparisons.",
-    "reproduce": "Reproduce the paper's tables on images.",
+    "reproduce": "Reproduce the paper's tables.",
     "similar": "Show the items that are most similar to an item, by the cosine of embeddings.",
     "simulate": "Run the numerical experiments and write a data file and a figure for each.",
     "train": "Train an encoder on images, or a recommender on interactions.",

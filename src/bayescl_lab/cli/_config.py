@@ -90,10 +90,8 @@ def _fill_in(
 
 
 def _plain(value: Any) -> Any:
-    """Format a value for an option: words with commas, or YAML for a mapping."""
-    if isinstance(value, (list, tuple)):
-        return ",".join(map(str, value))
-    return json.dumps(value, default=str) if isinstance(value, dict) else value
+    """Format a value for an option, a list as words with commas."""
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _name(argument: Argument) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
 
@@ -52,7 +51,18 @@ def fetch(name: str) -> None:
     Args:
         name: Name from "bayescl data list".
     """
-    download(_source(name), console())
+    source = _source(name)
+    say(f"{source.title}, {source.homepage}", f"terms: {source.terms}")
+    if not source.files:
+        say(source.instructions)
+        return
+    say(f"{decimal(source.size)} to {data_folder() / source.name}")
+    of_interactions = source.kind == "interactions"
+    get: Callable[..., object] = fetch_interactions if of_interactions else fetch_source
+    speeds = DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
+    with Bar(source.size, BarColumn(), *speeds) as bar:
+        get(source, progress=lambda done, _: bar.tell(done, "bytes"))
+    say("fetched and verified")
 
 
 def verify(name: str) -> None:
@@ -78,29 +88,6 @@ def verify(name: str) -> None:
             f"{name} can be read: {len(parts.train):,} training images, {test:,} test images; "
             "there is no checksum without an archive"
         )
-
-
-def download_missing(names: set[str]) -> None:
-    """Download the published data sets that are missing."""
-    for source in (*IMAGES, *INTERACTIONS):
-        if source.name in names and not is_there(source):
-            download(source, console(stderr=True))
-
-
-def download(source: DataSource, screen: Console) -> None:
-    """Download a data set and print its terms, or print how to get it."""
-    screen.print(f"{source.title}, {source.homepage}")
-    screen.print(f"terms: {source.terms}")
-    if not source.files:
-        screen.print(source.instructions)
-        return
-    screen.print(f"{decimal(source.size)} to {data_folder() / source.name}")
-    of_interactions = source.kind == "interactions"
-    get: Callable[..., object] = fetch_interactions if of_interactions else fetch_source
-    speeds = DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
-    with Bar(source.size, BarColumn(), *speeds) as bar:
-        get(source, progress=lambda done, _: bar.tell(done, "bytes"))
-    screen.print("fetched and verified")
 
 
 def is_there(source: DataSource) -> bool:

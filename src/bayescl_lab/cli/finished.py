@@ -120,7 +120,6 @@ def recommend(
     out: Path | None = None,
     exclude: Path | None = None,
     allow_known: bool = False,
-    popular: bool = False,
 ) -> None:
     """Show the best new items for a user, or write lists for many users.
 
@@ -141,7 +140,6 @@ def recommend(
         out: Output file, ending in .csv or .parquet.
         exclude: Text file with ids of further items to exclude, one per line.
         allow_known: Include items that the user already has.
-        popular: Show the most popular items if --user is not in the data.
     """
     from bayescl_lab.runs.ranking.serving import load_recommender
 
@@ -177,15 +175,12 @@ def recommend(
             all_users=all,
             exclude=left_out,
             allow_known=allow_known,
-            popular=popular,
             skip_unknown=True,
         )
     except ValueError as error:
-        if user is None or popular or not recommender.unknown("user", user):
+        if user is None or not recommender.unknown("user", user):
             raise
-        raise ValueError(
-            f"{error}: name the items of a new user with --items, or pass --popular"
-        ) from None
+        raise ValueError(f"{error}: name the items of a new user with --items") from None
     for kind, ids in skipped.items():
         if ids:
             shown = ", ".join(map(printable, ids[:10])) + ", ..." * (len(ids) > 10)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from pydantic import FiniteFloat
 from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import CountOr0, Positive, at_least
@@ -16,21 +15,6 @@ from bayescl_lab.cli._options import FLAT, check_output, named_encoder
 from bayescl_lab.inspect.files import EmbeddingArrays, is_embedding_file, read_embeddings
 from bayescl_lab.runs.folder import write_json
 from bayescl_lab.runs.run import Kind
-
-
-@dataclass(frozen=True)
-class OfRun:
-    """Options for the inspection of a run.
-
-    Attributes:
-        part: Part to inspect, "train" or "evaluation".
-        data: Other images to inspect. Default: the images of the run, which must be unchanged.
-        encoder: Name of your own encoder, my_module:build, if the run has one.
-    """
-
-    part: Literal["train", "evaluation"] = "train"
-    data: str | None = None
-    encoder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +39,7 @@ class OfFile:
             does not give a temperature.
         layout: "two_views" of items, or "in_batch" for pairs such as queries and documents.
             Default: "in_batch" if the file has arrays of queries and documents, else "two_views".
-        batch_size: Number of items in a batch.
+        batch_size: Number of items in a batch. Default: 256.
     """
 
     queries: str | None = None
@@ -66,16 +50,17 @@ class OfFile:
     by: str | None = None
     temperature: Positive | None = None
     layout: Literal["two_views", "in_batch"] | None = None
-    batch_size: Annotated[int, at_least(2)] = 256
+    batch_size: Annotated[int, at_least(2)] | None = None
 
 
 def inspect(
     run_or_file: Path,
     *,
-    of_run: Annotated[OfRun, FLAT] = OfRun(),
     of_file: Annotated[OfFile, FLAT] = OfFile(),
-    num_classes: Annotated[int, at_least(2)] | None = None,
+    tau_plus: FiniteFloat | None = None,
     items: Annotated[int, at_least(2)] = 1024,
+    data: str | None = None,
+    encoder: str | None = None,
     out: Path | None = None,
     seed: CountOr0 = 0,
 ) -> None:
@@ -89,19 +74,23 @@ def inspect(
 
     Args:
         run_or_file: Run folder, or file of embeddings.
-        num_classes: Approximate number of classes. Not needed with labels.
+        tau_plus: Share of candidates of the anchor's class: for C equal classes, 1/C. Not needed
+            with labels.
         items: Largest number of items to embed and score.
+        data: Images to inspect for a run on images. Default: the training images of the run, which
+            must be unchanged.
+        encoder: Name of your own encoder, my_module:build, if the run has one.
         out: HTML page. Default: inspection.html in the run folder, or NAME-inspection.html beside
             the file. A .json file with the results is written beside the page.
         seed: Seed for drawing items, and for the views of images.
     """
     is_file = is_embedding_file(run_or_file)
-    others = of_run if is_file else of_file
-    why = "a run folder, but" if is_file else "a file of embeddings, but"
-    for option in fields(others):
-        if getattr(others, option.name) != option.default:
-            what = f"{run_or_file} is a {'file' if is_file else 'folder'}"
-            raise ValueError(f"--{option.name.replace('_', '-')} is for {why} {what}")
+    own = {"data": data, "encoder": encoder}
+    others = own if is_file else vars(of_file)
+    for name, value in others.items():
+        if value is not None:
+            what = "run folders" if is_file else "files of embeddings"
+            raise ValueError(f"{name} is only for {what}, got {run_or_file}")
     beside = run_or_file.with_name(f"{run_or_file.stem}-inspection.html")
     page = out or (beside if is_file else run_or_file / "inspection.html")
     if is_file or out is not None:
@@ -115,20 +104,17 @@ def inspect(
         sentences,
     )
 
-    arrays, options, followed = _read(run_or_file, of_run, of_file, items, seed)
-    arrays, remarks = _without_rare_codes(arrays)
-    options |= {"num_classes": num_classes, "items": items, "seed": seed}
+    given = {name: value for name, value in vars(of_file).items() if value is not None}
+    arrays, options = _read(run_or_file, given, items, seed, **own)
+    options |= {"tau_plus": tau_plus, "items": items, "seed": seed}
     views = arrays.embeddings, arrays.second_view
     codes: Any = {"labels": arrays.labels, "groups": arrays.ids, "domains": arrays.domains}
     diagnosis = diagnose_embeddings(views[0], views[1], **codes, **options)
-    advice = advise(diagnosis, *views, ids=arrays.ids, followed=followed)
+    advice = advise(diagnosis, *views, ids=arrays.ids)
     figures = page.with_suffix(".json")
     write_atomically(page, embeddings_page(advice, run_or_file.name, arrays.measured))
     report = {**plain(diagnosis), "advice": advice.figures(), "measured": arrays.measured}
     write_json(figures, report)
-    if arrays.unused:
-        say(f"not used: {arrays.unused}")
-    say(*remarks)
     show(f"Measured on {arrays.measured}", measures_table(advice))
     losses = losses_table(diagnosis)
     show(losses.title.strip("*"), losses)
@@ -136,41 +122,29 @@ def inspect(
 
 
 def _read(
-    path: Path, of_run: OfRun, of_file: OfFile, items: int, seed: int
-) -> tuple[EmbeddingArrays, dict[str, Any], Sequence[str]]:
-    """Return embeddings of a file or run, options of the diagnosis, and what a run does already."""
+    path: Path,
+    given: dict[str, Any],
+    items: int,
+    seed: int,
+    *,
+    data: str | None,
+    encoder: str | None,
+) -> tuple[EmbeddingArrays, dict[str, Any]]:
+    """Return the embeddings of a file or run, and options of the diagnosis."""
     if is_embedding_file(path):
-        given = {name: value for name, value in vars(of_file).items() if value is not None}
         names = ("queries", "documents", "second_view", "labels", "ids", "by")
         named: Any = {name: given.pop(name) for name in names if name in given}
         arrays = read_embeddings(path, **named)
-        return arrays, {"layout": "in_batch" if arrays.are_pairs else "two_views", **given}, ()
+        return arrays, {"layout": "in_batch" if arrays.are_pairs else "two_views", **given}
     if Kind.of(path) is Kind.IMAGES:
         from bayescl_lab.inspect.images import image_arrays
 
-        own = {**vars(of_run), "encoder": named_encoder(of_run.encoder)}
-        return image_arrays(path, images=items, seed=seed, **own)
-    if of_run.data is not None:
+        own = named_encoder(encoder)
+        return image_arrays(path, images=items, seed=seed, data=data, encoder=own)
+    if data is not None:
         raise ValueError("--data is for images: a recommender has what it was trained on")
     from bayescl_lab.runs.exporting import user_item_pairs
 
     users, rows, ids, temperature = user_item_pairs(path, items, seed)
     arrays = EmbeddingArrays(users, rows, ids=ids, measured="users, each with an item of theirs")
-    # A run without a temperature has no option for one.
-    followed = () if temperature is not None else ("temperature",)
-    return arrays, {"layout": "in_batch", "temperature": temperature}, followed
-
-
-def _without_rare_codes(arrays: EmbeddingArrays) -> tuple[EmbeddingArrays, list[str]]:
-    """Remove labels or domains that too few items have; return a remark on each."""
-    remarks = []
-    if arrays.labels is not None and (known := int((arrays.labels >= 0).sum())) < 2:
-        if known:
-            remarks.append("labels are not used: only one item has one")
-        arrays = arrays._replace(labels=None)
-    if arrays.domains is not None:
-        named = arrays.domains[arrays.domains >= 0]
-        if len(named) <= 10 or (named == named[0]).all():
-            remarks.append("domains are not used: more than 10 items must have one, of two kinds")
-            arrays = arrays._replace(domains=None)
-    return arrays, remarks
+    return arrays, {"layout": "in_batch", "temperature": temperature or 0.5}

@@ -6,14 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from bayescl_lab.cli._console import print_guesses, say
-from bayescl_lab.cli._options import (
-    FLAT,
-    RUNTIME_OPTION,
-    RUNTIME_OPTIONS,
-    Options,
-    Place,
-    Workers,
-)
+from bayescl_lab.cli._options import FLAT, RUNTIME_OPTIONS, Options, Place, Workers
 from bayescl_lab.paper.images.tables import TableRequest
 from bayescl_lab.paper.ranking.plans import RankingRequest
 
@@ -22,26 +15,24 @@ def reproduce(
     table: Literal["all", "binary", "multiclass", "negatives", "hardness", "prior", "runtime"],
     *,
     request: Annotated[TableRequest, FLAT] = TableRequest(),
-    fetch: Annotated[bool, RUNTIME_OPTION] = False,
     options: Options,
     workers: Workers = None,
     place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
-    """Reproduce the paper's tables on images.
+    """Reproduce the paper's tables.
 
-    At the paper's size, tables also show the paper's values.
+    This command makes the tables on images, and "reproduce ranking" the ranking table. At the
+    paper's size, tables also show the paper's values.
 
     Args:
         table: Table to reproduce: four losses on four data sets with two classes (binary) or all
             classes (multiclass); the number of negatives; the hardness beta; the class prior
             tau_plus; or the seconds per epoch with InfoNCE and the Bayesian loss (runtime).
-        fetch: Download data sets that are not in the data folder.
         workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
             GPU.
     """
     from bayescl_lab._files import write_atomically
     from bayescl_lab.cli.compare import perform
-    from bayescl_lab.cli.data import download_missing
     from bayescl_lab.paper.images.tables import TABLES
     from bayescl_lab.report.results import results_markdown
     from bayescl_lab.runs.folder import check_vacant
@@ -49,11 +40,8 @@ def reproduce(
     folder = place.folder(f"{table}-{request.size}")
     tables = [*TABLES.values()] if table == "all" else [TABLES[table]]
     plans = request.plans(tables)
-    settings = [one for plan in plans for one in plan.methods.values()]
     if not place.resume:
         check_vacant(folder)
-    if fetch:
-        download_missing({one.data for one in settings})
     runs = sum(len(plan.runs()) for plan in plans)
     say(
         f"{runs} runs, {sum(plan.epochs for plan in plans):,} epochs in all",

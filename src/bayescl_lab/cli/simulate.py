@@ -10,7 +10,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
 from bayescl_lab._fields import CountOr0, Words
 from bayescl_lab._files import write_atomically
-from bayescl_lab.cli._console import Bar, console, say, table
+from bayescl_lab.cli._console import Bar, say
 from bayescl_lab.cli._options import FLAT
 from bayescl_lab.paper.simulation.process import Settings
 
@@ -18,7 +18,6 @@ from bayescl_lab.paper.simulation.process import Settings
 def simulate(
     names: Words = (),
     *,
-    list: bool = False,
     out: Path = Path("runs/simulation"),
     seed: CountOr0 = 0,
     settings: Annotated[Settings, FLAT] = Settings(),
@@ -30,9 +29,8 @@ def simulate(
     defaults are the paper's. If an experiment varies a parameter, its option is ignored.
 
     Args:
-        names: Experiments to run; see --list. Comma-separated in a configuration file. Default:
+        names: Experiments to run: densities, weights, pair-order, mse, means and hard. Default:
             all.
-        list: List the experiments and exit.
         out: Folder for data files and figures. Existing files are replaced.
         seed: Seed of all random numbers. The same seed gives the same files.
     """
@@ -40,10 +38,6 @@ def simulate(
     from bayescl_lab.report.html import SIMULATION, report_page
     from bayescl_lab.runs.folder import check_writable, write_json
 
-    if list:
-        rows = [(experiment.name, experiment.summary) for experiment in EXPERIMENTS]
-        console().print(table("Experiments", ("name", "shows"), rows, words=2))
-        return
     experiments = chosen([*names]) if names else EXPERIMENTS
     check_writable(out)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
@@ -57,7 +51,7 @@ def simulate(
             result = experiment.run(settings, seed, tick)
             out.mkdir(parents=True, exist_ok=True)
             write(experiment, result, out)
-            say(f"{experiment.name}: {experiment.finding(result) or experiment.summary}")
+            say(f"{experiment.name}: {experiment.finding(result)}")
     write_json(out / SIMULATION, {"seed": seed, **asdict(settings)})
     write_atomically(out / "report.html", report_page([out]))
     say(f"files: {out}", f"page: {out / 'report.html'}")

@@ -77,13 +77,8 @@ def run_probes(
             scores[f"few_label_{count}_spread"] = score.spread
     scores["knn"] = knn_probe(data)
     if linear_protocol == "fast":
-        linear = linear_probe(data)
-    else:
-        linear = augmented_linear_probe(model, *parts.labelled())
-    scores["linear"] = linear.top_1
-    if linear.top_5 is not None:
-        scores["linear_top5"] = linear.top_5
-    return scores
+        return scores | linear_probe(data)
+    return scores | augmented_linear_probe(model, *parts.labelled())
 
 
 def _features(model: nn.Module, parts: ImageParts) -> ProbeData:
@@ -99,18 +94,14 @@ def _features(model: nn.Module, parts: ImageParts) -> ProbeData:
 
 
 @torch.no_grad()
-def extract_features(
-    model: nn.Module, store: ImageStore, *, batch_size: int | None = None
-) -> Float[Tensor, "images features"]:
+def extract_features(model: nn.Module, store: ImageStore) -> Float[Tensor, "images features"]:
     """Features of every image, from the model in ``eval()`` mode and without augmentation.
 
-    The model maps uint8 images to features; its mode is restored afterwards. ``batch_size``, images
-    per forward call, affects the result only by rounding. Default: 1024, or fewer where images have
-    more than 32 x 32 pixels: as many pixels as 1024 such images.
+    The model maps uint8 images to features; its mode is restored afterwards. A batch has 1024
+    images, or fewer where images have more than 32 x 32 pixels: as many pixels as 1024 such images.
     """
-    if batch_size is None:
-        _, height, width = store.image_shape
-        batch_size = min(LARGEST_BATCH, max(1, PIXELS_AT_ONCE // (height * width)))
+    _, height, width = store.image_shape
+    batch_size = min(LARGEST_BATCH, max(1, PIXELS_AT_ONCE // (height * width)))
     with in_eval_mode(model):
         batches = torch.arange(len(store)).split(batch_size)
         return torch.cat([model(store.take(rows)).float() for rows in batches])
@@ -125,7 +116,7 @@ def augmented_linear_probe(
     batch_size: int = 512,
     learning_rate: float = 1e-3,
     seed: int = 0,
-) -> TopScore:
+) -> dict[str, float]:
     """Accuracy of a linear layer trained on views of all training images.
 
     In every epoch, each training image passes once through the frozen encoder in ``eval()`` mode,
@@ -155,7 +146,7 @@ def augmented_linear_probe(
                     F.cross_entropy(classifier(seen), train.labels[rows]).backward()
                     optimizer.step()
         with torch.no_grad():
-            return top_score(classifier(features), evaluation.labels)
+            return top_scores(classifier(features), evaluation.labels)
 
 
 class ProbeData(NamedTuple):
@@ -177,13 +168,6 @@ class ProbeData(NamedTuple):
         alive = deviation > 1e-6 * deviation.max().clamp_min(torch.finfo(train.dtype).tiny)
         scale = torch.where(alive, deviation, torch.inf)
         return (train - mean) / scale, (self.features - mean) / scale
-
-
-class TopScore(NamedTuple):
-    """Accuracy of a classifier with one guess and with five; None if there are no more classes."""
-
-    top_1: float
-    top_5: float | None
 
 
 class FewLabelScore(NamedTuple):
@@ -224,7 +208,7 @@ def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> flo
     return correct.item() / len(data.labels)
 
 
-def linear_probe(data: ProbeData) -> TopScore:
+def linear_probe(data: ProbeData) -> dict[str, float]:
     """Accuracy of a linear classifier trained on all training labels.
 
     A softmax regression on standardised features; nothing in it is random. The paper's protocol is
@@ -234,16 +218,19 @@ def linear_probe(data: ProbeData) -> TopScore:
     fit = softmax_regressions(
         train_features[None], data.train_labels[None], data.num_classes, inverse_penalty=0.1
     )
-    return top_score(fit.logits(features)[:, 0], data.labels)
+    return top_scores(fit.logits(features)[:, 0], data.labels)
 
 
-def top_score(logits: Float[Tensor, "rows classes"], labels: Int[Tensor, " rows"]) -> TopScore:
-    """Score the logits of a classifier, which are larger for more probable classes."""
-    top_1 = (logits.argmax(dim=1) == labels).double().mean().item()
-    if logits.shape[1] <= TOP:
-        return TopScore(top_1, None)
-    guesses = logits.topk(TOP, dim=1).indices
-    return TopScore(top_1, (guesses == labels[:, None]).any(dim=1).double().mean().item())
+def top_scores(
+    logits: Float[Tensor, "rows classes"], labels: Int[Tensor, " rows"]
+) -> dict[str, float]:
+    """Accuracy of a classifier with one guess and, of more than five classes, with five guesses."""
+    numbers = {"linear": 1, "linear_top5": TOP} if logits.shape[1] > TOP else {"linear": 1}
+    scores = {}
+    for name, count in numbers.items():
+        guesses = logits.topk(count, dim=1).indices
+        scores[name] = (guesses == labels[:, None]).any(dim=1).double().mean().item()
+    return scores
 
 
 def few_label_probe(

@@ -102,7 +102,7 @@ def _cifar(folder: Path) -> RawImages:
 
 
 def _stl10(folder: Path) -> RawImages:
-    """STL-10, whose images without a label are for training."""
+    """STL-10; unlabeled images belong to the training part."""
     parts = [datasets.STL10(folder.parent, part) for part in ("train", "unlabeled", "test")]
     labels = np.concatenate([part.labels for part in parts]).astype(np.int64)
     blocks, classes = [part.data for part in parts], parts[-1].classes

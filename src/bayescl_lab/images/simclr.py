@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
@@ -19,10 +18,6 @@ from bayescl_lab.images.augmentation import Augmentation
 from bayescl_lab.images.batches import ImageBatch
 from bayescl_lab.images.encoders import Views
 from bayescl_lab.images.pixel_files import Pixels
-
-MOMENTUM = 0.9
-"""That of the optimizer "sgd"."""
-
 
 Embed = Callable[[Pixels, int, bool], tuple[Tensor, ...]]
 """A function like :meth:`SimCLR.embed`."""
@@ -49,9 +44,8 @@ class SimCLR(pl.LightningModule):
             says is known: ``labels=``, ``teacher=``, ``domains=``. Every checkpoint has its state.
         augmentation: draws the views of uint8 images.
         normalization: applied to views and, when features are extracted, to plain images.
-        optimizer: "adam" or "sgd".
         learning_rate: the first learning rate; it follows half a cosine down to 0.
-        weight_decay: of the optimizer.
+        weight_decay: of Adam.
         total_steps: steps of the whole run; the cosine ends there.
         channels_last: whether to use that memory format, for convolutions in half precision.
         seed: the seed of the run.
@@ -65,7 +59,6 @@ class SimCLR(pl.LightningModule):
         loss: nn.Module,
         augmentation: Augmentation,
         normalization: nn.Module,
-        optimizer: Literal["adam", "sgd"] = "adam",
         learning_rate: float,
         weight_decay: float = 1e-6,
         total_steps: int,
@@ -78,7 +71,6 @@ class SimCLR(pl.LightningModule):
         self.loss = loss
         self.augmentation = augmentation
         self.normalization = normalization
-        self.optimizer = optimizer
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.total_steps = total_steps
@@ -147,16 +139,12 @@ class SimCLR(pl.LightningModule):
         return tuple(embedded)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        """The optimizer, and its learning rate along half a cosine, updated at every step."""
+        """Adam, on a GPU as one kernel, and its learning rate along half a cosine, step by step."""
         parameters = list(self.parameters())
-        shared: Any = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
-        optimizer: torch.optim.Optimizer
-        if self.optimizer == "sgd":
-            optimizer = torch.optim.SGD(parameters, momentum=MOMENTUM, **shared)
-        else:  # on a GPU as one kernel
-            fused = True if all(parameter.is_cuda for parameter in parameters) else None
-            optimizer = torch.optim.Adam(parameters, fused=fused, **shared)
-
+        fused = True if all(parameter.is_cuda for parameter in parameters) else None
+        optimizer = torch.optim.Adam(
+            parameters, self.learning_rate, weight_decay=self.weight_decay, fused=fused
+        )
         schedule = CosineAnnealingLR(optimizer, self.total_steps)
         return {
             "optimizer": optimizer,

@@ -29,9 +29,6 @@ _NAMES = {
 }
 """Accepted names of each array in a file that holds several."""
 
-_OF_RUNS = ("image", "part", "class")
-"""Further columns of the files of ``bayescl embed``."""
-
 _FEWEST = 4  # items that can be inspected
 _CODES = ("labels", "ids", "domains")
 """Arrays of one code per item, by number or word."""
@@ -47,9 +44,6 @@ class EmbeddingArrays(NamedTuple):
     domains: Array | None = None
     are_pairs: bool = False
     """Whether they are queries and documents."""
-
-    unused: str = ""
-    """Other arrays of the file."""
 
     measured: str = "the embeddings of the file"
     """Description of the embeddings for the report."""
@@ -94,7 +88,7 @@ def read_embeddings(
             files[role] = Path(value)
         elif value is not None:
             given[role] = (value,)
-    arrays, chosen, unused = _read(path, {**_NAMES, **given}, {"embeddings", *given})
+    arrays, chosen = _read(path, {**_NAMES, **given}, {"embeddings", *given})
     for role, file in files.items():
         known = (*_NAMES[role], *_NAMES["embeddings"])
         arrays[role] = _read(file, {role: known}, {role})[0][role]
@@ -118,7 +112,7 @@ def read_embeddings(
                 f"{files.get(name.replace(' ', '_'), path)}: the {name} must have shape "
                 f"{list(shape)} for embeddings of shape {list(rows.shape)}, got {list(array.shape)}"
             )
-    found = EmbeddingArrays(rows, second, **codes_of, unused=unused)
+    found = EmbeddingArrays(rows, second, **codes_of)
     if "output" in arrays:
         found = found._replace(measured=f"{arrays['output'][0]} of plain images")
     return found._replace(are_pairs=are_pairs or chosen["embeddings"] == "queries")
@@ -126,11 +120,8 @@ def read_embeddings(
 
 def _read(
     path: Path, roles: Mapping[str, Sequence[str]], required: set[str]
-) -> tuple[dict[str, Array], dict[str, str], str]:
-    """The arrays of a file by their roles, their names, and what the others could be.
-
-    A single array plays the first role.
-    """
+) -> tuple[dict[str, Array], dict[str, str]]:
+    """The arrays of a file by their roles, and their names. A single array has the first role."""
     if path.suffix not in _SUFFIXES:
         raise ValueError(f"{path} must end in {', '.join(_SUFFIXES)}")
     if not path.is_file():
@@ -144,34 +135,18 @@ def _read(
             chosen = {first: names[0]}
         for role in roles:
             if role in required and role not in chosen:
-                others = _perhaps(names, read) or "no array"
-                raise ValueError(f"it needs an array called {roles[role][0]}, but has {others}")
-        arrays = {role: read(name) for role, name in chosen.items()}
-        left = [name for name in names if name not in (*chosen.values(), *_OF_RUNS)]
-        return arrays, chosen, _perhaps(left, read)
+                others = ", ".join(names[:8]) or "no array"
+                raise ValueError(
+                    f"it needs an array called {roles[role][0]}, but has {others}: name arrays "
+                    "with --queries, --documents, --labels, --ids and --by"
+                )
+        return {role: read(name) for role, name in chosen.items()}, chosen
     except SafetensorError as error:
         raise unreadable(path, ValueError(f"it is not a safetensors file ({error})")) from None
     except UnreadableError:
         raise
     except Exception as error:
         raise unreadable(path, error) from None
-
-
-def _perhaps(names: Sequence[str], read: Callable[[str], Array]) -> str:
-    """Some arrays with their shapes, what they could be, and how to say so; nothing for none."""
-    shown, options = [], []
-    for name in names[:8]:
-        try:
-            array = read(name)
-        except ValueError:  # of other dimensions, or of objects
-            shown.append(name)
-            continue
-        is_matrix = array.ndim == 2
-        options.append("--queries, --documents" if is_matrix else "--labels, --ids, --by")
-        could_be = "embeddings" if is_matrix else "labels, ids or domains"
-        shown.append(f"{name} {list(array.shape)} ({could_be}?)")
-    how = f": {', '.join(dict.fromkeys(options))} name them" if options else ""
-    return ", ".join(shown) + ", ..." * (len(names) > 8) + how
 
 
 def _open(path: Path) -> tuple[list[str], Callable[[str], Array]]:

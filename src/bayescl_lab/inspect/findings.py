@@ -6,7 +6,6 @@ measurements.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
@@ -47,8 +46,6 @@ class Reason(Enum):
     EQUAL_VIEWS = auto()
     UNRELATED_VIEWS = auto()
     FEW_FALSE_NEGATIVES = auto()
-    NUISANCE = auto()
-    LABELS = auto()
     FALSE_NEGATIVES = auto()
 
 
@@ -66,7 +63,6 @@ class Advice:
         number: What the reason is about: a mean cosine, or a share of comparisons.
         copied: Share of items that occur more than once.
         most_frequent: Share of the most frequent one, if some are far more frequent than others.
-        followed: The loss that a run was trained with, and the arguments that its calls take.
     """
 
     reason: Reason
@@ -74,7 +70,6 @@ class Advice:
     number: float = 0.0
     copied: float = 0.0
     most_frequent: float = 0.0
-    followed: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str | None:
@@ -98,16 +93,16 @@ class Advice:
 
     @property
     def pass_on(self) -> tuple[str, ...]:
-        """Arguments of each call of the loss, such as ``groups``, unless the run passes them."""
+        """Arguments of each call of the loss, such as ``groups``."""
+        are_many = self.reason is Reason.FALSE_NEGATIVES
         is_needed = {
             "domains": self.has_nuisance,
             "groups": self.has_copies,
-            "labels": self.reason is Reason.LABELS,
+            "labels": are_many and self.diagnosis.labelled_items > 0,
             "log_q": bool(self.most_frequent),
-            "teacher": self.reason in (Reason.NUISANCE, Reason.LABELS, Reason.FALSE_NEGATIVES),
+            "teacher": are_many,
         }
-        named = self.name is not None
-        return tuple(it for it in is_needed if named and is_needed[it] and it not in self.followed)
+        return tuple(it for it in is_needed if is_needed[it] and self.name is not None)
 
     @property
     def call(self) -> str:
@@ -167,7 +162,6 @@ def advise(
     second: Rows | None = None,
     *,
     ids: Rows | None = None,
-    followed: Collection[str] = (),
 ) -> Advice:
     """Recommend a loss for embeddings, or say what is missing to do so.
 
@@ -177,7 +171,6 @@ def advise(
         second: Their second view, if there is one.
         ids: What each row is of, -1 where unknown. Default: rows of the last view that point the
             same way are copies.
-        followed: The loss that a run was trained with, and the arguments that its calls take.
     """
     if diagnosis.neighbourhood.variance < _COLLAPSED:
         return Advice(Reason.COLLAPSED, diagnosis, 1 - diagnosis.neighbourhood.variance)
@@ -194,13 +187,9 @@ def advise(
     else:
         numbers = ids.astype(np.int64)
         ids = np.where(numbers < 0, -1 - np.arange(len(ids)), numbers)  # an unknown one is alone
-    advice = Advice(Reason.FALSE_NEGATIVES, diagnosis, followed=frozenset(followed))
+    advice = Advice(Reason.FALSE_NEGATIVES, diagnosis)
     if diagnosis.false_negatives < _FEW and diagnosis.tau_plus_from != "default":
         advice = replace(advice, reason=Reason.FEW_FALSE_NEGATIVES)
-    elif diagnosis.labelled_items:
-        advice = replace(advice, reason=Reason.LABELS)
-    elif advice.has_nuisance:
-        advice = replace(advice, reason=Reason.NUISANCE)
     counts = np.unique(ids, return_counts=True)[1]
     advice = replace(advice, copied=float(counts[counts > 1].sum()) / len(ids))
     # The number of equally frequent items that would meet as often; half of all for a random draw.

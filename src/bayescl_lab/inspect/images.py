@@ -22,33 +22,29 @@ _IMAGES_AT_ONCE = 512
 def image_arrays(
     path: Path,
     *,
-    part: str = "train",
     images: int = 1024,
     seed: int = 0,
     data: str | None = None,
     encoder: nn.Module | None = None,
-) -> tuple[EmbeddingArrays, dict[str, Any], list[str]]:
+) -> tuple[EmbeddingArrays, dict[str, Any]]:
     """Embed random images of a run with its last checkpoint. The run need not be finished.
 
     Args:
         path: The run folder.
-        part: "train" for the training images, or "evaluation" for the evaluation images.
         images: Largest number of images. Images with a label are preferred.
         seed: Seed for drawing images and their views.
-        data: Other images to inspect; default: the run's own.
+        data: Other images to inspect; default: the training images of the run.
         encoder: The run's custom network, if it has one.
 
     Returns:
-        Two views with labels and domains, the options of the diagnosis, and the loss and arguments
-        that the run was trained with.
+        Two views with labels and domains, and the temperature and batch size of the run.
 
     Raises:
-        ValueError: if the folder does not hold a run on images with a checkpoint, or the images do
-            not have the part.
+        ValueError: if the folder does not hold a run on images with a checkpoint.
     """
-    _, run, _ = ImageRun.reopen(path, data=data, encoder=encoder, split=part == "evaluation")
+    _, run, _ = ImageRun.reopen(path, data=data, encoder=encoder)
     run.model.to(run.device)
-    settings, store = run.settings, run.part(part)
+    settings, store = run.settings, run.parts.train
     loss: Any = run.model.loss
     generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.ESTIMATES, 0, 5))
     order = torch.randperm(len(store), generator=generator)
@@ -56,18 +52,20 @@ def image_arrays(
     rows = order[is_labelled.long().argsort(descending=True, stable=True)][:images]
     chosen = store.subset(rows)
     first, second = (view.cpu().numpy() for view in embedded_views(run.model, chosen, seed, 0))
+    # A code that all images share says nothing.
+    labels, domains = (
+        None if codes is None or len(codes.unique()) < 2 else codes.cpu().numpy()
+        for codes in (chosen.labels, chosen.domains)
+    )
     arrays = EmbeddingArrays(
         first,
         second,
-        chosen.labels.cpu().numpy(),
-        domains=None if chosen.domains is None else chosen.domains.cpu().numpy(),
+        labels,
+        domains=domains,
         measured="head of two augmented views of each image, as the loss sees them",
     )
-    followed = [type(loss).__name__, *["domains"] * settings.domains]
-    followed += ["labels"] * (settings.labels_per_class is not None)
-    followed += ["teacher"] * (settings.positive_share < 1)
     options = {"temperature": float(loss.temperature), "batch_size": settings.batch_size}
-    return arrays, options, followed
+    return arrays, options
 
 
 @torch.no_grad()

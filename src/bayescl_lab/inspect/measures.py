@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import torch
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_choice, check_count, check_labels, check_shape
+from bayescl.checks import check_choice, check_count, check_interval, check_labels, check_shape
 from bayescl.diagnostics import (
     Diagnosis,
     ScoredCandidates,
@@ -30,7 +30,6 @@ from bayescl.losses import (
     InfoNCELoss,
     OracleContrastiveLoss,
 )
-from bayescl.losses.parameters import class_prior
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,8 +84,8 @@ class EmbeddingDiagnosis:
         temperature: Softmax scale of every loss.
         temperature_from: "given" or "default".
         tau_plus: Share of false negatives among the candidates: measured if there are labels, else
-            from the number of classes, else assumed.
-        tau_plus_from: "labels", "classes" or "default".
+            given or assumed.
+        tau_plus_from: "labels", "given" or "default".
         labelled_items: Number of items with a known label.
         similarity: Cosines of the candidates, separate by kind if there are labels.
         nearest_false: Share of false negatives among the ten most similar candidates of each
@@ -106,7 +105,7 @@ class EmbeddingDiagnosis:
     temperature: float
     temperature_from: Literal["given", "default"]
     tau_plus: float
-    tau_plus_from: Literal["labels", "classes", "default"]
+    tau_plus_from: Literal["labels", "given", "default"]
     labelled_items: int
     similarity: WeightHistogram
     nearest_false: float | None
@@ -150,7 +149,7 @@ def diagnose_embeddings(
     labels: Int[Tensor, " items"] | NDArray[np.generic] | None = None,
     groups: Int[Tensor, " items"] | NDArray[np.generic] | None = None,
     domains: Int[Tensor, " items"] | NDArray[np.generic] | None = None,
-    num_classes: int | None = None,
+    tau_plus: float | None = None,
     temperature: float | None = None,
     layout: EmbeddingLayout = "two_views",
     batch_size: int = 256,
@@ -172,8 +171,8 @@ def diagnose_embeddings(
             are never each other's candidates.
         domains: Batch, speaker, device or other nuisance of each item, or -1 if it is unknown. They
             are counted among nearest neighbours.
-        num_classes: Approximate number of classes, for ``tau_plus = 1 / num_classes``. Not needed
-            with labels. Default: ``tau_plus`` is 0.1.
+        tau_plus: Probability that a candidate has the anchor's class, in (0, 1): for C equal
+            classes, 1/C. Not needed with labels. Default: 0.1.
         temperature: Temperature at which the encoder was trained, positive. Default: 0.5.
         layout: With a second view, ``"two_views"`` makes every row of both views an anchor, as in
             SimCLR; ``"in_batch"`` uses first views as anchors and second views as candidates, as
@@ -203,6 +202,8 @@ def diagnose_embeddings(
     check_count("batch_size", batch_size, 2)
     check_count("items", items, 2)
     check_count("seed", seed, 0)
+    if tau_plus is not None:
+        check_interval("tau_plus", tau_plus, 0.0, 1.0, open_low=True, open_high=True)
     first = _rows("embeddings", embeddings)
     if len(first) < 4:
         raise ValueError(f"embeddings must have at least 4 rows, got {len(first)}")
@@ -221,8 +222,8 @@ def diagnose_embeddings(
     measured = None if classes is None else tau_plus_of_labels(classes[known])
     # With all labels different there would be no class of two to look for.
     default = 0.1 if measured is None else max(measured, 1 / len(first))
-    assumed = class_prior(None, num_classes, default)
-    source: Literal["classes", "default"] = "default" if num_classes is None else "classes"
+    assumed = default if tau_plus is None else tau_plus
+    source: Literal["given", "default"] = "default" if tau_plus is None else "given"
 
     order = torch.randperm(len(first), generator=torch.Generator().manual_seed(seed))
     order = order[known[order].argsort(descending=True, stable=True)]  # only these are scored

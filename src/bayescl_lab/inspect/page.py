@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 _COUNTED = {
     "labels": "candidates, counted with labels",
-    "classes": "candidates, for classes of equal size",
+    "given": "candidates, if --tau-plus is right",
 }
-_UNKNOWN = "labels count them; --num-classes estimates them"
+_UNKNOWN = "labels count them; --tau-plus, about 1 / classes, estimates them"
 _CAPTION = "The similarity of candidates. False negatives to the right are found by similarity."
 
 

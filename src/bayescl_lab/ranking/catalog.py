@@ -51,14 +51,14 @@ SOURCES: tuple[DataSource, ...] = (
         "MovieLens-100k: 100,000 ratings of 1,682 films by 943 people",
         4_924_029,
         "50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
-        "u.data (and u.item, for titles)",
+        "u.data",
     ),
     _movielens(
         "ml-1m",
         "MovieLens-1M: 1,000,209 ratings of 3,706 films by 6,040 people",
         5_917_549,
         "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
-        "ratings.dat (and movies.dat, for titles), or train.txt and test.txt of a split,",
+        "ratings.dat, or train.txt and test.txt of a split,",
     ),
     _by_hand(
         "yahoo-r3",

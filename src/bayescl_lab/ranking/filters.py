@@ -59,14 +59,12 @@ def numbered_interactions(
     user_ids, rows = _numbered([frame["user"] for frame in frames])
     item_ids, columns = _numbered([frame["item"] for frame in frames])
     timed = all("timestamp" in frame.columns for frame in frames)
-    titles = _titles(raw.titles, item_ids)
     train, *given = (
         Interactions.from_pairs(
             *pairs,
             user_ids=user_ids,
             item_ids=item_ids,
             timestamps=frame["timestamp"].to_physical().to_numpy() if timed else None,
-            item_titles=titles,
             name=raw.name,
         )
         for frame, *pairs in zip(frames, rows, columns, strict=True)
@@ -111,13 +109,11 @@ def core(interactions: Interactions, k: int) -> Interactions:
         raise ValueError(f"{interactions.name}: no interactions are left in the {k}-core")
     part = interactions.subset(kept)
     users, items = (np.flatnonzero(counts) for counts in (per_user, per_item))
-    titles = interactions.item_titles
     return replace(
         part,
         matrix=csr_array(part.matrix[users][:, items]),
         user_ids=interactions.user_ids[users],
         item_ids=interactions.item_ids[items],
-        item_titles=None if titles is None else titles[items],
     )
 
 
@@ -134,11 +130,3 @@ def _numbered(columns: list[pl.Series]) -> tuple[NDArray[Any], list[NDArray[np.i
         numbers = together.cast(pl.Enum(distinct)).to_physical().cast(pl.Int64).to_numpy()
     ends = np.cumsum([len(column) for column in columns])[:-1]
     return ids, np.split(numbers, ends)
-
-
-def _titles(titles: pl.DataFrame | None, item_ids: NDArray[Any]) -> NDArray[np.str_] | None:
-    """The title of each item, empty if it has none."""
-    if titles is None:
-        return None
-    by_id = dict(titles.rows())
-    return np.array([by_id.get(str(item), "") for item in item_ids], dtype=np.str_)

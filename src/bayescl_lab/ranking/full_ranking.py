@@ -13,7 +13,6 @@ from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import Scorer
 
 _BLOCK_SCORES = 2**22  # held at a time: 16 MB, which fit into the caches of most machines
-_CHUNK = 64  # items that share a maximum in the first pass
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,6 @@ def full_ranking(
     *,
     seen: Interactions | None = None,
     users: Int[Tensor, " users"] | None = None,
-    block_size: int | None = None,
 ) -> TopItems:
     """Rank all items for each user and keep the first ``k``.
 
@@ -51,11 +49,9 @@ def full_ranking(
         k: length of the lists, at least 1; at most the number of items are listed.
         seen: interactions to leave out of the lists, usually those of training.
         users: users to rank for, in the order of the lists; default: all.
-        block_size: users at a time; default: chosen automatically.
 
     Raises:
-        ValueError: if ``k`` or ``block_size`` is below 1, ``seen`` has other users or items, or a
-            score is NaN.
+        ValueError: if ``k`` is below 1, ``seen`` has other users or items, or a score is NaN.
 
     Example:
         >>> from bayescl_lab.ranking.scorers import EmbeddingScorer
@@ -65,9 +61,7 @@ def full_ranking(
                 [0]])
     """
     k = min(check_count("k", k, 1), scorer.num_items)
-    if block_size is None:
-        block_size = max(1, _BLOCK_SCORES // scorer.num_items)
-    check_count("block_size", block_size, 1)
+    block_size = max(1, _BLOCK_SCORES // scorer.num_items)
     shape = (scorer.num_users, scorer.num_items)
     if seen is not None and seen.matrix.shape != shape:
         raise ValueError(
@@ -95,51 +89,20 @@ def top_columns(
 ) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
     """The ``k`` largest entries of each row in descending order, equal ones by column.
 
-    ``torch.topk`` does not define which of equal entries it returns. It is also slow for wide rows
-    on the CPU, so rows are first reduced to the maxima of chunks: the ``k`` chunks with the largest
-    maxima hold the ``k`` largest values.
-
-    Returns values and columns; a NaN is a ``ValueError``. There must be ``k`` columns.
+    ``torch.topk`` does not define which of equal entries it returns, so rows whose last entry has
+    equals are chosen again. A NaN is a ``ValueError``. There must be ``k`` columns.
     """
-    rows, width = scores.shape
-    chunks = width // _CHUNK
-    if chunks <= 4 * k:
-        _refuse_nan(scores)
-        kept, columns, left = scores, None, None
-    else:
-        body = scores[:, : chunks * _CHUNK].unflatten(1, (chunks, _CHUNK))
-        maxima = body.amax(dim=2)
-        _refuse_nan(maxima)
-        _refuse_nan(scores[:, chunks * _CHUNK :])
-        largest, which = maxima.topk(k + 1)
-        left = largest[:, k]  # what the best chunk that is left out could have offered
-        which = which[:, :k].sort(dim=1).values[:, :, None]
-        inside = torch.arange(_CHUNK, device=scores.device)
-        tail = torch.arange(chunks * _CHUNK, width, device=scores.device).expand(rows, -1)
-        columns = torch.cat([(which * _CHUNK + inside).flatten(1), tail], dim=1)
-        kept = scores.gather(1, columns)
-    values, places = kept.topk(min(k + 1, kept.shape[1]))
-    last = values[:, k - 1]
-    # Rows where an entry that was not taken equals the last one that was: there columns decide.
-    tied = values[:, k] == last if values.shape[1] > k else torch.zeros_like(last, dtype=torch.bool)
-    if left is not None:
-        tied |= left == last
-    places = places[:, :k].sort(dim=1).values
-    columns = places if columns is None else columns.gather(1, places)
+    values, columns = scores.topk(min(k + 1, scores.shape[1]))
+    if bool(values[:, 0].isnan().any()):  # NaN counts as the largest
+        raise ValueError("scores must not be NaN")
+    last = values[:, k - 1, None]
+    columns = columns[:, :k].sort(dim=1).values
+    tied = (values[:, k:] == last).any(dim=1)
     if bool(tied.any()):
-        columns[tied] = _first_columns(scores[tied], last[tied], k)
+        rows, last = scores[tied], last[tied]
+        above, equal = rows > last, rows == last
+        wanted = k - above.sum(dim=1, keepdim=True)
+        taken = above | (equal & (equal.cumsum(dim=1, dtype=torch.int32) <= wanted))
+        columns[tied] = taken.nonzero()[:, 1].reshape(-1, k)
     values, order = scores.gather(1, columns).sort(dim=1, descending=True, stable=True)
     return values, columns.gather(1, order)
-
-
-def _first_columns(scores: Tensor, last: Tensor, k: int) -> Tensor:
-    """Columns above each row's ``k``-th largest value, and the first ones that equal it."""
-    above, equal = scores > last[:, None], scores == last[:, None]
-    wanted = k - above.sum(dim=1, keepdim=True)
-    taken = above | (equal & (equal.cumsum(dim=1, dtype=torch.int32) <= wanted))
-    return taken.nonzero()[:, 1].reshape(-1, k)
-
-
-def _refuse_nan(values: Tensor) -> None:
-    if bool(values.isnan().any()):
-        raise ValueError("scores must not be NaN")

@@ -22,7 +22,6 @@ class Interactions:
         item_ids: the original id of each column, int64 or str.
         timestamps: time of each stored entry, in the matrix's order, whole numbers (nanoseconds
             for dates) or floats; None if unknown.
-        item_titles: a readable name of each column, or None.
         name: name of the interactions in tables and messages.
     """
 
@@ -30,22 +29,7 @@ class Interactions:
     user_ids: NDArray[Any]
     item_ids: NDArray[Any]
     timestamps: NDArray[Any] | None = None
-    item_titles: NDArray[np.str_] | None = None
     name: str = "interactions"
-
-    def __post_init__(self) -> None:
-        users, items = self.matrix.shape
-        if self.matrix.dtype != np.float32 or not self.matrix.has_canonical_format:
-            raise ValueError(
-                f"{self.name}: matrix must be float32 with sorted indices and no duplicates"
-            )
-        lengths = {"user_ids": users, "item_ids": items, "item_titles": items}
-        for name, length in {**lengths, "timestamps": self.matrix.nnz}.items():
-            values = getattr(self, name)
-            if values is not None and values.shape != (length,):
-                raise ValueError(
-                    f"{self.name}: {name} must have shape [{length}], got {list(values.shape)}"
-                )
 
     @classmethod
     def from_pairs(
@@ -56,7 +40,6 @@ class Interactions:
         user_ids: NDArray[Any] | int,
         item_ids: NDArray[Any] | int,
         timestamps: ArrayLike | None = None,
-        item_titles: NDArray[np.str_] | None = None,
         name: str = "interactions",
     ) -> Interactions:
         """Interactions from pairs of row and column numbers in any order.
@@ -70,11 +53,7 @@ class Interactions:
                 their ids.
             item_ids: likewise for the columns.
             timestamps: when each pair happened, or None.
-            item_titles: as for the class.
             name: as for the class.
-
-        Raises:
-            ValueError: if a row or column is out of range, or lengths disagree.
 
         Example:
             >>> chosen = Interactions.from_pairs([1, 0, 0], [2, 1, 0], user_ids=2, item_ids=3)
@@ -88,17 +67,6 @@ class Interactions:
         rows, columns = np.asarray(users, dtype=np.int64), np.asarray(items, dtype=np.int64)
         times = None if timestamps is None else np.asarray(timestamps)
         shape = (len(user_ids), len(item_ids))
-        if not len(rows) == len(columns) == len(rows if times is None else times):
-            raise ValueError(
-                f"{name}: users, items and timestamps must be equally long, got "
-                f"{len(rows)}, {len(columns)} and {'none' if times is None else len(times)}"
-            )
-        for kind, numbers, size in (("users", rows, shape[0]), ("items", columns, shape[1])):
-            if len(numbers) and not (numbers.min() >= 0 and numbers.max() < size):
-                raise ValueError(
-                    f"{name}: {kind} must lie in [0, {size - 1}], "
-                    f"got {numbers.min()} to {numbers.max()}"
-                )
         flat = rows * shape[1] + columns
         if times is None:
             flat.sort()  # several times faster than finding the order
@@ -114,7 +82,7 @@ class Interactions:
         np.cumsum(np.bincount(rows, minlength=shape[0]), out=indptr[1:])
         ones = np.ones(len(rows), dtype=np.float32)
         matrix = csr_array((ones, columns.astype(indptr.dtype), indptr), shape=shape)
-        return cls(matrix, user_ids, item_ids, times, item_titles, name)
+        return cls(matrix, user_ids, item_ids, times, name)
 
     @property
     def num_users(self) -> int:
@@ -206,13 +174,6 @@ class RankingParts:
     evaluated_on: str
     reading: Mapping[str, int] = field(default_factory=dict)
     unseen: Interactions | None = None
-
-    def __post_init__(self) -> None:
-        if self.train.matrix.shape != self.evaluation.matrix.shape:
-            raise ValueError(
-                "train and evaluation must have the same users and items, "
-                f"got {list(self.train.matrix.shape)} and {list(self.evaluation.matrix.shape)}"
-            )
 
     @property
     def report(self) -> dict[str, int]:

@@ -5,17 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.nn import functional as F
 
-from bayescl.axes import Float, Int, Tensor
+from bayescl.axes import Float, Tensor
 from bayescl.checks import check_count
 from bayescl_lab.ranking.encoder import Encoder
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.propagation import MeanOverLayers, normalized_graph
-
-_FEW = 4
-"""On the CPU, a step that reads at most one node in this many computes the last layer only for
-these."""
 
 
 class LightGCN(Encoder):
@@ -26,9 +21,6 @@ class LightGCN(Encoder):
 
     .. math::
         E = \frac{1}{K + 1} \sum_{k=0}^{K} \hat A^k E_0 .
-
-    A step propagates all embeddings except in the last layer, which is computed only for the rows
-    that the step reads.
 
     Args:
         train: the interactions of the graph, without those to evaluate on.
@@ -63,25 +55,9 @@ class LightGCN(Encoder):
     def users_and_items(self) -> tuple[Float[Tensor, "users dim"], Float[Tensor, "items dim"]]:
         """Propagate all embeddings and return those of users and of items."""
         table = torch.cat([self.user_table, self.item_table])
-        rows: Tensor = MeanOverLayers.apply(table, self.graph, self.layers, None)
+        rows: Tensor = MeanOverLayers.apply(table, self.graph, self.layers)
         users, items = rows.split([self.num_users, self.num_items])
         return users, items
-
-    def embed(
-        self, users: Int[Tensor, " users"], *items: Int[Tensor, " items"]
-    ) -> tuple[Float[Tensor, "rows dim"], ...]:
-        """Return the embeddings for one step, and compute the last layer only for them."""
-        wanted = torch.cat([users, *(self.num_users + rows for rows in items)])
-        few = wanted.is_cpu and len(wanted) <= len(self.graph) // _FEW
-        if self.layers == 0 or not items or not few:
-            return super().embed(users, *items)
-        nodes, place = wanted.unique(return_inverse=True)
-        table = torch.cat([self.user_table, self.item_table])
-        means: Tensor = MeanOverLayers.apply(table, self.graph, self.layers, nodes)
-        rows: tuple[Tensor, ...] = F.embedding(place, means).split(
-            [len(part) for part in (users, *items)]
-        )
-        return rows
 
     def extra_repr(self) -> str:
         """Show the sizes, the score and the layers."""

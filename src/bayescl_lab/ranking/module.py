@@ -14,11 +14,7 @@ from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.batches import UserBatch, UserBatches
 from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.encoder import Encoder
-from bayescl_lab.ranking.scorers import (
-    EmbeddingScorer,
-    check_item_norm_exponent,
-    check_propagate,
-)
+from bayescl_lab.ranking.scorers import EmbeddingScorer
 
 
 class RankingModule(pl.LightningModule):
@@ -69,8 +65,7 @@ class RankingModule(pl.LightningModule):
         self.encoder, self.loss, self.candidates = encoder, loss, candidates
         self.learning_rate = check_positive("learning_rate", learning_rate)
         self.weight_decay, self.total_steps = weight_decay, total_steps
-        self.propagate = check_propagate(propagate, encoder.score)
-        self.item_norm_exponent = check_item_norm_exponent(item_norm_exponent, encoder.score)
+        self.propagate, self.item_norm_exponent = propagate, item_norm_exponent
         self.seed = seed
 
     def training_step(self, batch: UserBatch, batch_idx: int) -> Float[Tensor, ""]:

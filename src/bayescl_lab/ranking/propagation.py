@@ -70,60 +70,44 @@ def propagated(
     """
     table = torch.cat([unit_vectors(users.detach()), unit_vectors(items.detach())])
     graph = normalized_graph(train).to(table.device)
-    rows: Tensor = MeanOverLayers.apply(table, graph, layers, None)
+    rows: Tensor = MeanOverLayers.apply(table, graph, layers)
     of_users, of_items = rows.split([len(users), len(items)])
     return of_users, of_items
 
 
 class MeanOverLayers(torch.autograd.Function):
-    """The mean of a table and its propagations, for all nodes or for some (``[nodes]``).
+    """The mean of a table and its propagations.
 
     The graph is symmetric, so that gradients propagate in the same way.
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, table: Tensor, graph: Tensor, layers: int, nodes: Tensor | None
-    ) -> Tensor:
-        """Propagate a table; nodes of None are all."""
-        ctx.graph, ctx.layers, ctx.nodes = graph, layers, nodes
-        layer, total = table, table.clone() if nodes is None else table[nodes]
-        for number in range(layers):
-            few = nodes if number == layers - 1 else None
-            layer = _propagated(graph, layer, few)
-            total += layer if nodes is few else layer[nodes]
+    def forward(ctx: Any, table: Tensor, graph: Tensor, layers: int) -> Tensor:
+        """Propagate a table."""
+        ctx.graph, ctx.layers = graph, layers
+        layer, total = table, table.clone()
+        for _ in range(layers):
+            layer = _propagated(graph, layer)
+            total += layer
         return total.div_(layers + 1)
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         """Propagate the gradient."""
-        if ctx.nodes is None:
-            share = MeanOverLayers.apply(upstream, ctx.graph, ctx.layers, None)
-            return share, None, None, None
-        share = upstream / (ctx.layers + 1)
-        whole = share.new_zeros(len(ctx.graph), share.shape[1])
-        whole[ctx.nodes] = share
-        for _ in range(ctx.layers):  # Horner's rule for the sum over powers of the graph
-            whole = _propagated(ctx.graph, whole)
-            whole.index_add_(0, ctx.nodes, share)
-        return whole, None, None, None
+        return MeanOverLayers.apply(upstream, ctx.graph, ctx.layers), None, None
 
 
-def _propagated(graph: Tensor, table: Tensor, nodes: Tensor | None = None) -> Tensor:
-    """The product of the graph with a table, or some rows of it."""
-    if nodes is None and not table.is_cpu:
+def _propagated(graph: Tensor, table: Tensor) -> Tensor:
+    """The product of the graph with a table."""
+    if not table.is_cpu:
         return graph @ table
-    starts, columns, weights = graph.crow_indices(), graph.col_indices(), graph.values()
-    if nodes is not None:
-        first = starts[nodes].long()
-        counts = starts[nodes + 1] - first
-        ends = counts.cumsum(0)
-        edges = torch.arange(int(ends[-1]), device=table.device)
-        edges += (first - ends + counts).repeat_interleave(counts, output_size=len(edges))
-        columns, weights = columns[edges], weights[edges]
-        starts = F.pad(ends, (1, 0)).to(columns.dtype)
     # Sums of weighted rows: on the CPU the operation made for them takes a third of the time that
     # the product of a sparse with a dense matrix does.
     return F.embedding_bag(
-        columns, table, starts, mode="sum", per_sample_weights=weights, include_last_offset=True
+        graph.col_indices(),
+        table,
+        graph.crow_indices(),
+        mode="sum",
+        per_sample_weights=graph.values(),
+        include_last_offset=True,
     )

@@ -9,13 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import (
-    check_choice,
-    check_count,
-    check_floating,
-    check_non_negative,
-    check_shape,
-)
+from bayescl.checks import check_choice
 from bayescl.ops.similarity import unit_vectors
 from bayescl_lab.ranking.interactions import Interactions
 
@@ -47,10 +41,6 @@ class EmbeddingScorer:
             with an item's number of pairs, through training steps or LightGCN's propagation, so the
             product restores popularity, which angles learn slowly.
 
-    Raises:
-        ValueError: if the shapes do not fit together, the exponent is negative, or it is not 0 with
-            inner products, which include lengths already.
-
     Example:
         >>> scorer = EmbeddingScorer(torch.eye(2), torch.tensor([[2.0, 0.0], [3.0, 3.0]]))
         >>> scorer.scores(torch.tensor([0]))
@@ -66,11 +56,6 @@ class EmbeddingScorer:
         item_norm_exponent: float = 0.0,
     ) -> None:
         check_choice("score", score, SCORES)
-        check_item_norm_exponent(item_norm_exponent, score)
-        check_floating("users", users)
-        check_floating("items", items)
-        check_shape("users", users, ("users", "dim"))
-        check_shape("items", items, ("items", users.shape[1]))
         users, items = users.detach(), items.detach()
         if score == "cosine":
             lengths = items.norm(dim=1, keepdim=True)
@@ -131,19 +116,3 @@ class ServedScorer:
         scores[self.is_new[users].to(scores.device)] = self.popularity.to(scores)
         scores[:, self.left_out.to(scores.device)] = -torch.inf
         return scores
-
-
-def check_item_norm_exponent(value: float, score: Score | str) -> float:
-    """Return the exponent; a ``ValueError`` if it is negative, or not 0 with inner products."""
-    check_non_negative("item_norm_exponent", value)
-    if value > 0 and score != "cosine":
-        raise ValueError(f"item_norm_exponent must be 0 if the score is {score}, got {value:g}")
-    return value
-
-
-def check_propagate(layers: int, score: Score | str) -> int:
-    """Return the number of layers; a ``ValueError`` if it is negative, or not 0 without cosines."""
-    check_count("propagate", layers, 0)
-    if layers and score != "cosine":
-        raise ValueError(f"propagate must be 0 if the score is {score}, got {layers}")
-    return layers

@@ -144,15 +144,14 @@ def _simulation_section(folder: Path) -> Section:
 
     from bayescl_lab.paper.simulation.experiments import EXPERIMENTS
 
-    findings, pictures = [], []
+    pictures = []
     for experiment in EXPERIMENTS:
         data, picture = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "png"))
-        if data.is_file() and (finding := experiment.finding(pl.read_csv(data))):
-            findings.append(f"**{experiment.name}**: {finding}")
-        if picture.is_file():
-            pictures.append((f"{experiment.name}: {experiment.summary}", picture.read_bytes()))
+        if data.is_file() and picture.is_file():
+            caption = f"{experiment.name}: {experiment.finding(pl.read_csv(data))}"
+            pictures.append((caption, picture.read_bytes()))
     title = "The paper's numerical experiments"
-    return Section(title, [], [], findings, pictures, read_json(folder / SIMULATION))
+    return Section(title, pictures=pictures, settings=read_json(folder / SIMULATION))
 
 
 def _pictures(folder: Path) -> list[tuple[str, bytes]]:

@@ -159,7 +159,6 @@ def _write_recommender(run: RunFolder, folder: Path) -> dict[str, Any]:
     known = recommender.record.known
     rows, columns = (np.flatnonzero(recommender.trained_rows(of)) for of in ("users", "items"))
     matrix = known.matrix[rows][:, columns]
-    titles = {} if known.item_titles is None else {"item_titles": known.item_titles[columns]}
     arrays = {
         "user_ids": known.user_ids[rows],
         "item_ids": known.item_ids[columns],
@@ -168,7 +167,7 @@ def _write_recommender(run: RunFolder, folder: Path) -> dict[str, Any]:
         "known_starts": matrix.indptr,
         "known_items": matrix.indices,
     }
-    write_arrays(folder / "recommender.npz", {**arrays, **titles})
+    write_arrays(folder / "recommender.npz", arrays)
     return {
         "use": "scores = users @ items.T; a user's known items are "
         "known_items[known_starts[row]:known_starts[row + 1]]",

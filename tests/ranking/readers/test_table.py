@@ -73,6 +73,21 @@ def test_damage_is_named_with_its_line(write, content, message):
         read_table(path, NAMES)
 
 
+def test_text_may_be_compressed_or_in_another_encoding(write):
+    text, rows = "u,i\nann,café\nbob,x\n", [("ann", "café"), ("bob", "x")]
+    for encoding in ("latin-1", "utf-16", "utf-8-sig"):
+        content = text.encode(encoding)
+        for path in (write("a.csv", content), write("a.csv.gz", gzip.compress(content))):
+            assert read_table(path, NAMES, encoding=encoding).rows() == rows
+    assert read_table(write("b.csv.gz", gzip.compress(text.encode())), NAMES).rows() == rows
+    for encoding, message in (
+        ("ascii", "b.csv is not ascii text: "),
+        ("klingon", "encoding must be one that Python knows, such as latin-1, got 'klingon'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_table(write("b.csv", text), NAMES, encoding=encoding)
+
+
 JSON = '{"u": 7, "i": "x", "t": 5, "more": {"a": [1]}}\n\n{"u": "007", "t": "6", "i": "é"}\n'
 
 

@@ -1,18 +1,16 @@
-"""One recommender: settings, baselines, lists."""
+"""One recommender: settings and losses."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from ranking_data import write_groups
 
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.losses import losses_of, ranking_loss
 from bayescl_lab.runs.ranking.run import RankingRun, train_ranking
-from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.ranking.settings import RankingSettings
 
 
@@ -59,32 +57,3 @@ def test_tau_plus_is_the_density_of_training_unless_given(settings):
     assert tau_plus("bayesian") == pytest.approx(density)
     assert tau_plus("hard") == pytest.approx(density / 10)
     assert tau_plus("bayesian", tau_plus=0.2) == 0.2
-
-
-def test_lists_hold_the_best_unseen_items_of_the_users_own_group(settings, tmp_path):
-    train_ranking(replace(settings, epochs=30), tmp_path / "run")
-    recommender = load_recommender(tmp_path / "run")
-    known = recommender.parts.train
-    row = known.user_ids.tolist().index("u-3")
-    lists = recommender.recommend("u-3", k=2)
-    assert lists.columns == ["user", "rank", "item", "score", "source"]
-    assert lists.select("user", "rank").rows() == [("u-3", 1), ("u-3", 2)]
-    assert lists["score"].is_sorted(descending=True)
-    seen = set(known.item_ids[known.matrix[[row]].indices])
-    assert not seen & set(lists["item"])
-    unseen_of_group = {f"film {item}" for item in range(24) if item % 3 == 0} - seen
-    assert set(lists["item"]) <= unseen_of_group
-    everyone = recommender.recommend(all_users=True, k=2)
-    own = everyone.filter(everyone["user"] == "u-3")
-    assert own.drop("score").equals(lists.drop("score"))
-    assert own["score"].to_list() == pytest.approx(lists["score"].to_list(), abs=1e-5)
-    # Strangers get popular items, on request.
-    with pytest.raises(ValueError, match=r"has no users u-99, who"):
-        recommender.recommend(["u-0", "u-99", "who"])
-    both = recommender.recommend(["u-3", "u-0"], k=2)
-    assert both["user"].to_list() == ["u-3", "u-3", "u-0", "u-0"]
-    counts = np.sort(np.bincount(recommender.trained_on.matrix.indices))[::-1]
-    popular = recommender.recommend("u-99", k=5, popular=True)
-    assert popular["source"].to_list() == ["popularity"] * 5
-    assert popular["user"].to_list() == ["u-99"] * 5
-    assert popular["score"].to_list() == counts[:5].tolist()

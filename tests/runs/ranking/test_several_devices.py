@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
-import time
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -77,18 +75,3 @@ def test_a_rank_that_fails_ends_all(tmp_path):
     assert ended(begun(tmp_path, failing=1)) != 0
     assert "bayescl: rank 1 has had enough" in (tmp_path / "log").read_text()
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_a_run_that_is_told_to_end_ends_on_all_ranks(tmp_path):
-    process = begun(tmp_path, epochs=100_000)
-    deadline = time.monotonic() + SECONDS
-    first = tmp_path / "run" / "checkpoints" / "last.ckpt"
-    while not first.exists() and process.is_alive() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.terminate()
-    assert ended(process) == 143
-    assert first.is_file()
-    written = (tmp_path / "run" / "metrics.csv").read_text()
-    time.sleep(1)
-    assert (tmp_path / "run" / "metrics.csv").read_text() == written

@@ -114,14 +114,13 @@ class Experiment:
     """One numerical experiment.
 
     Args:
-        name: name on the command line and of the files.
-        summary: what it shows.
-        y: label of the y axes.
-        x: a key of :data:`LABELS`; default: the name of each panel.
-        measure: the rows of one point, with the seed as its second argument.
-        points: what is measured, one after the other; default: the settings themselves.
-        finding: what the table says in a sentence or two; nothing for curves.
-        is_logarithmic: whether the y axes are logarithmic.
+        name: Name on the command line and of the files.
+        summary: Title of the figure.
+        y: Label of the y axes.
+        measure: Function that returns the rows of one point, given the seed.
+        x: A key of :data:`LABELS`. Default: the name of each panel.
+        points: Function that returns what to measure. Default: the settings.
+        is_error: Whether curves are errors, on logarithmic axes.
     """
 
     name: str
@@ -130,8 +129,7 @@ class Experiment:
     measure: Callable[[Any, int], list[Row]]
     x: str = ""
     points: Callable[[Settings], Sequence[Any]] = lambda settings: [settings]
-    finding: Callable[[pl.DataFrame], str] = lambda _: ""
-    is_logarithmic: bool = False
+    is_error: bool = False
 
     def run(
         self, settings: Settings, seed: int, tick: Callable[[float], None] = lambda _: None
@@ -152,6 +150,17 @@ class Experiment:
         table = pl.DataFrame([*chain(*rows)], SCHEMA, orient="row")
         # Six digits are enough for any figure, and few enough to hide the order of a sum.
         return table.with_columns(pl.col(pl.Float64).round_sig_figs(6))
+
+    def finding(self, table: pl.DataFrame) -> str:
+        """Say which estimator errs least, point by point; for other experiments, the summary."""
+        if not self.is_error:
+            return self.summary
+        shown = table.filter(pl.col("curve") != "bayesian_upper")
+        best = shown.filter(pl.col("y") == pl.col("y").min().over("panel", "x"))
+        points = len(shown.unique(["panel", "x"]))
+        counts = best["curve"].value_counts(sort=True).rows()
+        wins = ", ".join(f"{LOOKS[name].title} {count}" for name, count in counts)
+        return f"Smallest mean error at {points} swept points (ties count for each): {wins}."
 
     def draw(self, table: pl.DataFrame) -> Figure:
         """Draw the table."""
@@ -177,7 +186,7 @@ class Experiment:
                 axis.set_title(panel)
             if panel in LOGARITHMIC:
                 axis.set_xscale("log", base=LOGARITHMIC[panel])
-            if self.is_logarithmic:
+            if self.is_error:
                 axis.set_yscale("log")
         has_draws = table["y_error"].null_count() < len(table)
         note = "line: mean of the draws; band: their 5 % to 95 % quantiles" if has_draws else ""
@@ -319,36 +328,6 @@ def sweep(
     ]
 
 
-def errors_finding(table: pl.DataFrame) -> str:
-    """Which estimator errs least, point by point?"""
-    shown = table.filter(pl.col("curve") != "bayesian_upper")
-    best = shown.filter(pl.col("y") == pl.col("y").min().over("panel", "x"))
-    points = len(shown.unique(["panel", "x"]))
-    counts = best["curve"].value_counts(sort=True).rows()
-    wins = ", ".join(f"{LOOKS[name].title} {count}" for name, count in counts)
-    return f"Smallest mean error at {points} swept points (ties count for each): {wins}."
-
-
-def means_finding(table: pl.DataFrame) -> str:
-    """How far are the estimators' means from the supervised one's?"""
-    gaps = []
-    for name in SHOWN:
-        row = table.filter(curve=name).sort(pl.col("y").abs()).row(-1, named=True)
-        gaps.append(f"{LOOKS[name].title} {row['y']:.3g} ± {row['y_error']:.1e}")
-    return f"Largest difference to the supervised mean: {', '.join(gaps)}."
-
-
-def pair_order_finding(table: pl.DataFrame) -> str:
-    """Is alpha the AUC of independent pairs?"""
-    worst = table.filter(curve="measured").sort(pl.col("x") - pl.col("y")).row(-1, named=True)
-    differs = worst["x"] > worst["y"] + 2 * worst["y_error"]
-    return (
-        f"alpha is {'NOT ' * differs}the AUC of independent pairs: at alpha = {worst['x']:g} that "
-        f"is {worst['y']:.3g} ± {worst['y_error']:.1e}, in closed form "
-        f"{independent_pair_auc(worst['x']):.4f}."
-    )
-
-
 _MSE = "MSE to the supervised mean"
 EXPERIMENTS = (
     Experiment("densities", "densities of scores, normal proposal", "density", densities, "score"),
@@ -360,7 +339,6 @@ EXPERIMENTS = (
         pair_order,
         "alpha",
         lambda settings: [replace(settings, alpha=alpha) for alpha in SWEEPS["alpha"]],
-        pair_order_finding,
     ),
     Experiment(
         "mse",
@@ -368,8 +346,7 @@ EXPERIMENTS = (
         _MSE,
         sweep,
         points=points_of("alpha", "candidates", "tau_plus", "gamma", "temperature", "anchors"),
-        finding=errors_finding,
-        is_logarithmic=True,
+        is_error=True,
     ),
     Experiment(
         "means",
@@ -377,7 +354,6 @@ EXPERIMENTS = (
         "mean less supervised mean",
         partial(sweep, figure="bias"),
         points=points_of("alpha", "candidates"),
-        finding=means_finding,
     ),
     Experiment(
         "hard",
@@ -385,8 +361,7 @@ EXPERIMENTS = (
         _MSE,
         partial(sweep, names=("hard", *SHOWN)),
         points=points_of("concentration"),
-        finding=errors_finding,
-        is_logarithmic=True,
+        is_error=True,
     ),
 )
 

@@ -45,17 +45,18 @@ class Settings:
     """One point in the parameter space of the numerical experiments.
 
     Attributes:
-        anchors: number M of anchors in one draw of the experiment.
-        candidates: number N of unlabeled candidates of each anchor.
-        alpha: probability that a positive outscores a negative.
-        beta: hardness that the Bayesian estimators aim at.
-        gamma: how far an anchor's interval may slide.
-        tau_plus: prior probability that a candidate is a positive.
-        temperature: softmax scale t, which divides scores.
-        positives: number K of positives that the debiased and hard estimators see.
-        concentration: exponent of the hard estimator.
-        proposal: the family of proposal distributions.
-        draws: number of repetitions of an experiment.
+        anchors: Number M of anchors in one draw.
+        candidates: Number N of unlabeled candidates of each anchor.
+        alpha: Probability that a positive outscores a negative.
+        beta: Hardness of the Bayesian estimators.
+        gamma: Largest slide of an anchor's interval.
+        tau_plus: Prior probability that a candidate is a positive.
+        temperature: Softmax scale t, which divides scores.
+        positives: Number K of positives for the debiased and hard estimators.
+        concentration: Exponent of the hard estimator.
+        proposal: Proposal distributions: slide (the paper's text), script (the authors' script) or
+            normal.
+        draws: Number of repetitions.
 
     Reference:
         Liu et al., ICML 2024, appendix "Parameter Settings".
@@ -154,10 +155,10 @@ class Observations(NamedTuple):
     logit.
 
     Attributes:
-        unlabeled: logits of the unlabeled candidates.
-        true_negative: the hidden labels: True for a true negative.
-        positives: logits of positives, drawn from the density of false negatives.
-        quantile: the anchors' proposal distributions.
+        unlabeled: Logits of the unlabeled candidates.
+        true_negative: Hidden labels: True for a true negative.
+        positives: Logits of positives, drawn from the density of false negatives.
+        quantile: Proposal distributions of the anchors.
     """
 
     unlabeled: Float[Tensor, "anchors candidates"]

@@ -5,8 +5,7 @@ LightGCN        ``train.txt`` and ``test.txt`` (Gowalla, Yelp2018, Amazon-Book):
                 user followed by all items of that user, whole numbers separated by blanks. A user
                 without items is allowed and counted.
 MovieLens       ``u.data`` (100k): user, item, rating and timestamp, separated by tabs;
-                ``ratings.dat`` (1M): the same, separated by ``::``. Titles come from ``u.item``
-                (separated by ``|``) and ``movies.dat``, if they are there, both in Latin-1.
+                ``ratings.dat`` (1M): the same, separated by ``::``.
 Yahoo!R3        two files of user, song and rating, separated by tabs, with names ending in
                 ``-train.txt`` (chosen songs, 15,400 users) and ``-test.txt`` (songs drawn at
                 random, the 5,400 of these users who took part). The paper's table has 5,400 users
@@ -63,17 +62,15 @@ def _read_lists(path: Path) -> tuple[pl.DataFrame, int]:
 
 
 def read_ml_100k(folder: Path, name: str) -> RawInteractions:
-    """Read ``u.data``, with titles from ``u.item`` beside it."""
-    titles = _titles(folder / "u.item", "|")
-    return RawInteractions(_numbers(folder / "u.data", 4), titles=titles, name=name)
+    """Read ``u.data``."""
+    return RawInteractions(_numbers(folder / "u.data", 4), name=name)
 
 
 def read_ml_1m(folder: Path, name: str) -> RawInteractions:
-    """Read ``ratings.dat``, with titles from ``movies.dat`` beside it."""
+    """Read ``ratings.dat``."""
     # The separator is two colons: every other column is empty.
     train = _numbers(folder / "ratings.dat", 4, separator=":", every=2)
-    titles = _titles(folder / "movies.dat", "::")
-    return RawInteractions(train, titles=titles, name=name)
+    return RawInteractions(train, name=name)
 
 
 def read_yahoo_r3(folder: Path, name: str) -> RawInteractions:
@@ -119,13 +116,3 @@ def _numbers(path: Path, count: int, *, separator: str = "tab", every: int = 1) 
         return read_interactions_of(path, options)[0]
     except ValueError as error:  # these files have no options
         raise ValueError(str(error).partition("; --")[0]) from None
-
-
-def _titles(path: Path, separator: str) -> pl.DataFrame | None:
-    """Items and titles, the first values of every line; None if there is no such file."""
-    if not path.is_file():
-        return None
-    lines = path.read_text(encoding="latin-1").split("\n")
-    rows = [[value.strip() for value in line.split(separator)[:2]] for line in lines]
-    rows = [row for row in rows if len(row) == 2]
-    return pl.DataFrame(rows, schema={"item": pl.String, "title": pl.String}, orient="row")

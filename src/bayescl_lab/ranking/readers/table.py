@@ -31,13 +31,12 @@ class RawInteractions:
     """The result of every reader: interactions with the ids of their file.
 
     ``train`` and ``test`` have columns ``user`` and ``item`` (whole numbers or text, never empty)
-    and, if requested, ``rating`` and ``timestamp`` (finite numbers); ``titles`` has ``item`` and
-    ``title``. The report holds what the reader left out, as phrase and count.
+    and, if requested, ``rating`` and ``timestamp`` (finite numbers). The report holds what the
+    reader left out, as phrase and count.
     """
 
     train: pl.DataFrame
     test: pl.DataFrame | None = None
-    titles: pl.DataFrame | None = None
     name: str = "interactions"
     report: Mapping[str, int] = field(default_factory=dict)
 
@@ -55,7 +54,7 @@ def read_tables(
     (first, *second), counts = zip(*tables, strict=True)
     bad = sum(counts)
     report = {"rows with missing or unparsable values left out": bad} if bad else {}
-    return RawInteractions(first, second[0] if second else None, None, name, report)
+    return RawInteractions(first, second[0] if second else None, name, report)
 
 
 def opened_table(path: Path, options: RankingData) -> tuple[Table, dict[str, str]]:

@@ -48,7 +48,7 @@ def build_model(
         # Caches of an earlier run in this process are for other shapes.
         torch.compiler.reset()
         encoder.compile()
-    same = ("optimizer", "weight_decay", "channels_last", "seed")
+    same = ("weight_decay", "channels_last", "seed")
     return SimCLR(
         encoder=encoder,
         projection_head=head,

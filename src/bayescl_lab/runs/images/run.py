@@ -80,8 +80,8 @@ class ImageRun(TrainedRun[ImageSettings]):
             record.refuse_changes(ImageRecord.of(self.data, parts, {}))
         if preparation is not None and parts.train.image_shape != (*preparation["image_shape"],):
             raise ValueError(
-                f"{self.data}: images must have {_shape_words(preparation['image_shape'])} as in "
-                f"training, got {_shape_words(parts.train.image_shape)}"
+                f"{self.data}: images must have shape {preparation['image_shape']} as in training, "
+                f"got {list(parts.train.image_shape)}"
             )
         self.parts: ImageParts = parts.to(self.device)
         self.remarks = [*parts.remarks]
@@ -174,20 +174,16 @@ class ImageRun(TrainedRun[ImageSettings]):
 
     def _captured_step(self) -> CapturedStep | None:
         """Return the step as a CUDA graph; ``None`` with a warning if it is not possible."""
-        settings = self.settings
-        obstacles = {
-            "the device is not a GPU": self.device.type != "cuda",
-            "several devices train together": settings.num_processes > 1,
-            "the network is compiled": settings.compiled,
-            "the encoder is custom": ":" in settings.encoder,
-            "the augmentation is affine": not isinstance(
-                self.model.augmentation, SimCLRAugmentation
-            ),
-        }
-        reasons = [reason for reason, applies in obstacles.items() if applies]
-        if reasons:
-            _logger.warning("captured has no effect: %s", " and ".join(reasons))
-        return None if reasons else CapturedStep(self.model)
+        settings, augmentation = self.settings, self.model.augmentation
+        is_one_gpu = self.device.type == "cuda" and settings.num_processes == 1
+        is_own = ":" in settings.encoder or settings.compiled
+        if is_one_gpu and not is_own and isinstance(augmentation, SimCLRAugmentation):
+            return CapturedStep(self.model)
+        _logger.warning(
+            "captured has no effect: it needs one GPU, the simclr augmentation, and a network that "
+            "is neither custom nor compiled"
+        )
+        return None
 
     def evaluate(self) -> Row:
         """Evaluate the current encoder with all probes."""
@@ -249,11 +245,6 @@ def _choice_of_other_images(
         "evaluate_on": "test",
         "labels_per_class": sys.maxsize,  # keep all in the first part
     }
-
-
-def _shape_words(shape: Sequence[int]) -> str:
-    channels, height, width = shape
-    return f"{channels} channel{'s' * (channels > 1)} and {width} x {height} pixels"
 
 
 def _known_labels(parts: ImageParts, settings: ImageSettings) -> dict[str, Int[Tensor, " images"]]:

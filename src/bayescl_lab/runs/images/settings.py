@@ -54,9 +54,8 @@ class ImageOptions(TrainedSettings):
         view_size: Side in pixels of the simclr recipe's views. Default: the size of the images.
         epochs: Number of passes over the training images.
         batch_size: Number of images per step, over all devices. Each image gives two views.
-        optimizer: Optimizer for training.
         lr: Peak learning rate. It decreases to 0 by a cosine schedule.
-        weight_decay: Weight decay of the optimizer.
+        weight_decay: Weight decay of Adam.
         precision: float32, or bfloat16 by autocast.
         channels_last: Use PyTorch's channels-last memory format.
         compiled: Compile the network with torch.compile.
@@ -105,7 +104,6 @@ class ImageOptions(TrainedSettings):
     view_size: Count | None = None
     epochs: Count = 30
     batch_size: Annotated[int, at_least(2)] = 256
-    optimizer: Literal["adam", "sgd"] = "adam"
     lr: Positive = 1e-3
     weight_decay: NonNegative = 1e-6
     precision: Literal["float32", "bfloat16"] = "float32"

@@ -96,8 +96,6 @@ class RankingRecord:
             "items": known.matrix.indices,
             "parts": self.part_of,
         }
-        if known.item_titles is not None:
-            arrays["item_titles"] = known.item_titles
         write_record(folder, FILE, arrays, self.description)
 
     @classmethod
@@ -109,8 +107,7 @@ class RankingRecord:
             ones = np.ones(len(arrays["parts"]), dtype=np.float32)
             shape = tuple(map(len, ids.values()))
             matrix = csr_array((ones, arrays["items"], arrays["starts"]), shape=shape)
-            titles, name = arrays.get("item_titles"), str(arrays["name"])
-            known = Interactions(matrix, **ids, item_titles=titles, name=name)
+            known = Interactions(matrix, **ids, name=str(arrays["name"]))
             return cls(known, arrays["parts"], description)
         except (KeyError, TypeError, ValueError):
             raise ValueError(f"{folder.data_file} is damaged") from None
@@ -144,7 +141,6 @@ class RankingRecord:
             items[is_known],
             user_ids=self.known.user_ids,
             item_ids=self.known.item_ids,
-            item_titles=self.known.item_titles,
             name=parts.train.name,
         )
         trained = seen_pairs(folder, other)

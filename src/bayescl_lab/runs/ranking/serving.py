@@ -62,7 +62,6 @@ class Recommender:
         all_users: bool = False,
         exclude: int | str | Items = (),
         allow_known: bool = False,
-        popular: bool = False,
         skip_unknown: bool = False,
     ) -> pl.DataFrame:
         """Return the best items that users do not have yet.
@@ -81,14 +80,12 @@ class Recommender:
             all_users: Whether to make lists of all users, instead of ``user_id``. Default: False.
             exclude: Ids of further items to exclude. Default: none.
             allow_known: Whether lists may have items that the user has. Default: False.
-            popular: Whether a single user who is not in the data gets the most popular items.
-                Otherwise this is an error. Default: False.
             skip_unknown: Whether unknown ids are skipped if several are given; see
                 :meth:`unknown`. Otherwise they are an error. Default: False.
 
         Returns:
             One row per item, list by list, with columns ``user`` (not for ``items`` of one user),
-            ``rank`` from 1, ``item``, ``title`` if the data set has titles, ``score`` and
+            ``rank`` from 1, ``item``, ``score`` and
             ``source``. The source is "model", or "popularity" for popular items, which have the
             number of their users as score.
 
@@ -104,12 +101,8 @@ class Recommender:
         k = min(check_count("k", k, 1), self.trained_on.num_items)
         without = self._places("item", exclude, skip_unknown=skip_unknown)
         served = ServedScorer(self.trained[0], self.trained_on, without)
-        many: Any = None
         if items is not None:
-            many = items if isinstance(items, Mapping) else {None: items}
-        elif popular and isinstance(user_id, (int, str)) and self.unknown("user", user_id):
-            many = {user_id: ()}
-        if many is not None:
+            many: Any = items if isinstance(items, Mapping) else {None: items}
             owned = {
                 None if user is None else str(user): self._places("item", theirs, skip_unknown)
                 for user, theirs in many.items()
@@ -130,8 +123,7 @@ class Recommender:
     def similar_items(self, item_id: int | str, k: int = 10) -> pl.DataFrame:
         """Return the ``k`` items with the most similar embeddings, by cosine.
 
-        Columns are ``rank`` from 1, ``item``, ``title`` if the data set has titles, and
-        ``similarity``.
+        Columns are ``rank`` from 1, ``item`` and ``similarity``.
 
         Raises:
             ValueError: if the item is unknown or has no interactions in training, ``k`` is below 1,
@@ -252,8 +244,6 @@ class Recommender:
         chosen = items[rows, ranks].numpy()
         columns: dict[str, Any] = {} if users is None else {"user": np.asarray(users)[rows]}
         columns |= {"rank": ranks + 1, "item": self._ids["item"][chosen]}
-        if (titles := self.trained_on.item_titles) is not None:
-            columns["title"] = titles[chosen]
         columns["score"] = scores[rows, ranks].numpy()
         if by_model is not None:
             columns["source"] = np.where(by_model[rows].numpy(), "model", "popularity")

@@ -20,8 +20,6 @@ from bayescl_lab.ranking.scorers import (
     Popularity,
     Score,
     Scorer,
-    check_item_norm_exponent,
-    check_propagate,
 )
 from bayescl_lab.runs.losses import LossSettings, ranking_loss
 from bayescl_lab.runs.settings import Device, StoredSettings, TrainedSettings
@@ -69,7 +67,7 @@ class RankingOptions(TrainedSettings):
     layers: CountOr0 = 2
     score: Score = "cosine"
     propagate: CountOr0 = 0
-    item_norm_exponent: float = 0.0
+    item_norm_exponent: NonNegative = 0.0
     candidates: Count = 4096
     batch_size: Count | None = None
     lr: Positive = 0.01
@@ -84,8 +82,9 @@ class RankingOptions(TrainedSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_item_norm_exponent(self.item_norm_exponent, self.score)
-        check_propagate(self.propagate, self.score)
+        for name in ("item_norm_exponent", "propagate"):
+            if self.score != "cosine" and (value := getattr(self, name)):
+                raise ValueError(f"{name} must be 0 if the score is {self.score}, got {value:g}")
 
 
 @dataclass(frozen=True)
