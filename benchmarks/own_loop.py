@@ -36,7 +36,8 @@ def own_loop(parts: RankingParts, loss: str, seed: int, *, corrects: bool) -> Em
     torch.manual_seed(seed)
     train, shape = parts.train, parts.train.matrix.shape
     users, items = (torch.nn.Embedding(n, 64, _weight=0.1 * torch.randn(n, 64)) for n in shape)
-    objective: Any = ranking_loss(loss).build(score="cosine", density=train.density)
+    made = ranking_loss(loss, {"temperature": 0.2})  # as on the page
+    objective: Any = made.build(score="cosine", density=train.density)
     pairs = torch.stack([*map(torch.from_numpy, train.pairs())])
     chosen = torch.bincount(pairs[1], minlength=train.num_items)
     log_share = torch.log(chosen / train.num_interactions)

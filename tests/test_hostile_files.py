@@ -21,7 +21,6 @@ import polars as pl
 import pytest
 import torch
 from PIL import Image
-from safetensors.numpy import save_file
 
 from bayescl_lab._downloads import extract_archive
 from bayescl_lab.images.datasets import load_images
@@ -175,7 +174,6 @@ STATE = {"weight": torch.arange(12.0).reshape(3, 4), "bias": torch.zeros(3)}
 FORMATS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object]]] = {
     "a.npy": (lambda path: np.save(path, rows()["embeddings"]), inspect),
     "a.npz": (lambda path: np.savez_compressed(path, **rows()), inspect),
-    "a.safetensors": (lambda path: save_file(rows(), path), inspect),
     "a.parquet": (lambda path: pl.DataFrame(rows()).write_parquet(path), inspect),
     "images.npz": (images_npz, train_on),
     **{f"a.{kind}": (picture, folder_of) for kind in ("png", "jpg", "gif", "webp", "tif", "bmp")},

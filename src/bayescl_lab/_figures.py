@@ -52,28 +52,6 @@ def panels(
     return figure, [axis for row in axes for axis in row]
 
 
-def legend_below(
-    figure: Figure,
-    axis: Axes,
-    *,
-    columns: int = 4,
-    note: str = "",
-    size: float | None = None,
-) -> None:
-    """Put one panel's legend under the figure, where it hides no curve, and a note under it."""
-    handles, labels = axis.get_legend_handles_labels()
-    figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=columns,
-        frameon=False,
-        fontsize=size,
-        title=note or None,
-        title_fontsize=9,
-    )
-
-
 def legend_under(axis: Axes, *, columns: int = 2, size: float = 9, distance: float = 0.2) -> None:
     """Put a panel's own legend under it."""
     axis.legend(

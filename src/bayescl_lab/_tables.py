@@ -50,7 +50,7 @@ def plain_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A table whose columns are read on demand.
+    """A table that reads its columns on demand.
 
     Attributes:
         path: path of the file.
@@ -67,7 +67,7 @@ class Table:
 
     @property
     def unit(self) -> str:
-        """What ``line`` counts."""
+        """The unit of ``line`` in messages."""
         return "line" if self.first else "row"
 
     def read(self, columns: Mapping[str, str]) -> pl.DataFrame:

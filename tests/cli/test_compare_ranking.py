@@ -49,11 +49,6 @@ def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought):
     assert bayescl(again).status == 0
     after = json.loads(Path("first/result.json").read_text())
     assert after["losses"]["bpr"]["metrics"] == result["losses"]["bpr"]["metrics"]
-    Path("first/result.json").unlink()
-    with Path("bought.csv").open("a") as file:
-        file.write("u-1,film 9,3\n")
     complaint = bayescl(f"{again} --temperature 0.7").complaint
     assert "a resumed run keeps its settings: temperature = None, got 0.7" in complaint
-    complaint = bayescl(again).complaint
-    assert "bought.csv: its content differs from what the run was trained on" in complaint
     assert "losses" in bayescl(f"{again} --losses bpr").complaint

@@ -1,4 +1,4 @@
-"""``bayescl inspect RUN``: runs on images and recommenders."""
+"""``bayescl inspect RUN``: runs on images."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from bayescl_lab.inspect.images import image_arrays
-from bayescl_lab.runs.result import Result
 
 
 @pytest.fixture
@@ -58,13 +57,6 @@ def test_images_without_labels_get_what_needs_none(bayescl, pictures) -> None:
     assert report["labelled_items"] == 0
 
 
-def test_of_a_recommender_users_are_paired_with_items_that_they_have(bayescl, recommender) -> None:
-    assert "Recommendation: " in bayescl(f"inspect {recommender}").out
-    report = report_of(recommender)
-    result = Result.read_file(Path(recommender, "result.json"))
-    assert (report["items"], report["layout"]) == (result.sizes["judged"], "in_batch")
-    assert report["temperature"] == result.settings["temperature"]
-    # A user's item scores high among others' items, copies of it left out.
-    assert report["losses"]["Bayesian"]["label_free"]["auc"] > 0.7
-    assert report["advice"]["copied"] > 0
-    assert "--data is for images" in bayescl(f"inspect {recommender} --data x.csv").complaint
+def test_a_recommender_is_refused(bayescl, recommender) -> None:
+    message = "run holds a run of 'train ranking', not of 'train images'"
+    assert bayescl("inspect run").complaint == message

@@ -44,9 +44,8 @@ def test_a_table_is_read_however_it_was_exported(bayescl, content, options):
     assert interactions() == {"train": len(PAIRS), "test": 0}
 
 
-@pytest.mark.parametrize("null", ["NULL", "nan", "None", "n/a", "#N/A", "<NA>", "\\N", "undefined"])
-@pytest.mark.parametrize("kind", ["user", "item"])
-def test_ids_that_stand_for_missing_ones_are_refused_with_their_rows(bayescl, null, kind):
+@pytest.mark.parametrize(("kind", "null"), [("user", "NULL"), ("item", "\\N")])
+def test_ids_that_stand_for_missing_ones_are_refused_with_their_rows(bayescl, kind, null):
     lines = [*ROWS]
     for row in (3, 7):
         user, item = lines[row].split(",")

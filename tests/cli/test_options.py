@@ -98,6 +98,7 @@ def test_options_of_every_kind_get_their_values(parsed):
     assert (values["run"], values["k"]) == ("folder", 3)
     assert values["words"] == ("x", "y", "z")
     assert values["typed"] == {"run", "epochs", "optimizer", "k", "words"}
+    assert parsed("folder --compiled")["compiled"]
     assert parsed("folder --k 3 --k 5")["k"] == 5  # the last one counts
 
 

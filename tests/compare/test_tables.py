@@ -9,8 +9,9 @@ import pytest
 from compare.results import ORIGIN
 from runs.same_run import PowerCut
 
+from bayescl_lab.compare.images import ImagePlan
 from bayescl_lab.compare.plan import run_plans
-from bayescl_lab.paper.images.tables import DATASETS, SIZES, TABLES, ImagePlan, TableRequest
+from bayescl_lab.paper.images.tables import DATASETS, SIZES, TABLES, TableRequest
 from bayescl_lab.report.results import results_markdown
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.losses import LossSettings, takes
@@ -42,7 +43,7 @@ def made_up(name: str, request: TableRequest) -> Result:
         )
         for name, settings in plan.methods.items()
     }
-    return plan.finished(replace(plan.result, rows=rows, origin=ORIGIN, seeds=2))
+    return replace(plan.result, rows=rows, origin=ORIGIN, seeds=2)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +181,7 @@ def test_a_part_of_all_tables_leaves_out_those_that_have_none_of_it():
     some = replace(PAPER, datasets="tiny-imagenet,cifar100").plans([*TABLES.values()])
     assert [plan.name for plan in some] == ["binary", "multiclass", "prior"]
     assert {settings.data for settings in some[-1].methods.values()} == {"tiny-imagenet"}
-    with pytest.raises(ValueError, match="datasets must be some of"):
+    with pytest.raises(ValueError, match="datasets must be one of"):
         replace(PAPER, datasets="digits").plans([*TABLES.values()])
 
 

@@ -35,14 +35,6 @@ def test_the_posterior_is_calibrated_at_the_processs_own_parameters_only(process
         assert judged(scored, *parameters).skill < best - 0.002
 
 
-def test_weights_of_pure_debiasing_are_the_posterior_over_tau_minus(processed) -> None:
-    scored = processed(0.9, 0.2)
-    cdf = bayescl.functional.empirical_cdf(scored.unlabeled)
-    proposal = bayescl.functional.proposal_cdf(cdf, alpha=0.9, tau_plus=0.2)
-    posterior = bayescl.functional.posterior(proposal, alpha=0.9, tau_plus=0.2)
-    torch.testing.assert_close(candidate_weights(scored), posterior / 0.8)
-
-
 def test_calibration_agrees_with_torchmetrics_where_groups_are_alike() -> None:
     generator = torch.Generator().manual_seed(0)
     # Predictions at the middle of 20 equal steps: equal counts and equal widths group them alike.

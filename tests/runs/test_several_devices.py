@@ -56,18 +56,10 @@ def test_a_process_finds_its_rank_in_what_launchers_say(
     assert process_rank(devices) == expected
 
 
-LAUNCHED = {"WORLD_SIZE": "4", "LOCAL_RANK": "1", "RANK": "3", "GROUP_RANK": "1"}
-
-
-def test_processes_that_train_together_know_their_places_and_how_many_torchrun_must_start(
-    monkeypatch,
-):
-    for name, value in LAUNCHED.items():
+def test_torchrun_must_start_as_many_processes_as_train_together(monkeypatch):
+    launched = {"WORLD_SIZE": "4", "LOCAL_RANK": "1", "RANK": "3", "GROUP_RANK": "1"}
+    for name, value in {**launched, "TORCHELASTIC_RUN_ID": "none"}.items():
         monkeypatch.setenv(name, value)
-    together = RankingSettings(devices=2, num_nodes=2)
-    assert RankingSettings().this_process() == (0, 0)
-    assert together.this_process() == (3, 1)
-    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
-    assert together.this_process() == (3, 1)
+    assert RankingSettings(devices=2, num_nodes=2).this_process() == (3, 1)
     with pytest.raises(ValueError, match=r"must be 4, the number .* started, got 2 times 1$"):
         RankingSettings(devices=2).this_process()

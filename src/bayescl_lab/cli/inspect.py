@@ -1,4 +1,4 @@
-"""``bayescl inspect``: inspection of a file of embeddings, or of a run."""
+"""``bayescl inspect``: inspection of a file of embeddings, or of a run on images."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from bayescl_lab._fields import CountOr0, Positive, at_least
 from bayescl_lab._files import write_atomically
 from bayescl_lab.cli._console import say, show
 from bayescl_lab.cli._options import FLAT, check_output, named_encoder
-from bayescl_lab.inspect.files import EmbeddingArrays, is_embedding_file, read_embeddings
+from bayescl_lab.inspect.files import is_embedding_file, read_embeddings
 from bayescl_lab.runs.folder import write_json
-from bayescl_lab.runs.run import Kind
 
 
 @dataclass(frozen=True)
@@ -68,25 +67,22 @@ def inspect(
 
     Labels, a second view and a possible nuisance (--by) are optional.
 
-    A file of embeddings is .npy, .npz, .parquet or .safetensors, with one row per item. For a run
-    on images, two views of each image are embedded. For a recommender, users are paired with items
-    that they have.
+    A file of embeddings is .npy, .npz or .parquet, with one row per item. For a run on images, two
+    views of each image are embedded.
 
     Args:
-        run_or_file: Run folder, or file of embeddings.
+        run_or_file: Run folder of "train images", or file of embeddings.
         tau_plus: Share of candidates of the anchor's class: for C equal classes, 1/C. Not needed
             with labels.
         items: Largest number of items to embed and score.
-        data: Images to inspect for a run on images. Default: the training images of the run, which
-            must be unchanged.
+        data: Images to inspect. Default: the training images of the run, which must be unchanged.
         encoder: Name of your own encoder, my_module:build, if the run has one.
         out: HTML page. Default: inspection.html in the run folder, or NAME-inspection.html beside
             the file. A .json file with the results is written beside the page.
         seed: Seed for drawing items, and for the views of images.
     """
     is_file = is_embedding_file(run_or_file)
-    own = {"data": data, "encoder": encoder}
-    others = own if is_file else vars(of_file)
+    others = {"data": data, "encoder": encoder} if is_file else vars(of_file)
     for name, value in others.items():
         if value is not None:
             what = "run folders" if is_file else "files of embeddings"
@@ -104,8 +100,19 @@ def inspect(
         sentences,
     )
 
-    given = {name: value for name, value in vars(of_file).items() if value is not None}
-    arrays, options = _read(run_or_file, given, items, seed, **own)
+    options = {name: value for name, value in vars(of_file).items() if value is not None}
+    if is_file:
+        names = ("queries", "documents", "second_view", "labels", "ids", "by")
+        named = {name: options.pop(name) for name in names if name in options}
+        arrays = read_embeddings(run_or_file, **named)
+        options = {"layout": "in_batch" if arrays.are_pairs else "two_views", **options}
+    else:
+        from bayescl_lab.inspect.images import image_arrays
+
+        network = named_encoder(encoder)
+        arrays, options = image_arrays(
+            run_or_file, images=items, seed=seed, data=data, encoder=network
+        )
     options |= {"tau_plus": tau_plus, "items": items, "seed": seed}
     views = arrays.embeddings, arrays.second_view
     codes: Any = {"labels": arrays.labels, "groups": arrays.ids, "domains": arrays.domains}
@@ -119,32 +126,3 @@ def inspect(
     losses = losses_table(diagnosis)
     show(losses.title.strip("*"), losses)
     say(f"page: {page}", f"figures: {figures}", *sentences(advice))
-
-
-def _read(
-    path: Path,
-    given: dict[str, Any],
-    items: int,
-    seed: int,
-    *,
-    data: str | None,
-    encoder: str | None,
-) -> tuple[EmbeddingArrays, dict[str, Any]]:
-    """Return the embeddings of a file or run, and options of the diagnosis."""
-    if is_embedding_file(path):
-        names = ("queries", "documents", "second_view", "labels", "ids", "by")
-        named: Any = {name: given.pop(name) for name in names if name in given}
-        arrays = read_embeddings(path, **named)
-        return arrays, {"layout": "in_batch" if arrays.are_pairs else "two_views", **given}
-    if Kind.of(path) is Kind.IMAGES:
-        from bayescl_lab.inspect.images import image_arrays
-
-        own = named_encoder(encoder)
-        return image_arrays(path, images=items, seed=seed, data=data, encoder=own)
-    if data is not None:
-        raise ValueError("--data is for images: a recommender has what it was trained on")
-    from bayescl_lab.runs.exporting import user_item_pairs
-
-    users, rows, ids, temperature = user_item_pairs(path, items, seed)
-    arrays = EmbeddingArrays(users, rows, ids=ids, measured="users, each with an item of theirs")
-    return arrays, {"layout": "in_batch", "temperature": temperature or 0.5}

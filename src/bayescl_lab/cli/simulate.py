@@ -9,7 +9,6 @@ from typing import Annotated
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
 from bayescl_lab._fields import CountOr0, Words
-from bayescl_lab._files import write_atomically
 from bayescl_lab.cli._console import Bar, say
 from bayescl_lab.cli._options import FLAT
 from bayescl_lab.paper.simulation.process import Settings
@@ -25,8 +24,8 @@ def simulate(
     """Run the numerical experiments and write a data file and a figure for each.
 
     Labelled scores are generated, and estimators of the mean over true negatives are compared with
-    the labels. The finding of each experiment is printed, and an HTML page shows the figures. The
-    defaults are the paper's. If an experiment varies a parameter, its option is ignored.
+    the labels. The finding of each experiment is printed. The defaults are the paper's. If an
+    experiment varies a parameter, its option is ignored.
 
     Args:
         names: Experiments to run: densities, weights, pair-order, mse, means and hard. Default:
@@ -35,7 +34,6 @@ def simulate(
         seed: Seed of all random numbers. The same seed gives the same files.
     """
     from bayescl_lab.paper.simulation.experiments import EXPERIMENTS, chosen, write
-    from bayescl_lab.report.html import SIMULATION, report_page
     from bayescl_lab.runs.folder import check_writable, write_json
 
     experiments = chosen([*names]) if names else EXPERIMENTS
@@ -52,6 +50,5 @@ def simulate(
             out.mkdir(parents=True, exist_ok=True)
             write(experiment, result, out)
             say(f"{experiment.name}: {experiment.finding(result)}")
-    write_json(out / SIMULATION, {"seed": seed, **asdict(settings)})
-    write_atomically(out / "report.html", report_page([out]))
-    say(f"files: {out}", f"page: {out / 'report.html'}")
+    write_json(out / "simulation.json", {"seed": seed, **asdict(settings)})
+    say(f"files: {out}")

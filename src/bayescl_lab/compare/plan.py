@@ -15,7 +15,7 @@ from bayescl_lab.compare.tuning import Values, best, name_of
 from bayescl_lab.runs.parallel import Progress, Train, train_runs
 from bayescl_lab.runs.result import Result, Row, Score
 from bayescl_lab.runs.run import RunStart
-from bayescl_lab.runs.settings import Options, StoredSettings
+from bayescl_lab.runs.settings import StoredSettings
 
 Settings = TypeVar("Settings", bound=StoredSettings)
 
@@ -73,10 +73,6 @@ class Plan(Generic[Settings]):
         del folder
         return settings
 
-    def finished(self, result: Result) -> Result:
-        """Return the result with remarks on its rows."""
-        return result
-
     @property
     def epochs(self) -> int:
         """Largest number of epochs of all runs."""
@@ -117,18 +113,18 @@ class Plan(Generic[Settings]):
             for name in final
         }
         first = next(iter(results.values()))
-        result = replace(
+        data: Any = {}
+        if not self.result.title:  # a table of the paper has several data sets
+            data = {"data": first.data, "encoder": first.encoder, "sizes": first.sizes}
+        return replace(
             self.result,
-            data=first.data,
+            **data,
             part=first.part,
-            encoder=first.encoder,
-            sizes=first.sizes,
             rows=rows,
             seeds=len(self.seeds),
             criterion=_criterion(next(iter(rows.values())).scores) if choices else "",
             baselines={} if self.baselines is None else self.baselines.perform(work).rows,
         )
-        return self.finished(result)
 
     def _tuned(self, work: Work) -> dict[str, dict[str, Any]]:
         """Tune; return the ``choice`` and the ``scores`` of all tried settings by method."""
@@ -238,7 +234,7 @@ def run_plans(
             holds other results.
     """
     check_count("workers", workers, 1)
-    start = RunStart(out, kind, Options(request), resume=resume)
+    start = RunStart(out, kind, request, resume=resume)
     if start.results:
         return start.results
     plans = [plan.prepared(out) for plan in plans]

@@ -84,7 +84,9 @@ class SimCLR(pl.LightningModule):
 
     def encode_views(self, views: Views) -> Float[Tensor, "batch features"]:
         """Features of images with values in [0, 1]."""
-        features: Tensor = self.encoder(self.normalization(self._arranged(views)))
+        if self.channels_last:
+            views = views.contiguous(memory_format=torch.channels_last)
+        features: Tensor = self.encoder(self.normalization(views))
         return features
 
     def draw_views(self, images: Pixels, views: Sequence[int], step: int) -> tuple[Views, ...]:
@@ -97,12 +99,6 @@ class SimCLR(pl.LightningModule):
         rank = (self.global_rank,) if self.global_rank else ()
         places = ((self.current_epoch, step, view, *rank) for view in views)
         return [derived_seed(self.seed, Purpose.VIEWS, *place) for place in places]
-
-    def _arranged(self, images: Tensor) -> Tensor:
-        """Images in the memory format for the encoder."""
-        if self.channels_last:
-            return images.contiguous(memory_format=torch.channels_last)
-        return images
 
     def training_step(self, batch: ImageBatch, batch_idx: int) -> Float[Tensor, ""]:
         """The loss of one batch."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -165,22 +164,23 @@ def labelled_store(
     domains: NDArray[np.generic] | None,
     *,
     name: str,
-    **others: Any,
+    rows: Int[Tensor, " images"] | None = None,
+    ids: NDArray[np.str_] | None = None,
+    values: tuple[int, int] | None = None,
 ) -> ImageStore:
     """Make an image store with numbered labels and domains; see :func:`store_from_arrays`."""
-    rows = others.get("rows")
     count = len(pixels if rows is None else rows)
     unknown = np.full(count, UNLABELLED)
     numbers = []
     for what, given in (("labels", labels), ("domains", domains)):
-        values = unknown if given is None else np.asarray(given)
-        if values.shape != (count,):
+        named = unknown if given is None else np.asarray(given)
+        if named.shape != (count,):
             raise ValueError(
                 f"{name}: {what} must hold one value per image, "
-                f"got {count} images and {what} of shape {list(values.shape)}"
+                f"got {count} images and {what} of shape {list(named.shape)}"
             )
         try:
-            codes, names = numbered(values)
+            codes, names = numbered(named)
         except ValueError as error:
             raise ValueError(f"{name}: {what} {error}") from None
         numbers.append((torch.from_numpy(codes), names))
@@ -190,9 +190,11 @@ def labelled_store(
         label_codes,
         class_names,
         name,
-        domains=places if domain_names else None,
-        domain_names=domain_names,
-        **{"ids": np.arange(count).astype(str), **others},
+        rows,
+        np.arange(count).astype(str) if ids is None else ids,
+        places if domain_names else None,
+        domain_names,
+        values,
     )
 
 

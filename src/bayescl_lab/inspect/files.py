@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 
 from bayescl_lab._arrays import array_names, numbered, read_array, unreadable
 from bayescl_lab._files import UnreadableError
 
 Array = NDArray[Any]
 
-_SUFFIXES = (".npy", ".npz", ".parquet", ".safetensors")
+_SUFFIXES = (".npy", ".npz", ".parquet")
 
 _NAMES = {
     "embeddings": ("embeddings", "embedding", "view_1", "queries"),
@@ -66,7 +65,7 @@ def read_embeddings(
     """Read embeddings and their metadata from the same file or separate files.
 
     Args:
-        path: An .npy, .npz, .parquet or .safetensors file.
+        path: An .npy, .npz or .parquet file.
         queries: Name of the array of embeddings; default: one of several usual names.
         documents: Name of the array of the second view; default: the same.
         second_view: A separate file with the second view, if any.
@@ -141,8 +140,6 @@ def _read(
                     "with --queries, --documents, --labels, --ids and --by"
                 )
         return {role: read(name) for role, name in chosen.items()}, chosen
-    except SafetensorError as error:
-        raise unreadable(path, ValueError(f"it is not a safetensors file ({error})")) from None
     except UnreadableError:
         raise
     except Exception as error:
@@ -155,10 +152,7 @@ def _open(path: Path) -> tuple[list[str], Callable[[str], Array]]:
         return ["embeddings"], lambda _: read_array(path, dimensions=(1, 2))
     if path.suffix == ".npz":
         return array_names(path), lambda name: read_array(path, name, dimensions=(1, 2))
-    if path.suffix == ".parquet":
-        return list(pl.read_parquet_schema(path)), partial(_column, path)
-    with safe_open(path, framework="pt") as file:
-        return list(file.keys()), partial(_tensor, path)
+    return list(pl.read_parquet_schema(path)), partial(_column, path)
 
 
 def _column(path: Path, name: str) -> Array:
@@ -171,13 +165,6 @@ def _column(path: Path, name: str) -> Array:
             raise ValueError(f"{name} has rows of different lengths")
         column = column.list.to_array(max([*lengths, 1]))
     return column.to_numpy()
-
-
-def _tensor(path: Path, name: str) -> Array:
-    with safe_open(path, framework="pt") as file:
-        tensor = file.get_tensor(name)
-    array: Array = (tensor if tensor.dtype.itemsize > 2 else tensor.float()).numpy()
-    return array
 
 
 def _numbers(path: Path, role: str, array: Array) -> Array:

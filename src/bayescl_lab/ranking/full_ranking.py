@@ -87,10 +87,13 @@ def full_ranking(
 def top_columns(
     scores: Float[Tensor, "rows columns"], k: int
 ) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
-    """The ``k`` largest entries of each row in descending order, equal ones by column.
+    """Return the ``k`` largest entries of each row in descending order, equal ones by column.
 
-    ``torch.topk`` does not define which of equal entries it returns, so rows whose last entry has
-    equals are chosen again. A NaN is a ``ValueError``. There must be ``k`` columns.
+    ``torch.topk`` does not define which of equal entries it returns. If the last entry of a row is
+    equal to one that was left out, the row is chosen again.
+
+    Raises:
+        ValueError: if a score is NaN.
     """
     values, columns = scores.topk(min(k + 1, scores.shape[1]))
     if bool(values[:, 0].isnan().any()):  # NaN counts as the largest

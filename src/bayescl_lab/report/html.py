@@ -22,11 +22,8 @@ from bayescl_lab.report.results import (
 )
 from bayescl_lab.report.tables import Table, counted, paragraph, template
 from bayescl_lab.report.verdicts import comparison_verdict
-from bayescl_lab.runs.folder import RunFolder, read_json
+from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.result import Result
-
-SIMULATION = "simulation.json"
-"""File with settings and seed in the folder of numerical experiments."""
 
 _CAPTIONS = {
     "comparison": "Every loss; a dot is a seed, a bar the mean over seeds.",
@@ -58,8 +55,7 @@ def report_page(folders: Sequence[Path]) -> str:
     """Make a page with settings, tables, figures, pictures and provenance.
 
     Args:
-        folders: Folders of runs, finished or not, of comparisons, of the ranking table, or of
-            numerical experiments.
+        folders: Folders of runs, finished or not, of comparisons, or of the ranking table.
 
     Returns:
         Self-contained HTML. Content of files is escaped.
@@ -92,13 +88,11 @@ def section_of(folder: Path) -> Section:
     """
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}")
-    if (folder / SIMULATION).is_file():
-        return _simulation_section(folder)
     files = [folder / name for name in ("result.json", "comparison.json", "evaluation.json")]
     file = next((file for file in files if file.is_file()), folder)
     results = read_results(folder) if file == folder else Result.read_all(file)
     pictures = _pictures(folder)
-    if not results and file == folder and (folder / "config.yaml").is_file():
+    if file == folder and not results and (folder / "config.yaml").is_file():
         lead, settings = ["Not finished: no result yet."], RunFolder.find(folder).config()
         return Section(folder.resolve().name, lead, pictures=pictures, settings=settings)
     if not results:
@@ -136,22 +130,6 @@ def _results_section(
         section.findings = comparison_verdict(first)
         section.lead = [] if first.baselines else [paragraph("what_was_run", first)]
     return section
-
-
-def _simulation_section(folder: Path) -> Section:
-    """Return the section of numerical experiments with files in a folder."""
-    import polars as pl
-
-    from bayescl_lab.paper.simulation.experiments import EXPERIMENTS
-
-    pictures = []
-    for experiment in EXPERIMENTS:
-        data, picture = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "png"))
-        if data.is_file() and picture.is_file():
-            caption = f"{experiment.name}: {experiment.finding(pl.read_csv(data))}"
-            pictures.append((caption, picture.read_bytes()))
-    title = "The paper's numerical experiments"
-    return Section(title, pictures=pictures, settings=read_json(folder / SIMULATION))
 
 
 def _pictures(folder: Path) -> list[tuple[str, bytes]]:

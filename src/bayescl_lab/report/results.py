@@ -89,7 +89,9 @@ def scores_table(result: Result, measures: Sequence[str] = ()) -> Table:
     for name, row in result.every.items():
         if not row.scores:
             continue
-        record = dict(row.keys) or {"" if result.baselines else "loss": loss_title(name)}
+        count = f" ({result.sizes[name]})" if name in result.groups else ""
+        column = "" if result.baselines else "loss"
+        record = dict(row.keys) or {column: f"{loss_title(name)}{count}"}
         for measure in measures:
             if measure not in row.scores:
                 continue

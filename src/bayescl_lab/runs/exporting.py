@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 import torch
-from numpy.typing import NDArray
 
 from bayescl.checks import check_choice
 from bayescl_lab._files import open_atomically, staged_folder
@@ -88,25 +87,6 @@ def _image_rows(run: ImageRun, part: str, output: str) -> pl.DataFrame:
             "embedding": extract_features(model, store).cpu().numpy(),
         }
     )
-
-
-def user_item_pairs(
-    path: Path, pairs: int, seed: int
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], float | None]:
-    """Return embeddings of some users of a recommender, each with an item from training.
-
-    Returns:
-        The embeddings of users and items, the numbers of the items, and the loss's temperature, if
-        it has one.
-    """
-    recommender = load_recommender(path)
-    users, items = recommender.trained_on.pairs()
-    order = np.random.default_rng(seed).permutation(len(users))
-    drawn = order[np.unique(users[order], return_index=True)[1]]  # one pair per user
-    drawn = np.random.default_rng(seed).permutation(drawn)[:pairs]
-    rows = {"users": users[drawn], "items": items[drawn]}
-    of_users, of_items = (recommender.matrix(of)[number] for of, number in rows.items())
-    return of_users, of_items, rows["items"], RunFolder.find(path).config().get("temperature")
 
 
 def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tuple[Path, ...]:

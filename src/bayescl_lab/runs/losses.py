@@ -78,8 +78,8 @@ LOSSES: dict[str, LossRow] = {
 }
 """All losses by name, in the order of tables."""
 
-BASELINE, SUBJECT, ORACLE = "info_nce", "bayesian", "oracle"
-"""Names of the baseline of differences, the Bayesian loss and the oracle."""
+BASELINE, ORACLE = "info_nce", "oracle"
+"""Names of the baseline of differences and the oracle."""
 
 TEACHER = "_teacher"
 """Suffix of the names of losses with a teacher, such as ``info_nce_teacher``."""

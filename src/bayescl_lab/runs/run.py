@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from enum import Enum
@@ -17,7 +18,7 @@ from typing_extensions import Self
 from bayescl_lab.runs.folder import RunFolder, write_json
 from bayescl_lab.runs.provenance import provenance
 from bayescl_lab.runs.result import Result, Score
-from bayescl_lab.runs.settings import StoredSettings, TrainedSettings
+from bayescl_lab.runs.settings import TrainedSettings
 from bayescl_lab.runs.weights import read_checkpoint
 
 if TYPE_CHECKING:
@@ -63,23 +64,42 @@ class RunStart:
     If there are ``results``, the run is finished. Otherwise check the input, do the remaining work
     inside :meth:`work`, which creates the folder, and call :meth:`finish`.
 
+    Args:
+        out: Run folder.
+        kind: Kind of run: its command.
+        config: Settings as plain values.
+        resume: Whether to resume the run in the folder.
+        may_change: Settings that may differ from the stored ones.
+
     Raises:
         ValueError: if ``out`` does not hold a run to resume, or the settings differ.
     """
 
-    def __init__(self, out: Path, kind: str, settings: StoredSettings, *, resume: bool) -> None:
+    def __init__(
+        self,
+        out: Path,
+        kind: str,
+        config: Mapping[str, Any],
+        *,
+        resume: bool,
+        may_change: Collection[str] = (),
+    ) -> None:
         self._origin = provenance()  # read at the start, because the checkout may change
-        self._config = settings.as_config()
+        self._config = config = json.loads(json.dumps(config))  # tuples become lists, as in files
         self._resume = resume
         self.folder = RunFolder(out, kind)
         self.results: list[Result] = []
         if not resume:
             return
-        stored = type(settings).from_config(RunFolder.open(out, kind).config())
-        try:
-            settings.check_resume(stored)
-        except ValueError as error:
-            raise ValueError(f"cannot resume {out}: {error}") from None
+        before = RunFolder.open(out, kind).config()
+        changed = [
+            f"{name} = {before.get(name)}, got {config.get(name)}"
+            for name in sorted({**before, **config}, key=str)
+            if before.get(name) != config.get(name) and name not in may_change
+        ]
+        if changed:
+            listed = "; ".join(changed)
+            raise ValueError(f"cannot resume {out}: a resumed run keeps its settings: {listed}")
         if self.folder.is_finished:
             self.results = Result.read_all(self.folder.result_file)
 
@@ -188,7 +208,8 @@ class TrainedRun(ABC, Generic[AnySettings]):
         settings. Processes that do not write return an empty result.
         """
         writes = settings.this_process().rank == 0
-        start = RunStart(out, cls.kind, settings, resume=resume)
+        may_change = settings.may_change
+        start = RunStart(out, cls.kind, settings.as_config(), resume=resume, may_change=may_change)
         if start.results and "record" not in given:
             return start.results[0] if writes else Result()
         if resume and "record" not in given:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -22,18 +22,8 @@ class StoredSettings:
     """All settings of a run, as in ``config.yaml``; subclasses are dataclasses."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
-    may_change: ClassVar[frozenset[str]] = frozenset()
-    """Settings that may change when a run is resumed."""
     parts: ClassVar[Mapping[str, Callable[[dict[str, Any]], Any]]] = {}
     """Functions that take nested settings out of plain values, by field."""
-
-    def check_resume(self, stored: Self) -> None:
-        """Raise ``ValueError`` if settings differ from a run's stored settings."""
-        before, now = stored.as_config(), self.as_config()
-        changed = {name for name in {**before, **now} if before.get(name) != now.get(name)}
-        if refused := sorted(changed - self.may_change):
-            listed = (f"{name} = {before.get(name)}, got {now.get(name)}" for name in refused)
-            raise ValueError(f"a resumed run keeps its settings: {'; '.join(listed)}")
 
     def as_config(self) -> dict[str, Any]:
         """Return the settings as plain values."""
@@ -56,25 +46,11 @@ class StoredSettings:
             raise ValueError(f"the stored settings are damaged: {error}") from None
 
 
-@dataclass(frozen=True)
-class Options(StoredSettings):
-    """Options of a command that makes several runs, as plain values."""
-
-    values: Mapping[str, Any]
-
-    def as_config(self) -> dict[str, Any]:
-        """Return the options."""
-        return {**self.values}
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Return stored options."""
-        return cls(config)
-
-
 class TrainedSettings(StoredSettings):
     """Settings of training that images and interactions have in common."""
 
+    may_change: ClassVar[frozenset[str]] = frozenset()
+    """Settings that may change when a run is resumed."""
     epochs: int
     seed: int
     init: str | None

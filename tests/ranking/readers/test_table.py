@@ -186,6 +186,14 @@ def test_damage_in_parquet_is_named_with_its_row(write, column, message):
         read_table(path, NAMES)
 
 
+@pytest.mark.parametrize("null", ["NULL", "nan", "None", "n/a", "#N/A", "<NA>", "\\N", "undefined"])
+def test_ids_that_stand_for_missing_ones_are_refused_unless_allowed(write, null):
+    path = write("a.csv", f"u,i\nann,x\nbob,{null}\n")
+    with pytest.raises(ValueError, match=r"line 3: item .* stands for a missing id; --skip-bad"):
+        read_table(path, NAMES)
+    assert read_table(path, NAMES, allow_null_ids=True).rows()[1] == ("bob", null)
+
+
 MESSY = """u,i,r
 ann,x,4
 bob,,5

@@ -12,6 +12,7 @@ import pydantic.dataclasses
 import torch
 import yaml
 
+from bayescl.checks import check_choice
 from bayescl_lab._fields import Count, Words
 from bayescl_lab.compare.images import ImagePlan
 from bayescl_lab.runs.images.settings import ImageSettings
@@ -157,14 +158,10 @@ class TableRequest:
             ValueError: if none of the tables has a requested data set or loss.
         """
         cells = [settings for table in tables for _, settings in table.cells(self.size)]
-        for what, names, known in (
-            ("datasets", self.datasets, [settings.data for settings in cells]),
-            ("losses", self.losses, [settings.loss.loss for settings in cells]),
-        ):
-            for name in names:
-                if name not in known:
-                    choices = ", ".join(dict.fromkeys(known))
-                    raise ValueError(f"{what} must be some of {choices}, got {name!r}")
+        for name in self.datasets:
+            check_choice("datasets", name, tuple(dict.fromkeys(one.data for one in cells)))
+        for name in self.losses:
+            check_choice("losses", name, tuple(dict.fromkeys(one.loss.loss for one in cells)))
         plans = [self._plan(table) for table in tables]
         return [plan for plan in plans if plan.methods]
 

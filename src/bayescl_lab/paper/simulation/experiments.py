@@ -32,7 +32,6 @@ from bayescl_lab._figures import (
     LEVELS,
     NEUTRAL,
     TRUE_COLOUR,
-    legend_below,
     legend_under,
     panels,
 )
@@ -191,7 +190,9 @@ class Experiment:
         has_draws = table["y_error"].null_count() < len(table)
         note = "line: mean of the draws; band: their 5 % to 95 % quantiles" if has_draws else ""
         if len({frozenset(part["curve"]) for part in parts}) == 1:
-            legend_below(figure, axes[0], columns=2 if columns < 3 else 4, note=note)
+            curves = axes[0].get_legend_handles_labels()
+            place: Any = {"loc": "outside lower center", "ncols": 2 if columns < 3 else 4}
+            figure.legend(*curves, **place, title=note or None, title_fontsize=9)
         else:
             for axis in axes:
                 legend_under(axis)

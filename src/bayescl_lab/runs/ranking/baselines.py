@@ -50,7 +50,7 @@ def fit_baseline(
     those of :func:`~bayescl_lab.runs.ranking.run.train_ranking`.
     """
     del fit_options
-    start = RunStart(out, Kind.RANKING, settings, resume=resume)
+    start = RunStart(out, Kind.RANKING, settings.as_config(), resume=resume)
     if start.results:
         return start.results[0]
     record = RankingRecord.of(settings.data, settings.evaluate_on)

@@ -50,15 +50,6 @@ class RankingRecord:
     evaluation: Interactions | None = None
 
     @classmethod
-    def of_parts(cls, **parts: Interactions) -> RankingRecord:
-        """Create a record from interactions by part. The training part is required."""
-        numbers = {name: np.float32(1 + PARTS.index(name)) for name in parts}
-        matrix = csr_array(sum(parts[name].matrix * number for name, number in numbers.items()))
-        part_of = matrix.data.astype(np.uint8) - np.uint8(1)
-        matrix.data[:] = 1
-        return cls(replace(parts["train"], matrix=matrix, timestamps=None), part_of)
-
-    @classmethod
     def of(cls, data: RankingData, evaluate_on: str) -> RankingRecord:
         """Read a data set."""
         parts = load_interactions(**asdict(data), evaluate_on=evaluate_on)
@@ -71,7 +62,12 @@ class RankingRecord:
             "interactions": {name: part.num_interactions for name, part in by_name.items()},
             "report": dict(parts.reading),
         }
-        return replace(cls.of_parts(**by_name), description=description)
+        numbers = {name: np.float32(1 + PARTS.index(name)) for name in by_name}
+        matrix = csr_array(sum(by_name[name].matrix * number for name, number in numbers.items()))
+        part_of = matrix.data.astype(np.uint8) - np.uint8(1)
+        matrix.data[:] = 1
+        known = replace(parts.train, matrix=matrix, timestamps=None)
+        return cls(known, part_of, description)
 
     def parts(self, evaluate_on: str) -> RankingParts:
         """Return the parts to evaluate on. Lists exclude all interactions of earlier parts."""

@@ -85,9 +85,8 @@ class RankingRun(TrainedRun[RankingSettings]):
 
     @classmethod
     def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
-        """Return the interactions recorded in the folder, or others to evaluate on."""
-        if data is not None:
-            return {"record": RankingRecord.read(folder).on(data, folder)}
+        """Return the interactions recorded in the folder."""
+        del data  # see :func:`~bayescl_lab.runs.ranking.evaluation.evaluate_run`
         return {"record": RankingRecord.read(folder)} if folder.data_file.is_file() else {}
 
     def write_record(self, folder: RunFolder) -> None:
