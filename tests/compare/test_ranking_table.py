@@ -75,7 +75,7 @@ def made(plan: CellPlan, out: Path, **options) -> Result:
 
 def test_what_ranks_best_on_validation_is_chosen_without_training_and_used_on_test(small, tmp_path):
     rankings = settings_of({"propagate": [0, 1], "item_norm_exponent": [0.0, 4.0]})
-    plan, done = replace(small, rankings=rankings), []
+    plan, done = replace(small, rankings=rankings, final_epochs=40), []
     result = made(plan, tmp_path / "cell", progress=lambda _, __, epochs: done.append(epochs))
     assert done == sorted(done)
     assert done[-1] <= plan.epochs

@@ -47,6 +47,13 @@ class CellPlan(RankingPlan):
     rankings: Sequence[Values] = ({},)
     final_epochs: int | None = None
 
+    @property
+    def epochs(self) -> int:
+        """Largest number of epochs of all runs."""
+        final = [self.final_epochs or one.epochs for one in self.methods.values()]
+        tried = [one.epochs for one in self.methods.values()]
+        return super().epochs + len(self.seeds) * (sum(final) - sum(tried))
+
     def adapted(self, settings: RankingSettings, folder: Path) -> RankingSettings:
         """The settings for the test part, with the ranking that is best."""
         ranking = (
