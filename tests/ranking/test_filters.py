@@ -102,7 +102,7 @@ def test_contradictions_and_empty_results_are_refused():
     given_test = RawInteractions(frame((1, 1)), test=frame((1, 1)), name="mine")
     rated = RawInteractions(frame((1, 1, 2.0), columns=("user", "item", "rating")), name="mine")
     for raw, options, message in (
-        (plain, {"min_rating": 3}, "mine has no ratings, which min_rating needs"),
+        (plain, {"min_rating": 3}, "mine has no ratings, which min_rating and sum_ratings need"),
         (given_test, {"k_core": 2}, "k_core would change the given test part of mine"),
         (given_test, {}, "training part has every pair of the test part"),
         (plain, {"k_core": -1}, "k_core must be a whole number of at least 0, got -1"),

@@ -25,11 +25,11 @@ def numbered_interactions(
 ) -> tuple[Interactions, Interactions | None, Mapping[str, int]]:
     """Interactions with a row for every remaining user and a column for every remaining item.
 
-    First, the ratings of each pair are added up if ``sum_ratings`` is set; then ratings below the
-    minimum are left out (with sums, by default all not above 0); then repeated pairs are merged at their earliest
-    time; then the k-core is taken. Ids are sorted, as numbers if all are. If files give a test
-    part, both parts have the rows and columns of all ids in either. Test pairs that are also in
-    training are left out.
+    First, the ratings of each pair are added up if ``sum_ratings`` is set. Then ratings below the
+    minimum are left out; without a minimum, sums that are not above 0. Then repeated pairs are
+    merged at their earliest time, and the k-core is taken. Ids are sorted, as numbers if all are.
+    If files give a test part, both parts have the rows and columns of all ids in either. Test pairs
+    that are also in training are left out.
 
     Returns:
         All interactions or their training part; the given test part or None; and a report of what
