@@ -1,7 +1,7 @@
-"""The laboratory: trains, compares, serves and draws with the losses of :mod:`bayescl`.
+"""Experiments with the losses of :mod:`bayescl`: training, comparison, serving and figures.
 
-The command ``bayescl`` is its front door. Importing this package costs nothing; :func:`load`, which
-opens a finished run, imports what that run needs.
+Use it through the command ``bayescl``, or open a run with :func:`load`. Importing this package does
+not import torch.
 """
 
 from importlib import import_module

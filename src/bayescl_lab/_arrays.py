@@ -1,4 +1,4 @@
-"""Arrays in ``.npy`` and ``.npz`` files, checked before they take memory, never unpickled."""
+"""Arrays in ``.npy`` and ``.npz`` files. Sizes are checked first, and nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from bayescl_lab._cores import usable_memory
 from bayescl_lab._files import UnreadableError
 
 _LARGEST_RATIO = 1100
-"""Deflate makes no file smaller than this many times."""
+"""Largest compression ratio of Deflate."""
 
 
 def unreadable(path: Path, error: Exception) -> UnreadableError:
-    """The error to raise for whatever a damaged file raised, in one line that names the file."""
+    """Return a one-line error that names a damaged file, to raise instead of the original error."""
     reason = str(error).partition("\n")[0] or "it is damaged"
     return UnreadableError(f"cannot read {path}: {reason[:200]}")
 
 
 def array_names(path: Path) -> list[str]:
-    """Names of the arrays in an ``.npz`` file.
+    """Return the names of the arrays in an ``.npz`` file.
 
     Raises:
-        ValueError: if it cannot be read, or says that it unpacks to more than it can hold.
+        ValueError: if it cannot be read, or declares a larger size than it can contain.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -42,12 +42,12 @@ def array_names(path: Path) -> list[str]:
 
 
 def read_array(path: Path, name: str | None = None, *, dimensions: Sequence[int]) -> NDArray[Any]:
-    """One array of an ``.npz`` file, or that of an ``.npy`` file, mapped into memory.
+    """Read the array of an ``.npy`` file, memory-mapped, or one array of an ``.npz`` file.
 
     Args:
-        path: the file.
-        name: of the array; None for an ``.npy`` file.
-        dimensions: numbers of dimensions that it may have.
+        path: Path of the file.
+        name: Name of the array. ``None`` for an ``.npy`` file.
+        dimensions: Allowed numbers of dimensions.
 
     Raises:
         ValueError: if it is missing or damaged, holds Python objects, has another number of
@@ -72,12 +72,12 @@ def read_array(path: Path, name: str | None = None, *, dimensions: Sequence[int]
 
 
 def numbered(values: NDArray[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Number the distinct values of numbers or words, in order; -1 stands for unknown ones.
+    """Number the distinct values of integers or words in sorted order; -1 if unknown.
 
-    Unknown are -1, NaN and blank words.
+    The values -1, NaN and blank words are unknown.
 
     Returns:
-        The number of each value, and the name of each number.
+        The number of each value, and the names by number.
 
     Raises:
         ValueError: if the values are neither whole numbers nor words.
@@ -108,7 +108,7 @@ def numbered(values: NDArray[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
 
 
 def _check_header(file: IO[bytes], size: int, dimensions: Sequence[int]) -> None:
-    """Refuse an array by its header; ``size`` is the declared size of its file."""
+    """Raise ``ValueError`` if a header is invalid; ``size`` is the declared size of the file."""
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)

@@ -6,20 +6,20 @@ import os
 from pathlib import Path
 
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Where Linux says how much memory a container may use."""
+"""Files in which Linux gives the memory limit of a container."""
 
 
 def usable_cores() -> int:
-    """Processor cores that this process may use, at least 1."""
+    """Return the number of processor cores that this process may use, at least 1."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def usable_memory() -> float:
-    """Bytes of memory that this process may use: the machine's or its container's.
+    """Return the bytes of memory of the machine, or the limit of the container.
 
-    Infinite where the system does not say.
+    The result is infinite if the limit is unknown.
     """
     limits = [float("inf")]
     if "SC_PHYS_PAGES" in getattr(os, "sysconf_names", ()):

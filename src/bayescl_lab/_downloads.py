@@ -1,4 +1,4 @@
-"""Published data sets: where they are, downloads with checksums, safe unpacking."""
+"""Published data sets: downloads with checksums, and safe unpacking."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DATA_VARIABLE = "BAYESCL_DATA"
 """The environment variable that names the folder of data sets."""
 
 Progress = Callable[[int, int], None]
-"""Called with the bytes that are there and the bytes that there will be."""
+"""Function called with the bytes downloaded so far and the total."""
 
 _BLOCK = 1 << 20
 _TIMEOUT = 30.0  # seconds without a byte
@@ -24,9 +24,9 @@ _TIMEOUT = 30.0  # seconds without a byte
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A published file that anybody can check, with its name in the data folder.
+    """Published file with its checksum and its name in the data folder.
 
-    The checksum is ``md5:`` or ``sha256:`` and the hexadecimal digest, as its publisher states it.
+    The checksum is ``md5:`` or ``sha256:`` and the hexadecimal digest given by the publisher.
     """
 
     url: str
@@ -40,13 +40,13 @@ class DataSource:
     """A published data set: source, size and terms of use.
 
     Attributes:
-        name: what commands call it.
+        name: Name in commands.
         kind: "images" or "interactions".
-        title: what people call it.
-        files: what is downloaded; empty where its owner asks people to fetch it by hand.
-        terms: the conditions of use, in one line.
-        homepage: where its owner describes it.
-        instructions: how to get a copy where nothing can be downloaded.
+        title: Name for display.
+        files: Files to download. Empty if users must get the data themselves.
+        terms: Conditions of use in one line.
+        homepage: Web page of the data set.
+        instructions: How to get a copy if there is no download.
     """
 
     name: str
@@ -59,12 +59,12 @@ class DataSource:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Size of all files in bytes."""
         return sum(file.size for file in self.files)
 
 
 def data_folder() -> Path:
-    """The folder of data sets: ``$BAYESCL_DATA``, or ``data`` where that is not set."""
+    """Return the folder of data sets: ``$BAYESCL_DATA``, or ``data`` if it is not set."""
     return Path(os.environ.get(DATA_VARIABLE) or "data")
 
 
@@ -74,12 +74,12 @@ def fetch_source(
     """Fetch every file of a data set into ``<folder>/<name of the data set>``, and verify it.
 
     Args:
-        source: the data set.
-        folder: the folder of data sets; default: :func:`data_folder`.
-        progress: called with the bytes done and due of the whole data set.
+        source: Data set to fetch.
+        folder: Folder of data sets. Default: :func:`data_folder`.
+        progress: Function called with the bytes downloaded so far and the total.
 
     Raises:
-        ValueError: if nothing can be downloaded, or as :func:`fetch_file` does.
+        ValueError: if there is no download, or as in :func:`fetch_file`.
     """
     if not source.files:
         raise ValueError(f"{source.name} cannot be downloaded: {source.instructions}")
@@ -103,14 +103,14 @@ def fetch_source(
 def fetch_file(
     file: RemoteFile, folder: Path, tell: Callable[[int], object] = lambda _: None
 ) -> Path:
-    """Download a file, or use the one that is there; its verified path.
+    """Download a file, or use an existing one; verify it and return its path.
 
-    Bytes go to ``<filename>.part``, which is renamed to ``filename`` if it has the checksum.
+    Bytes are written to ``<filename>.part``, which is renamed once its checksum is verified.
     ``tell`` is called with the number of bytes of each block.
 
     Raises:
-        ValueError: if the file cannot be fetched or written, or is not the one that was
-            published. A download that failed is removed, a damaged file that was there is not.
+        ValueError: if the file cannot be fetched or written, or has another checksum. A failed
+            download is removed. An existing damaged file is kept.
     """
     target = folder / file.filename
     if target.exists():
@@ -140,7 +140,7 @@ def fetch_file(
 
 
 def _reason(error: BaseException) -> str:
-    """A network error in a few words: the server's, or those of the first error behind it."""
+    """Describe a network error by the server's words, or by its first cause."""
     response = getattr(error, "response", None)
     if response is not None:
         return f"{response.status_code} {response.reason}"
@@ -175,16 +175,16 @@ def verify_file(path: Path, checksum: str) -> None:
 def extract_archive(archive: Path, into: Path) -> Path:
     """Unpack a zip or tar archive into a new folder.
 
-    Nothing lands outside of the folder, and everything is written beside it and renamed at the
-    end, so that the folder is there as a whole or not at all.
+    Nothing is written outside the folder. The archive is unpacked to a temporary folder that is
+    renamed at the end, so the folder is complete or absent.
 
     Args:
-        archive: a ``.zip`` file or a tar file, compressed or not; told apart by content.
-        into: the folder to make, which is returned; nothing or an empty folder may be there.
+        archive: Zip or tar file, compressed or not. The format is detected from its content.
+        into: Folder to create and return. It must be empty or must not exist.
 
     Raises:
-        ValueError: if the archive is missing or damaged, a tar archive holds a device or leads
-            out of the folder, or the disk refuses.
+        ValueError: if the archive is missing or damaged, a tar archive holds a device or a path
+            outside the folder, or the folder cannot be written.
     """
     if into.exists() and (not into.is_dir() or any(into.iterdir())):
         raise ValueError(f"cannot unpack {archive}: {into} exists already")

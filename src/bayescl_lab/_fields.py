@@ -1,6 +1,6 @@
-"""Types of settings. Pydantic checks them, wherever a value comes from.
+"""Types of settings, checked by Pydantic.
 
-A field's hint holds its range, and a range its words for the help of commands.
+The type hint of a field holds its range, and the range has a text for the help of commands.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 
 def at_least(minimum: int) -> Any:
-    """The range of whole numbers from ``minimum`` on."""
+    """Return the range of integers of at least ``minimum``."""
     words = f"at least {minimum}" if minimum > 1 else None
     return Field(ge=minimum, lt=2**63, description=words)
 
 
 def between(low: float, high: float) -> Any:
-    """The range of numbers of a closed interval."""
+    """Return the range of a closed interval."""
     words = f"from {low:g} to {high:g}"
     return Field(ge=low, le=high, allow_inf_nan=False, description=words)
 
 
 def _separated(value: Any) -> Any:
-    """Comma-separated words, or several of these, as a list of words."""
+    """Split comma-separated words, or a list of them, into a list of words."""
     parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, (list, tuple)):
         return value
@@ -43,8 +43,8 @@ def format_error(error: ValidationError, name: str = "") -> str:
     """Describe an invalid value in one line.
 
     Args:
-        error: errors found by Pydantic. Only the first one is described.
-        name: of the value, if the error does not know it.
+        error: Errors found by Pydantic. Only the first one is described.
+        name: Name of the value, if the error does not have it.
 
     Example:
         >>> from pydantic import TypeAdapter

@@ -1,4 +1,4 @@
-"""One look for all figures. Matplotlib is imported when one is drawn."""
+"""Common style of all figures. Matplotlib is imported when a figure is drawn."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STYLE: Any = {
 
 
 def _style() -> AbstractContextManager[None]:
-    """The common style while figures are made and saved."""
+    """Use the common style inside the block."""
     try:
         from matplotlib import rc_context
     except ImportError as error:
@@ -41,7 +41,7 @@ def _style() -> AbstractContextManager[None]:
 def panels(
     rows: int, columns: int, *, width: float, height: float, title: str = ""
 ) -> tuple[Figure, list[Axes]]:
-    """A figure, in inches, with a grid of axes in the common style, and these axes by row."""
+    """Create a figure with a grid of axes; return the figure and its axes by row."""
     with _style():
         from matplotlib.figure import Figure as Unmanaged  # it belongs to no window
 
@@ -53,7 +53,7 @@ def panels(
 
 
 def legend_under(axis: Axes, *, columns: int = 2, size: float = 9, distance: float = 0.2) -> None:
-    """Put a panel's own legend under it."""
+    """Put the legend of a panel below it."""
     axis.legend(
         loc="upper center",
         bbox_to_anchor=(0.5, -distance),
@@ -64,7 +64,7 @@ def legend_under(axis: Axes, *, columns: int = 2, size: float = 9, distance: flo
 
 
 def png(figure: Figure, *, dpi: int = 110) -> bytes:
-    """The figure as a PNG file; the same figure gives the same bytes."""
+    """Convert a figure to a PNG file. Equal figures give equal bytes."""
     stream = io.BytesIO()
     with _style():
         figure.savefig(stream, format="png", dpi=dpi, metadata={"Software": None})

@@ -1,4 +1,4 @@
-"""Files and folders that are written completely or not at all.
+"""Atomic writing of files and folders.
 
 Data are written to a temporary file beside the target, flushed to disk, and only then moved into
 place. An interrupted write leaves the previous file. This uses only the standard library, so every
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 class UnreadableError(ValueError):
-    """A file that cannot be read, which the message names."""
+    """Error for a file that cannot be read. The message names the file."""
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file, text in UTF-8, so that it is there as a whole or not at all.
+    """Write a file atomically, text in UTF-8.
 
     Raises:
-        OSError: if it cannot be written, on a full disk for one; the message names ``path``, and
-            what was there before is kept.
+        OSError: if the file cannot be written, for example on a full disk. The message names
+            ``path``, and the previous file is kept.
     """
     with open_atomically(path) as file:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)
@@ -36,10 +36,10 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def open_atomically(path: Path) -> Iterator[BinaryIO]:
-    """Open a binary file for a writer; it takes its place when the block ends without an error.
+    """Open a binary file that replaces ``path`` if the block ends without an error.
 
     Raises:
-        OSError: as :func:`write_atomically` does.
+        OSError: as in :func:`write_atomically`.
 
     Example:
         >>> folder = Path(tempfile.mkdtemp())
@@ -69,13 +69,13 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def staged_folder(path: Path) -> Iterator[Path]:
-    """Give an empty folder to fill; when the block ends without an error it becomes ``path``.
+    """Yield an empty folder that is moved to ``path`` if the block ends without an error.
 
     Args:
-        path: the folder; nothing or an empty folder may be there. Folders above it are made.
+        path: Folder to create. It must be empty or must not exist. Parent folders are created.
 
     Raises:
-        OSError: if the disk refuses; nothing is left then.
+        OSError: if the folder cannot be written. Nothing is left in this case.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     staged = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
@@ -98,10 +98,10 @@ def sweep(folder: Path) -> None:
 
 
 def save_figure(figure: Figure, path: Path, *, dpi: int = 110) -> None:
-    """Write a figure as a PNG file, as a whole or not at all.
+    """Write a figure as a PNG file, atomically.
 
     Raises:
-        OSError: if it cannot be written; what was there before is kept.
+        OSError: if the file cannot be written. The previous file is kept.
     """
     from bayescl_lab._figures import png
 

@@ -16,7 +16,7 @@ import torch
 
 
 class Purpose(IntEnum):
-    """Purpose of a derived seed. Different purposes have different random numbers."""
+    """Purpose of a derived seed. Different purposes give different random numbers."""
 
     WEIGHTS = 0
     ORDER = 1
@@ -30,12 +30,12 @@ def derived_seed(seed: int, purpose: Purpose, *position: int) -> int:
     """Derive the seed of one draw of a run.
 
     Args:
-        seed: the seed of the run, at least 0.
-        purpose: what is drawn.
-        position: where the run stands, for example epoch, step and view; each at least 0.
+        seed: Seed of the run, at least 0.
+        purpose: Purpose of the draw.
+        position: Position in the run, for example epoch, step and view. Each is at least 0.
 
     Returns:
-        A 63-bit seed; nearby arguments give unrelated seeds.
+        A 63-bit seed. Similar arguments give unrelated seeds.
 
     Example:
         >>> derived_seed(0, Purpose.VIEWS, 3, 1) == derived_seed(0, Purpose.VIEWS, 3, 1)
@@ -49,7 +49,7 @@ def derived_seed(seed: int, purpose: Purpose, *position: int) -> int:
 
 @contextmanager
 def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """Draw from ``seed`` inside the block and leave torch's generators as they were."""
+    """Use ``seed`` inside the block, and restore the states of torch's generators at the end."""
     devices = [device] if device is not None and device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)

@@ -24,22 +24,21 @@ import polars as pl
 PARQUET = (".parquet", ".pq")
 JSONL = (".jsonl", ".ndjson")
 INTER = ".inter"
-"""RecBole's tables: separated by tabs, never quoted, with a type behind each column's name,
-such as ``user_id:token``."""
+"""Suffix of RecBole's tables: tab-separated, unquoted, with typed names like ``user_id:token``."""
 TABLES = (".csv", ".tsv", *JSONL, *PARQUET, INTER)
-"""Suffixes of files that are surely tables."""
+"""Suffixes of tables."""
 
 _SEPARATORS = ("\t", ",", ";", "|")
 _HEAD = 1 << 20  # bytes
 
 
 def table_suffix(path: Path) -> str:
-    """The suffix of a table's name, without that of the compression: .csv of a.csv.gz."""
+    """Return the suffix of a table without the suffix of a compression: .csv for a.csv.gz."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def plain_name(name: str) -> str:
-    """A column's name by its letters and digits, to compare names.
+    """Reduce a column's name to lower-case letters and digits, for comparison.
 
     Example:
         >>> [plain_name(name) for name in ("user_id", "userId", "User ID")]
@@ -53,11 +52,11 @@ class Table:
     """A table that reads its columns on demand.
 
     Attributes:
-        path: path of the file.
-        header: name of each column; its number from 1 if the text has no header.
-        first: values of the first line of text.
-        rows: the columns by number from 0, and ``line``, the number of each row in the file. In
-            text, ``surplus`` is not null in rows that have more values than the first line.
+        path: Path of the file.
+        header: Name of each column, or its number from 1 if the text has no header.
+        first: Values of the first line of text.
+        rows: Columns by number from 0, and ``line``, the number of each row in the file. In text,
+            ``surplus`` is not null in rows with more values than the first line.
     """
 
     path: Path
@@ -67,11 +66,11 @@ class Table:
 
     @property
     def unit(self) -> str:
-        """The unit of ``line`` in messages."""
+        """Unit of ``line`` in messages."""
         return "line" if self.first else "row"
 
     def read(self, columns: Mapping[str, str]) -> pl.DataFrame:
-        """Read columns, given by new name and name, with ``line`` and ``surplus``."""
+        """Read columns with ``line`` and ``surplus``, given the columns by their new names."""
         places = {new: str(self.header.index(name)) for new, name in columns.items()}
         chosen = (pl.col(place).alias(new) for new, place in places.items())
         with _one_line(self.path):
@@ -89,10 +88,10 @@ def open_table(
     """Open a table and read its header.
 
     Args:
-        path: the file; text may be compressed with gzip.
-        separator: character between the values of text, or "tab". Default: detected.
-        encoding: encoding of text. Default: UTF-8, or UTF-16 with a byte order mark.
-        has_header: whether the first line of text has the names of the columns.
+        path: Path of the file. Text may be compressed with gzip.
+        separator: Character between values of text, or "tab". Default: detected.
+        encoding: Encoding of text. Default: UTF-8, or UTF-16 with a byte order mark.
+        has_header: Whether the first line of text has the names of the columns.
 
     Raises:
         ValueError: if the file is missing, damaged or empty, or has another encoding.
@@ -123,7 +122,7 @@ def open_table(
 def _text(
     path: Path, separator: str | None, encoding: str | None, *, has_header: bool
 ) -> tuple[pl.LazyFrame, list[str]]:
-    """The rows of separated text, and the values of its first line."""
+    """Return the rows of separated text, and the values of its first line."""
     source, head = _source(path, encoding)
     is_inter = table_suffix(path) == INTER
     if separator is None:
@@ -157,7 +156,7 @@ def _text(
 
 
 def _source(path: Path, encoding: str | None) -> tuple[Path | bytes, str]:
-    """Text for Polars, and its beginning: the file, or its content if that has to be converted."""
+    """Return the input for Polars (a file or its converted content) and the first bytes of text."""
     opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
     with opener(path, "rb") as file:
         head = file.read(_HEAD)
@@ -181,7 +180,7 @@ def _source(path: Path, encoding: str | None) -> tuple[Path | bytes, str]:
 
 @contextmanager
 def _one_line(path: Path) -> Iterator[None]:
-    """Errors of readers as a ``ValueError`` without the hints that are meant for programmers."""
+    """Convert errors of Polars to a ``ValueError`` without hints for programmers."""
     try:
         yield
     except (pl.exceptions.PolarsError, OSError, EOFError, zlib.error, csv.Error) as error:

@@ -1,4 +1,4 @@
-"""Normalisation, and views of small drawings; for photographs see ``augmentation_recipe``.
+"""Normalization, and views of small drawings. For photographs, see ``augmentation_recipe``.
 
 Every augmentation works on a whole batch at once, with parameters per image.
 """
@@ -24,9 +24,9 @@ _VALUES_AT_ONCE = 2**24  # pixel values measured at a time; limits memory
 class Normalization(nn.Module):
     """Scale pixel values to mean 0 and standard deviation 1 in every channel.
 
-    Mean and deviation are measured on the given images, in parts, and are part of ``state_dict``.
-    If they have more than 2^28 pixel values (1,783 colour images of 224 x 224), evenly spaced
-    images with that many values are measured.
+    Mean and deviation are computed from the given images and are part of ``state_dict``. If the
+    images have more than 2^28 pixel values (1,783 color images of 224 x 224), evenly spaced images
+    with that many values are used.
     """
 
     mean: Float[Tensor, "1 channels 1 1"]
@@ -51,7 +51,7 @@ class Normalization(nn.Module):
         self.register_buffer("deviation", deviation.float().view(1, -1, 1, 1))
 
     def forward(self, images: Views) -> Views:
-        """Normalise images with values in [0, 1]."""
+        """Normalize images with values in [0, 1]."""
         return (images - self.mean) / self.deviation
 
 
@@ -59,20 +59,20 @@ class Augmentation(nn.Module):
     """Draw views of images. Subclasses define ``forward(images, *, seed)``, one view per image."""
 
     def views(self, images: Pixels, seeds: Sequence[int]) -> tuple[Views, ...]:
-        """Draw as many views of each image as there are seeds."""
+        """Draw one view of each image per seed."""
         return tuple(self(images, seed=seed) for seed in seeds)
 
 
 class AffineNoise(Augmentation):
     """Views of small drawings: a random affine map and Gaussian noise of random strength.
 
-    Every image draws its own rotation, shift, scale, shear and noise level. Images are never
-    mirrored, since most characters differ from their mirror image. Pixels from outside the image
-    are 0, the background.
+    Every image has its own random rotation, shift, scale, shear and noise level. Images are not
+    mirrored, because most characters differ from their mirror image. Pixels outside the image are
+    0.
 
-    At strength 1, rotations reach 15 degrees and shears 10 degrees in either direction, shifts 10 %
-    of the image's side, scales 0.85 to 1.15, and noise a standard deviation of 0.15, in units of
-    the range of pixel values. Other strengths scale all of these.
+    At strength 1, rotations are up to 15 degrees and shears up to 10 degrees in either direction.
+    Shifts are up to 10 % of the image's side, and scales are 0.85 to 1.15. The noise has a standard
+    deviation of up to 0.15 of the range of pixel values. Other strengths scale all of these.
 
     ``strength`` lies in [0, 5]; 0 leaves images unchanged.
     """
@@ -82,9 +82,9 @@ class AffineNoise(Augmentation):
         self.strength = strength
 
     def forward(self, images: Pixels, *, seed: int) -> Views:
-        """Draw one view of each image, with values around [0, 1]; the seed fixes the draw.
+        """Draw one view of each image with a seed. Values are around [0, 1].
 
-        All devices see the same maps; the noise differs between devices.
+        The maps are the same on all devices. The noise differs between devices.
         """
         device = images.device
         generator = torch.Generator().manual_seed(seed)
@@ -105,7 +105,7 @@ class AffineNoise(Augmentation):
     ) -> Float[Tensor, "count 2 3"]:
         """Draw affine maps from output to input coordinates in [-1, 1], on the CPU.
 
-        An image is sheared along its rows, then rotated, scaled and shifted, all about its centre.
+        Images are sheared along their rows, then rotated, scaled and shifted, about the center.
         """
 
         def uniform(low: float, high: float) -> Float[Tensor, " count"]:

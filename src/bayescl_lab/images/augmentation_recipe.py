@@ -1,4 +1,4 @@
-"""Views of photographs: the recipe of SimCLR, on a whole batch at once."""
+"""Views of photographs by SimCLR's augmentation, for a whole batch at once."""
 
 from __future__ import annotations
 
@@ -20,27 +20,26 @@ from bayescl_lab.images.store import copied_to
 Factor = Float[Tensor, " batch"]
 
 CROP_AREA, CROP_RATIO = 0.08, (3 / 4, 4 / 3)
-"""Smallest share of the area that a crop keeps, at strength 1, and its width over its height."""
+"""Smallest share of the area of a crop at strength 1, and the range of width / height."""
 JITTER = {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1}
-"""Largest deviation of each factor from 1 (hue: from 0) at strength 1, in the order of
-``jitter_order``."""
+"""Largest deviation of each factor from 1 (hue: from 0) at strength 1."""
 BLUR_SIGMA = (0.1, 2.0)
 MIRROR_SHARE, JITTER_SHARE, GREY_SHARE, BLUR_SHARE = 0.5, 0.8, 0.2, 0.5
-"""The share of images that each step changes."""
+"""Share of images that each step changes."""
 _ATTEMPTS = 10
 
 
 class SimCLRAugmentation(Augmentation):
     """Views of photographs: crop, mirror, colour jitter, grey and blur.
 
-    Every image draws its own parameters. The steps are: a crop of 8 % to 100 % of the area,
-    resized; a mirror image (half of the images); brightness, contrast, saturation and hue changed
-    by up to 0.4, 0.4, 0.4 and 0.1 in random order (80 %); conversion to grey (20 %); and a blur of
-    3 by 3 pixels with a deviation of 0.1 to 2 (half). Saturation and hue change only in RGB images.
+    Every image has its own random parameters. The steps are: a resized crop of 8 % to 100 % of the
+    area; mirroring (half of the images); changes of brightness, contrast, saturation and hue by up
+    to 0.4, 0.4, 0.4 and 0.1 in random order (80 %); conversion to gray (20 %); and a 3 x 3 Gaussian
+    blur with a standard deviation of 0.1 to 2 (half). Saturation and hue change only in RGB images.
 
     Args:
-        strength: how much views differ from their image; see :func:`draw_view_parameters`.
-        size: side of the views in pixels; default: that of the images.
+        strength: Strength of the augmentation; see :func:`draw_view_parameters`.
+        size: Side of the views in pixels. Default: the size of the images.
 
     Reference:
         Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations",
@@ -53,12 +52,12 @@ class SimCLRAugmentation(Augmentation):
         self.size = size
 
     def forward(self, images: Pixels, *, seed: int) -> Views:
-        """Draw one view of each image, with values in [0, 1]; the seed fixes the draw."""
+        """Draw one view of each image with a seed. Values are in [0, 1]."""
         (views,) = self.views(images, [seed])
         return views
 
     def views(self, images: Pixels, seeds: Sequence[int]) -> tuple[Views, ...]:
-        """Draw as many views of each image as there are seeds, on a GPU in one pass."""
+        """Draw one view of each image per seed, on a GPU in one pass."""
         if images.device.type == "cpu":
             drawn = (self.draw(images, seed) for seed in seeds)
             return tuple(self.apply_parameters(images, one) for one in drawn)
@@ -83,7 +82,7 @@ class SimCLRAugmentation(Augmentation):
 
     @torch.no_grad()
     def apply_parameters(self, images: Pixels, parameters: ViewParameters) -> Views:
-        """The views for given parameters; each step computes only the images that it changes."""
+        """Compute views from parameters. Each step computes only the images that it changes."""
         has_colours = images.shape[1] == 3
         changes = (adjust_brightness, adjust_contrast, adjust_saturation, adjust_hue)
         # bfloat16 would leave pixels 8 bits in the products, and fewer after the jitter.
@@ -106,11 +105,11 @@ class SimCLRAugmentation(Augmentation):
     def apply_rows(
         self, images: Pixels, rows: Float[Tensor, "views {PARAMETERS}"]
     ) -> tuple[Views, ...]:
-        """The views for rows of parameters, as many of each image as there are rows.
+        """Compute views from rows of parameters, as many of each image as there are rows.
 
         Every step computes all images, with neutral parameters where it does not apply. Shapes do
-        not depend on the draws, and nothing is read back, so a GPU never waits for the host. On a
-        CPU, :meth:`apply_parameters` is three times as fast.
+        not depend on the parameters, so there is no device synchronization. On a CPU,
+        :meth:`apply_parameters` is three times as fast.
         """
         count = len(rows) // len(images)
         boxes, is_mirrored, jitter, grey, side = rows.split([4, 1, 16, 1, 1], dim=1)
@@ -126,7 +125,7 @@ class SimCLRAugmentation(Augmentation):
 
 
 class ViewParameters(NamedTuple):
-    """The parameters of one view of each image, on the CPU."""
+    """Parameters of one view of each image, on the CPU."""
 
     boxes: Int[Tensor, "batch 4"]  # first row, first column, height and width of the crop
     is_mirrored: Bool[Tensor, " batch"]
@@ -145,12 +144,12 @@ PARAMETERS = 23
 def parameter_rows(
     parameters: ViewParameters, has_colours: bool
 ) -> Float[Tensor, "batch {PARAMETERS}"]:
-    """One row of numbers per image, with neutral values where a step does not change it.
+    """Convert parameters to one row per image, with neutral values for steps that do not apply.
 
-    The columns are the box (4), whether it is mirrored, the four steps of the jitter (4 x 4), the
-    share of grey, and the weight of a neighbour in the blur relative to the middle. A step of the
-    jitter is a factor, the shares of grey and of the mean grey in what the factor moves away from,
-    and a shift of the hue.
+    The columns are the box (4), whether it is mirrored, the four steps of the color jitter (4 x 4),
+    the share of gray, and the weight of a neighbor in the blur relative to the middle. A step of
+    the color jitter has a factor, the shares of the gray image and of the mean gray value in the
+    image to blend with, and a shift of the hue.
     """
     kinds = torch.where(parameters.is_jittered[:, None], parameters.jitter_order, -1)
     if not has_colours:
@@ -167,11 +166,11 @@ def parameter_rows(
 def draw_view_parameters(
     count: int, height: int, width: int, *, strength: float = 1.0, seed: int
 ) -> ViewParameters:
-    """Draw the parameters of one view of each of some images of the same size.
+    """Draw the parameters of one view per image, for images of one size.
 
     ``strength``, in [0, 5] and 1 in the recipe, scales the range of every jitter (hue's up to 0.5),
-    and sets the smallest crop to a share of ``0.08 ** strength`` of the area. All devices see the
-    same draws.
+    and sets the smallest crop to ``0.08 ** strength`` of the area. The parameters are the same on
+    all devices.
 
     Example:
         >>> drawn = draw_view_parameters(3, 32, 32, seed=0)
@@ -202,10 +201,10 @@ def draw_view_parameters(
 def _crop_boxes(
     count: int, height: int, width: int, smallest: float, generator: torch.Generator
 ) -> Int[Tensor, "batch 4"]:
-    """Top, left, height and width of a crop of each image, as torchvision draws them.
+    """Draw top, left, height and width of a crop of each image, like torchvision.
 
-    Area and log-ratio are uniform. The first of ten attempts that fits into the image is used; if
-    none does, the largest centred box of an allowed ratio.
+    Area and log-ratio are uniform. The first of ten draws that fits into the image is used. If none
+    fits, the crop is the largest centered box of an allowed ratio.
     """
     shape = (count, _ATTEMPTS)
     area = smallest + (1 - smallest) * torch.rand(shape, generator=generator)
@@ -237,8 +236,8 @@ def resized_crop(
 ) -> Float[Tensor, "batch channels {size[0]} {size[1]}"]:
     """Cut a box out of each image, resize it to ``size`` and mirror it.
 
-    Resizing is bilinear, with antialiasing if the box is larger than the result. Each direction is
-    a product with a matrix per image, so boxes may differ in size.
+    Resizing is bilinear, with antialiasing if the box is larger than the result. Rows and columns
+    are resized by a matrix product per image, so boxes may differ in size.
     """
     batch, channels, rows, columns = images.shape
     top, left, height, width = boxes.unbind(dim=1)
@@ -253,7 +252,7 @@ def resized_crop(
 def _resize_matrix(
     start: Int[Tensor, " batch"], length: Int[Tensor, " batch"], old: int, new: int
 ) -> Float[Tensor, "batch {new} {old}"]:
-    """Contribution of each old pixel along one side to each new one."""
+    """Return the weight of each old pixel for each new one along one side."""
     scale = (length / new)[:, None, None]
     centre = torch.arange(new, device=start.device)[None, :, None] + 0.5
     centre = start[:, None, None] + centre * scale
@@ -300,12 +299,12 @@ def adjust_hue(images: Views, factor: Factor) -> Views:
 
 
 def gaussian_blur(images: Views, sigma: Factor) -> Views:
-    """Blur with a kernel of 3 by 3 pixels; images one pixel high or wide are unchanged."""
+    """Blur with a 3 x 3 kernel. Images one pixel high or wide are unchanged."""
     return _blur(images, _side(sigma))
 
 
 def _side(sigma: Factor) -> Factor:
-    """Weight of a pixel's neighbour relative to its own, for a deviation of the blur."""
+    """Return the weight of a neighbor relative to the middle, for a deviation of the blur."""
     return (-0.5 / sigma.square()).exp()
 
 
@@ -324,7 +323,7 @@ def _blur(images: Views, side: Factor) -> Views:
 
 
 def _jitter_all(images: Views, factor: Tensor, grey: Tensor, mean: Tensor, turns: Tensor) -> Views:
-    """One step of the jitter on all images; see :func:`parameter_rows`."""
+    """Apply one step of the color jitter to all images; see :func:`parameter_rows`."""
     if images.shape[1] != 3:  # neither saturation nor hue
         other = images.mean(dim=(1, 2, 3), keepdim=True) * mean
         return torch.lerp(other.expand_as(images), images, factor).clamp_(0.0, 1.0)
@@ -337,7 +336,7 @@ def _jitter_all(images: Views, factor: Tensor, grey: Tensor, mean: Tensor, turns
 def _change_rows(
     images: Views, chosen: Bool[Tensor, " batch"], change: Callable[..., Views], *factor: Factor
 ) -> None:
-    """Change the chosen images in place."""
+    """Change the selected images in place."""
     rows = chosen.nonzero().squeeze(1)
     if len(rows):
         own = (values[rows] for values in factor)
@@ -345,5 +344,5 @@ def _change_rows(
 
 
 def _blend(images: Views, other: Tensor, factor: Factor) -> Views:
-    """``factor`` times the images plus ``1 - factor`` times the other."""
+    """Return ``factor`` times the images plus ``1 - factor`` times the other."""
     return torch.lerp(other.expand_as(images), images, factor[:, None, None, None]).clamp_(0.0, 1.0)

@@ -15,7 +15,7 @@ from bayescl_lab.images.store import ImageStore, copied_to
 
 
 class ImageBatch(NamedTuple):
-    """Some images and their labels, and what the loss may know, by the names of its arguments."""
+    """Images with their labels, and metadata by the names of the loss's arguments."""
 
     images: Pixels
     labels: Int[Tensor, " batch"]
@@ -24,10 +24,10 @@ class ImageBatch(NamedTuple):
 
 @dataclass(eq=False)
 class EpochOrder:
-    """A sampler that yields the rows of whole batches, in the order of the current epoch.
+    """Sampler of the rows of full batches, in the order of the current epoch.
 
-    Images that do not fill a batch are left out, different ones in each epoch. Several devices
-    share the same batches, so their number does not change the order.
+    Images that do not fill a batch are skipped, different ones in each epoch. Several devices
+    divide the same batches, so the order does not depend on their number.
     """
 
     size: int  # number of images
@@ -45,7 +45,7 @@ class EpochOrder:
             )
 
     def set_epoch(self, epoch: int) -> None:
-        """Switch to the order of another epoch; Lightning calls this at the start of each."""
+        """Set the epoch. Lightning calls this method at the start of each epoch."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -61,10 +61,10 @@ class EpochOrder:
 
 
 class StoreBatches:
-    """The batches of a store, on the store's own device.
+    """Batches of a store, on the device of the store.
 
-    The rows of an epoch go to the device at once, so that no step waits for a copy. ``known`` has
-    arguments of the loss, one value or vector for each image.
+    The row numbers of an epoch are copied to the device once. ``known`` has arguments of the loss,
+    one value or vector per image.
     """
 
     def __init__(

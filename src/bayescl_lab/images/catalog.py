@@ -18,11 +18,11 @@ DIGITS = DataSource(
 
 
 def _source(name: str, title: str, url: str, size: str, md5: str, *texts: str) -> DataSource:
-    """A data set of one archive."""
+    """Return a data set of one archive."""
     file = RemoteFile(url, url.rpartition("/")[2], int(size), f"md5:{md5}")
     return DataSource(name, "images", title, (file,), *texts)
 
 
 _ROWS = files(__package__).joinpath("catalog.csv").read_text(encoding="utf-8").splitlines()
 SOURCES = tuple(_source(*row) for row in csv.reader(_ROWS[1:]))
-"""Every image data set that can be fetched."""
+"""Image data sets that can be fetched."""

@@ -33,7 +33,7 @@ TRAIN_SHARE = 0.7  # of each class, where images are split; the others are evalu
 class ImageParts:
     """Training and evaluation images, without overlap.
 
-    Labels of training images serve only the probes, and may be unknown for some or all.
+    Labels of training images are used only by probes. Some or all may be unknown.
     """
 
     train: ImageStore
@@ -42,17 +42,17 @@ class ImageParts:
 
     @property
     def has_labels(self) -> bool:
-        """Whether probes have labels to learn from and to be scored on."""
+        """Whether both parts have labels for probes."""
         return self.evaluation is not None
 
     def labelled(self) -> tuple[ImageStore, ImageStore]:
-        """Both parts without the images of unknown class; a ``ValueError`` if none has a label."""
+        """Return the labeled images of both parts; raise ``ValueError`` if there are none."""
         if self.evaluation is None:
             raise ValueError(f"{self.train.name}: the images have no labels to evaluate with")
         return self.train.labelled(), self.evaluation.labelled()
 
     def to(self, device: torch.device | str) -> ImageParts:
-        """The same parts on another device."""
+        """Copy both parts to another device."""
         evaluation = None if self.evaluation is None else self.evaluation.to(device)
         return replace(self, train=self.train.to(device), evaluation=evaluation)
 
@@ -66,30 +66,30 @@ def load_images(
     labels_per_class: int | None = None,
     **of_folder: Any,
 ) -> ImageParts:
-    """Load a data set as training and evaluation images; the same arguments choose the same ones.
+    """Load a data set as training and evaluation images. The result is deterministic.
 
-    Use ``evaluate_on="validation"`` to choose settings: it evaluates on a stratified part that is
-    held out of the training images, and the test images stay unseen. Images without a label are
-    used only for training. What the caller should know of a folder before training on it, such as
-    files that cannot be read, is logged as a warning, once in a process.
+    Use ``evaluate_on="validation"`` to choose settings. The evaluation images are then a stratified
+    part held out of the training images, and the test images are not used. Images without a label
+    are used only for training. Problems of a folder, such as files that cannot be read, are logged
+    as a warning, once per process.
 
     Args:
-        data: a known name (see :func:`known_data_sets`); or a folder of images, see
-            :func:`~bayescl_lab.images.folder.find_images` for its form; or the path of an ``.npz``
-            file that holds ``images`` and perhaps ``labels`` and ``domains``, a whole number or
-            word per image, -1 or empty where unknown, and, to mark a test part, ``is_train``
-            (boolean). Without a test part, 30 % of the labelled images of each class become one.
-        evaluate_on: "test" or "validation".
-        classes: comma-separated names of the classes to keep, or how many to draw. Labels are
+        data: Known name (see :func:`known_data_sets`), folder of images (see
+            :func:`~bayescl_lab.images.folder.find_images`), or path of an ``.npz`` file. The file
+            has ``images`` and optionally ``labels`` and ``domains``, one integer or word per image,
+            -1 or empty if unknown. A boolean ``is_train`` is False for test images. Without a test
+            part, 30 % of the labeled images of each class become the test part.
+        evaluate_on: Part to evaluate on, "test" or "validation".
+        classes: Comma-separated names of classes, or a number of classes to draw. Labels are
             renumbered, and images without a label are left out. Default: all classes.
-        max_train_images: train on at most this many images, equally many of each class; default:
+        max_train_images: Largest number of training images, equally many of each class. Default:
             all.
-        labels_per_class: leave at least so many labelled images of each class in the training part
-            when a part is split off; default: 0.
-        **of_folder: how a folder is read, see :func:`~bayescl_lab.images.folder.load_folder`.
+        labels_per_class: Smallest number of labeled images of each class that stay in the training
+            part when a part is split off. Default: 0.
+        **of_folder: Options of :func:`~bayescl_lab.images.folder.load_folder`.
 
     Raises:
-        ValueError: if the data cannot be read or do not fit the arguments.
+        ValueError: if the data cannot be read or do not match the arguments.
 
     Example:
         >>> parts = load_images("digits")
@@ -128,7 +128,7 @@ def load_images(
 
 
 def _load(data: str, keep: int, **of_folder: Any) -> tuple[Sequence[ImageStore], tuple[str, ...]]:
-    """Training images, test images if there are labels, and remarks."""
+    """Load training images, test images if there are labels, and remarks."""
     folder = Path(data)
     if not folder.is_dir():
         for name, given in of_folder.items():
@@ -167,7 +167,7 @@ def _load(data: str, keep: int, **of_folder: Any) -> tuple[Sequence[ImageStore],
 
 
 def _about(data: str, store: ImageStore, train: ImageStore) -> Iterator[str]:
-    """Say how many images have no label, and how many there are of each domain."""
+    """Describe the number of images without a label and of each domain."""
     if not store.class_names:
         yield f"{data}: the images have no labels: they are only trained on"
     elif unknown := int((train.labels == UNLABELLED).sum()):
@@ -183,17 +183,17 @@ def _about(data: str, store: ImageStore, train: ImageStore) -> Iterator[str]:
 
 @cache
 def announce(remark: str) -> None:
-    """Log a remark, once however often the images are loaded."""
+    """Log a remark once per process."""
     logging.getLogger(__name__).warning("%s", remark)
 
 
 def known_data_sets() -> tuple[str, ...]:
-    """Names that :func:`load_images` knows."""
+    """Return the names that :func:`load_images` accepts."""
     return (DIGITS.name, *READERS)
 
 
 def _digits() -> tuple[ImageStore, ...]:
-    """Scans of handwritten digits, 8 by 8 pixels of 17 grey values, from scikit-learn."""
+    """Load scikit-learn's handwritten digits: 8 x 8 pixels with 17 gray values."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
@@ -201,7 +201,7 @@ def _digits() -> tuple[ImageStore, ...]:
 
 
 def _npz(path: Path) -> tuple[ImageStore, Bool[Tensor, " images"]]:
-    """Arrays that a user saved with ``numpy.savez``, and which images are of the test part."""
+    """Load arrays saved with ``numpy.savez``, and a mask of the test part."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     dimensions = {"images": (3, 4), "labels": (1,), "is_train": (1,), "domains": (1,)}
@@ -225,9 +225,10 @@ def _npz(path: Path) -> tuple[ImageStore, Bool[Tensor, " images"]]:
 
 
 def _split(store: ImageStore, keep: int = 0) -> tuple[ImageStore, ...]:
-    """Split images in two, each class alike; those without a label stay in the first part.
+    """Split every class in the same proportion. Images without a label stay in the first part.
 
-    So do ``keep`` labelled images of each class. There is no second part if none is left for it.
+    At least ``keep`` labeled images of each class also stay. There is no second part if no image is
+    left for it.
     """
     labelled = (store.labels != UNLABELLED).nonzero().squeeze(1)
     if len(labelled) == 0:

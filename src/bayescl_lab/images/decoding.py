@@ -1,4 +1,4 @@
-"""Decode image files of any mode and size into one array, and say which cannot be read."""
+"""Decode image files of any mode and size into one array, and report unreadable files."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from bayescl_lab._cores import usable_cores
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
-"""Suffixes of image files, in lower case; other files are not images."""
+"""Suffixes of image files, in lower case. Other files are ignored."""
 
 LARGEST_KEPT, LARGEST_DEFAULT = 512, 224
-"""Without a given size: the largest common size that is kept, and the largest new size, in
-pixels."""
+"""Largest common size that is kept, and largest new size, in pixels, without a given size."""
 
 Reasons = dict[Path, str]
-"""Files that cannot be read, in order, each with the reason."""
+"""Unreadable files in order, with the reasons."""
 
 _LARGEST, _PLAUSIBLE, _RATIO = Image.MAX_IMAGE_PIXELS or 2**26, 2**24, 1100
-"""Pixels of the largest image that is read; beyond 16 million no file may promise more than 1,100
-times its own size, since the pixels take memory before they turn out to be missing."""
+"""Largest number of pixels, and largest ratio to the size of the file above 16 million pixels.
+
+Memory is allocated before missing pixels are detected.
+"""
 
 _GREY = frozenset(("1", "L", "LA", "I;16", "I;16B", "I;16L", "I"))
 _BLOCK = 64  # images per task of a thread
@@ -38,7 +39,7 @@ _Result = TypeVar("_Result")
 
 
 class Header(NamedTuple):
-    """Size and kind of an image file, by its header."""
+    """Size and color of an image according to the header of its file."""
 
     width: int
     height: int
@@ -48,17 +49,17 @@ class Header(NamedTuple):
 
 
 def read_headers(files: Sequence[Path]) -> dict[Path, Header]:
-    """The headers of files that are images, read without their pixels."""
+    """Read the headers of image files, without pixels."""
     results = zip(files, _in_threads(_header, files), strict=True)
     return {path: result for path, result in results if isinstance(result, Header)}
 
 
 def common_shape(headers: Sequence[Header], image_size: int | None = None) -> tuple[int, int, int]:
-    """Channels, height and width for all images, with one channel only if every image is grey.
+    """Choose channels, height and width for all images: one channel if every image is gray.
 
-    They become squares of side ``image_size``. Default: images of a single size of at most 512
-    pixels keep it; others become squares with the most frequent shorter side, at most 224
-    pixels.
+    Images are resized to squares of side ``image_size``. Default: images of a single size of at
+    most 512 pixels are not resized; others become squares with the most frequent shorter side, at
+    most 224 pixels.
 
     Example:
         >>> common_shape([Header(32, 32, True), Header(32, 48, False)])
@@ -82,10 +83,10 @@ def decode_into(
 ) -> Reasons:
     """Decode each file into its row of an array, and return those that could not be read.
 
-    An image of another size is scaled to cover the target and cropped at the centre. Palettes and
-    CMYK are converted to RGB, and transparency is dropped. Grey values of 16 bits are scaled to 8,
-    with ``values`` becoming black and white. Of several pages the first is read. Rows of unreadable
-    files are undefined.
+    An image of another size is scaled to cover the target and cropped at the center. Palettes and
+    CMYK are converted to RGB, and transparency is dropped. 16-bit gray values are scaled to 8 bits:
+    the two ``values`` become black and white. Only the first page is read. Rows of unreadable files
+    are undefined.
     """
 
     def decode_row(row: int) -> None:
@@ -96,7 +97,7 @@ def decode_into(
 
 
 def value_range(files: Sequence[Path]) -> tuple[int, int]:
-    """The smallest and largest grey value of those images of 16 bits that can be read."""
+    """Return the smallest and largest gray value of the readable 16-bit images."""
 
     def extremes(path: Path) -> tuple[int, int]:
         with _opened(path) as image:
@@ -110,7 +111,7 @@ def value_range(files: Sequence[Path]) -> tuple[int, int]:
 def _in_threads(
     function: Callable[[_Task], _Result], tasks: Sequence[_Task]
 ) -> Iterator[_Result | str]:
-    """Results in order, or why a file cannot be read. Pillow releases the interpreter lock."""
+    """Call a function on files in threads; return results and unreadable files in order."""
 
     def attempt(task: _Task) -> _Result | str:
         try:
@@ -127,7 +128,7 @@ def _in_threads(
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Image.Image]:
-    """Open an image without reading its pixels, unless it promises too many."""
+    """Open an image without reading its pixels; raise if it is too large."""
     with path.open("rb") as file, Image.open(file) as image:
         (width, height), size = image.size, path.stat().st_size
         if width * height > min(_LARGEST, max(_PLAUSIBLE, _RATIO * size)):
@@ -136,7 +137,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
 
 
 def _header(path: Path) -> Header:
-    """Size and kind of an image."""
+    """Return size and color of an image."""
     with _opened(path) as image:
         width, height = image.size
         if _orientation(image) >= 5:  # width and height swap when it is turned upright
@@ -147,7 +148,7 @@ def _header(path: Path) -> Header:
 
 
 def _decode(path: Path, shape: Sequence[int], values: tuple[int, int]) -> NDArray[np.uint8]:
-    """Pixels ``[channels, height, width]`` of one file."""
+    """Decode the pixels ``[channels, height, width]`` of one file."""
     channels, height, width = shape
     size = width, height
     with _opened(path) as image:
@@ -163,7 +164,7 @@ def _decode(path: Path, shape: Sequence[int], values: tuple[int, int]) -> NDArra
 
 
 def _with_channels(image: Image.Image, mode: str, values: tuple[int, int]) -> Image.Image:
-    """The image in 8 bits of a mode, grey or coloured; reads the pixels."""
+    """Read an image and convert it to 8 bits, gray or color."""
     if image.mode.startswith("I"):  # 16 bits, which Pillow's own conversion would cut off at 255
         black, white = values
         scaled = (_grey_values(image) - black) * (255 / max(1, white - black))
@@ -177,7 +178,7 @@ def _with_channels(image: Image.Image, mode: str, values: tuple[int, int]) -> Im
 
 
 def _grey_values(image: Image.Image) -> NDArray[np.int64]:
-    """The values of a grey image of 16 bits."""
+    """Read the values of a 16-bit gray image."""
     values = np.asarray(image).astype(np.int64)
     if values.min() < 0 or values.max() > 65535:
         raise ValueError("pixels of 32 bits")
@@ -185,13 +186,13 @@ def _grey_values(image: Image.Image) -> NDArray[np.int64]:
 
 
 def _orientation(image: Image.Image) -> int:
-    """The EXIF orientation, 1 to 8; 1 if upright."""
+    """Return the EXIF orientation, 1 to 8; 1 if upright."""
     value = image.getexif().get(ExifTags.Base.Orientation, 1) if "exif" in image.info else 1
     return value if value in range(1, 9) else 1
 
 
 def _reason(error: Exception) -> str:
-    """The reason why a file cannot be read, in a few words without its path."""
+    """Describe briefly why a file cannot be read, without its path."""
     if isinstance(error, UnidentifiedImageError):
         return "not an image"
     strerror = getattr(error, "strerror", None)

@@ -1,4 +1,4 @@
-"""Networks that turn images into features, and features into embeddings."""
+"""Encoders of images, and the projection head."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from torchvision.ops import Conv2dNormActivation
 from bayescl.axes import Float, Tensor
 
 Views = Float[Tensor, "images channels height width"]
-"""Images with values around [0, 1], or normalised."""
+"""Images with values around [0, 1], or normalized images."""
 
 RESNETS = torchvision.models.list_models(
     module=torchvision.models, include=["resnet*", "resnext*", "wide_resnet*"]
 )
-"""The ResNets of torchvision."""
+"""Names of torchvision's ResNets."""
 SMALL_IMAGE = 64  # pixels of the shorter side up to which a ResNet gets the small stem
 
 
 class SmallConvEncoder(nn.Module):
-    """Three convolutions with batch normalisation, for images of 8 to 32 pixels.
+    """Encoder with three convolutions and batch normalization, for images of 8 to 32 pixels.
 
-    The blocks have ``width`` channels, twice and four times as many. A 2 x 2 max-pooling follows
-    each of the first two; the last is averaged over the image. ``stride`` is that of the first
-    convolution; 2 costs a quarter, for images of 16 pixels or more.
+    The blocks have ``width``, ``2 * width`` and ``4 * width`` channels. The first two end with a 2
+    x 2 max-pooling, the last with global average pooling. ``stride`` is the stride of the first
+    convolution. For images of at least 16 pixels, 2 takes a quarter of the time.
     """
 
     def __init__(self, channels: int = 1, width: int = 32, stride: int = 1) -> None:
@@ -41,24 +41,23 @@ class SmallConvEncoder(nn.Module):
         self.feature_dim = 4 * width
 
     def forward(self, images: Views) -> Float[Tensor, "batch features"]:
-        """Features of normalised images, each at least 0."""
+        """Compute non-negative features of normalized images."""
         features: Tensor = self.layers(images)
         return features
 
 
 class ResNetEncoder(nn.Module):
-    """A ResNet of torchvision without its classifier, with random weights.
+    """ResNet of torchvision without its classifier, with random weights.
 
-    A ResNet begins with a 7 by 7 convolution of stride 2 and a pooling, which reduce each side to a
-    fourth. For images of at most 64 pixels, the stem is a 3 by 3 convolution without pooling
-    instead.
+    The usual stem, a 7 x 7 convolution of stride 2 and a pooling, reduces each side to a fourth.
+    For images of at most 64 pixels, the stem is a 3 x 3 convolution without pooling instead.
 
     Args:
-        name: of a ResNet of torchvision, such as "resnet18", "resnext50_32x4d" or
+        name: Name of a ResNet of torchvision, such as "resnet18", "resnext50_32x4d" or
             "wide_resnet50_2".
-        channels: channels of the images.
-        image_size: pixels along the shorter side of the training images; decides the stem.
-        stride: of the stem for small images; 2 costs about a quarter.
+        channels: Number of channels of the images.
+        image_size: Shorter side of the training images in pixels, which determines the stem.
+        stride: Stride of the stem for small images. 2 takes about a quarter of the time of 1.
 
     Example:
         >>> ResNetEncoder("resnet18", channels=3, image_size=32).feature_dim
@@ -88,14 +87,14 @@ class ResNetEncoder(nn.Module):
         self.network = network
 
     def forward(self, images: Views) -> Float[Tensor, "batch features"]:
-        """Features of normalised images."""
+        """Compute features of normalized images."""
         features: Tensor = self.network(images)
         return features
 
 
 @torch.no_grad()
 def feature_dim_of(encoder: nn.Module, image_shape: tuple[int, int, int]) -> int:
-    """The feature length of any encoder: its ``feature_dim``, or found with two images."""
+    """Return the ``feature_dim`` of an encoder, or find it by encoding two images."""
     own = getattr(encoder, "feature_dim", None)
     if own is not None:
         return int(own)
@@ -110,10 +109,10 @@ def feature_dim_of(encoder: nn.Module, image_shape: tuple[int, int, int]) -> int
 
 
 class ProjectionHead(nn.Module):
-    """SimCLR's projection head: linear, batch normalisation, ReLU, linear.
+    """SimCLR's projection head: linear, batch normalization, ReLU, linear.
 
-    The loss compares its outputs. Probes and users take the encoder's features instead, since the
-    head discards information that the loss does not need.
+    The loss compares its outputs. For other uses take the encoder's features, because the head
+    discards information that the loss does not need.
     """
 
     def __init__(self, feature_dim: int, hidden_dim: int = 256, embedding_dim: int = 128) -> None:
@@ -126,6 +125,6 @@ class ProjectionHead(nn.Module):
         )
 
     def forward(self, features: Float[Tensor, "batch features"]) -> Float[Tensor, "batch dim"]:
-        """Embeddings of features; the loss normalises them."""
+        """Compute embeddings of features. The loss normalizes them."""
         embeddings: Tensor = self.layers(features)
         return embeddings

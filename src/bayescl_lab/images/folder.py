@@ -1,4 +1,4 @@
-"""Images in a folder: found, and decoded once."""
+"""Images in a folder, decoded once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from bayescl_lab.images.table import ImageTable
 
 TRAIN_FOLDER = "train"
 TEST_FOLDERS = ("test", "val", "validation", "valid")
-"""Names of the test part; the first that exists is used."""
+"""Names of the test part. The first that exists is used."""
 
 UNLABELED_FOLDER = "unlabeled"  # beside class folders: of images of unknown class
 CACHE_FROM = 2000  # number of images from which decoded pixels are cached
@@ -37,11 +37,11 @@ _SOURCE = re.compile(
     r"run|scanner|scope|sensor|session|site|source|station)[-_ ]?([a-z]|\d+)?",
     re.IGNORECASE,
 )
-"""Names of folders that may be sources."""
+"""Folder names that suggest a source instead of a class."""
 
 
 class ImageFile(NamedTuple):
-    """An image file, and the names of its class folder and of the folder below."""
+    """Image file with the names of its class folder and of the folder below."""
 
     path: Path
     name: str  # relative to the folder of the data set
@@ -58,23 +58,22 @@ def load_folder(
     table: ImageTable | None = None,
     values: tuple[int, int] | None = None,
 ) -> tuple[ImageStore, Bool[Tensor, " images"], list[str]]:
-    """Load the images of a folder; see :func:`find_images` for its form.
+    """Load the images of a folder; see :func:`find_images` for its structure.
 
     Files that are not readable images are left out and counted. From 2,000 images on, decoded
     pixels are cached in the user's cache folder (``$BAYESCL_CACHE``), and later runs map them into
     memory. The cache key covers the names, sizes and times of all files.
 
     Args:
-        folder: where the images are.
-        image_size: see :func:`~bayescl_lab.images.decoding.common_shape`.
-        folders: whether the folders of images are "classes" or "domains".
-        table: labels and domains by file, which take the place of those by folder.
-        values: the values of grey images of 16 bits that become black and white; default: the
-            smallest and the largest of all images.
+        folder: Folder of the images.
+        image_size: Side in pixels; see :func:`~bayescl_lab.images.decoding.common_shape`.
+        folders: Meaning of the folders of images, "classes" or "domains".
+        table: Labels and domains by file, instead of labels and domains by folder.
+        values: Values of 16-bit gray images that become black and white. Default: the smallest and
+            the largest value of all images.
 
     Returns:
-        All images, which of them are of the test part, and one line for each kind of image left
-        out or changed.
+        All images, a mask of the test part, and one line for each kind of skipped or changed image.
     """
     has_labels = table is not None and "label" in table.columns
     files = find_images(folder, flat=has_labels)
@@ -90,7 +89,7 @@ def load_folder(
             raise ValueError(f"{folder}: no file of the {part} part is readable: {reason}")
 
     def known(file: ImageFile) -> tuple[str, str]:
-        """Label and domain of a file, empty where unknown."""
+        """Return label and domain of a file, empty if unknown."""
         label, domain = ("", file.label) if folders == "domains" else (file.label, file.domain)
         row = rows.get(file.name, {})
         if has_labels:
@@ -125,7 +124,7 @@ def load_folder(
 
 
 def caution(folders: Sequence[str]) -> str:
-    """Remind the user that class folders may be sources."""
+    """Return a note that class folders may be sources."""
     return (
         f"folders are read as classes ({_listed(folders)}); if they are sources, "
         "pass --folders domains"
@@ -133,12 +132,12 @@ def caution(folders: Sequence[str]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """The first few of many names."""
+    """Join the first few of many names."""
     return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
 
 
 def part_folders(folder: Path) -> list[Path]:
-    """The folder of the training images and, if there is one, of the test images."""
+    """Return the folder of the training images and the folder of the test images, if any."""
     train = folder / TRAIN_FOLDER
     if not train.is_dir():
         return [folder]
@@ -149,11 +148,11 @@ def part_folders(folder: Path) -> list[Path]:
 def find_images(folder: Path, *, flat: bool = False) -> list[ImageFile]:
     """Find the image files of a folder and of its test part, if it has one.
 
-    The folder holds images in one subfolder per class or without subfolders, or a folder ``train``
-    and optionally ``test`` (or ``val``) of that form. A folder ``unlabeled`` beside class folders
-    holds images of unknown class. Folders below class folders are domains: batches, devices or
-    sources, of the same name in every class. Hidden files and other files are skipped. If ``flat``,
-    images may lie both in folders and beside them.
+    The folder has one subfolder of images per class, or images without subfolders, or a folder
+    ``train`` and optionally ``test`` (or ``val``) with this structure. A folder ``unlabeled``
+    beside class folders has images of unknown class. Folders below class folders are domains
+    (batches, devices or sources) with the same names in every class. Hidden files and other files
+    are skipped. With ``flat``, images may be both in folders and beside them.
     """
     files = []
     for number, part in enumerate(part_folders(folder)):
@@ -175,7 +174,7 @@ def find_images(folder: Path, *, flat: bool = False) -> list[ImageFile]:
 
 
 def _image_paths(part: Path) -> Iterator[Path]:
-    """The image files below a folder."""
+    """Yield the image files below a folder."""
 
     def refuse(error: OSError) -> None:  # instead of treating an unreadable subfolder as empty
         raise ValueError(f"cannot read {part}: {error.strerror or error}")
@@ -190,7 +189,7 @@ def _image_paths(part: Path) -> Iterator[Path]:
 
 
 def _is_visible(name: str) -> bool:
-    """Whether a file or folder is visible; ``._x.jpg`` of some systems is not."""
+    """Return whether a file or folder is visible. Files like ``._x.jpg`` are not."""
     return not name.startswith((".", "__MACOSX"))
 
 
@@ -200,7 +199,7 @@ def _pixels(
     image_size: int | None,
     values: tuple[int, int] | None,
 ) -> tuple[Pixels, Notes]:
-    """The pixels of all files, decoded or mapped, and notes on them."""
+    """Return the pixels of all files, decoded or memory-mapped, and notes on them."""
     paths = [file.path for file in files]
     array = None
     if len(files) >= CACHE_FROM:

@@ -1,4 +1,4 @@
-"""Decoded images on disk: complete or absent, memory-mapped rather than read."""
+"""Files of decoded images, written atomically and memory-mapped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bayescl.axes import Tensor
 from bayescl_lab._files import open_atomically, write_atomically
 
 CACHE_VARIABLE = "BAYESCL_CACHE"
-"""The environment variable that names the folder of decoded images."""
+"""Environment variable with the folder of decoded images."""
 
 Pixels = UInt8[Tensor, "images channels height width"]
 """Images with values from 0 to 255."""
@@ -32,16 +32,16 @@ _VERSION = 5  # of how files become pixels
 
 
 def cache_folder() -> Path:
-    """Folder of decoded images: ``$BAYESCL_CACHE``, or ``bayescl`` in the user's cache folder."""
+    """Return ``$BAYESCL_CACHE``, or ``bayescl`` in the user's cache folder."""
     if os.environ.get(CACHE_VARIABLE):
         return Path(os.environ[CACHE_VARIABLE])
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayescl"
 
 
 def cached(folder: Path, files: Iterable[Path], what: str) -> Path:
-    """Where to keep what is made of a folder's files.
+    """Return the path of the cache for the files of a folder.
 
-    It is another place whenever a file is added, removed, renamed or modified.
+    The path changes if a file is added, removed, renamed or modified.
     """
     digest = hashlib.sha256(f"{_VERSION} {folder.resolve()}".encode())
     for path in files:
@@ -54,7 +54,7 @@ def cached(folder: Path, files: Iterable[Path], what: str) -> Path:
 def write_pixels(
     path: Path, shape: tuple[int, int, int, int], fill: Callable[[NDArray[np.uint8]], Notes]
 ) -> None:
-    """Write a ``.npy`` file of pixels and a ``.json`` file of notes, completely or not at all.
+    """Write a ``.npy`` file of pixels and a ``.json`` file of notes atomically.
 
     ``fill`` writes the pixels and returns the notes.
     """
@@ -85,7 +85,7 @@ def write_pixels(
 
 
 def map_pixels(path: Path) -> tuple[Pixels, Notes]:
-    """The memory-mapped pixels of a ``.npy`` file, and the notes beside it.
+    """Memory-map the pixels of a ``.npy`` file, and read the notes beside it.
 
     Writing to the pixels does not change the file.
     """

@@ -1,7 +1,7 @@
-"""Probes of frozen features: k-NN, and linear classifiers from all labels or from a few.
+"""Probes of frozen features: k-NN, and linear classifiers with all or a few labels.
 
-All linear classifiers on cached features are L2-penalised softmax regressions, fitted on the
-features' own device.
+All linear classifiers on cached features are L2-penalized softmax regressions, fitted on the device
+of the features.
 """
 
 from __future__ import annotations
@@ -28,16 +28,15 @@ VALUES_AT_ONCE = 2**26  # largest number of values of a tensor in a fit; limits 
 FEW_LABELS = (1, 5)  # labels per class, smallest first
 
 PROBES = (*(f"few_label_{count}" for count in FEW_LABELS), "knn", "linear")
-"""Names of the probes, in the order of tables. With more than five classes the linear probe also
-has a score under ``linear_top5``."""
+"""Names of the probes, in the order of tables. ``linear`` may come with ``linear_top5``."""
 
 LARGEST_BATCH = 1024
 PIXELS_AT_ONCE = LARGEST_BATCH * 32 * 32
-"""Pixels per forward call; the memory of feature maps grows with them."""
+"""Number of pixels per forward call, to bound the memory."""
 
 
 def probe_title(probe: str) -> str:
-    """The title of a probe for readers.
+    """Return the title of a probe.
 
     Example:
         >>> probe_title("few_label_5")
@@ -54,18 +53,19 @@ def run_probes(
 ) -> dict[str, float]:
     """Evaluate an encoder with every probe.
 
-    A few-label probe is left out if a class has too few training images for it, and top 5 if there
-    are at most five classes. Images without a label are ignored.
+    A few-label probe is skipped if a class has too few training images, and top-5 accuracy is
+    skipped for at most five classes. Images without a label are ignored.
 
     Args:
-        model: maps uint8 images to features; the paper's protocol also uses its views.
-        parts: labelled images to train the probes on, and images to evaluate on.
-        draws: draws of each few-label probe.
-        linear_protocol: "fast", with cached features, or "paper", :func:`augmented_linear_probe`.
+        model: Module that maps uint8 images to features. The paper's protocol also uses its
+            augmentation.
+        parts: Labeled images to train the probes on, and images to evaluate on.
+        draws: Number of draws of each few-label probe.
+        linear_protocol: "fast" for cached features, or "paper" for :func:`augmented_linear_probe`.
 
     Returns:
-        Accuracy by probe, in [0, 1], and under ``<probe>_spread`` the standard deviation over
-        the draws of each few-label probe.
+        Accuracy by probe, in [0, 1]. ``<probe>_spread`` is the standard deviation over the draws of
+        a few-label probe.
     """
     data = _features(model, parts)
     fewest = int(data.train_labels.bincount(minlength=data.num_classes).min())
@@ -82,7 +82,7 @@ def run_probes(
 
 
 def _features(model: nn.Module, parts: ImageParts) -> ProbeData:
-    """Features and labels to learn from, and those to be scored on."""
+    """Compute features and labels for training and evaluation of probes."""
     train, evaluation = parts.labelled()
     return ProbeData(
         extract_features(model, train),
@@ -95,10 +95,10 @@ def _features(model: nn.Module, parts: ImageParts) -> ProbeData:
 
 @torch.no_grad()
 def extract_features(model: nn.Module, store: ImageStore) -> Float[Tensor, "images features"]:
-    """Features of every image, from the model in ``eval()`` mode and without augmentation.
+    """Compute features of all images in ``eval()`` mode, without augmentation.
 
-    The model maps uint8 images to features; its mode is restored afterwards. A batch has 1024
-    images, or fewer where images have more than 32 x 32 pixels: as many pixels as 1024 such images.
+    The model maps uint8 images to features. Its mode is restored afterwards. A batch has as many
+    pixels as 1,024 images of 32 x 32 pixels, and at most 1,024 images.
     """
     _, height, width = store.image_shape
     batch_size = min(LARGEST_BATCH, max(1, PIXELS_AT_ONCE // (height * width)))
@@ -117,15 +117,15 @@ def augmented_linear_probe(
     learning_rate: float = 1e-3,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Accuracy of a linear layer trained on views of all training images.
+    """Compute the accuracy of a linear layer trained on views of all training images.
 
     In every epoch, each training image passes once through the frozen encoder in ``eval()`` mode,
     as a view drawn by the model's own augmentation. The layer is trained by Adam with weight decay
     1e-6 and evaluated after the last epoch on plain images. The authors report the best epoch on
-    the test images instead, which can only be higher.
+    the test images instead, which cannot be lower.
 
-    The learning rate is that of Adam; the authors take 1e-2 for STL10. The seed fixes the layer's
-    initial weights, the order of images and their views.
+    The authors use a learning rate of 1e-2 for STL10. The seed determines the initial weights, the
+    order of images and their views.
     """
     with in_eval_mode(model):
         features = extract_features(model, evaluation)
@@ -150,7 +150,7 @@ def augmented_linear_probe(
 
 
 class ProbeData(NamedTuple):
-    """Training data of a probe, and the images that it is evaluated on."""
+    """Training and evaluation data of a probe."""
 
     train_features: Float[Tensor, "train features"]
     train_labels: Int[Tensor, " train"]
@@ -161,7 +161,7 @@ class ProbeData(NamedTuple):
     def standardised(
         self,
     ) -> tuple[Float[Tensor, "train features"], Float[Tensor, "rows features"]]:
-        """Both features with mean 0 and deviation 1 over the training images, or 0 if constant."""
+        """Scale features to mean 0 and deviation 1 over the training images; constant ones to 0."""
         train = self.train_features
         deviation, mean = torch.std_mean(train, dim=0, correction=0)
         # Features of a dead unit differ by rounding at most: leave them at 0, do not blow them up.
@@ -171,7 +171,7 @@ class ProbeData(NamedTuple):
 
 
 class FewLabelScore(NamedTuple):
-    """Mean accuracy over draws of the labelled images, in [0, 1], and its standard deviation."""
+    """Mean accuracy over draws of labeled images, in [0, 1], and standard deviation."""
 
     mean: float
     spread: float
@@ -179,13 +179,13 @@ class FewLabelScore(NamedTuple):
 
 @torch.no_grad()
 def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> float:
-    r"""Accuracy of a vote among the nearest training images.
+    r"""Compute the accuracy of a vote among the nearest training images.
 
-    Neighbours have the highest cosine similarity, and each votes with weight
-    :math:`e^{\cos / \text{temperature}}`.
+    The neighbors have the highest cosine similarity. Each votes with weight :math:`e^{\cos /
+    \text{temperature}}`.
 
-    No more neighbours are used than the mean number of training images per class, since further
-    ones must be of other classes. Small values of ``temperature`` favour the nearest.
+    The number of neighbors is at most the mean number of training images per class, because further
+    neighbors must have other classes. Small values of ``temperature`` give the nearest more weight.
 
     Example:
         >>> train = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
@@ -209,10 +209,10 @@ def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> flo
 
 
 def linear_probe(data: ProbeData) -> dict[str, float]:
-    """Accuracy of a linear classifier trained on all training labels.
+    """Compute the accuracy of a linear classifier trained on all training labels.
 
-    A softmax regression on standardised features; nothing in it is random. The paper's protocol is
-    :func:`augmented_linear_probe`.
+    The classifier is a deterministic softmax regression on standardized features. The paper's
+    protocol is :func:`augmented_linear_probe`.
     """
     train_features, features = data.standardised()
     fit = softmax_regressions(
@@ -224,7 +224,7 @@ def linear_probe(data: ProbeData) -> dict[str, float]:
 def top_scores(
     logits: Float[Tensor, "rows classes"], labels: Int[Tensor, " rows"]
 ) -> dict[str, float]:
-    """Accuracy of a classifier with one guess and, of more than five classes, with five guesses."""
+    """Compute top-1 accuracy and, for more than five classes, top-5 accuracy."""
     numbers = {"linear": 1, "linear_top5": TOP} if logits.shape[1] > TOP else {"linear": 1}
     scores = {}
     for name, count in numbers.items():
@@ -236,11 +236,11 @@ def top_scores(
 def few_label_probe(
     data: ProbeData, *, labels_per_class: int, draws: int = 100, seed: int = 0
 ) -> FewLabelScore:
-    """Accuracy of a linear classifier trained on a few labels per class.
+    """Compute the accuracy of a linear classifier trained on a few labels per class.
 
-    The labelled images are drawn ``draws`` times, and a softmax regression is fitted to each draw.
-    Draws depend only on ``seed`` and the labels, so encoders are compared on the same ones.
-    Features are standardised over all training images, without labels.
+    Labeled images are drawn ``draws`` times, and a softmax regression is fitted to each draw. Draws
+    depend only on ``seed`` and the labels, so all encoders are compared on the same draws. Features
+    are standardized over all training images.
     """
     counts = {"num_classes": data.num_classes, "labels_per_class": labels_per_class}
     chosen = few_label_draws(data.train_labels, **counts, draws=draws, seed=seed)
@@ -261,7 +261,7 @@ def few_label_probe(
 def few_label_draws(
     labels: Int[Tensor, " train"], *, num_classes: int, labels_per_class: int, draws: int, seed: int
 ) -> Int[Tensor, "draws chosen"]:
-    """Rows of ``labels_per_class`` images of every class, drawn anew for each of the ``draws``."""
+    """Draw rows of ``labels_per_class`` images of every class, ``draws`` times."""
     generator = torch.Generator().manual_seed(seed)
     labels, columns = labels.cpu(), []
     for label in range(num_classes):
@@ -277,7 +277,7 @@ def few_label_draws(
 
 
 class SoftmaxRegressions(NamedTuple):
-    """Weights and biases of some linear classifiers."""
+    """Weights and biases of linear classifiers."""
 
     weights: Float[Tensor, "fits features classes"]
     biases: Float[Tensor, "fits 1 classes"]
@@ -285,7 +285,7 @@ class SoftmaxRegressions(NamedTuple):
     def logits(
         self, features: Float[Tensor, "rows features"]
     ) -> Float[Tensor, "rows fits classes"]:
-        """Logits of every classifier, in the precision of the features."""
+        """Compute the logits of every classifier, in the precision of the features."""
         weights = self.weights.movedim(1, 0).flatten(1).to(features)
         products: Tensor = (features @ weights).unflatten(1, (len(self.weights), -1))
         return products + self.biases.squeeze(1).to(features)
@@ -300,18 +300,18 @@ def softmax_regressions(
     tolerance: float = 1e-5,
     max_evaluations: int = 500,
 ) -> SoftmaxRegressions:
-    r"""Minimise :math:`C \sum_r \mathrm{CE}_r + \tfrac12 \lVert W \rVert^2` for each of some fits.
+    r"""Minimise :math:`C \sum_r \mathrm{CE}_r + \tfrac12 \lVert W \rVert^2` for each fit.
 
-    The biases are not penalised. All fits run in one L-BFGS, in the principal axes of each fit's
-    rows, scaled to similar curvature.
+    The biases are not penalized. All fits share one run of L-BFGS. It works in the principal axes
+    of each fit's rows, scaled to similar curvature.
 
     Args:
-        features: rows of each fit.
-        labels: their classes, counted from 0.
-        num_classes: number of classes; some may have no row.
-        inverse_penalty: :math:`C`, positive; larger values fit the labels more closely.
-        tolerance: largest component of the gradient, per row, at which the fits end.
-        max_evaluations: evaluations of the gradient at which the fits end in any case.
+        features: Rows of each fit.
+        labels: Class of each row, from 0.
+        num_classes: Number of classes. Classes without rows are allowed.
+        inverse_penalty: Factor :math:`C`, positive. Larger values fit the labels more closely.
+        tolerance: Largest component of the gradient, per row, at which fits end.
+        max_evaluations: Largest number of evaluations of the gradient.
 
     Example:
         >>> rows = torch.tensor([[[-1.0], [1.0]]])

@@ -1,4 +1,4 @@
-"""Published image data sets: found, verified, and decoded once."""
+"""Published image data sets, verified and decoded once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bayescl_lab.images.store import ImageStore
 
 
 class RawImages(NamedTuple):
-    """A data set as its publisher stores it, before decoding."""
+    """Data set in the format of its publisher, before decoding."""
 
     side: int  # height and width
     labels: list[int]  # counted from 0, training images first; -1 where unknown
@@ -31,7 +31,7 @@ class RawImages(NamedTuple):
     files: Sequence[Path] = ()  # or the image files instead
 
     def fill(self, pixels: NDArray[np.uint8]) -> Notes:
-        """Write the pixels of all images, and return what to keep beside them."""
+        """Write the pixels of all images, and return the notes to store beside them."""
         if self.blocks:
             np.concatenate(self.blocks, out=pixels)
         for path, reason in decode_into(pixels, self.files).items():
@@ -42,7 +42,7 @@ class RawImages(NamedTuple):
 def load_published(name: str) -> tuple[ImageStore, ImageStore]:
     """Load the training and test images of a published data set from the data folder.
 
-    The pixels are decoded beside the archive once, to a file that later calls map into memory.
+    The pixels are decoded once to a file beside the archive, which later calls memory-map.
     """
     path = data_folder() / name / "pixels.npy"
     if not path.is_file():
@@ -67,9 +67,9 @@ def load_published(name: str) -> tuple[ImageStore, ImageStore]:
 
 @contextmanager
 def _unpacked(name: str) -> Iterator[Path]:
-    """The folder of a data set as published: its verified archive unpacked, or the user's copy.
+    """Return the folder of a data set: its verified archive, unpacked, or a copy by the user.
 
-    Both are searched for in the data set's own folder and beside it.
+    Both are searched for in the data set's folder and beside it.
     """
     (source,) = (source for source in catalog.SOURCES if source.name == name)
     (file,) = source.files
@@ -93,7 +93,7 @@ def _unpacked(name: str) -> Iterator[Path]:
 
 
 def _cifar(folder: Path) -> RawImages:
-    """CIFAR-10 or CIFAR-100."""
+    """Read CIFAR-10 or CIFAR-100."""
     kind = datasets.CIFAR10 if folder.name == datasets.CIFAR10.base_folder else datasets.CIFAR100
     parts = [kind(folder.parent, train=train) for train in (True, False)]
     blocks = [part.data.transpose(0, 3, 1, 2) for part in parts]
@@ -102,7 +102,7 @@ def _cifar(folder: Path) -> RawImages:
 
 
 def _stl10(folder: Path) -> RawImages:
-    """STL-10; unlabeled images belong to the training part."""
+    """Read STL-10. Unlabeled images belong to the training part."""
     parts = [datasets.STL10(folder.parent, part) for part in ("train", "unlabeled", "test")]
     labels = np.concatenate([part.labels for part in parts]).astype(np.int64)
     blocks, classes = [part.data for part in parts], parts[-1].classes
@@ -110,7 +110,7 @@ def _stl10(folder: Path) -> RawImages:
 
 
 def _tiny_imagenet(folder: Path) -> RawImages:
-    """JPEGs, in a folder for each class or listed in a table; the validation part is the test."""
+    """Read Tiny ImageNet. Its validation part is the test part."""
     classes = (folder / "wnids.txt").read_text(encoding="utf-8").split()
     files: list[Path] = []
     labels: list[int] = []
@@ -139,7 +139,7 @@ def _tiny_imagenet(folder: Path) -> RawImages:
 
 
 def _lines(file: Path) -> list[str]:
-    """The non-empty lines of a text file."""
+    """Return the non-empty lines of a text file."""
     lines = (line.strip() for line in file.read_text(encoding="utf-8").splitlines())
     return [line for line in lines if line]
 
@@ -150,4 +150,4 @@ READERS: dict[str, tuple[str, Callable[[Path], RawImages]]] = {
     "stl10": ("stl10_binary", _stl10),
     "tiny-imagenet": ("tiny-imagenet-200", _tiny_imagenet),
 }
-"""The folder that the archive of each data set unpacks to, and its reader."""
+"""Unpacked folder and reader of each data set."""

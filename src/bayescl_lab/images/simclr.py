@@ -1,4 +1,4 @@
-"""SimCLR as a Lightning module, with the loss handed in."""
+"""SimCLR as a Lightning module."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from bayescl_lab.images.encoders import Views
 from bayescl_lab.images.pixel_files import Pixels
 
 Embed = Callable[[Pixels, int, bool], tuple[Tensor, ...]]
-"""A function like :meth:`SimCLR.embed`."""
+"""Function like :meth:`SimCLR.embed`."""
 
 
 class SimCLR(pl.LightningModule):
-    """Train an encoder so that two views of an image agree.
+    """SimCLR: training of an encoder with two views of each image.
 
-    Each view passes through the network in its own call, so batch normalisation sees one view at a
-    time. All randomness is derived from (``seed``, epoch, step).
+    Each view is encoded in a call of its own, so batch normalization uses statistics of one view.
+    All randomness is derived from (``seed``, epoch, step).
 
-    With a ``positive_share`` below 1, the loss has a teacher: the embeddings of the images without
-    augmentation, by the same network in the same mode, without gradient. Running statistics of
-    batch normalisation see only the views. A ``teacher`` in ``known`` replaces it.
+    With a ``positive_share`` below 1, the loss has a teacher: embeddings of the images without
+    augmentation, computed by the same network in the same mode, without gradient. They do not
+    change the running statistics of batch normalization. A ``teacher`` in ``known`` replaces them.
 
-    On several devices, each holds its part of every batch. The loss must gather, so that the views
-    of a device are scored against those of all.
+    On several devices, each has its part of every batch, and the loss must gather.
 
     Args:
-        encoder: images to features; kept after training.
-        projection_head: features to embeddings.
-        loss: called as ``loss(view_1, view_2)`` on two ``[batch, dim]`` tensors, with labels as
-            ``groups=`` or ``labels=`` if it needs them, as the oracles do, and with what the batch
-            says is known: ``labels=``, ``teacher=``, ``domains=``. Every checkpoint has its state.
-        augmentation: draws the views of uint8 images.
-        normalization: applied to views and, when features are extracted, to plain images.
-        learning_rate: the first learning rate; it follows half a cosine down to 0.
-        weight_decay: of Adam.
-        total_steps: steps of the whole run; the cosine ends there.
-        channels_last: whether to use that memory format, for convolutions in half precision.
-        seed: the seed of the run.
+        encoder: Module that maps images to features. It is kept after training.
+        projection_head: Module that maps features to embeddings.
+        loss: Loss called as ``loss(view_1, view_2)`` on two ``[batch, dim]`` tensors, with the
+            metadata of the batch: ``labels=``, ``teacher=`` or ``domains=``. Oracles get the labels
+            as ``groups=`` or ``labels=``. Checkpoints include its state.
+        augmentation: Module that draws views of images.
+        normalization: Normalization of views and of images without augmentation.
+        learning_rate: Initial learning rate. It decreases to 0 by a cosine schedule.
+        weight_decay: Weight decay of Adam.
+        total_steps: Number of steps of the whole run, for the cosine schedule.
+        channels_last: Whether to use the channels-last memory format, which is faster in half
+            precision.
+        seed: Seed of the run.
     """
 
     def __init__(
@@ -79,29 +79,29 @@ class SimCLR(pl.LightningModule):
         self.captured: Embed | None = None
 
     def forward(self, images: Pixels) -> Float[Tensor, "batch features"]:
-        """Features of images, without augmentation or head."""
+        """Compute features of images, without augmentation or projection head."""
         return self.encode_views(images.float() / 255)
 
     def encode_views(self, views: Views) -> Float[Tensor, "batch features"]:
-        """Features of images with values in [0, 1]."""
+        """Compute features of images with values in [0, 1]."""
         if self.channels_last:
             views = views.contiguous(memory_format=torch.channels_last)
         features: Tensor = self.encoder(self.normalization(views))
         return features
 
     def draw_views(self, images: Pixels, views: Sequence[int], step: int) -> tuple[Views, ...]:
-        """Draw augmented views of each image, by number; every device draws different ones."""
+        """Draw augmented views of each image, given their numbers. Devices draw different views."""
         return self.augmentation.views(images, self.view_seeds(views, step))
 
     def view_seeds(self, views: Sequence[int], step: int) -> list[int]:
-        """The seeds of views of a step, by number."""
+        """Return the seeds of views of a step, given their numbers."""
         # The first device draws the same as a single one.
         rank = (self.global_rank,) if self.global_rank else ()
         places = ((self.current_epoch, step, view, *rank) for view in views)
         return [derived_seed(self.seed, Purpose.VIEWS, *place) for place in places]
 
     def training_step(self, batch: ImageBatch, batch_idx: int) -> Float[Tensor, ""]:
-        """The loss of one batch."""
+        """Compute the loss of one batch."""
         known = dict(batch.known)
         for name in ("groups", "labels"):
             if getattr(self.loss, f"needs_{name}", False):
@@ -118,7 +118,7 @@ class SimCLR(pl.LightningModule):
     def embed(
         self, images: Pixels, step: int, with_plain: bool
     ) -> tuple[Float[Tensor, "batch dim"], ...]:
-        """Embeddings of both views of a step and, if asked for, of the images themselves."""
+        """Compute embeddings of both views of a step and optionally of the images."""
         return self.embed_views(
             self.draw_views(images, (1, 2), step), images if with_plain else None
         )
@@ -126,7 +126,7 @@ class SimCLR(pl.LightningModule):
     def embed_views(
         self, views: Sequence[Views], plain: Pixels | None
     ) -> tuple[Float[Tensor, "batch dim"], ...]:
-        """Embeddings of each view and of plain images, if any, each by a call of its own."""
+        """Compute embeddings of each view and of plain images, if any, in separate calls."""
         embedded = [self.projection_head(self.encode_views(view)) for view in views]
         if plain is not None:
             # After the views: autocast keeps the weights that they converted, with gradients.
@@ -135,7 +135,7 @@ class SimCLR(pl.LightningModule):
         return tuple(embedded)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        """Adam, on a GPU as one kernel, and its learning rate along half a cosine, step by step."""
+        """Return Adam, fused on a GPU, with a cosine schedule per step."""
         parameters = list(self.parameters())
         fused = True if all(parameter.is_cuda for parameter in parameters) else None
         optimizer = torch.optim.Adam(
@@ -150,9 +150,9 @@ class SimCLR(pl.LightningModule):
 
 @contextmanager
 def fixed_statistics(module: nn.Module) -> Iterator[None]:
-    """Keep batch normalisation from updating its running statistics.
+    """Keep batch normalization from updating its running statistics.
 
-    In training mode, batches are still normalised by their own statistics.
+    In training mode, batches are still normalized by their own statistics.
     """
     tracking = [
         norm

@@ -17,10 +17,10 @@ UNLABELLED = -1  # the label of an image of unknown class
 
 @dataclass(frozen=True)
 class ImageStore:
-    """Images as one uint8 tensor, so that a batch is one indexing operation.
+    """Images in one uint8 tensor. A batch is selected by one indexing operation.
 
-    The tensor may be a memory-mapped file, and the store may be only some of its rows, so that a
-    subset copies no pixels.
+    The tensor may be a memory-mapped file. A store may have only some rows of the tensor, so
+    subsets do not copy pixels.
     """
 
     pixels: Pixels
@@ -44,17 +44,17 @@ class ImageStore:
             )
 
     def __len__(self) -> int:
-        """The number of images."""
+        """Return the number of images."""
         return len(self.pixels if self.rows is None else self.rows)
 
     @property
     def images(self) -> Pixels:
-        """All images; a copy if the store is some rows of a larger tensor."""
+        """All images. A copy if the store has only some rows of the tensor."""
         return self.pixels if self.rows is None else self.pixels[self.rows]
 
     @property
     def num_classes(self) -> int:
-        """The number of classes, including those without an image."""
+        """Number of classes, including classes without images."""
         return len(self.class_names)
 
     @property
@@ -65,7 +65,7 @@ class ImageStore:
 
     @property
     def device(self) -> torch.device:
-        """Where pixels and labels are."""
+        """Device of pixels and labels."""
         return self.labels.device
 
     @property
@@ -74,14 +74,14 @@ class ImageStore:
         return bool((self.labels != UNLABELLED).all())
 
     def take(self, rows: Int[Tensor, " rows"]) -> Pixels:
-        """The images of some rows, as a new tensor.
+        """Return the images of some rows as a new tensor.
 
-        Rows on the store's own device index pixels there without a copy.
+        Rows on the device of the store are used without a copy.
         """
         return self.pixels[rows if self.rows is None else self.rows[rows]]
 
     def to(self, device: torch.device | str) -> ImageStore:
-        """The same images on another device."""
+        """Copy the images to another device."""
         if torch.device(device) == self.device:
             return self
         domains = None if self.domains is None else self.domains.to(device)
@@ -89,7 +89,7 @@ class ImageStore:
         return replace(self, pixels=pixels, labels=labels, domains=domains, rows=None)
 
     def subset(self, rows: Tensor) -> ImageStore:
-        """The images of some rows, in that order, or of a mask; it shares this store's pixels."""
+        """Return the images of some rows, in this order, or of a mask. Pixels are shared."""
         rows = (rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows).cpu()
         ids = None if self.ids is None else self.ids[rows.numpy()]
         domains = None if self.domains is None else self.domains[rows]
@@ -97,7 +97,7 @@ class ImageStore:
         return replace(self, labels=labels, rows=own, ids=ids, domains=domains)
 
     def require_labels(self, purpose: str) -> None:
-        """Raise a ``ValueError`` if the class of an image is unknown; it names the purpose."""
+        """Raise a ``ValueError`` that names the purpose if the class of an image is unknown."""
         unknown = int((self.labels == UNLABELLED).sum())
         if unknown:
             raise ValueError(
@@ -114,9 +114,9 @@ class ImageStore:
 
 
 def copied_to(values: Tensor, device: torch.device) -> Tensor:
-    """Copy values from the CPU to a device, through pinned memory if that is a GPU.
+    """Copy values from the CPU to a device, through pinned memory for a GPU.
 
-    The host does not wait for the copy.
+    The copy is asynchronous.
     """
     if device.type == "cuda" and torch.cuda.is_available():
         values = values.pin_memory()
@@ -130,15 +130,15 @@ def store_from_arrays(
     domains: NDArray[np.generic] | None = None,
     name: str = "arrays",
 ) -> ImageStore:
-    """Make an image store from arrays of images and labels, after checking them.
+    """Create an image store from arrays of images and labels, after checking them.
 
     Args:
-        images: ``[images, height, width]`` or ``[images, channels, height, width]``; whole
-            numbers from 0 to 255, or floating-point numbers from 0 to 1.
-        labels: a whole number or word per image, which become the names of classes; -1, NaN or an
-            empty word where unknown. Default: all are unknown.
-        domains: likewise, such as the batch or device of each image.
-        name: name of the images in tables and messages.
+        images: ``[images, height, width]`` or ``[images, channels, height, width]``. Integers from
+            0 to 255, or floating-point numbers from 0 to 1.
+        labels: Integer or word per image; -1, NaN or an empty word if unknown. They become the
+            names of classes. Default: all unknown.
+        domains: Domain of each image, such as its batch or device, in the same form.
+        name: Name of the images in tables and messages.
 
     Example:
         >>> import numpy as np
@@ -168,7 +168,7 @@ def labelled_store(
     ids: NDArray[np.str_] | None = None,
     values: tuple[int, int] | None = None,
 ) -> ImageStore:
-    """Make an image store with numbered labels and domains; see :func:`store_from_arrays`."""
+    """Create an image store with numbered labels and domains; see :func:`store_from_arrays`."""
     count = len(pixels if rows is None else rows)
     unknown = np.full(count, UNLABELLED)
     numbers = []
@@ -199,7 +199,7 @@ def labelled_store(
 
 
 def _as_bytes(images: NDArray[np.generic], name: str) -> NDArray[np.uint8]:
-    """Pixel values as uint8; other values are refused."""
+    """Convert pixel values to uint8; raise on other values."""
     if images.dtype == np.uint8 or images.size == 0:
         return images.astype(np.uint8)
     if images.dtype.kind not in "iuf":

@@ -1,4 +1,4 @@
-"""Parts of a data set: splits, a number of images or some classes, drawn with fixed seeds."""
+"""Parts of a data set: splits, numbers of images and classes, drawn with fixed seeds."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SEED = 0  # for what is chosen of a data set; a run's own seed does not matter
 
 
 def balanced_rows(labels: Int[Tensor, " images"], count: int, *, seed: int) -> Int[Tensor, " rows"]:
-    """Choose rows with equally many of every class, as far as possible.
+    """Choose rows with equally many of each class, as far as possible.
 
-    A class that is too small gives all its rows, and the others make up for it. Images without a
-    label, -1, keep their share of the whole. A larger count includes the rows of a smaller one if
-    no class runs out; rows are ascending, and all of them if there are no more.
+    All rows of a small class are chosen, and more rows of the others. Rows with label -1 keep their
+    share. A larger count includes the rows of a smaller one, if all classes are large enough. Rows
+    are ascending. All rows are returned if the count is not smaller than their number.
 
     Example:
         >>> labels = torch.tensor([0] * 2 + [1] * 20 + [2] * 20)
@@ -42,10 +42,10 @@ def balanced_rows(labels: Int[Tensor, " images"], count: int, *, seed: int) -> I
 def stratified_split(
     labels: Int[Tensor, " images"], *, share: float, seed: int, least: int = 0
 ) -> tuple[Int[Tensor, " first"], Int[Tensor, " second"]]:
-    """Split rows in two so that every class is divided in the same proportion.
+    """Split rows in two, with the same proportion for every class.
 
-    A ``share`` of every class, in (0, 1) and rounded to whole rows, goes to the first set, and at
-    least ``least`` rows. Rows are ascending, and every row is in exactly one set.
+    The first set gets a ``share`` of every class, in (0, 1) and rounded, but at least ``least``
+    rows. Rows are ascending, and every row is in exactly one set.
 
     Example:
         >>> labels = torch.tensor([0] * 10 + [1] * 20)
@@ -62,7 +62,7 @@ def stratified_split(
 
 
 def _shuffled_classes(labels: Int[Tensor, " rows"], seed: int) -> dict[int, Int[Tensor, " class"]]:
-    """The rows of every label in random order, the smallest label first."""
+    """Return the rows of every label in random order, the smallest label first."""
     generator = torch.Generator().manual_seed(seed)
     orders = {}
     for label in labels.unique().tolist():
@@ -74,10 +74,10 @@ def _shuffled_classes(labels: Int[Tensor, " rows"], seed: int) -> dict[int, Int[
 def chosen_classes(
     class_names: Sequence[str], classes: str, *, seed: int = SEED
 ) -> tuple[str, ...]:
-    """The classes that a user chose, in the order of ``class_names``.
+    """Return the chosen classes, in the order of ``class_names``.
 
-    These are comma-separated names, or a number of classes to draw; a larger number includes the
-    classes of a smaller one.
+    The choice has comma-separated names, or a number of classes to draw. A larger number includes
+    the classes of a smaller one.
 
     Example:
         >>> chosen_classes(("airplane", "bird", "ship"), "ship,airplane")
@@ -104,7 +104,7 @@ def chosen_classes(
 
 
 def only_classes(store: ImageStore, classes: Sequence[str]) -> ImageStore:
-    """The images of some classes, with renumbered labels; a ``ValueError`` if there are none."""
+    """Return the images of some classes, with new labels; raise if there are none."""
     position = {name: index for index, name in enumerate(classes)}
     # The last entry is for images without a label, which have index -1.
     table = torch.tensor([*(position.get(name, -1) for name in store.class_names), -1])

@@ -20,10 +20,10 @@ _NAMES = {
     "domain": "domain batch source device scanner microscope scope camera site plate hospital "
     "center centre session",
 }
-"""Usual names of each kind of column; the first that a header has is taken."""
+"""Usual names of each kind of column. The first name in a header is used."""
 
 _UNKNOWN = ("", "-1", "nan", "none", "null", "na", "n/a")
-"""Values, in lower case, that stand for an unknown label or domain."""
+"""Values of an unknown label or domain, in lower case."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class ImageTable:
     """Labels and domains of images in a table.
 
     Attributes:
-        path: path of the table.
-        columns: name of the column of each kind: "file", and maybe "label" and "domain".
-        rows: the values of each row, by kind.
+        path: Path of the table.
+        columns: Name of the column of each kind: "file", and optionally "label" and "domain".
+        rows: Values of each row, by kind.
     """
 
     path: Path
@@ -49,7 +49,7 @@ class ImageTable:
         label_column: str | None = None,
         domain_column: str | None = None,
     ) -> ImageTable:
-        """Read a table; a ``ValueError`` if it cannot be read or lacks a column."""
+        """Read a table; raise ``ValueError`` if it cannot be read or a column is missing."""
         table = open_table(path)
         columns: dict[str, str] = {}
         plain = {plain_name(name): name for name in reversed(table.header)}
@@ -77,11 +77,11 @@ class ImageTable:
         return cls(path, columns, rows)
 
     def matched(self, names: Sequence[str]) -> tuple[dict[str, dict[str, str]], list[str]]:
-        """The row of each file that has one, and remarks on the columns and on what is missing.
+        """Return the row of each file, and remarks on the columns and on missing rows.
 
         Args:
-            names: files, relative to their folder. A row may leave out leading folders or the
-                suffix, or have further leading folders.
+            names: Paths of files, relative to their folder. A row may leave out leading folders or
+                the suffix, or have further leading folders.
 
         Raises:
             ValueError: if no row names a file, or two rows of a file contradict each other.
@@ -124,13 +124,13 @@ class ImageTable:
 
 
 def _ends(path: str) -> Iterator[str]:
-    """A path with ever fewer of its leading folders."""
+    """Return a path with all, fewer and no leading folders."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     return ("/".join(parts[begin:]) for begin in range(len(parts)))
 
 
 def _values(column: pl.Series) -> list[str]:
-    """Values as stripped text, empty where one is missing."""
+    """Convert values to stripped text, empty for missing values."""
     if column.dtype.is_float():
         # Whole numbers beside missing ones are often stored as floating-point numbers.
         column = column.fill_nan(None)

@@ -1,4 +1,4 @@
-"""Readers for files of embeddings from any source; nothing is ever unpickled."""
+"""Readers of embedding files. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _NAMES = {
 
 _FEWEST = 4  # items that can be inspected
 _CODES = ("labels", "ids", "domains")
-"""Arrays of one code per item, by number or word."""
+"""Arrays with one code per item, an integer or a word."""
 
 
 class EmbeddingArrays(NamedTuple):
-    """Embeddings with all that is known of each row."""
+    """Embeddings with metadata of each row."""
 
     embeddings: Array
     second_view: Array | None = None
@@ -42,14 +42,14 @@ class EmbeddingArrays(NamedTuple):
     ids: Array | None = None
     domains: Array | None = None
     are_pairs: bool = False
-    """Whether they are queries and documents."""
+    """Whether the embeddings are queries and documents."""
 
     measured: str = "the embeddings of the file"
     """Description of the embeddings for the report."""
 
 
 def is_embedding_file(path: Path) -> bool:
-    """Whether a path is a file of embeddings, or has the name of one."""
+    """Return whether a path is a file of embeddings, or is named like one."""
     return path.is_file() or (path.suffix in _SUFFIXES and not path.is_dir())
 
 
@@ -65,13 +65,13 @@ def read_embeddings(
     """Read embeddings and their metadata from the same file or separate files.
 
     Args:
-        path: An .npy, .npz or .parquet file.
-        queries: Name of the array of embeddings; default: one of several usual names.
-        documents: Name of the array of the second view; default: the same.
-        second_view: A separate file with the second view, if any.
-        by: The column that might be a nuisance, given like codes.
-        **codes: ``labels`` and ``ids``, numbers or words: the name of an array, or a separate file;
-            -1, NaN and empty words stand for unknown ones.
+        path: File of type .npy, .npz or .parquet.
+        queries: Name of the array of embeddings. Default: one of several common names.
+        documents: Name of the array of the second view. Default: one of several common names.
+        second_view: Separate file with the second view, if any.
+        by: Possible nuisance, given like ``codes``.
+        **codes: ``labels`` and ``ids``: name of an array of integers or words, or a separate file.
+            -1, NaN and empty words are unknown.
 
     Raises:
         ValueError: if a file is missing, cannot be read, lacks an array or holds objects.
@@ -120,7 +120,7 @@ def read_embeddings(
 def _read(
     path: Path, roles: Mapping[str, Sequence[str]], required: set[str]
 ) -> tuple[dict[str, Array], dict[str, str]]:
-    """The arrays of a file by their roles, and their names. A single array has the first role."""
+    """Read the arrays of a file by role, with their names. A single array has the first role."""
     if path.suffix not in _SUFFIXES:
         raise ValueError(f"{path} must end in {', '.join(_SUFFIXES)}")
     if not path.is_file():
@@ -147,7 +147,7 @@ def _read(
 
 
 def _open(path: Path) -> tuple[list[str], Callable[[str], Array]]:
-    """The names of a file's arrays, and a function that reads one."""
+    """Return the names of a file's arrays, and a function that reads one."""
     if path.suffix == ".npy":
         return ["embeddings"], lambda _: read_array(path, dimensions=(1, 2))
     if path.suffix == ".npz":
@@ -168,14 +168,14 @@ def _column(path: Path, name: str) -> Array:
 
 
 def _numbers(path: Path, role: str, array: Array) -> Array:
-    """Embeddings as floating-point numbers in native byte order."""
+    """Convert embeddings to floating-point numbers in native byte order."""
     if array.dtype.kind not in "fiu":
         raise ValueError(f"{path}: {role} must hold real numbers, got {array.dtype}")
     return np.array(array, dtype=np.float32 if array.dtype.itemsize <= 4 else np.float64)
 
 
 def _codes(path: Path, role: str, array: Array) -> Array | None:
-    """Codes as whole numbers, -1 where unknown; None if all are."""
+    """Convert codes to integers, -1 if unknown; return ``None`` if all are unknown."""
     try:
         codes, names = numbered(array)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The recommendation that ``bayescl inspect`` ends with, as values: a loss, its call, a reason.
+"""The recommendation of ``bayescl inspect``: a loss, its call and the reason.
 
 The sentences are in ``report/sentences.jinja``. docs/which-loss.md and docs/evidence.md have the
 measurements.
@@ -20,27 +20,26 @@ from bayescl_lab.inspect.measures import EmbeddingDiagnosis, plain
 Rows = NDArray[np.generic]
 
 _FEW = 0.5
-"""False negatives of an anchor below which they change nothing."""
+"""Number of false negatives per anchor below which they have no effect."""
 _COLLAPSED = 1e-3
-"""Variance of unit vectors below which embeddings say nothing."""
+"""Variance of unit vectors below which embeddings have collapsed."""
 _BY_CHANCE = 0.55
 """Share of candidates less similar than the positive below which views are probably mixed up."""
 _EXPLAINED = 0.2
-"""Part of the neighbourhood beyond chance from which a column counts as a nuisance."""
+"""Share of the neighborhood, beyond chance, from which a column counts as a nuisance."""
 _FEW_CANDIDATES = 16
-"""Candidates of an anchor's own domain below which InfoNCE lost accuracy
-(docs/quickstart/batches.md)."""
+"""Number of candidates of the anchor's domain below which InfoNCE lost accuracy."""
 _COPIED = 0.01
-"""Share of items with a copy from which ``groups`` pays."""
+"""Share of items with a copy from which ``groups`` is recommended."""
 _HUBS = 0.1
-"""Share of nearest neighbours in 1 % of the items from which hubs are reported."""
+"""Share of nearest neighbors that are in 1 % of the items, from which hubs are reported."""
 _MANY, _RELIABLE = 10, 0.5
 """False negatives of an anchor, and their share among the nearest candidates, from which a small
 ``positive_share`` gained on every set without a nuisance (docs/evidence.md)."""
 
 
 class Reason(Enum):
-    """Why a loss is recommended, or why none can be."""
+    """Reason for a recommended loss, or for none."""
 
     COLLAPSED = auto()
     EQUAL_VIEWS = auto()
@@ -50,19 +49,19 @@ class Reason(Enum):
 
 
 _NONE = (Reason.COLLAPSED, Reason.EQUAL_VIEWS, Reason.UNRELATED_VIEWS)
-"""Reasons without a loss."""
+"""Reasons for no loss."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A recommended loss and its call, or the reason why there is none.
+    """Recommended loss and its call, or the reason for none.
 
     Attributes:
-        reason: The reason.
-        diagnosis: What the advice is based on.
-        number: What the reason is about: a mean cosine, or a share of comparisons.
+        reason: Reason for the recommendation.
+        diagnosis: Measures that the recommendation is based on.
+        number: Value for the reason: a mean cosine, or a share of comparisons.
         copied: Share of items that occur more than once.
-        most_frequent: Share of the most frequent one, if some are far more frequent than others.
+        most_frequent: Share of the most frequent item, if some are far more frequent than others.
     """
 
     reason: Reason
@@ -73,7 +72,7 @@ class Advice:
 
     @property
     def name(self) -> str | None:
-        """Name of the loss; None if none can be recommended."""
+        """Name of the loss; ``None`` without a recommendation."""
         if self.reason in _NONE:
             return None
         few = self.reason is Reason.FEW_FALSE_NEGATIVES
@@ -81,7 +80,7 @@ class Advice:
 
     @property
     def loss(self) -> str | None:
-        """The loss and its arguments, as Python code; None if none can be recommended."""
+        """Loss and arguments as Python code; ``None`` without a recommendation."""
         found, arguments = self.diagnosis, list[str]()
         if found.temperature_from == "given":
             arguments.append(f"temperature={found.temperature:g}")
@@ -106,7 +105,7 @@ class Advice:
 
     @property
     def call(self) -> str:
-        """The call of the loss, as Python code."""
+        """Call of the loss as Python code."""
         values = {
             "domains": "domains",
             "groups": "ids",
@@ -123,35 +122,35 @@ class Advice:
 
     @property
     def has_copies(self) -> bool:
-        """Whether so many items occur more than once that it matters."""
+        """Whether many items occur more than once."""
         return self.copied >= _COPIED
 
     @property
     def has_nuisance(self) -> bool:
-        """Whether domains explain much of the neighbourhood."""
+        """Whether domains explain much of the neighborhood."""
         return self.diagnosis.neighbourhood.domain_explains > _EXPLAINED
 
     @property
     def needs_sampler(self) -> bool:
-        """Whether random batches hold too few candidates of an anchor's own domain."""
+        """Whether random batches have too few candidates of the anchor's domain."""
         by_chance = self.diagnosis.neighbourhood.by_chance
         return self.has_nuisance and self.diagnosis.candidates * by_chance < _FEW_CANDIDATES
 
     @property
     def has_hubs(self) -> bool:
-        """Whether few items are the neighbours of many."""
+        """Whether a few items are neighbors of many."""
         return self.diagnosis.neighbourhood.hub_share > _HUBS
 
     @property
     def share(self) -> float:
-        """The ``positive_share`` to try: 0.1 if labels show many, easily found false negatives."""
+        """Recommended ``positive_share``: 0.1 if many false negatives are easy to find."""
         found = self.diagnosis
         is_reliable = found.nearest_false is not None and found.nearest_false >= _RELIABLE
         is_small = is_reliable and found.false_negatives >= _MANY
         return 0.1 if is_small and not found.are_pairs and not self.has_nuisance else 0.5
 
     def figures(self) -> dict[str, Any]:
-        """Plain values for a file."""
+        """Return plain values for a file."""
         names = ("reason", "loss", "pass_on", "share", "number", "copied", "most_frequent")
         return {name: plain(getattr(self, name)) for name in names}
 
@@ -163,14 +162,14 @@ def advise(
     *,
     ids: Rows | None = None,
 ) -> Advice:
-    """Recommend a loss for embeddings, or say what is missing to do so.
+    """Recommend a loss for embeddings, or give the reason for none.
 
     Args:
         diagnosis: Result of :func:`~bayescl_lab.inspect.measures.diagnose_embeddings`.
-        first: The embeddings that it was made from, ``[items, dim]``.
-        second: Their second view, if there is one.
-        ids: What each row is of, -1 where unknown. Default: rows of the last view that point the
-            same way are copies.
+        first: Embeddings of the diagnosis, ``[items, dim]``.
+        second: Second view of the embeddings, if there is one.
+        ids: Id of each row, -1 if unknown. Rows with equal ids are copies. Default: rows of the
+            last view with equal directions are copies.
     """
     if diagnosis.neighbourhood.variance < _COLLAPSED:
         return Advice(Reason.COLLAPSED, diagnosis, 1 - diagnosis.neighbourhood.variance)
@@ -200,5 +199,5 @@ def advise(
 
 
 def _unit(rows: Rows) -> NDArray[np.float64]:
-    """Rows of any finite length, scaled to length 1."""
+    """Scale rows of any finite length to length 1."""
     return np.asarray(unit_vectors(torch.from_numpy(rows.astype(np.float64))))

@@ -1,4 +1,4 @@
-"""Embeddings of a run on images: two views of each image, as its loss compares them."""
+"""Embeddings of a run on images: two views of each image."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def image_arrays(
     """Embed random images of a run with its last checkpoint. The run need not be finished.
 
     Args:
-        path: The run folder.
+        path: Run folder.
         images: Largest number of images. Images with a label are preferred.
         seed: Seed for drawing images and their views.
-        data: Other images to inspect; default: the training images of the run.
-        encoder: The run's custom network, if it has one.
+        data: Other images to inspect. Default: the training images of the run.
+        encoder: Custom network of the run, if it has one.
 
     Returns:
         Two views with labels and domains, and the temperature and batch size of the run.
@@ -74,7 +74,7 @@ def embedded_views(
 ) -> tuple[Float[Tensor, "images dim"], Float[Tensor, "images dim"]]:
     """Embed two augmented views of each image, in float32.
 
-    Views depend only on seed and epoch. The model is in ``eval()`` mode meanwhile.
+    Views depend only on seed and epoch. The model is in ``eval()`` mode during this call.
     """
     views: tuple[list[Tensor], list[Tensor]] = ([], [])
     chunks = torch.arange(len(images), device=images.device).split(_IMAGES_AT_ONCE)

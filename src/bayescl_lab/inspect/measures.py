@@ -1,4 +1,4 @@
-"""Measures of given embeddings: false negatives, weights of each loss, neighbourhoods."""
+"""Measures of embeddings: false negatives, weights of each loss, neighborhoods."""
 
 from __future__ import annotations
 
@@ -38,33 +38,33 @@ if TYPE_CHECKING:
 EmbeddingLayout = Literal["two_views", "in_batch"]
 
 _NEAREST = 10
-"""Number of nearest neighbours, and of most similar candidates in ``nearest_false``."""
+"""Number of nearest neighbors, and of most similar candidates in ``nearest_false``."""
 
 _MOST = 4096
-"""Largest number of items in the search of neighbours, which then takes seconds."""
+"""Largest number of items in the neighbor search. It takes seconds at this size."""
 
 
 class Neighbourhood(NamedTuple):
-    """Geometry of the items."""
+    """Geometry of embeddings."""
 
     variance: float
-    """Variance of the unit vectors, in [0, 1]; 1 less the squared length of their mean."""
+    """Variance of the unit vectors, in [0, 1]: 1 minus the squared length of their mean."""
 
     effective_dim: float
-    """Number of equally strong directions with as even a spectrum, from 1 to the dimension."""
+    """Effective dimension, from 1 to the number of coordinates."""
 
     hub_share: float
-    """Share of all nearest neighbours that the most frequent 1 % of the items make up."""
+    """Share of the most frequent 1 % of the items among all nearest neighbors."""
 
     same_domain: float | None = None
-    """Share of the nearest neighbours that are of the item's own domain; None without domains."""
+    """Share of nearest neighbors in the item's domain; ``None`` without domains."""
 
     by_chance: float = 0.0
-    """The same share for random neighbours."""
+    """Share for random neighbors."""
 
     @property
     def domain_explains(self) -> float:
-        """Part of the neighbourhood that domains explain beyond chance, at most 1; 0 without."""
+        """Share of the neighborhood explained by domains beyond chance, at most 1; or 0."""
         same = self.same_domain or 0.0
         return max(0.0, (same - self.by_chance) / (1 - self.by_chance))
 
@@ -74,24 +74,23 @@ class EmbeddingDiagnosis:
     """Result of :func:`diagnose_embeddings`.
 
     Attributes:
-        items: Number of items given.
-        dim: Coordinates of an embedding.
-        views: 1 or 2.
+        items: Number of items.
+        dim: Number of coordinates of an embedding.
+        views: Number of views, 1 or 2.
         layout: Layout of a batch.
-        batch_size: Items in each scored batch.
+        batch_size: Number of items in each scored batch.
         batches: Number of scored batches.
-        candidates: Candidates of each anchor in a batch.
-        temperature: Softmax scale of every loss.
-        temperature_from: "given" or "default".
-        tau_plus: Share of false negatives among the candidates: measured if there are labels, else
-            given or assumed.
-        tau_plus_from: "labels", "given" or "default".
+        candidates: Number of candidates of each anchor in a batch.
+        temperature: Temperature of every loss.
+        temperature_from: Source of the temperature, "given" or "default".
+        tau_plus: Share of false negatives among the candidates, measured if there are labels.
+        tau_plus_from: Source of ``tau_plus``, "labels", "given" or "default".
         labelled_items: Number of items with a known label.
-        similarity: Cosines of the candidates, separate by kind if there are labels.
+        similarity: Histogram of the candidates' cosines, by class if there are labels.
         nearest_false: Share of false negatives among the ten most similar candidates of each
-            anchor; None without labels.
-        alpha: Alpha measured with labels, by the model's reading; None without labels.
-        losses: Diagnosis of each loss, by its title.
+            anchor. ``None`` without labels.
+        alpha: Value of alpha from the labels, by the generative model. ``None`` without labels.
+        losses: Diagnosis of each loss by its title.
         neighbourhood: Collapse, dimension, hubs and domains.
     """
 
@@ -115,17 +114,17 @@ class EmbeddingDiagnosis:
 
     @property
     def false_negatives(self) -> float:
-        """False negatives of an anchor in one batch: ``tau_plus`` times its candidates."""
+        """Number of false negatives of an anchor in a batch: ``tau_plus`` times ``candidates``."""
         return self.tau_plus * self.candidates
 
     @property
     def are_pairs(self) -> bool:
-        """Whether each item's second view is its exact partner, to be retrieved."""
+        """Whether items are pairs of a query and a document."""
         return self.views == 2 and self.layout == "in_batch"
 
 
 def plain(value: Any) -> Any:
-    """Plain values for a file: fields by name, tensors as lists, NaN as None."""
+    """Convert to plain values: fields by name, tensors as lists, NaN as ``None``."""
     if is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
@@ -167,10 +166,10 @@ def diagnose_embeddings(
         second_view: Another view of the same items, such as another augmentation or the matching
             text. Without it, each item is its own positive.
         labels: Class of each item, a non-negative integer, or -1 if it is unknown.
-        groups: Id of the document or other thing that each row shows. Rows of equal ids, except -1,
-            are never each other's candidates.
-        domains: Batch, speaker, device or other nuisance of each item, or -1 if it is unknown. They
-            are counted among nearest neighbours.
+        groups: Id of the item that each row shows, such as a document. Rows with equal ids, except
+            -1, are never each other's candidates.
+        domains: Batch, speaker, device or other nuisance of each item, or -1 if it is unknown.
+            Nearest neighbors are compared by domain.
         tau_plus: Probability that a candidate has the anchor's class, in (0, 1): for C equal
             classes, 1/C. Not needed with labels. Default: 0.1.
         temperature: Temperature at which the encoder was trained, positive. Default: 0.5.
@@ -232,7 +231,7 @@ def diagnose_embeddings(
     batches = order[: most // size * size].split(size)
 
     def scored(loss: ContrastiveLoss, rows: Int[Tensor, " batch"]) -> ScoredCandidates:
-        """A batch as a loss sees it."""
+        """Score a batch with a loss."""
         known = (None if codes is None else codes[rows] for codes in (classes, ids))
         codes = dict(zip(("labels", "groups"), known, strict=True))
         return score_candidates(loss, first[rows], second[rows], layout=layout, **codes)
@@ -278,7 +277,7 @@ def diagnose_embeddings(
 
 
 def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "items dim"]:
-    """Embeddings as a float32 matrix of unit vectors; refuses anything else."""
+    """Convert embeddings to a float32 matrix of unit vectors; raise on invalid ones."""
     tensor = torch.as_tensor(values).detach().cpu()
     check_shape(name, tensor, ("items", "dim"))
     if tensor.dtype == torch.bool or tensor.is_complex():
@@ -296,7 +295,7 @@ def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "ite
 
 
 def _codes(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[Tensor, " items"]:
-    """Labels, groups or domains as integers, one per item."""
+    """Check labels, groups or domains: one integer per item."""
     tensor = torch.as_tensor(codes).detach().cpu()
     check_labels(name, tensor, (items,))
     return tensor.long()
@@ -305,7 +304,7 @@ def _codes(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[Te
 def _neighbours(
     rows: Float[Tensor, "items dim"], domains: Int[Tensor, " items"] | None, seed: int
 ) -> Neighbourhood:
-    """Geometry of a random sample."""
+    """Measure the geometry of a random sample."""
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
     if domains is not None:
         order = order[domains[order] >= 0]
@@ -333,7 +332,7 @@ def _neighbours(
 
 
 def _nearest_false(scored: ScoredCandidates) -> float:
-    """Share of false negatives among the most similar candidates."""
+    """Compute the share of false negatives among the most similar candidates."""
     logits = scored.unlabeled.masked_fill(~scored.valid, -torch.inf)
     count = min(_NEAREST, int(scored.valid.sum(dim=1).min()))
     nearest = logits.topk(count, dim=1).indices

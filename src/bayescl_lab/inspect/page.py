@@ -34,7 +34,7 @@ def embeddings_page(advice: Advice, name: str, measured: str) -> str:
     Args:
         advice: Result of :func:`~bayescl_lab.inspect.findings.advise`.
         name: Name of the embeddings.
-        measured: What the embeddings are.
+        measured: Description of the embeddings.
     """
     diagnosis = advice.diagnosis
     names = ("layout", "temperature", "temperature_from", "tau_plus", "tau_plus_from")
@@ -50,7 +50,7 @@ def embeddings_page(advice: Advice, name: str, measured: str) -> str:
 
 
 def measures_table(advice: Advice) -> Table:
-    """Return a table of false negatives in a batch, and of neighbourhoods."""
+    """Return a table of false negatives in a batch, and of neighborhoods."""
     found, around = advice.diagnosis, advice.diagnosis.neighbourhood
     false = f"{found.false_negatives:.1f} of {found.candidates}"
     is_known = found.tau_plus_from in _COUNTED
@@ -92,7 +92,7 @@ def losses_table(diagnosis: EmbeddingDiagnosis) -> Table:
 
 
 def sentences(advice: Advice) -> list[str]:
-    """Return the findings, an explanation of each argument, and last the recommendation."""
+    """Return the findings, explanations of the arguments, and the recommendation."""
     names = ("repulsion", "labels_wanted", "temperature", "domains", "hubs")
     findings = [text for name in names if (text := paragraph(name, advice))]
     explained = [*advice.pass_on, *["positive_share"] * (advice.share < 0.5)]
@@ -101,7 +101,7 @@ def sentences(advice: Advice) -> list[str]:
 
 
 def similarity_figure(diagnosis: EmbeddingDiagnosis) -> Figure:
-    """Plot the similarity of candidates, with labels separately for true and false negatives."""
+    """Plot the similarity of candidates; with labels, by true and false negatives."""
     figure, (axis,) = panels(1, 1, width=6.6, height=4.2)
     edges, true, false = diagnosis.similarity
     kinds = [("candidates", NEUTRAL, true)]

@@ -1,1 +1,1 @@
-"""The paper: its numerical experiments, its tables, and the figures that it prints."""
+"""Reproduction of the paper: its numerical experiments, its tables and its printed values."""

@@ -14,7 +14,7 @@ from bayescl_lab.ranking.interactions import Interactions
 
 
 class UserBatch(NamedTuple):
-    """Some users and all their pairs; ``anchor_of`` is the place of each pair's user."""
+    """Users and all their pairs. ``anchor_of`` is the index of each pair's user."""
 
     users: Int[Tensor, " users"]
     items: Int[Tensor, " pairs"]
@@ -22,21 +22,20 @@ class UserBatch(NamedTuple):
 
 
 class UserBatches:
-    """The batches of a data set's users, in the current epoch's order.
+    """Batches of users in the order of the current epoch.
 
-    A user's pairs are always together, so that each user needs one row of scores; there are never
-    more of them than items. Every pair is seen once per epoch, and users without any are left out.
-    Numbers of users differ by at most one, so no small remainder is left over. Several processes
-    divide the users of every batch.
+    All pairs of a user are in one batch, so each user needs one row of scores. Every pair occurs
+    once per epoch, and users without pairs are skipped. The sizes of batches differ by at most one
+    user. Several processes divide the users of every batch.
 
     Args:
-        train: the pairs.
-        batch_size: largest number of users in a batch, over all processes; None for a 32nd of them,
-            but 32 to 256.
-        seed: the seed of the run.
-        device: device of the pairs and batches.
-        rank: number of this process, below ``num_ranks``.
-        num_ranks: number of processes.
+        train: Training interactions.
+        batch_size: Largest number of users in a batch, over all processes. ``None`` for a 32nd of
+            the users, between 32 and 256.
+        seed: Seed of the run.
+        device: Device of pairs and batches.
+        rank: Rank of this process, below ``num_ranks``.
+        num_ranks: Number of processes.
 
     Raises:
         ValueError: if a number is out of range, or a batch has fewer users than there are
@@ -75,11 +74,11 @@ class UserBatches:
         self.sampler = self  # where Lightning looks for what sets the epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Switch to the order of another epoch; Lightning calls this at the start of each."""
+        """Set the epoch. Lightning calls this method at the start of each epoch."""
         self.epoch = epoch
 
     def __len__(self) -> int:
-        """Batches per epoch."""
+        """Return the number of batches per epoch."""
         return self.batches
 
     def __iter__(self) -> Iterator[UserBatch]:
@@ -91,7 +90,7 @@ class UserBatches:
             yield self._batch_of(self.users[own.to(self.users.device)])
 
     def _batch_of(self, users: Int[Tensor, " users"]) -> UserBatch:
-        """Some users with the items that follow their starts."""
+        """Return a batch of users, given the position of each user's first item."""
         first = self.starts[users]
         counts = self.starts[users + 1] - first
         anchor_of = torch.arange(len(users), device=users.device).repeat_interleave(counts)

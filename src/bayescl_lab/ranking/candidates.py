@@ -1,4 +1,4 @@
-"""The items that a user's items are contrasted with."""
+"""Candidate items for the loss of recommenders."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from bayescl_lab.ranking.encoder import Encoder
 
 
 class DrawnCandidates:
-    """Items drawn for a batch without replacement and shared by its users, or all items.
+    """Candidates drawn for a batch without replacement and shared by its users, or all items.
 
-    The score matrix is one matrix product with a row for each user, in which the items of the user
-    do not count. So hundreds or thousands of candidates cost little, and the empirical CDF of the
-    Bayesian loss rests on as many points. Draws depend only on the given seed.
+    Scores are one matrix product with a row per user, in which the user's items are masked.
+    Hundreds or thousands of candidates therefore cost little, and they make the empirical CDF of
+    the Bayesian loss accurate. Draws depend only on the given seed.
 
     Args:
-        num_items: number of items to draw from.
-        count: candidates per batch, at least 1; all items if there are no more.
+        num_items: Number of items to draw from.
+        count: Number of candidates per batch, at least 1 and at most all items.
 
     Example:
         >>> batch = UserBatch(torch.tensor([0]), torch.tensor([1, 4]), torch.tensor([0, 0]))
@@ -37,7 +37,7 @@ class DrawnCandidates:
     def choose(
         self, batch: UserBatch, *, seed: int
     ) -> tuple[Int[Tensor, " count"], Bool[Tensor, "users count"]]:
-        """Return the candidates, and True where one counts for a user."""
+        """Return the candidates, and a mask that is True where a candidate counts for a user."""
         generator = torch.Generator().manual_seed(seed)
         drawn = torch.randperm(self.num_items, generator=generator)[: self.count]
         drawn = drawn.to(batch.items.device)
@@ -57,11 +57,11 @@ class DrawnCandidates:
         """Compute ``loss.sampled`` of a batch.
 
         Args:
-            loss: any loss of :mod:`bayescl.losses`, or one with that method. With ``gather=True``
-                it averages over the pairs of all processes.
-            encoder: gives the embeddings, in one call.
-            batch: the users that this process trains.
-            seed: seed of the draw; the same on every process.
+            loss: Loss with a method ``sampled``. With ``gather=True`` it averages over the pairs of
+                all processes.
+            encoder: Encoder, called once.
+            batch: Users of this process.
+            seed: Seed of the draw, the same on all processes.
         """
         options: dict[str, Any] = {"anchor_of": batch.anchor_of}
         if self.count == self.num_items:

@@ -1,8 +1,8 @@
-"""Published interactions: their sources, sizes and terms; local copies fetched and verified.
+"""Published interactions: sources, sizes, terms of use, downloads and verification.
 
-Only MovieLens is fetched automatically; its archives are checked against the SHA-256 of the files
-that GroupLens serves. Users put the others in place themselves, because of their owners' terms or
-because no copy has a published checksum.
+Only MovieLens is downloaded automatically. Its archives are verified by the SHA-256 of the files of
+GroupLens. Users must copy the others themselves, because of their terms of use or because there is
+no published checksum.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LIGHTGCN = "https://github.com/gusye1234/LightGCN-PyTorch"
 def _by_hand(
     name: str, title: str, terms: str, homepage: str, instructions: str = ""
 ) -> DataSource:
-    """Interactions that people fetch; by default as LightGCN's authors split them."""
+    """Return a data set that users must fetch. Default: LightGCN's split."""
     instructions = instructions or (
         f"put train.txt and test.txt from data/{name} of {_LIGHTGCN} into the folder {name} "
         "of your data folder, or give --data the path of any folder with the two"
@@ -37,7 +37,7 @@ def _by_hand(
 
 
 def _movielens(name: str, title: str, size: int, checksum: str, files: str) -> DataSource:
-    """One of GroupLens' archives."""
+    """Return a data set of GroupLens."""
     archive = RemoteFile(f"{_GROUPLENS}/{name}.zip", f"{name}.zip", size, f"sha256:{checksum}")
     terms = "research only, cite Harper and Konstan 2015, no redistribution, not commercial"
     homepage = f"https://grouplens.org/datasets/movielens/{name.removeprefix('ml-')}/"
@@ -94,12 +94,12 @@ class Published:
     """Published facts about a data set.
 
     Attributes:
-        patterns: of the names of its required files. Instead, there may be ``train.txt`` and
-            ``test.txt`` in LightGCN's format, with a split by others.
-        users: users with an interaction.
-        items: items with an interaction.
-        interactions: all pairs, training and test together; None if sources differ.
-        checksums: digests of single files, by name.
+        patterns: Patterns of the names of required files. ``train.txt`` and ``test.txt`` in
+            LightGCN's format, with another split, are also accepted.
+        users: Number of users with interactions.
+        items: Number of items with interactions.
+        interactions: Number of training and test pairs. ``None`` if sources differ.
+        checksums: Digests of single files by name.
     """
 
     patterns: tuple[str, ...]
@@ -123,12 +123,11 @@ PUBLISHED: dict[str, Published] = {
     "gowalla": Published(SPLIT, 29_858, 40_981, 1_027_370),
     "amazon-book": Published(SPLIT, 52_643, 91_599, 2_984_108),
 }
-"""By name. ``u.data`` and ``ratings.dat`` are always the same files; the LightGCN files are around
-with different line ends, so only their content is compared."""
+"""Published facts by name. The files of LightGCN exist with different line ends and have no checksums."""
 
 
 def known_folder(name: str) -> Path | None:
-    """``<data folder>/<name>``, or a folder of that name in it, if it has a data set's files."""
+    """Return ``<data folder>/<name>``, or its subfolder of that name, if it has the files."""
     for patterns in (PUBLISHED[name].patterns, SPLIT):
         for place in (data_folder() / name, data_folder() / name / name):
             if all(any(place.glob(pattern)) for pattern in patterns):
@@ -137,7 +136,7 @@ def known_folder(name: str) -> Path | None:
 
 
 def required_folder(name: str) -> Path:
-    """The folder of a known data set's files; a ``ValueError`` says how to get them."""
+    """Return the folder of a known data set; raise ``ValueError`` with instructions if missing."""
     if folder := known_folder(name):
         return folder
     source = next(source for source in SOURCES if source.name == name)
@@ -146,7 +145,7 @@ def required_folder(name: str) -> Path:
 
 
 def fetch_interactions(source: DataSource, *, progress: Progress | None = None) -> Path:
-    """Download and unpack a data set into the data folder, unless it exists; return its folder."""
+    """Download and unpack a data set unless it exists; return its folder."""
     if existing := known_folder(source.name):
         return existing
     folder = data_folder() / source.name

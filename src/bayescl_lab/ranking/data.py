@@ -1,4 +1,4 @@
-"""A data set of interactions by name or path, and how its files are read."""
+"""Options for a data set of interactions and its files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from bayescl_lab._fields import CountOr0
 
 Split = Literal["per-user", "random", "last", "time", "given", "author", "none"]
-"""Ways to choose the test part."""
+"""Kinds of splits."""
 
 _OF_TABLES = (
     *("user_column", "item_column", "rating_column", "timestamp_column"),
@@ -23,34 +23,35 @@ _OF_TABLES = (
 
 @dataclass(frozen=True)
 class RankingData:
-    """A data set and the options for reading it.
+    """Data set and options for reading it.
 
     Attributes:
-        data: name of a data set (see "bayescl data list"), or the path of a table (CSV, TSV,
-            JSON Lines, Parquet or RecBole's .inter; text also as .gz), or of a folder with
-            train.txt and test.txt, or train.csv and test.csv.
-        split: how the test part is chosen: per-user (at random 4:1), random, last (everybody's
-            latest interaction), time (the latest fifth of all interactions), given, author
-            (ml-100k), or none, which trains on all interactions and evaluates nothing; default:
-            given if the files have a test part, else per-user.
-        split_seed: seed of random splits.
-        user_column: a table's column of users; default: guessed (user, user_id, userId, ...).
-        item_column: a table's column of items; default: guessed (item, item_id, movieId, ...).
-        rating_column: a table's column of ratings; default: guessed if ratings are used.
-        timestamp_column: a table's column of times; default: guessed if times are used.
-        min_rating: the lowest rating that counts; default: all count.
-        sum_ratings: add up the ratings of each user and item, such as quantities of which returns
-            are negative, before min_rating; pairs with a sum of at most 0 are left out.
-        k_core: leave out users and items with fewer interactions than this.
-        separator: a table's column separator; default: detected.
-        encoding: how a text table is encoded, such as latin-1; default: UTF-8.
-        no_header: the table's first line is an interaction; its columns are called 1, 2 and so on,
-            by default user, item, rating and timestamp in this order.
-        date_format: order of day and month in a table's times, dmy or mdy, or a pattern such as
-            "%d %b %Y"; default: found from the values, which must tell.
-        skip_bad_rows: leave out and count rows of a table with missing or unparsable values.
-        allow_null_ids: keep ids such as NULL, nan and None, which otherwise count as missing.
-        test_data: a second table with the test part.
+        data: Name of a data set (see "bayescl data list"), or the path of a table (CSV, TSV, JSON
+            Lines, Parquet or RecBole's .inter; text also as .gz), or of a folder with train.txt and
+            test.txt, or train.csv and test.csv.
+        split: How the test part is chosen: per-user (a random fifth of each user's interactions),
+            random, last (each user's latest interaction), time (the latest fifth of all
+            interactions), given, author (ml-100k), or none, which trains on all interactions
+            without evaluation. Default: given if the files have a test part, else per-user.
+        split_seed: Seed of random splits.
+        user_column: Column of users in a table. Default: guessed (user, user_id, userId, ...).
+        item_column: Column of items in a table. Default: guessed (item, item_id, movieId, ...).
+        rating_column: Column of ratings in a table. Default: guessed if ratings are used.
+        timestamp_column: Column of times in a table. Default: guessed if times are used.
+        min_rating: Lowest rating that counts. Default: all count.
+        sum_ratings: Add up the ratings of each user and item before min_rating applies, for example
+            quantities with negative returns. Pairs with a sum of at most 0 are left out.
+        k_core: Smallest number of interactions of a user or item. Users and items with fewer are
+            left out.
+        separator: Column separator of a table. Default: detected.
+        encoding: Encoding of a text table, such as latin-1. Default: UTF-8.
+        no_header: Whether the first line of a table is an interaction. Columns are then named 1, 2
+            and so on. By default they are user, item, rating and timestamp, in this order.
+        date_format: Order of day and month in a table's times, dmy or mdy, or a pattern such as "%d
+            %b %Y". Default: detected from the values.
+        skip_bad_rows: Skip and count rows of a table with missing or invalid values.
+        allow_null_ids: Keep ids such as NULL, nan and None, which otherwise count as missing.
+        test_data: Second table, with the test part.
 
     Raises:
         ValueError: if a value has the wrong type.
@@ -76,7 +77,7 @@ class RankingData:
 
     @property
     def columns(self) -> dict[str, str | None]:
-        """The columns of a table to read, with their names if given."""
+        """Columns of a table to read, with their names if given."""
         names = {"user": self.user_column, "item": self.item_column}
         if self.min_rating is not None or self.rating_column is not None or self.sum_ratings:
             names["rating"] = self.rating_column
@@ -88,7 +89,7 @@ class RankingData:
         return names
 
     def refuse(self, what: str, names: tuple[str, ...] = _OF_TABLES) -> None:
-        """Refuse options, by default all of tables, for a format that does not need them."""
+        """Raise ``ValueError`` if an option of tables is given for a fixed format."""
         if wrong := [name for name in names if getattr(self, name) not in (None, False)]:
             raise ValueError(f"{what} has a fixed format: {wrong[0]} is for tables")
 
@@ -98,7 +99,7 @@ class RankingData:
         return self.data if self.split is None else f"{self.data}, {self.split} split"
 
     def as_config(self) -> dict[str, Any]:
-        """The options as plain values."""
+        """Return the options as plain values."""
         return asdict(self)
 
     @classmethod
@@ -125,4 +126,4 @@ TableOptions: Any = dataclass(
     ),
     frozen=True,
 )
-"""The options of :class:`RankingData` that say how pairs are read from any table."""
+"""Options of :class:`RankingData` for reading any table."""

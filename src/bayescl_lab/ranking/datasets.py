@@ -19,31 +19,29 @@ from bayescl_lab.ranking.splits import split_interactions
 
 _TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.1
 _AUTHOR_SPLIT = "author-split"
-"""Folder with the split of the paper's first author, within that of MovieLens-100k."""
+"""Subfolder of MovieLens-100k with the split of the paper's first author."""
 
 
 def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -> RankingParts:
     r"""Load a data set as training and evaluation interactions.
 
-    Use ``evaluate_on="validation"`` to choose settings: it evaluates on a tenth of the training
-    part, which is held out of training and split off in the same way as the test part (per user if
-    the test part was given). The test part stays unseen.
+    Use ``evaluate_on="validation"`` to choose settings. The evaluation part is then a tenth of the
+    training part, held out of training. It is split off like the test part, or per user if the test
+    part was given. The test part is not used.
 
     Args:
-        data: a known name (one of :data:`~bayescl_lab.ranking.catalog.PUBLISHED`), or the path of
-            a file or folder: MovieLens' ``u.data`` or ``ratings.dat``, a folder with
-            ``train.txt`` and ``test.txt`` in LightGCN's format or with ``train.csv`` and
-            ``test.csv``, RecBole's ``.inter``, or a table as text (also as ``.gz``), JSON Lines or
-            Parquet.
-        evaluate_on: "test" or "validation".
-        **options: of :class:`~bayescl_lab.ranking.data.RankingData`; how it splits is said by
-            :func:`~bayescl_lab.ranking.splits.split_interactions`.
+        data: Known name (one of :data:`~bayescl_lab.ranking.catalog.PUBLISHED`), or the path of a
+            file or folder: MovieLens' ``u.data`` or ``ratings.dat``, a folder with ``train.txt``
+            and ``test.txt`` in LightGCN's format or with ``train.csv`` and ``test.csv``, RecBole's
+            ``.inter``, or a table as text (also as ``.gz``), JSON Lines or Parquet.
+        evaluate_on: Part to evaluate on, "test" or "validation".
+        **options: Options of :class:`~bayescl_lab.ranking.data.RankingData`. For the kinds of
+            splits, see :func:`~bayescl_lab.ranking.splits.split_interactions`.
 
     Returns:
-        Training and evaluation part, with a report of what was left out or merged. All remaining
-        users and items have the same row and column in both, whichever part is evaluated.
-        Evaluation pairs with users or items unknown to training are kept, since published figures
-        count them, and are reported.
+        Training and evaluation part, with a report of skipped and merged data. Users and items have
+        the same rows and columns in all parts. Evaluation pairs with users or items unknown to
+        training are kept and reported, because published scores include them.
 
     Raises:
         ValueError: if the name is unknown, a file is missing or damaged (naming its line), or
@@ -111,11 +109,11 @@ def read_interactions(options: RankingData) -> RawInteractions:
 
 
 def guessed_columns(options: RankingData) -> dict[str, str]:
-    """The columns that :func:`read_interactions` would guess; reads only a table's header.
+    """Return the columns that :func:`read_interactions` would guess, from a table's header.
 
-    By "user", "item", "rating" and "timestamp", without those that have these names; of a table
-    without a header, with a value of the first row. Empty for data sets that are not tables. A
-    header that cannot be understood is a ``ValueError``.
+    The keys are "user", "item", "rating" and "timestamp". Columns with exactly these names are left
+    out. For a table without a header, a value of the first row is given. The result is empty for
+    data sets that are not tables. Raises ``ValueError`` if a column cannot be guessed.
     """
     path = Path(options.data)
     if options.data in PUBLISHED or not path.exists() or recognised(path):
@@ -130,7 +128,7 @@ def guessed_columns(options: RankingData) -> dict[str, str]:
 
 
 def _author_split(data: str) -> RawInteractions:
-    """The files of the paper's first author: user, item and rating, a header above them."""
+    """Read the split of the paper's first author: tables of user, item and rating."""
     if data != "ml-100k":
         raise ValueError(f"split 'author' exists only for ml-100k, got {data}")
     folder = data_folder() / data / _AUTHOR_SPLIT
@@ -145,7 +143,7 @@ def _author_split(data: str) -> RawInteractions:
 
 
 def _tables(path: Path) -> tuple[Path, Path | None]:
-    """The table at a path, and its test part if there is one."""
+    """Return the table at a path, and its test part if there is one."""
     if not path.is_dir():
         return path, None
     for train in sorted(path.glob("train.*")):
@@ -161,9 +159,9 @@ def _tables(path: Path) -> tuple[Path, Path | None]:
 def verify_interactions(name: str) -> list[str]:
     """Compare a known data set in the data folder with the published one.
 
-    Archives and files must match their published checksums, if any; everything must be readable;
-    and the numbers of users, items and interactions must be as published; else, or if the data set
-    is missing, that is a ``ValueError``. Returns a line per finding.
+    Checksums of archives and files, if published, and the numbers of users, items and interactions
+    are compared. Returns one line per check. Raises ``ValueError`` if the data set is missing,
+    cannot be read or differs.
     """
     source = next(source for source in catalog.SOURCES if source.name == name)
     published, folder = PUBLISHED[name], required_folder(name)

@@ -26,11 +26,11 @@ class EASE:
     The matrix is inverted in place, in float64.
 
     Args:
-        train: the interactions to learn from.
-        regularization: the penalty lambda, positive.
+        train: Training interactions.
+        regularization: L2 penalty lambda, positive.
 
     Attributes:
-        weights: the matrix B, float32, ``[items, items]``.
+        weights: Matrix B, float32, ``[items, items]``.
 
     Raises:
         ValueError: if ``regularization`` is not positive or too small to invert the matrix, or the
@@ -83,7 +83,7 @@ class EASE:
 
 
 def ease_memory(items: int) -> int:
-    """Bytes that a fit needs: the matrix in float64, inverted in place, and the weights."""
+    """Return the bytes needed for a fit: the matrix in float64, and the weights."""
     return (8 + 4) * items**2
 
 

@@ -1,4 +1,4 @@
-"""Encoders of users and items: their base, and matrix factorisation."""
+"""Base class of encoders of users and items, and matrix factorization."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from bayescl_lab.ranking.propagation import propagated
 from bayescl_lab.ranking.scorers import SCORES, EmbeddingScorer, Score
 
 _INITIAL_SCALE = 0.1
-"""Standard deviation of each coordinate. With cosines it determines how fast Adam turns a row."""
+"""Standard deviation of each coordinate. With cosines, it determines how fast Adam changes angles."""
 
 
 class Encoder(nn.Module, ABC):
-    """One trainable embedding per user and per item, to be transformed by subclasses.
+    """Encoder with one trainable embedding per user and per item. Subclasses transform them.
 
-    Embeddings are initialised from a normal distribution by torch's global generator.
+    Embeddings are initialized from a normal distribution by torch's global generator.
 
     Args:
-        train: the training interactions. Every user and item has a row.
-        dim: coordinates of an embedding.
-        score: score of rankings, ``"cosine"`` or ``"inner"`` for inner products. The loss must
-            match: ``normalize=True`` for cosines.
+        train: Training interactions. Every user and item has a row.
+        dim: Length of an embedding.
+        score: Score of rankings, ``"cosine"`` or ``"inner"`` for inner products. The loss must have
+            ``normalize=True`` for cosines and ``normalize=False`` for inner products.
 
     Attributes:
-        title: name in tables and figures.
-        own_settings: names of further arguments.
+        title: Name in tables and figures.
+        own_settings: Names of further arguments.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -64,9 +64,9 @@ class Encoder(nn.Module, ABC):
     def embed(
         self, users: Int[Tensor, " users"], *items: Int[Tensor, " items"]
     ) -> tuple[Float[Tensor, "rows dim"], ...]:
-        """Return the embeddings for one step: of its users, and of each set of items.
+        """Return the embeddings of the users and of each set of items of a step.
 
-        Without any, the second are those of all items. Differentiable.
+        Without sets of items, the embeddings of all items are returned. Differentiable.
         """
         all_users, all_items = self.users_and_items()
         # Indexing would add gradients in an order that differs from run to run if there are several
@@ -92,7 +92,7 @@ class Encoder(nn.Module, ABC):
 
 
 class MatrixFactorization(Encoder):
-    """Users and items are rows of two tables; a step uses only its own rows.
+    """Matrix factorization: one table of users and one of items. A step uses only its rows.
 
     Example:
         >>> train = Interactions.from_pairs([0, 2], [1, 4], user_ids=3, item_ids=5)

@@ -1,4 +1,4 @@
-"""The table of encoders. To add one, write a module and add a row here."""
+"""Table of encoders. A new encoder needs a module and a row here."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.light_gcn import LightGCN
 
 ENCODERS: Mapping[str, type[Encoder]] = {"mf": MatrixFactorization, "lightgcn": LightGCN}
-"""Every encoder by its name, in the order of the paper's tables."""
+"""Encoders by name, in the order of the paper's tables."""
 
 
 def build_encoder(name: str, train: Interactions, settings: Mapping[str, object]) -> Encoder:
     """Build an encoder by its name, with weights from torch's global generator.
 
-    Of the settings, every encoder takes ``dim`` and ``score``, and some take further ones;
-    settings of other encoders are ignored.
+    All encoders have the settings ``dim`` and ``score``; some have further settings. Settings of
+    other encoders are ignored.
 
     Raises:
-        ValueError: if there is no such encoder, or a setting is out of range.
+        ValueError: if the name is unknown, or a setting is out of range.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=3)

@@ -23,21 +23,21 @@ def numbered_interactions(
     sum_ratings: bool = False,
     k_core: int = 0,
 ) -> tuple[Interactions, Interactions | None, Mapping[str, int]]:
-    """Interactions with a row for every remaining user and a column for every remaining item.
+    """Filter interactions, and number the remaining users and items.
 
     First, the ratings of each pair are added up if ``sum_ratings`` is set. Then ratings below the
-    minimum are left out; without a minimum, sums that are not above 0. Then repeated pairs are
-    merged at their earliest time, and the k-core is taken. Ids are sorted, as numbers if all are.
-    If files give a test part, both parts have the rows and columns of all ids in either. Test pairs
+    minimum are left out; without a minimum, sums of at most 0 are left out. Then repeated pairs are
+    merged at their earliest time, and the k-core is taken. Ids are sorted, as numbers if all are
+    numbers. If the files have a test part, both parts have rows and columns for all ids. Test pairs
     that are also in training are left out.
 
     Returns:
-        All interactions or their training part; the given test part or None; and a report of what
-        was left out or merged, as phrase and count.
+        All interactions or their training part; the given test part or ``None``; and a report of
+        skipped and merged data, as phrase and count.
 
     Raises:
-        ValueError: if there are no ratings to compare, a k-core would change a given test part,
-            or nothing is left.
+        ValueError: if there are no ratings, a k-core would change a given test part, or nothing is
+            left.
     """
     if k_core and raw.test is not None:
         raise ValueError(f"k_core would change the given test part of {raw.name}")
@@ -111,10 +111,10 @@ def _summed(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def core(interactions: Interactions, k: int) -> Interactions:
-    """The largest set of interactions in which every user and every item has at least ``k``.
+    """Return the largest set of interactions in which every user and item has at least ``k``.
 
-    Rows and columns of the others are removed; 0 removes none, not even those without any. If
-    nothing is left, that is a ``ValueError``.
+    Rows and columns of other users and items are removed. 0 keeps all, including empty ones. Raises
+    ``ValueError`` if nothing is left.
     """
     check_count("k_core", k, 0)
     if k == 0:
@@ -141,7 +141,7 @@ def core(interactions: Interactions, k: int) -> Interactions:
 
 
 def _numbered(columns: list[pl.Series]) -> tuple[NDArray[Any], list[NDArray[np.int64]]]:
-    """Sorted ids of several columns together, and each column by the numbers of its ids."""
+    """Return the sorted ids of several columns, and each column as indices of these ids."""
     together = pl.concat(columns)
     distinct = together.unique()
     if together.dtype == pl.Int64:

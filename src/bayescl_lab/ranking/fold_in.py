@@ -1,19 +1,18 @@
 r"""Scores for a user who was not in training, from the user's items.
 
-Training gives a vector to each of its users. A newcomer with items :math:`I` has none, so it is
-predicted from the mean of the items' vectors, by the linear map that works best for the users in
-training:
+A new user with items :math:`I` has no trained embedding. It is predicted from the mean embedding of
+the items, by the linear map that is best for the users in training:
 
 .. math::
     u = W^\top \frac{1}{|I|} \sum_{i \in I} v_i, \qquad
     W = \arg\min_W \sum_{u'} \Big\| u' - W^\top \frac{1}{|I_{u'}|} \sum_{i \in I_{u'}} v_i \Big\|^2
         + \lambda \|W\|^2 .
 
-The prediction is then given the mean length of the users in training, 1 for cosines, so that a
-newcomer's scores lie on the same scale as everybody's.
+The prediction is scaled to the mean length of the users in training, 1 for cosines, so scores of
+new users have the same scale as other scores.
 
-The mean itself lies too close to the centre, near popular items and hence all users. Training a
-vector with the loss would need the loss and its settings wherever a run serves.
+The mean itself would be too close to popular items. Training an embedding with the loss would need
+the loss and its settings for serving.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 
 _SHRINKAGE = 0.01
-"""Penalty relative to the mean square of a coordinate; a factor of ten changes little."""
+"""Penalty relative to the mean square of a coordinate. A factor of ten has little effect."""
 
 
 class NewcomerScorer:
-    """Embeddings and scores of users who were not in training, from what training saw and made.
+    """Scores for new users, from trained embeddings and the training interactions.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1, 1], [0, 1, 2, 3], user_ids=2, item_ids=4)

@@ -1,4 +1,4 @@
-"""The best unseen items of every user, out of all items."""
+"""Full rankings: the best unseen items of every user."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _BLOCK_SCORES = 2**22  # held at a time: 16 MB, which fit into the caches of mos
 
 @dataclass(frozen=True)
 class TopItems:
-    """The best items of some users.
+    """Best items of users.
 
     Attributes:
-        users: the users, ``[users]``.
-        items: each user's items from best to worst, ``[users, k]``, padded with -1 if there are
+        users: Users, ``[users]``.
+        items: Items of each user from best to worst, ``[users, k]``, padded with -1 if there are
             fewer unseen items.
-        scores: the scores of the items; -inf for padding.
+        scores: Scores of the items; -inf for padding.
     """
 
     users: Int[Tensor, " users"]
@@ -40,15 +40,14 @@ def full_ranking(
 ) -> TopItems:
     """Rank all items for each user and keep the first ``k``.
 
-    Users are processed in blocks, so the scores of all users are never held together. Equal scores
-    are ranked by item number, lowest first, so lists depend on blocks and the number of threads
-    only as far as the scores do.
+    Users are processed in blocks to bound the memory. Equal scores are ranked by item number,
+    lowest first, so lists are deterministic for given scores.
 
     Args:
-        scorer: scores all items for some users.
-        k: length of the lists, at least 1; at most the number of items are listed.
-        seen: interactions to leave out of the lists, usually those of training.
-        users: users to rank for, in the order of the lists; default: all.
+        scorer: Model that scores all items for some users.
+        k: Length of the lists, at least 1. Lists have at most as many entries as there are items.
+        seen: Interactions to exclude from the lists, usually the training interactions.
+        users: Users to rank for, in the order of the lists. Default: all.
 
     Raises:
         ValueError: if ``k`` is below 1, ``seen`` has other users or items, or a score is NaN.
@@ -87,10 +86,10 @@ def full_ranking(
 def top_columns(
     scores: Float[Tensor, "rows columns"], k: int
 ) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
-    """Return the ``k`` largest entries of each row in descending order, equal ones by column.
+    """Return the ``k`` largest entries of each row, in descending order and then by column.
 
-    ``torch.topk`` does not define which of equal entries it returns. If the last entry of a row is
-    equal to one that was left out, the row is chosen again.
+    ``torch.topk`` does not define the order of equal entries. Rows whose last entry equals an
+    excluded entry are selected again.
 
     Raises:
         ValueError: if a score is NaN.

@@ -1,7 +1,7 @@
-"""iALS: matrix factorisation by alternating least squares over all pairs of users and items.
+"""iALS: matrix factorization by alternating least squares over all pairs of users and items.
 
-The package ``implicit`` has the same algorithm without the penalty that grows with a row's
-frequency, which Rendle et al. name among what makes iALS competitive.
+The package ``implicit`` has the same algorithm with a penalty that does not depend on the frequency
+of users and items. According to Rendle et al., this dependence is needed for competitive results.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _BLOCK_ENTRIES = 2**22  # of the embeddings, or of the matrices, of one block of
 class IALS(EmbeddingScorer):
     r"""Fit inner products of embeddings to 1 for interactions, and weakly to 0 for all pairs.
 
-    With the interactions :math:`S`, and :math:`n_u` or :math:`n_i` of them for a user or an item,
-    the embeddings :math:`w_u` and :math:`h_i` minimise
+    With the interactions :math:`S`, and their numbers :math:`n_u` and :math:`n_i` for a user and an
+    item, the embeddings :math:`w_u` and :math:`h_i` minimize
 
     .. math::
         \sum_{(u, i) \in S} (w_u^T h_i - 1)^2 + \alpha_0 \sum_u \sum_i (w_u^T h_i)^2
@@ -38,13 +38,13 @@ class IALS(EmbeddingScorer):
     interactions only. The same seed gives the same embeddings.
 
     Args:
-        train: the interactions to learn from.
-        dim: length of an embedding, at least 1.
-        regularization: the penalty lambda, positive.
-        unobserved_weight: alpha_0, the weight of all pairs beside the weight 1 of interactions;
-            positive.
-        epochs: number of epochs, at least 1.
-        seed: seed of the initial embeddings.
+        train: Training interactions.
+        dim: Length of an embedding, at least 1.
+        regularization: L2 penalty lambda, positive.
+        unobserved_weight: Weight alpha_0 of all pairs, besides the weight 1 of interactions.
+            Positive.
+        epochs: Number of epochs, at least 1.
+        seed: Seed of the initial embeddings.
 
     Raises:
         ValueError: if a number is out of its range, or ``regularization`` is so small that a system
@@ -90,7 +90,7 @@ class IALS(EmbeddingScorer):
 def newcomer_scores(
     items: Float[Tensor, "items dim"], chosen: Int[Tensor, " chosen"], penalty: Mapping[str, float]
 ) -> Float[Tensor, " items"]:
-    """Return the scores of all items for a new user, embedded by the same system as users.
+    """Return the scores of all items for a new user, embedded like the other users.
 
     ``chosen`` are the newcomer's items; ``penalty`` holds the weights of :class:`IALS` by name.
     """
@@ -107,7 +107,7 @@ def _solved(
     regularization: float,
     unobserved_weight: float,
 ) -> Float[Tensor, "rows dim"]:
-    """The embeddings of all rows of a matrix, given those of its columns."""
+    """Solve for the embeddings of all rows of a matrix, given the embeddings of its columns."""
     counts = np.diff(interactions.indptr)
     penalties = regularization * (counts + unobserved_weight * len(others))
     everywhere = unobserved_weight * others.T @ others

@@ -17,12 +17,13 @@ class Interactions:
     """Observed pairs of users and items, without ratings.
 
     Attributes:
-        matrix: users x items in canonical CSR form (sorted, no duplicates), float32 ones.
-        user_ids: the original id of each row, int64 or str.
-        item_ids: the original id of each column, int64 or str.
-        timestamps: time of each stored entry, in the matrix's order, whole numbers (nanoseconds
-            for dates) or floats; None if unknown.
-        name: name of the interactions in tables and messages.
+        matrix: Matrix of users x items in canonical CSR form (sorted, no duplicates), with float32
+            ones.
+        user_ids: Original id of each row, int64 or str.
+        item_ids: Original id of each column, int64 or str.
+        timestamps: Time of each stored entry, in the order of the matrix: integers (nanoseconds for
+            dates) or floats. ``None`` if unknown.
+        name: Name of the interactions in tables and messages.
     """
 
     matrix: csr_array
@@ -42,18 +43,17 @@ class Interactions:
         timestamps: ArrayLike | None = None,
         name: str = "interactions",
     ) -> Interactions:
-        """Interactions from pairs of row and column numbers in any order.
+        """Create interactions from pairs of row and column numbers in any order.
 
         Repeated pairs are kept once, at their earliest time.
 
         Args:
-            users: the row of each pair, counted from 0.
-            items: the column of each pair, counted from 0.
-            user_ids: the original id of each row, or the number of rows. Row numbers are then
-                their ids.
-            item_ids: likewise for the columns.
-            timestamps: when each pair happened, or None.
-            name: as for the class.
+            users: Row of each pair, from 0.
+            items: Column of each pair, from 0.
+            user_ids: Original id of each row, or the number of rows. Row numbers are then the ids.
+            item_ids: Original id of each column, or the number of columns.
+            timestamps: Time of each pair. Default: unknown.
+            name: Name of the interactions in tables and messages.
 
         Example:
             >>> chosen = Interactions.from_pairs([1, 0, 0], [2, 1, 0], user_ids=2, item_ids=3)
@@ -86,7 +86,7 @@ class Interactions:
 
     @property
     def num_users(self) -> int:
-        """The number of rows, including users without an interaction."""
+        """Number of rows, including users without interactions."""
         return int(self.matrix.shape[0])
 
     @property
@@ -96,22 +96,22 @@ class Interactions:
 
     @property
     def num_interactions(self) -> int:
-        """The number of stored pairs."""
+        """Number of stored pairs."""
         return int(self.matrix.nnz)
 
     @property
     def density(self) -> float:
-        """The share of stored pairs among all pairs of a user and an item."""
+        """Share of stored pairs among all pairs of a user and an item."""
         return self.num_interactions / (self.num_users * self.num_items)
 
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The row and the column of every stored entry, in the matrix's own order."""
+        """Return the row and the column of every stored entry, in the order of the matrix."""
         per_user = np.diff(self.matrix.indptr)
         users = np.repeat(np.arange(self.num_users, dtype=np.int64), per_user)
         return users, self.matrix.indices.astype(np.int64)
 
     def subset(self, entries: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Interactions:
-        """Stored entries, by a mask or by their numbers in any order; same users and items."""
+        """Return the entries of a mask or of indices, with the same users and items."""
         mask = np.zeros(self.num_interactions, dtype=bool)
         mask[entries] = True
         whole = self.matrix
@@ -122,9 +122,9 @@ class Interactions:
         return replace(self, matrix=matrix, timestamps=times)
 
     def contains(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.bool_]:
-        """True where a pair of a row and a column, in arrays of one shape, is stored.
+        """Return True for pairs of a row and a column that are stored.
 
-        Item -1 stands for no item.
+        Item -1 is never stored.
         """
         stored_users, stored_items = self.pairs()
         stored = np.append(stored_users * self.num_items + stored_items, np.iinfo(np.int64).max)
@@ -133,7 +133,7 @@ class Interactions:
         return is_stored & (items >= 0)
 
     def joined(self, *others: Interactions) -> Interactions:
-        """These interactions and others of the same users and items; times are dropped."""
+        """Join interactions of the same users and items. Times are dropped."""
         matrix = csr_array(sum((other.matrix for other in others), self.matrix))
         matrix.data[:] = 1
         return replace(self, matrix=matrix, timestamps=None)
@@ -158,15 +158,15 @@ def in_words(report: Mapping[str, int]) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class RankingParts:
-    """Training and evaluation interactions: same rows, same columns, no overlap.
+    """Training and evaluation interactions with the same rows and columns, without overlap.
 
     Attributes:
-        train: the training interactions; full rankings leave these items out.
-        evaluation: the interactions that a ranking should find.
-        evaluated_on: which part ``evaluation`` is, "test" or "validation".
-        reading: what reading left out or merged, as phrase and count, such as
-            ``{"duplicate pairs merged": 3}``; empty if the files were used unchanged.
-        unseen: the test part if ``evaluation`` is the validation part, else None.
+        train: Training interactions, which full rankings exclude.
+        evaluation: Relevant interactions of full rankings.
+        evaluated_on: Name of the evaluation part, "test" or "validation".
+        reading: Counts of skipped and merged data by phrase, such as ``{"duplicate pairs merged":
+            3}``. Empty if there are none.
+        unseen: Test part if ``evaluation`` is the validation part, else ``None``.
     """
 
     train: Interactions

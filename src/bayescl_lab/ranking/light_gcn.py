@@ -1,4 +1,4 @@
-"""LightGCN: embeddings averaged with those of neighbours, without weights or non-linearities."""
+"""LightGCN: embeddings averaged over neighbors, without weights or non-linearities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bayescl_lab.ranking.propagation import MeanOverLayers, normalized_graph
 
 
 class LightGCN(Encoder):
-    r"""Average each embedding with those of its neighbours in the graph, layer by layer.
+    r"""LightGCN: each embedding is averaged with its neighbors in the graph, layer by layer.
 
     With :math:`\hat A = D^{-1/2} A D^{-1/2}` of the bipartite graph of users and items, and one
     table :math:`E_0` of all embeddings,
@@ -23,10 +23,10 @@ class LightGCN(Encoder):
         E = \frac{1}{K + 1} \sum_{k=0}^{K} \hat A^k E_0 .
 
     Args:
-        train: the interactions of the graph, without those to evaluate on.
-        dim: coordinates of an embedding.
-        layers: the number of layers K; 0 is matrix factorisation.
-        **options: of every :class:`~bayescl_lab.ranking.encoder.Encoder`.
+        train: Training interactions, which are the edges of the graph.
+        dim: Length of an embedding.
+        layers: Number of layers K. 0 is matrix factorization.
+        **options: Further arguments of :class:`~bayescl_lab.ranking.encoder.Encoder`.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=3)
@@ -40,7 +40,7 @@ class LightGCN(Encoder):
     """
 
     graph: Tensor
-    """The normalised adjacency matrix of users, then items, in CSR form; symmetric."""
+    """Normalized adjacency matrix of users, then items, in CSR form. Symmetric."""
 
     title = "LightGCN"
     own_settings = ("layers",)
@@ -53,7 +53,7 @@ class LightGCN(Encoder):
         self.register_buffer("graph", normalized_graph(train), persistent=False)
 
     def users_and_items(self) -> tuple[Float[Tensor, "users dim"], Float[Tensor, "items dim"]]:
-        """Propagate all embeddings and return those of users and of items."""
+        """Propagate all embeddings; return the embeddings of users and of items."""
         table = torch.cat([self.user_table, self.item_table])
         rows: Tensor = MeanOverLayers.apply(table, self.graph, self.layers)
         users, items = rows.split([self.num_users, self.num_items])

@@ -1,4 +1,4 @@
-"""BPR, the loss that only recommenders have."""
+"""BPR, a loss only for recommenders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bayescl.axes import CandidateMask, PerAnchor, PositiveLogits, UnlabeledLogi
 def bpr_loss(
     positive: PositiveLogits, unlabeled: UnlabeledLogits, *, valid: CandidateMask | None = None
 ) -> PerAnchor:
-    """Compute the mean logistic loss of each positive against its candidates; 0 without any."""
+    """Compute the mean logistic loss of each positive against its candidates; 0 without candidates."""
     terms = F.softplus(unlabeled - positive[:, None])
     if valid is None:
         return terms.mean(dim=1)
@@ -20,13 +20,13 @@ def bpr_loss(
 
 
 class BPRLoss(ContrastiveLoss):
-    r"""Logistic loss of the positive against each candidate.
+    r"""BPR loss: logistic loss of the positive against each candidate.
 
     .. math::
         \frac{1}{N} \sum_i -\log \sigma\bigl((s^+ - s_i) / t\bigr)
 
-    The usual BPR has one candidate per pair, inner products and temperature 1. L2 regularisation
-    is the optimizer's weight decay. The calls and the other arguments are those of
+    The usual BPR has one candidate per pair, inner products and temperature 1. Use the optimizer's
+    weight decay for L2 regularization. Calls and other arguments are inherited from
     :class:`~bayescl.ContrastiveLoss`.
 
     Args:

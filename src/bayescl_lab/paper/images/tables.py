@@ -1,4 +1,4 @@
-"""The paper's tables on images as plans; ``tables.yaml`` has their settings and printed figures."""
+"""The paper's tables on images as plans. Settings and printed values are in ``tables.yaml``."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ from bayescl_lab.runs.settings import Device
 
 Size = Literal["smoke", "rehearsal", "paper"]
 SIZES = get_args(Size)
-"""A check of every part in minutes on a CPU; one epoch of a small encoder on the paper's images;
-and what the paper did, for GPUs."""
+"""Sizes: a check in minutes on a CPU, one epoch of a small encoder, and the paper's settings."""
 
 _DATA = yaml.safe_load(files(__package__).joinpath("tables.yaml").read_text(encoding="utf-8"))
 DATASETS: Mapping[str, Mapping[str, Any]] = _DATA["datasets"]
-"""By data set its title, number of classes and settings, in the order of the paper's tables."""
+"""Title, number of classes and settings of each data set, in the paper's order."""
 
 
 @dataclass(frozen=True)
 class PaperTable:
-    """One table of the paper: every loss on every data set, with every variation."""
+    """Table of the paper: every loss on every data set, with every variation."""
 
     name: str  # as in "bayescl reproduce NAME"
     title: str
@@ -48,7 +47,7 @@ class PaperTable:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def cells(self, size: str) -> Iterator[tuple[Row, ImageSettings]]:
-        """The rows of the table at a size, without scores, and the settings of their runs."""
+        """Return the rows of the table at a size, without scores, and settings of their runs."""
         of_size = _DATA["sizes"][size]
         shown = {name: _at(value, size) for name, value in self.settings.items()}
         datasets = of_size.get("datasets", self.datasets)
@@ -80,7 +79,7 @@ class PaperTable:
                 yield Row({}, keys=keys, printed=printed), settings
 
     def _variations(self, size: str, classes: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """Further settings of the table, with the title and text of their column."""
+        """Return further settings of the table, with the title and text of their column."""
         for name, values in self.varied.items():
             for value in _at(values, size):
                 if name == "batch_size":
@@ -92,7 +91,7 @@ class PaperTable:
             yield "", "", {}
 
     def _printed(self, words: set[str]) -> dict[str, Printed]:
-        """The paper's figures of a row by measure, given the words of the row."""
+        """Return the paper's values of a row by measure, given the words of the row."""
         found = {}
         noted, _, note = self.note.partition(": ")
         for place, figure in _figures(self.printed):
@@ -105,7 +104,7 @@ class PaperTable:
 
 
 def _figures(printed: Any, *place: str) -> Iterator[tuple[set[str], str]]:
-    """Figures with the words of their places."""
+    """Yield values with the words of their rows and columns."""
     if not isinstance(printed, dict):
         yield {*place}, str(printed)
         return
@@ -114,24 +113,25 @@ def _figures(printed: Any, *place: str) -> Iterator[tuple[set[str], str]]:
 
 
 def _at(value: Any, size: str) -> Any:
-    """A value of a table that may depend on the size."""
+    """Return a value that may depend on the size."""
     return value[size] if isinstance(value, dict) else value
 
 
 @pydantic.dataclasses.dataclass(frozen=True)
 class TableRequest:
-    """Which part of a table to make, and at which size.
+    """Requested part and size of a table.
 
     Attributes:
-        size: smoke takes minutes on a CPU with scikit-learn's digits; rehearsal trains a small
-            encoder for one epoch on the paper's data sets; paper needs a GPU.
-        datasets: comma-separated names of some of the table's data sets; default: all.
-        losses: comma-separated names of some of the table's losses; default: all.
-        seeds: number of seeds; default: the table's own.
-        epochs: epochs of every run; default: as for the size. With another number, the paper's
-            values are not shown.
-        device: where to train.
-        compiled: at the paper's size, compile the network with torch.compile, which needs a C
+        size: Size of the experiments. smoke takes minutes on a CPU with scikit-learn's digits;
+            rehearsal trains a small encoder for one epoch on the paper's data sets; paper needs a
+            GPU.
+        datasets: Comma-separated names of data sets of the table. Default: all.
+        losses: Comma-separated names of losses of the table. Default: all.
+        seeds: Number of seeds. Default: the number in the table's settings.
+        epochs: Number of epochs of every run. Default: depends on the size. With another number,
+            the paper's values are not shown.
+        device: Device for training.
+        compiled: Compile the network with torch.compile at the paper's size. This needs a C
             compiler.
 
     Raises:
@@ -152,7 +152,7 @@ class TableRequest:
             raise ValueError("size paper takes weeks without a GPU: say --device cpu to try it")
 
     def plans(self, tables: Sequence[PaperTable]) -> list[ImagePlan]:
-        """The requested part of each table, without those that have none of it.
+        """Return the requested part of each table, without empty tables.
 
         Raises:
             ValueError: if none of the tables has a requested data set or loss.
@@ -166,7 +166,7 @@ class TableRequest:
         return [plan for plan in plans if plan.methods]
 
     def _plan(self, table: PaperTable) -> ImagePlan:
-        """The requested part of a table."""
+        """Return the requested part of a table."""
         changes: dict[str, Any] = {"device": self.device, "ranks": "upper"}
         changes |= {} if self.epochs is None else {"epochs": self.epochs}
         changes |= {} if self.compiled else {"compiled": False}
@@ -202,4 +202,4 @@ class TableRequest:
 
 
 TABLES = {name: PaperTable(name, **row) for name, row in _DATA["tables"].items()}
-"""Every table by its name, as in ``bayescl reproduce NAME``."""
+"""Tables by name, as in ``bayescl reproduce NAME``."""

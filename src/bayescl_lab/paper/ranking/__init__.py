@@ -1,1 +1,1 @@
-"""The paper's ranking table: its cells made again, and its printed figures."""
+"""The paper's ranking table: reproduced cells and printed values."""

@@ -1,4 +1,4 @@
-"""The paper's ranking table as plans; ``plans.yaml`` has what is tried for every data set."""
+"""The paper's ranking table as plans. ``plans.yaml`` has the settings to try for each data set."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ _PLANS = yaml.safe_load(files(__package__).joinpath("plans.yaml").read_text(enco
 
 @dataclass(frozen=True)
 class CellPlan(RankingPlan):
-    """A cell of the table: a data set and an encoder, every loss tuned and then judged on test.
+    """Cell of the table: all losses on one data set with one encoder, tuned on validation.
 
     Attributes:
-        rankings: values of ``propagate`` and ``item_norm_exponent`` tried on the best run of each
+        rankings: Values of ``propagate`` and ``item_norm_exponent`` to try on the best run of each
             loss, without training again.
-        final_epochs: epochs of runs on the test part; None for the number of tried runs.
+        final_epochs: Number of epochs for the test part. ``None`` for the number of epochs in
+            tuning.
     """
 
     rankings: Sequence[Values] = ({},)
@@ -55,14 +56,14 @@ class CellPlan(RankingPlan):
         return super().epochs + len(self.seeds) * (sum(final) - sum(tried))
 
     def adapted(self, settings: RankingSettings, folder: Path) -> RankingSettings:
-        """The settings for the test part, with the ranking that is best."""
+        """Return the settings for the test part, with the best ranking."""
         ranking = (
             best_ranking(folder, self.rankings) if len(self.rankings) > 1 else self.rankings[0]
         )
         return with_values(settings, {"epochs": self.final_epochs or settings.epochs, **ranking})
 
     def ease_left_out(self, items: int) -> str | None:
-        """The reason to leave EASE out if it does not fit into memory."""
+        """Return the reason to skip EASE if it does not fit into memory, or ``None``."""
         try:
             check_ease(items)
         except ValueError as error:
@@ -71,7 +72,7 @@ class CellPlan(RankingPlan):
 
 
 def best_ranking(folder: Path, tried: Sequence[Values]) -> Values:
-    """The settings with which a finished run ranks best on the validation part."""
+    """Return the settings with which a finished run ranks best on the validation part."""
     _, run, _ = RankingRun.reopen(folder)
 
     def score(values: Values) -> float:
@@ -84,17 +85,17 @@ def best_ranking(folder: Path, tried: Sequence[Values]) -> Values:
 
 @pydantic.dataclasses.dataclass(frozen=True)
 class RankingRequest:
-    """Which cells of the ranking table to make, and at which size.
+    """Requested cells and size of the ranking table.
 
     Attributes:
-        data: comma-separated names of data sets, or the path of one.
-        split: how the test part is chosen; "author" is the paper's, for ml-100k.
-        encoders: mf, lightgcn or both, comma-separated.
-        losses: comma-separated names; default: all in the plan of a data set.
-        seeds: number of seeds of the runs on test.
-        size: full, or smoke to check in a minute that everything works.
-        results: a folder that collects the results of several calls for one table and figure;
-            default: the folder of this call.
+        data: Comma-separated names of data sets, or the path of one.
+        split: How the test part is chosen. "author" is the paper's split, for ml-100k.
+        encoders: Names of encoders: mf, lightgcn or both, comma-separated.
+        losses: Comma-separated names of losses. Default: all in the plan of a data set.
+        seeds: Number of seeds for the test part.
+        size: Size of the experiments: full, or smoke, a check that takes a minute.
+        results: Folder that collects the results of several calls for one table and figure.
+            Default: the folder of this call.
     """
 
     data: Words = ("ml-100k",)
@@ -112,7 +113,7 @@ class RankingRequest:
             check_choice("encoder", encoder, tuple(ENCODERS))
 
     def plans(self) -> list[CellPlan]:
-        """The requested cells; a ``ValueError`` if a loss is unknown, or not in a plan."""
+        """Return the requested cells; raise ``ValueError`` if a loss is not in a plan."""
         return [
             cell_plan(
                 RankingData(data, self.split),
@@ -133,14 +134,14 @@ def cell_plan(
     seeds: int = 5,
     smoke: bool = False,
 ) -> CellPlan:
-    """The plan for a data set and an encoder; MovieLens-100k's if there is none.
+    """Return the plan for a data set and an encoder. Default: the plan of MovieLens-100k.
 
     Args:
-        data: the data set.
-        encoder: name of the encoder.
-        losses: losses of the plan; default: all.
-        seeds: number of seeds on the test part.
-        smoke: whether to try one setting per method, with two epochs.
+        data: Data set.
+        encoder: Name of the encoder.
+        losses: Losses of the plan. Default: all.
+        seeds: Number of seeds for the test part.
+        smoke: Whether to try one setting per method, with two epochs.
     """
     plan = _PLANS.get(data.data, _PLANS["ml-100k"])[encoder]
     grids, fixed = dict(plan["loss_grids"]), dict(plan["fixed"])
@@ -177,7 +178,7 @@ def cell_plan(
 def _baselines(
     settings: RankingSettings, name: str, penalties: Sequence[float], ials: Sequence[Values]
 ) -> Plan[BaselineSettings]:
-    """Popularity, and EASE and iALS chosen on the validation part in the same way."""
+    """Return the plan of popularity, EASE and iALS, with settings chosen on validation."""
     names: Any = (POPULARITY, *([EASE_NAME] if penalties else []), IALS_NAME)
     methods = {one: BaselineSettings(one, settings.data, dim=settings.dim) for one in names}
     tried: dict[str, Sequence[Values]] = {IALS_NAME: ials}

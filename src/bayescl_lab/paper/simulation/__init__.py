@@ -1,1 +1,1 @@
-"""The paper's numerical experiments: a process that generates scores, and estimators of means."""
+"""The paper's numerical experiments: a generative process of scores, and estimators."""

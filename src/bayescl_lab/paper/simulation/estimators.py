@@ -1,8 +1,9 @@
 r"""Estimators of the mean observation of an anchor's true negatives.
 
 Every contrastive loss here is :math:`-\log\frac{e^{s^+}}{e^{s^+} + N\hat\theta}` for some estimate
-:math:`\hat\theta` of that mean. The debiased and the hard estimate are read off from the library's
-own objectives, including the floor, so the experiments measure what trains.
+:math:`\hat\theta` of that mean. The debiased and the hard estimate are computed from the objectives
+of the library, including the floor, so the experiments measure the losses that are used in
+training.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ SUPERVISED = "supervised"
 
 
 def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor]:
-    r"""Every estimator's value for each anchor, by name.
+    r"""Compute every estimator for each anchor; return the values by name.
 
     =========================== ===============================================================
     ``supervised``              realised mean of the anchor's true negatives (Eq. "true"); NaN
@@ -60,9 +61,9 @@ def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor
 def implied_mean(
     loss: Float[Tensor, "*shape"], positive: Float[Tensor, "*shape"], count: int
 ) -> Float[Tensor, "*shape"]:
-    r"""The mean negative observation that a contrastive loss over ``count`` candidates implies.
+    r"""Compute the mean negative observation that a loss over ``count`` candidates implies.
 
-    Solves :math:`\mathrm{loss} = \log(1 + N\theta\,e^{-s^+})` for :math:`\theta`.
+    This solves :math:`\mathrm{loss} = \log(1 + N\theta\,e^{-s^+})` for :math:`\theta`.
 
     Example:
         >>> positive, unlabeled = torch.tensor([2.0]), torch.tensor([[0.0, 1.0]])

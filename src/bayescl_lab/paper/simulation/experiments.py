@@ -1,4 +1,4 @@
-r"""The numerical experiments: what each one measures, its figure, and its finding.
+r"""The numerical experiments: measurements, figures and findings.
 
 All tables have the same columns, so one function draws every figure: a panel for each ``panel``, in
 it a line for each ``curve``, and ``y`` over ``x``. If ``y`` is a mean over draws, ``y_low`` and
@@ -151,7 +151,7 @@ class Experiment:
         return table.with_columns(pl.col(pl.Float64).round_sig_figs(6))
 
     def finding(self, table: pl.DataFrame) -> str:
-        """Say which estimator errs least, point by point; for other experiments, the summary."""
+        """Name the estimator with the smallest error at each point; else return the summary."""
         if not self.is_error:
             return self.summary
         shown = table.filter(pl.col("curve") != "bayesian_upper")
@@ -219,7 +219,7 @@ def over_draws(panel: str, name: str, x: float, draws: Sequence[float]) -> Row:
 
 
 def densities(*_: object) -> list[Row]:
-    """Densities of both classes' scores for a standard normal proposal, by alpha."""
+    """Compute densities of the scores of both classes for a standard normal proposal, by alpha."""
     score = torch.linspace(-4, 4, 201, dtype=torch.float64)
     density = torch.exp(-(score**2) / 2) / (2 * torch.pi) ** 0.5
     cdf, rows = torch.special.ndtr(score), list[Row]()
@@ -236,7 +236,7 @@ def densities(*_: object) -> list[Row]:
 
 
 def weights(settings: Settings, _seed: int) -> list[Row]:
-    """Importance weights against the CDF of unlabeled candidates, at a fixed alpha or beta."""
+    """Compute importance weights by the CDF of unlabeled candidates, at a fixed alpha or beta."""
     level, rows = torch.linspace(0, 1, 201, dtype=torch.float64), list[Row]()
     for fixed, varied, at in (("alpha", "beta", 0.9), ("beta", "alpha", 0.5)):
         for value in ALPHAS:
@@ -250,8 +250,8 @@ def weights(settings: Settings, _seed: int) -> list[Row]:
 def pair_order(settings: Settings, seed: int) -> list[Row]:
     """Measure the AUC of independent pairs at an alpha, and the cost of using it as alpha.
 
-    That is the MSE of the Bayesian estimator (mid-ranks) with the true alpha and with the AUC in
-    its place, on the same draws.
+    The cost is the difference in the MSE of the Bayesian estimator (mid-ranks) between the true
+    alpha and the AUC as alpha, on the same draws.
     """
     alpha, auc = settings.alpha, independent_pair_auc(settings.alpha)
     labels = torch.tensor([[True, False]]).repeat(1, PAIRS)
@@ -275,7 +275,7 @@ def one_draw(
     """Run the process once and compare every estimator with the realised supervised mean.
 
     Estimators assume the process's alpha, or another one. Anchors without a true negative are left
-    out. ``bias`` is an estimator's mean less the supervised one.
+    out. ``bias`` is the mean of an estimator minus the supervised mean.
     """
     believed = settings if assumed is None else replace(settings, alpha=assumed)
     chunks = [estimates(chunk, believed) for chunk in observe(settings, source)]
@@ -293,7 +293,7 @@ def one_draw(
 
 
 Point = tuple[str, float, Settings]
-"""The swept parameter, its value, and all settings."""
+"""Swept parameter, its value, and all settings."""
 
 
 def points_of(*parameters: str) -> Callable[[Settings], list[Point]]:

@@ -1,4 +1,4 @@
-r"""The generative process: proposal distributions, labels, scores of their class, observations.
+r"""The generative process: proposal distributions, labels, scores and observations.
 
 Each anchor's scores come from a proposal distribution before they are split into classes:
 
@@ -34,10 +34,10 @@ from bayescl_lab._fields import Count, NonNegative, Positive, at_least, between
 Proposal = Literal["slide", "script", "normal"]
 
 CHUNK_ELEMENTS = 2**16
-"""Scores drawn at a time; a chunk and its results take some ten megabytes."""
+"""Number of scores drawn at a time. A chunk and its results take about ten megabytes."""
 
 HIGHEST_LOGIT = 350.0
-"""Largest logit at which squared observations, and so squared errors, fit into float64."""
+"""Largest logit at which squared observations and errors fit into float64."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +80,9 @@ class Settings:
 
 
 def generator(seed: int, *path: object) -> torch.Generator:
-    """The generator of the draw named by ``path``: the experiment's name, its values, a repetition.
+    """Return the random generator of a draw, given by its experiment, values and repetition.
 
-    Each draw has its own stream, so an experiment gives the same numbers alone and among others.
+    Each draw has its own stream, so results do not depend on the selection of experiments.
     """
     check_count("seed", seed, 0)
     words = [zlib.crc32(str(part).encode()) for part in path]
@@ -91,11 +91,11 @@ def generator(seed: int, *path: object) -> torch.Generator:
 
 
 Quantile = Callable[[Float[Tensor, "anchors columns"]], Float[Tensor, "anchors columns"]]
-"""Turns levels in [0, 1] into scores, by the proposal distribution of each row."""
+"""Function that converts levels in [0, 1] to scores, by the proposal of each row."""
 
 
 def normal_quantile(level: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Quantile of N(0, 1); a uniform draw of 0 is replaced by the smallest positive number."""
+    """Compute quantiles of N(0, 1). A level of 0 is replaced by the smallest positive number."""
     score: Tensor = torch.special.ndtri(level.clamp(min=torch.finfo(level.dtype).tiny))
     return score
 
@@ -132,7 +132,7 @@ def levels_of(
 
 
 def independent_pair_auc(alpha: float) -> float:
-    r"""The AUC of independently drawn positives and true negatives, in [1/2, 5/6].
+    r"""Compute the AUC of independent positives and true negatives, in [1/2, 5/6].
 
     For any proposal distribution,
 
@@ -149,7 +149,7 @@ def independent_pair_auc(alpha: float) -> float:
 
 
 class Observations(NamedTuple):
-    """The visible and hidden variables of some anchors.
+    """Visible and hidden variables of anchors.
 
     Scores are divided by the temperature; an observation in the paper is the exponential of such a
     logit.
