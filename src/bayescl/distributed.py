@@ -1,11 +1,11 @@
-"""Rows of all processes on every process, with gradients flowing back to their owners.
+"""Gathering of rows from all processes, with gradients.
 
 Processes may hold unequal numbers of rows. Before anything large is sent, every process sends a
-short note of what it holds. All processes read the same notes, so either all continue or all raise
-the same error, and none waits for a process that gave up.
+short note with its sizes. All processes read the same notes, so either all continue or all raise
+the same error. No process hangs.
 
-Reading the notes blocks; unequal batches need that, since sizes of tensors live on the host. With
-NCCL alone, it costs one synchronisation with the GPU per call. A group made with
+Reading the notes blocks, because the host must know the sizes of unequal batches. With NCCL alone,
+this synchronizes with the GPU once per call. A group made with
 ``init_process_group("cpu:gloo,cuda:nccl")`` sends notes from CPU to CPU while the GPU keeps
 working.
 """

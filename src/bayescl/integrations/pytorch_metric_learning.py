@@ -169,8 +169,8 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
 
     Args:
         loss: :class:`NTXentLoss`, or any loss that the library's wrapper accepts.
-        symmetric: Whether rows of both views are anchors, or only those of the first.
-            Default: True.
+        symmetric: Whether rows of both views are anchors. Otherwise only rows of the first view
+            are. Default: True.
 
     Example:
         >>> loss_func = SelfSupervisedLoss(NTXentLoss(temperature=0.5))

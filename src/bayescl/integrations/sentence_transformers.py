@@ -53,11 +53,11 @@ class ContrastiveRankingLoss(nn.Module):
         teacher: Source of soft targets. ``"documents"`` takes the model's own embeddings of the
             positives, without gradient and without another forward pass. ``"label"`` takes the data
             set's label column, which then holds an embedding of each pair's document by any model.
-            Another model encodes the texts itself; it reads decoded tokens. Candidates with
-            similar documents share ``1 - loss.positive_share`` of the target. Hard negatives get
-            a share only with ``margin.extra``. Default: no soft targets.
-        margin: Leaves out candidates that score like the positive; see :class:`~bayescl.Margin`.
-            Hard negatives are exempt unless ``margin.extra`` is set.
+            Another model encodes the decoded texts itself. Candidates with similar documents share
+            ``1 - loss.positive_share`` of the target. Hard negatives get a share only with
+            ``margin.extra``. Default: no soft targets.
+        margin: Rule that excludes candidates that score like the positive; see
+            :class:`~bayescl.Margin`. Hard negatives are exempt unless ``margin.extra`` is set.
         label_column: Content of the data set's label column: ``"labels"`` for classes, with -1
             where unknown, or ``"domains"``. Default: the column is not used.
 

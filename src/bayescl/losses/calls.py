@@ -59,7 +59,8 @@ class ContrastiveLoss(BatchLoss):
             process group. Gradients flow back to the processes that own them, and batches may
             differ in size. The processes' means average to the mean over all pairs, so gradients
             averaged over processes, as by ``DistributedDataParallel``, equal the gradients of one
-            process with the whole batch. Sums add up to the whole batch's sum. Default: False.
+            process with the whole batch. With ``reduction="sum"``, the sums add up to the sum of
+            the whole batch. Default: False.
         check_finite: Whether to check embeddings and logits for NaN and infinity and raise an error
             that names the cause. This synchronizes with the device. Otherwise the loss of an anchor
             is NaN if its logits are not finite. Rows that ``valid`` or ``margin`` excludes may
@@ -99,10 +100,11 @@ class ContrastiveLoss(BatchLoss):
         Args:
             view_1: Embeddings of the first view of each item.
             view_2: Embeddings of the second view of each item, in the same order.
-            teacher: Embeddings that tell which items are alike: usually those of the unaugmented
-                items by the same network, computed without gradient. Any other model works too. A
-                part ``1 - positive_share`` of the target probability goes to the candidates, by a
-                softmax of the teacher's cosines. Not differentiated. Default: no soft target.
+            teacher: Embeddings that define the similarity of items: usually embeddings of the
+                unaugmented items by the same network, computed without gradient. Any other model
+                works too. A part ``1 - positive_share`` of the target probability goes to the
+                candidates, by a softmax of the teacher's cosines. Not differentiated. Default: no
+                soft target.
             groups: Integer per item, or several, ``[batch, keys]``. Items that share a key are
                 never negatives of each other. -1 belongs to no group.
             domains: Integer per item for a known nuisance, such as its batch, speaker, device or
@@ -178,7 +180,7 @@ class ContrastiveLoss(BatchLoss):
         both_directions: bool = False,
         temperature: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*pairs"]:
-        """Compute the loss of pairs with the other pairs' positives as candidates.
+        """Compute the loss of pairs, with the positives of the other pairs as candidates.
 
         This is the layout of retrieval, CLIP and two-tower recommenders.
 
@@ -202,9 +204,10 @@ class ContrastiveLoss(BatchLoss):
             domains: As in :meth:`forward`.
             labels: As in :meth:`forward`.
             log_q: Log probability with which each positive is sampled. It is subtracted from the
-                positive's logits, also where it is a candidate. Needed if items occur in unequally
-                many pairs: pass the log of each item's share of the pairs. Not differentiated. For
-                ``extra``, and for anchors in the second direction, pass ``Rows(..., log_q=...)``.
+                positive's logits, also where it is a candidate. Needed if some items occur in more
+                pairs than others: pass the log of each item's share of the pairs. Not
+                differentiated. For ``extra``, and for anchors in the second direction, pass
+                ``Rows(..., log_q=...)``.
             valid: True where an anchor (row) may be scored against a candidate (column). Columns
                 are ``positives``, then ``extra``. With ``gather``, columns are the positives of all
                 processes by rank, then the shared ``extra`` of all, and ``both_directions`` must be
@@ -383,8 +386,8 @@ class ContrastiveLoss(BatchLoss):
             target: Target probabilities of the candidates, non-negative; see
                 :func:`~bayescl.functional.target_probabilities`. Default: no soft target.
             valid: True where a candidate counts. Default: all count.
-            temperature: What the logits were divided by. Only the debiased and the hard loss use
-                it, for their floor. Default: the loss's own.
+            temperature: Temperature that the logits were divided by. Only the debiased and the hard
+                loss use it, for their floor. Default: the loss's own.
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per anchor.
@@ -521,8 +524,8 @@ def _check_positive_places(
     """Check positives that are given as indices of shared candidates."""
     if anchor_of is None or candidates.are_own or candidates.log_q is not None or gathers:
         raise ValueError(
-            "positives must be embeddings without anchor_of, with log_q, and if candidates are an "
-            "anchor's own or gathered; got places among the candidates"
+            "positives must be embeddings, got indices of candidates: indices need anchor_of and "
+            "shared candidates that are not gathered and have no log_q"
         )
     rows = candidates.embeddings
     shape = check_tensor("anchor_of", anchor_of).shape

@@ -115,7 +115,7 @@ def _kind(batch: Batch) -> list[tuple[str, Any]]:
 
 
 def _note(batch: Batch) -> dict[str, Any]:
-    """Return the sizes of this process's part, for the other processes."""
+    """Return the sizes of this process's rows, to send to the other processes."""
     own = sum(block.embeddings.shape[1] for block in batch.columns if block.are_own)
     return {
         "rows": [0 if block.are_own else len(block.embeddings) for block in batch.columns],

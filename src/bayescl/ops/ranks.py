@@ -47,7 +47,7 @@ def empirical_cdf(
         Values in (0, 1], float32 or float64. Where ``valid`` is False the value is 1.
 
     Raises:
-        ValueError: if ``ranks`` is neither of them.
+        ValueError: if ``ranks`` is invalid.
 
     Example:
         >>> logits = torch.tensor([[6.0, 4.0, 3.0, 7.0, 5.0]])

@@ -88,7 +88,7 @@ def _literal(text: object) -> str:
 
 
 class Bar(Progress):
-    """Progress on standard error: a bar on a terminal, else a line at most every ten seconds.
+    """Progress on standard error: a bar on a terminal, else at most one line per ten seconds.
 
     It appears at the first :meth:`tell`, after the input was checked.
 

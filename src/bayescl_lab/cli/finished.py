@@ -210,8 +210,8 @@ def _show_lists(lists: pl.DataFrame, user: str | None, out: Path | None, wanted:
         rows = [[*row[:-1], f"{row[-1]:.4f}"] for row in lists.select(head).rows()]
         console().print(table_of(f"for {recipient}", head, rows, words=len(head) - 1))
         if by_popularity:
-            what = "these items" if user is None else recipient
-            say(f"training saw nothing of {what}; these are the most popular items by users")
+            what = "these items have" if user is None else f"{recipient} has"
+            say(f"{what} no interactions in training: the most popular items are listed")
     if nothing := wanted - made:
         who = recipient if wanted == 1 else in_words({"users": nothing})[0]
         has = "has" if nothing == 1 else "have"

@@ -60,7 +60,7 @@ def compare_images(
 ) -> ImagePlan:
     """Return the plan of a comparison on the same images; see :func:`.compared`.
 
-    ``allows_own_encoder`` says whether the encoder may be custom code, because the user named it.
+    ``allows_own_encoder`` is True if the user named the encoder, which may then be custom code.
     """
     train = train_with_own_encoder if allows_own_encoder else train_images
     given = compared(methods, shared, seeds=seeds, tune=tune)

@@ -75,7 +75,7 @@ class Plan(Generic[Settings]):
 
     @property
     def epochs(self) -> int:
-        """Largest number of epochs of all runs."""
+        """Largest number of epochs of a run."""
         tried = [name for stage in self.stages for name, changes in stage.items() for _ in changes]
         runs = [*self.methods] * len(self.seeds) + tried * len(self.tuning_seeds)
         others = 0 if self.baselines is None else self.baselines.epochs
@@ -155,7 +155,7 @@ class Plan(Generic[Settings]):
 
 @dataclass
 class Work:
-    """Training of the runs of plans in a folder. Runs with equal settings are trained once.
+    """Trainer of the runs of plans in a folder. Runs with equal settings are trained once.
 
     Attributes:
         folder: Parent of the run folders.

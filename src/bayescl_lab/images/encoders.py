@@ -104,7 +104,7 @@ def feature_dim_of(encoder: nn.Module, image_shape: tuple[int, int, int]) -> int
     encoder.train(training)
     if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != 2:
         got = list(features.shape) if isinstance(features, Tensor) else type(features)
-        raise ValueError(f"encoder must turn 2 images into [2, features], got {got}")
+        raise ValueError(f"encoder must map 2 images to shape [2, features], got {got}")
     return features.shape[1]
 
 

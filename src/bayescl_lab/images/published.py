@@ -124,7 +124,7 @@ def _tiny_imagenet(folder: Path) -> RawImages:
     for line in _lines(folder / "val" / "val_annotations.txt"):
         file, name = line.split("\t")[:2]
         if name not in classes:
-            raise ValueError(f"{folder.name} is damaged: {file} is of the unknown class {name}")
+            raise ValueError(f"{folder.name} is damaged: {file} has the unknown class {name}")
         files.append(folder / "val" / "images" / file)
         labels.append(classes.index(name))
 

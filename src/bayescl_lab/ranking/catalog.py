@@ -123,7 +123,7 @@ PUBLISHED: dict[str, Published] = {
     "gowalla": Published(SPLIT, 29_858, 40_981, 1_027_370),
     "amazon-book": Published(SPLIT, 52_643, 91_599, 2_984_108),
 }
-"""Published facts by name. The files of LightGCN exist with different line ends and have no checksums."""
+"""Published facts by name. LightGCN's files have no checksums, because line ends differ."""
 
 
 def known_folder(name: str) -> Path | None:

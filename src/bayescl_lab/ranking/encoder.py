@@ -16,7 +16,7 @@ from bayescl_lab.ranking.propagation import propagated
 from bayescl_lab.ranking.scorers import SCORES, EmbeddingScorer, Score
 
 _INITIAL_SCALE = 0.1
-"""Standard deviation of each coordinate. With cosines, it determines how fast Adam changes angles."""
+"""Standard deviation of each coordinate. With cosines, it affects how fast Adam changes angles."""
 
 
 class Encoder(nn.Module, ABC):

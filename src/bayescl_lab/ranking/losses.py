@@ -12,7 +12,7 @@ from bayescl.axes import CandidateMask, PerAnchor, PositiveLogits, UnlabeledLogi
 def bpr_loss(
     positive: PositiveLogits, unlabeled: UnlabeledLogits, *, valid: CandidateMask | None = None
 ) -> PerAnchor:
-    """Compute the mean logistic loss of each positive against its candidates; 0 without candidates."""
+    """Compute the mean logistic loss of each positive against its candidates, or 0."""
     terms = F.softplus(unlabeled - positive[:, None])
     if valid is None:
         return terms.mean(dim=1)

@@ -1,6 +1,6 @@
 r"""Metrics of top-k lists, averaged over users.
 
-For a list of :math:`k` items, :math:`h_i \in \{0, 1\}` says whether the item at rank :math:`i` is
+For a list of :math:`k` items, :math:`h_i \in \{0, 1\}` is 1 if the item at rank :math:`i` is
 relevant, :math:`n` is the number of relevant items, and :math:`m = \min(k, n)`:
 
 =============  ===================================================================================
@@ -14,7 +14,7 @@ relevant, :math:`n` is the number of relevant items, and :math:`m = \min(k, n)`:
 ``map``        :math:`\frac{1}{m} \sum_i h_i \cdot \frac{1}{i} \sum_{j \le i} h_j`
 =============  ===================================================================================
 
-Users with :math:`n = 0` have no metrics: they are left out and counted.
+Users with :math:`n = 0` are excluded and counted.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.scorers import Scorer, ServedScorer
 
 METRICS = ("precision", "recall", "ndcg", "hit_rate", "mrr", "map")
-"""The names of the metrics, in the order of the table above."""
+"""Names of the metrics, in the order of the table above."""
 LIST_LENGTHS = (5, 10, 20)
-"""Lengths of the lists that they are measured on."""
+"""Lengths of the lists."""
 
 
 def evaluate_ranking(
@@ -44,22 +44,22 @@ def evaluate_ranking(
     *,
     trained_on: Interactions | None = None,
 ) -> dict[str, Any]:
-    """Rank all items that a user has not seen in training, and evaluate lists of several lengths.
+    """Rank all items without a user's training items, and evaluate lists of several lengths.
 
-    Lists are those that are served; see :class:`~bayescl_lab.ranking.scorers.ServedScorer`.
+    The lists are made as in serving; see :class:`~bayescl_lab.ranking.scorers.ServedScorer`.
 
     Args:
-        scorer: the model.
-        parts: what lists leave out and what they should find.
+        scorer: Model to evaluate.
+        parts: Interactions to exclude from lists, and relevant interactions.
         ks: lengths of lists.
-        trained_on: the interactions that the model was trained on. Default: all that lists leave
-            out.
+        trained_on: Training interactions of the model. Default: the interactions that lists
+            exclude.
 
     Returns:
-        ``metrics``, see :func:`ranking_metrics`; ``users``, the number of users in the means; and
-        ``users_left_out``, of users without relevant items. Without an evaluation part there are no
-        metrics. If some of the users are unknown to training, ``known_users`` and
-        ``unknown_users`` have the ``metrics`` and ``users`` of each group.
+        ``metrics`` (see :func:`ranking_metrics`), ``users``, the number of users in the means, and
+        ``users_left_out``, the number of users without relevant items. There are no metrics without
+        an evaluation part. If some users are not in training, ``known_users`` and ``unknown_users``
+        have the ``metrics`` and ``users`` of each group.
 
     Raises:
         ValueError: if a k is below 1.
@@ -84,12 +84,12 @@ def evaluate_ranking(
 def ranking_metrics(
     top: TopItems, wanted: Interactions, ks: Sequence[int] = LIST_LENGTHS
 ) -> dict[str, float]:
-    """Evaluate lists by the items that should be found.
+    """Compute metrics of lists.
 
     Args:
-        top: lists at least as long as each k, unless there are fewer items, of users with at least
-            one wanted item.
-        wanted: the items that should be found.
+        top: Lists of users with at least one relevant item. The lists have the length of the
+            largest k, or all items if there are fewer.
+        wanted: Relevant items.
         ks: lengths of lists to evaluate.
 
     Returns:
@@ -119,7 +119,7 @@ def ranking_metrics(
 def _at(
     k: int, hits: Bool[Tensor, "users places"], wanted: Int[Tensor, " users"]
 ) -> dict[str, Float[Tensor, " users"]]:
-    """Every metric of every user; lists have ``k`` places, or one for every item."""
+    """Compute all metrics of each user for lists of length ``k``, or of all items."""
     hits = hits.double()
     ranks = torch.arange(1, hits.shape[1] + 1, dtype=torch.float64)
     hits_so_far = hits.cumsum(dim=1)

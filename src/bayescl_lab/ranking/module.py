@@ -18,28 +18,27 @@ from bayescl_lab.ranking.scorers import EmbeddingScorer
 
 
 class RankingModule(pl.LightningModule):
-    """Train an encoder so that users score their items above the candidates.
+    """Training of an encoder of users and items.
 
     Candidates are derived from (``seed``, epoch, step); see :mod:`bayescl_lab._randomness`.
 
     Args:
-        encoder: embeddings of users and items.
-        loss: any loss of :mod:`bayescl.losses` or, with drawn candidates,
-            :mod:`bayescl_lab.ranking.losses`. Its state is in every checkpoint. Needs
-            ``gather=True`` if several processes share batches.
-        candidates: draws the candidates and calls the loss.
-        learning_rate: initial learning rate of Adam.
-        weight_decay: weight decay of Adam, of all embeddings at every step.
-        total_steps: steps of the whole run, over which the learning rate follows half a cosine down
-            to 0.
-        propagate: layers of :func:`~bayescl_lab.ranking.propagation.propagated` in ranking.
-        item_norm_exponent: exponent of the item norm in ranking; see
-            :class:`~bayescl_lab.ranking.scorers.EmbeddingScorer`. Training depends on neither.
-        seed: the seed of the run.
+        encoder: Encoder of users and items.
+        loss: Loss of :mod:`bayescl.losses` or :mod:`bayescl_lab.ranking.losses`. Checkpoints
+            include its state. It needs ``gather=True`` if several processes share batches.
+        candidates: Object that draws the candidates and calls the loss.
+        learning_rate: Initial learning rate of Adam. It decreases to 0 by a cosine schedule.
+        weight_decay: Weight decay of Adam, applied to all embeddings at every step.
+        total_steps: Number of steps of the whole run, for the cosine schedule.
+        propagate: Number of layers of :func:`~bayescl_lab.ranking.propagation.propagated` in
+            ranking. Training does not depend on it.
+        item_norm_exponent: Exponent of the item norm in ranking; see
+            :class:`~bayescl_lab.ranking.scorers.EmbeddingScorer`. Training does not depend on it.
+        seed: Seed of the run.
 
     Raises:
-        ValueError: if an argument is out of range, or the loss scales embeddings to length 1
-            while the encoder scores by inner products, or the other way around.
+        ValueError: if an argument is out of range, or ``normalize`` of the loss does not match the
+            score of the encoder.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class RankingModule(pl.LightningModule):
         self.seed = seed
 
     def training_step(self, batch: UserBatch, batch_idx: int) -> Float[Tensor, ""]:
-        """The loss of one batch of users."""
+        """Compute the loss of one batch of users."""
         loss = self.step_loss(batch, self.current_epoch, batch_idx)
         # The mean over processes is the mean over all pairs.
         pairs = len(batch.items)
@@ -77,13 +76,13 @@ class RankingModule(pl.LightningModule):
         return loss
 
     def step_loss(self, batch: UserBatch, epoch: int, step: int) -> Float[Tensor, ""]:
-        """The loss of one batch, with the candidates of a step."""
+        """Compute the loss of one batch with the candidates of a step."""
         seed = derived_seed(self.seed, Purpose.CANDIDATES, epoch, step)
         loss: Tensor = self.candidates(self.loss, self.encoder, batch, seed=seed)
         return loss
 
     def train_epoch(self, batches: UserBatches, epoch: int, made: Any) -> None:
-        """Train one epoch without a trainer, with the optimizer and the schedule just made."""
+        """Train one epoch without a trainer, with a new optimizer and schedule."""
         optimizer, schedule = made["optimizer"], made["lr_scheduler"]["scheduler"]
         batches.set_epoch(epoch)
         for step, batch in enumerate(batches):
@@ -93,13 +92,13 @@ class RankingModule(pl.LightningModule):
             schedule.step()
 
     def scorer(self) -> EmbeddingScorer:
-        """A scorer with the current embeddings, for a full ranking."""
+        """Return a scorer of the current embeddings for a full ranking."""
         return self.encoder.scorer(
             propagate=self.propagate, item_norm_exponent=self.item_norm_exponent
         )
 
     def configure_optimizers(self) -> Any:
-        """Adam, with a learning rate that follows half a cosine down to 0."""
+        """Return Adam with a cosine schedule."""
         optimizer = torch.optim.Adam(
             self.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay, fused=True
         )

@@ -1,4 +1,4 @@
-"""Propagation over the graph of users and items: in training (LightGCN), or once after it."""
+"""Propagation over the graph of users and items, in training (LightGCN) or after training."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from bayescl_lab.ranking.interactions import Interactions
 
 
 def normalized_graph(train: Interactions) -> Float[Tensor, "nodes nodes"]:
-    """The adjacency matrix of users and items, normalised by the degrees of both ends.
+    """Return the adjacency matrix of users and items, normalized by the degrees of both ends.
 
-    It is sparse (CSR), symmetric and in float32, with users first.
+    The matrix is sparse (CSR), symmetric and float32, with users first.
     """
     edges = csr_array(train.matrix, dtype=np.float64)
     ends = [np.asarray(edges.sum(axis=axis)).ravel() for axis in (1, 0)]
@@ -45,18 +45,18 @@ def propagated(
     items: Float[Tensor, "items dim"],
     layers: int,
 ) -> tuple[Float[Tensor, "users dim"], Float[Tensor, "items dim"]]:
-    r"""Average trained embeddings, scaled to length 1, with those of their neighbours.
+    r"""Average trained embeddings, scaled to length 1, over neighbors in the graph.
 
-    The formula is that of :class:`~bayescl_lab.ranking.light_gcn.LightGCN`, applied once, after
-    training: sparse data gain much of what propagation in every step gives, at none of its cost,
-    while dense data lose. Items of many users become longer, which the exponent of the item norm
-    uses.
+    The formula of :class:`~bayescl_lab.ranking.light_gcn.LightGCN` is applied once, after training.
+    On sparse data, this gives much of the gain of propagation in every step, without its cost. On
+    dense data, it lowers the scores. The embeddings of items with many users become longer, which
+    the exponent of the item norm uses.
 
     Args:
-        train: the interactions of the graph.
-        users: one row per user.
-        items: one row per item.
-        layers: number of layers K; 0 only scales.
+        train: Interactions of the graph.
+        users: One row per user.
+        items: One row per item.
+        layers: Number of layers K. 0 only scales.
 
     Example:
         >>> train = Interactions.from_pairs([0, 1], [0, 0], user_ids=2, item_ids=1)
@@ -76,9 +76,9 @@ def propagated(
 
 
 class MeanOverLayers(torch.autograd.Function):
-    """The mean of a table and its propagations.
+    """Mean of a table and its propagations.
 
-    The graph is symmetric, so that gradients propagate in the same way.
+    The graph is symmetric, so gradients propagate in the same way.
     """
 
     @staticmethod
@@ -98,7 +98,7 @@ class MeanOverLayers(torch.autograd.Function):
 
 
 def _propagated(graph: Tensor, table: Tensor) -> Tensor:
-    """The product of the graph with a table."""
+    """Multiply the graph with a table."""
     if not table.is_cpu:
         return graph @ table
     # Sums of weighted rows: on the CPU the operation made for them takes a third of the time that

@@ -1,4 +1,4 @@
-"""Recommenders as others see them, scores of all items for some users; and the simplest two."""
+"""The interface of recommenders, and scorers by embeddings and by popularity."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from bayescl.ops.similarity import unit_vectors
 from bayescl_lab.ranking.interactions import Interactions
 
 Score = Literal["cosine", "inner"]
-"""Score of two embeddings: by their angle, or by their inner product."""
+"""Score of two embeddings: cosine or inner product."""
 
 SCORES: tuple[Score, ...] = get_args(Score)
 
 
 class Scorer(Protocol):
-    """A model that scores every item for some users; higher is better."""
+    """Model that scores all items for users. Higher is better."""
 
     num_users: int
     num_items: int
 
     def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
-        """Return scores, which the caller may overwrite."""
+        """Return scores. The caller may overwrite them."""
         ...
 
 
@@ -34,12 +34,12 @@ class EmbeddingScorer:
     """Scores from embeddings of users and items.
 
     Args:
-        users: one row per user.
-        items: one row per item.
-        score: ``"cosine"``, or ``"inner"`` for the inner product.
-        item_norm_exponent: cosines are multiplied by this power of the item's length. Lengths grow
-            with an item's number of pairs, through training steps or LightGCN's propagation, so the
-            product restores popularity, which angles learn slowly.
+        users: One row per user.
+        items: One row per item.
+        score: Kind of score, ``"cosine"``, or ``"inner"`` for the inner product.
+        item_norm_exponent: Exponent of the length of the item embedding, which cosines are
+            multiplied by. Items with many pairs have longer embeddings, so larger exponents favor
+            popular items.
 
     Example:
         >>> scorer = EmbeddingScorer(torch.eye(2), torch.tensor([[2.0, 0.0], [3.0, 3.0]]))
@@ -72,7 +72,7 @@ class EmbeddingScorer:
 
 
 class Popularity:
-    """Score every item by how many users chose it in training."""
+    """Popularity: the score of an item is its number of users in training."""
 
     def __init__(self, train: Interactions) -> None:
         self.num_users, self.num_items = train.num_users, train.num_items
@@ -90,15 +90,15 @@ class Popularity:
 
 
 class ServedScorer:
-    """Scores as lists are made from them: what a model is evaluated by and serves.
+    """Scores for evaluation and serving, with popularity for users without training items.
 
-    Users without interactions in training have no embedding, so they get the popularity of the
-    items. Items without interactions in training have none either, and are never listed.
+    Users without interactions in training get the popularity of the items. Items without
+    interactions in training are never listed.
 
     Args:
-        scorer: the trained model.
-        train: the interactions that it was trained on.
-        without: further items to leave out.
+        scorer: Trained model.
+        train: Training interactions of the model.
+        without: Further items to exclude.
     """
 
     def __init__(

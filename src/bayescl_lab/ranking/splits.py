@@ -1,7 +1,7 @@
 """Splits into training and evaluation interactions.
 
-A split depends only on the interactions and on its own seed, never on the seed of a run, so every
-run of every method sees the same one.
+A split depends only on the interactions and on its own seed. It is the same for all runs and
+methods.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def split_interactions(
     =============  ============================================================================
 
     Args:
-        interactions: interactions to split.
-        kind: "per-user", "random", "last" or "time".
-        share: the part to hold out, in (0, 1).
-        seed: seed of the draw.
-        draw: number of the draw; draws of one seed are independent.
+        interactions: Interactions to split.
+        kind: Kind of split, "per-user", "random", "last" or "time".
+        share: Share to hold out, in (0, 1).
+        seed: Seed of the draw.
+        draw: Number of the draw. Draws of one seed are independent.
 
     Returns:
         The training part and the held-out part; every interaction is in exactly one.
@@ -66,8 +66,8 @@ def split_interactions(
         held_out = in_all if kind == "random" else _first_of_users(interactions, order, share)
     if not held_out.any() or held_out.all():
         raise ValueError(
-            f"{interactions.name}: too few to split ({kind}), "
-            f"interactions {interactions.num_interactions}, users {interactions.num_users}"
+            f"{interactions.name}: too few to split ({kind}), got "
+            f"{interactions.num_interactions} interactions of {interactions.num_users} users"
         )
     return interactions.subset(~held_out), interactions.subset(held_out)
 
@@ -75,7 +75,7 @@ def split_interactions(
 def _first_of_users(
     interactions: Interactions, order: NDArray[np.int64], share: float
 ) -> NDArray[np.bool_]:
-    """The entries of each user that come first in an order of all entries."""
+    """Return the first entries of each user in an order of all entries."""
     users, _ = interactions.pairs()
     per_user = np.diff(interactions.matrix.indptr)
     sizes = np.minimum(np.floor(share * per_user + 0.5).astype(np.int64), per_user - 1)
@@ -87,14 +87,14 @@ def _first_of_users(
 
 
 def _times(interactions: Interactions) -> NDArray[Any]:
-    """The timestamps of all entries, which there must be."""
+    """Return the timestamps of all entries; raise ``ValueError`` if there are none."""
     if interactions.timestamps is None:
         raise ValueError(f"{interactions.name} has no timestamps to split by: name their column")
     return interactions.timestamps
 
 
 def _latest(times: NDArray[Any], share: float) -> NDArray[np.bool_]:
-    """The entries from a moment on, so many that they come closest to a share of all."""
+    """Return the latest entries, as close to a share as possible without dividing equal times."""
     moments, counts = np.unique(times, return_counts=True)
     from_moment = np.cumsum(counts[::-1])[::-1]
     first = moments[np.abs(from_moment - share * len(times)).argmin()]
@@ -103,7 +103,7 @@ def _latest(times: NDArray[Any], share: float) -> NDArray[np.bool_]:
 
 
 def _last(interactions: Interactions, times: NDArray[Any]) -> NDArray[np.bool_]:
-    """The latest entry of each user with at least two."""
+    """Return the latest entry of each user with at least two entries."""
     per_user = np.diff(interactions.matrix.indptr)
     starts = interactions.matrix.indptr[:-1][per_user > 0]
     latest = np.maximum.reduceat(times, starts)

@@ -31,7 +31,7 @@ def run_embeddings(
     data: str | None = None,
     encoder: nn.Module | None = None,
 ) -> pl.DataFrame:
-    """Embed one part of a run's data, one of :attr:`.Kind.parts`, with the run's weights.
+    """Embed a part of a run's data with the weights of the run; see :attr:`.Kind.parts`.
 
     The table has columns ``id`` and ``embedding``. For images, ``id`` is the number of the row and
     ``image`` is the file in the folder or the number in the data set. The table then also has

@@ -45,7 +45,7 @@ def fit_in_folder(
     precision: str = "float32",
     **journal_options: Any,
 ) -> Journal:
-    """Train a module up to a number of epochs, from the folder's last checkpoint if there is one.
+    """Train a module to a number of epochs, from the folder's last checkpoint if there is one.
 
     With several devices, one process per device calls this function. Lightning starts the processes
     that ``torchrun`` did not start. Only the first process writes. On several GPUs, batch
@@ -134,7 +134,7 @@ class Journal(pl.Callback):
         self._steps, self._since, self._last_pulse = 0, 0.0, (0.0, 0)
 
     def on_train_start(self, trainer: pl.Trainer, *_: Any) -> None:
-        """Drop rows of epochs after the checkpoint, and start the timer of the pulse."""
+        """Drop rows of epochs after the checkpoint, and start the timer for ``pulse``."""
         self.rows = [row for row in self.rows if row["epoch"] <= trainer.current_epoch]
         self._last_pulse = (time.perf_counter(), trainer.global_step)
 

@@ -1,9 +1,9 @@
-"""Columns of interactions: which of a table's columns they are.
+"""Selection of the columns of a table.
 
 Columns without given names are guessed. Names are compared by their letters and digits, ignoring
-case: ``user_id``, ``userId``, ``User ID`` and ``USERID`` are the same. A name with "user" or "item"
-comes before other words for them: ``user_id`` before ``customer_id``. If two columns fit equally
-well, neither is chosen, and the error names both.
+case: ``user_id``, ``userId``, ``User ID`` and ``USERID`` are the same. Names with "user" or "item"
+are preferred to synonyms: ``user_id`` to ``customer_id``. If two columns match equally well, the
+error names both.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from bayescl_lab._tables import plain_name
 from bayescl_lab.ranking.data import RankingData
 
 _KEYS = ("id", "", "no", "nr", "number", "key", "code", "uuid", "hash", "index", "idx")
-"""Suffixes of a word; a thing's number comes before the thing."""
+"""Suffixes of a word. Ids are preferred."""
 
 
 def _forms(words: str) -> list[set[str]]:
-    """Spellings of some words, those with a number first."""
+    """Return the spellings of words, ids first."""
     return [{word + key for word in words.split()} for key in _KEYS]
 
 
@@ -43,15 +43,15 @@ _GUESSES: Mapping[str, Sequence[set[str]]] = {
     "rating": [{name} for name in _RATINGS.split()],
     "timestamp": [{name} for name in _TIMES.split()],
 }
-"""Sets of names for each kind of column; the first set with a name in the header decides."""
+"""Sets of names for each kind of column. The first set with a name in the header is used."""
 
 
 def chosen_columns(
     header: Sequence[str], wanted: Mapping[str, str | None], where: object
 ) -> dict[str, str]:
-    """The names of the wanted columns in a header; those that are None are guessed.
+    """Return the names of the wanted columns in a header; guess names that are ``None``.
 
-    A name that is missing, occurs or is given twice, or cannot be guessed, is a ``ValueError``.
+    Raises ``ValueError`` if a name is missing, ambiguous, given twice, or cannot be guessed.
 
     Example:
         >>> chosen_columns(["userId", "movieId", "rating"], {"user": None, "item": None}, "a.csv")
@@ -87,9 +87,9 @@ def chosen_columns(
 def check_order(
     columns: Mapping[str, str], values: Mapping[str, str], options: RankingData, where: object
 ) -> None:
-    """Raise on a table without header if its first ids look swapped, such as i1, u1.
+    """Raise ``ValueError`` if the first ids without a header look swapped, such as i1, u1.
 
-    Columns that were named are not questioned.
+    Columns with given names are not checked.
     """
     if options.user_column is not None or options.item_column is not None:
         return
@@ -108,6 +108,6 @@ def check_order(
 
 
 def _guessed(kind: str, header: Sequence[str]) -> list[str]:
-    """The columns that look most like the wanted kind."""
+    """Return the columns that best match a kind."""
     matches = ([name for name in header if plain_name(name) in it] for it in _GUESSES[kind])
     return next(filter(None, matches), [])

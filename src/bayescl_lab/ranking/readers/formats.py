@@ -2,15 +2,15 @@
 
 ==============  ==================================================================================
 LightGCN        ``train.txt`` and ``test.txt`` (Gowalla, Yelp2018, Amazon-Book): each line is a
-                user followed by all items of that user, whole numbers separated by blanks. A user
-                without items is allowed and counted.
+                user followed by all items of that user, integers separated by blanks. Users
+                without items are counted.
 MovieLens       ``u.data`` (100k): user, item, rating and timestamp, separated by tabs;
                 ``ratings.dat`` (1M): the same, separated by ``::``.
 Yahoo!R3        two files of user, song and rating, separated by tabs, with names ending in
                 ``-train.txt`` (chosen songs, 15,400 users) and ``-test.txt`` (songs drawn at
-                random, the 5,400 of these users who took part). The paper's table has 5,400 users
-                and 182,000 interactions: both parts merged for those users, split again. The rows
-                of other users are left out and counted.
+                random, 5,400 of these users). In the paper, both parts are merged for these
+                5,400 users (182,000 interactions) and split again. Rows of other users are
+                skipped and counted.
 ==============  ==================================================================================
 """
 
@@ -27,11 +27,11 @@ from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.readers.table import RawInteractions, read_interactions_of
 
 Reader = Callable[[Path, str], RawInteractions]
-"""Reads the files in a folder as the data set of a name; a ``ValueError`` names file and line."""
+"""Function that reads the files in a folder as a named data set. Errors name file and line."""
 
 
 def read_lightgcn(folder: Path, name: str) -> RawInteractions:
-    """Read the training and test part in a folder."""
+    """Read the training and test part of a folder."""
     train, alone = _read_lists(folder / "train.txt")
     test, more = _read_lists(folder / "test.txt")
     report = {"lines with a user but no item": alone + more} if alone + more else {}
@@ -39,7 +39,7 @@ def read_lightgcn(folder: Path, name: str) -> RawInteractions:
 
 
 def _read_lists(path: Path) -> tuple[pl.DataFrame, int]:
-    """Pairs of one file, and the number of its lines with only a user."""
+    """Read the pairs of one file, and the number of lines with only a user."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     lines = path.read_text(encoding="latin-1").removeprefix("\xef\xbb\xbf").split("\n")
@@ -94,11 +94,11 @@ _READERS: Mapping[str, Reader] = {
     "ml-100k": read_ml_100k,
     "ml-1m": read_ml_1m,
 }
-"""The reader of a folder with the files of a known data set."""
+"""Readers of folders of known data sets."""
 
 
 def recognised(path: Path) -> Reader | None:
-    """The reader of a file, or of the files in a folder, by their names; None for tables."""
+    """Return the reader of a file or folder, by file names; ``None`` for tables."""
     for name, read in _READERS.items():
         patterns = PUBLISHED[name].patterns
         in_folder = path.is_dir() and all(any(path.glob(pattern)) for pattern in patterns)
@@ -108,7 +108,7 @@ def recognised(path: Path) -> Reader | None:
 
 
 def _numbers(path: Path, count: int, *, separator: str = "tab", every: int = 1) -> pl.DataFrame:
-    """User, item, rating and maybe time from the first columns, or every second, of a text."""
+    """Read user, item, rating and optionally time from the first columns, or every second one."""
     kinds = ("user", "item", "rating", "timestamp")[:count]
     columns: Any = {f"{kind}_column": str(1 + every * place) for place, kind in enumerate(kinds)}
     options = RankingData(no_header=True, separator=separator, **columns)

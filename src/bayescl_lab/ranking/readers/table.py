@@ -1,10 +1,10 @@
-"""Interactions of tables: ids, ratings and times, checked and converted.
+"""Reading of tables: ids, ratings and times are checked and converted.
 
 ``user`` and ``item`` may be whole numbers or text; surrounding blanks are ignored. ``007`` and
-``7`` are two users: ids are read as numbers only if all are in the canonical form of a number.
-``readers/times.py`` says what a ``timestamp`` is. A row that lacks a value in a used column, or has
-more values than the first line, is an error, or left out and counted. Other columns are ignored. If
-columns are not named, they are guessed; see :mod:`~bayescl_lab.ranking.readers.columns`.
+``7`` are two users: ids are read as numbers only if all are in the canonical form of a number. For
+the formats of ``timestamp``, see ``readers/times.py``. A row with a missing value in a used column,
+or with more values than the first line, is an error, or is skipped and counted. Other columns are
+ignored. Columns without given names are guessed; see :mod:`~bayescl_lab.ranking.readers.columns`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _WANTED = {"rating": "a finite number", "timestamp": "a number or a date"}
 
 @dataclass(frozen=True)
 class RawInteractions:
-    """The result of every reader: interactions with the ids of their file.
+    """Result of a reader: interactions with the ids in the file.
 
     ``train`` and ``test`` have columns ``user`` and ``item`` (whole numbers or text, never empty)
-    and, if requested, ``rating`` and ``timestamp`` (finite numbers). The report holds what the
-    reader left out, as phrase and count.
+    and, if requested, ``rating`` and ``timestamp`` (finite numbers). The report has the counts of
+    skipped data by phrase.
     """
 
     train: pl.DataFrame
@@ -44,7 +44,7 @@ class RawInteractions:
 def read_tables(
     train: Path, test: Path | None, options: RankingData, *, name: str
 ) -> RawInteractions:
-    """Read a table, and optionally a second one as its test part.
+    """Read a table, and optionally a second table as its test part.
 
     Raises:
         ValueError: if a column is missing or a value is invalid; the message names the file and the
@@ -81,8 +81,8 @@ def opened_table(path: Path, options: RankingData) -> tuple[Table, dict[str, str
 def read_interactions_of(path: Path, options: RankingData) -> tuple[pl.DataFrame, int]:
     """Read the wanted columns of a table; return them and the number of rows left out.
 
-    Ids are stripped text or whole numbers. Floating-point ids with whole values, as other tools
-    write for whole numbers next to missing ones, count as whole numbers.
+    Ids are stripped text or integers. Floating-point ids with integer values count as integers,
+    because other tools write integers next to missing values in this way.
     """
     table, columns = opened_table(path, options)
     rows = table.read(columns)
@@ -101,7 +101,7 @@ def read_interactions_of(path: Path, options: RankingData) -> tuple[pl.DataFrame
 
 
 def _refuse(table: Table, rows: pl.DataFrame, checked: pl.DataFrame, first: int) -> None:
-    """Raise on the first bad row, with other rows that have the same fault."""
+    """Raise on the first bad row, and mention other rows with the same error."""
     name = next((it.name for it in checked if it[first] is None), "surplus")
     is_bad = rows[name].is_not_null() if name == "surplus" else checked[name].is_null()
     lines, value = rows["line"].filter(is_bad).to_list(), rows[name][first]
@@ -122,7 +122,7 @@ def _refuse(table: Table, rows: pl.DataFrame, checked: pl.DataFrame, first: int)
 
 
 def _converted(column: pl.Series, options: RankingData, path: Path) -> pl.Series:
-    """The values of a column, null where one is missing or invalid."""
+    """Convert the values of a column; null if missing or invalid."""
     if column.name == "rating":
         return _ratings(column)
     if column.name == "timestamp":
@@ -131,7 +131,7 @@ def _converted(column: pl.Series, options: RankingData, path: Path) -> pl.Series
 
 
 def _ids(column: pl.Series, nulls: Sequence[str]) -> pl.Series:
-    """Ids as whole numbers or stripped text, as categories to save memory."""
+    """Convert ids to integers or stripped text, as categories to save memory."""
     dtype = column.dtype
     if dtype.is_integer():
         return column.cast(pl.Int64, strict=False)
@@ -147,7 +147,7 @@ def _ids(column: pl.Series, nulls: Sequence[str]) -> pl.Series:
 
 
 def _ratings(column: pl.Series) -> pl.Series:
-    """Finite numbers, null where a value is not one."""
+    """Convert values to finite numbers; null if invalid."""
     if column.dtype == pl.String:
         column = column.str.strip_chars()
     elif not column.dtype.is_numeric():
@@ -157,7 +157,7 @@ def _ratings(column: pl.Series) -> pl.Series:
 
 
 def _times(column: pl.Series, date_format: str | None, path: Path) -> pl.Series:
-    """Whole numbers, finite numbers or moments in UTC, null where a value is not a time."""
+    """Convert values to integers, finite numbers or UTC times; null if invalid."""
     if column.dtype == pl.String:
         return times(column.str.strip_chars(), date_format, path)
     if column.dtype in (pl.Date, pl.Datetime):
@@ -166,7 +166,7 @@ def _times(column: pl.Series, date_format: str | None, path: Path) -> pl.Series:
 
 
 def common_ids(columns: Sequence[pl.Series]) -> list[pl.Series]:
-    """The same ids in columns that are all whole numbers, or else all text.
+    """Convert columns of ids to integers if all are integers, else to text.
 
     Example:
         >>> [ids.to_list() for ids in common_ids([pl.Series(["007", "12"]), pl.Series([3])])]

@@ -25,16 +25,16 @@ _SECOND = 10**9
 
 
 def times(text: pl.Series, date_format: str | None, where: object) -> pl.Series:
-    """Times as Int64, Float64 or Datetime in nanoseconds, null where a value is not a time.
+    """Parse times to Int64, Float64 or Datetime in nanoseconds; null if invalid.
 
     Args:
-        text: stripped values.
-        date_format: ``dmy`` or ``mdy`` for the order of day and month, or a pattern such as
-            ``%d %b %Y``. Default: found from the values.
-        where: the file, for messages.
+        text: Stripped values.
+        date_format: Order of day and month, ``dmy`` or ``mdy``, or a pattern such as ``%d %b %Y``.
+            Default: detected from the values.
+        where: Name of the file in messages.
 
     Raises:
-        ValueError: if the values do not tell day from month.
+        ValueError: if the order of day and month is ambiguous.
     """
     if date_format not in (None, *_ORDERS):
         moments: pl.Series = text.str.to_datetime(date_format, time_unit="ns", strict=False)
@@ -52,7 +52,7 @@ def times(text: pl.Series, date_format: str | None, where: object) -> pl.Series:
 
 
 def _dates(text: pl.Series, order: str | None, where: object) -> pl.Series:
-    """The moments of dates, null where a value is not a date."""
+    """Parse dates; null if invalid."""
     table = text.to_frame("").lazy().select(pl.first().str.extract_groups(_DATE)).unnest("")
     number = {name: pl.col(name).cast(pl.Int64).fill_null(0) for name in map(str, range(1, 12))}
     year_first = pl.col("1").str.len_chars() == 4

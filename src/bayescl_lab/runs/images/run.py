@@ -116,7 +116,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         return StoreBatches(train, order, known)
 
     def part(self, name: str) -> ImageStore:
-        """The images of a part, "train" or "evaluation"; raise ``ValueError`` if there are none."""
+        """Return the images of a part, "train" or "evaluation"; raise if there are none."""
         check_choice("part", name, ("train", "evaluation"))
         store = self.parts.train if name == "train" else self.parts.evaluation
         if store is None:

@@ -1,4 +1,4 @@
-"""Evaluate a run of a recommender by ranking all items."""
+"""Evaluation of a recommender run by full ranking."""
 
 from __future__ import annotations
 

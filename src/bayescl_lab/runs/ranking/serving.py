@@ -68,9 +68,9 @@ class Recommender:
 
         A user's items in all parts of the data are excluded. Items without interactions in training
         are never listed. Users without interactions in training get the most popular items. A new
-        user with some items gets a list based on them: by :mod:`bayescl_lab.ranking.fold_in` with
-        embeddings, by their own formulas with EASE and iALS. Items of the new user without
-        interactions in training are ignored; without other items, the list has popular items.
+        user gets a list based on the user's items; see :mod:`bayescl_lab.ranking.fold_in`. EASE and
+        iALS use their own formulas. Items of the new user without interactions in training are
+        ignored; without other items, the list has popular items.
 
         Args:
             user_id: Id of the user in the data set, or several ids.
@@ -217,7 +217,7 @@ class Recommender:
 
     @cached_property
     def _index(self) -> dict[str, dict[str, int]]:
-        """The row of each user and the column of each item by its id as text."""
+        """Row of each user and column of each item by id as text."""
         return {
             kind: {str(name): row for row, name in enumerate(ids.tolist())}
             for kind, ids in self._ids.items()

@@ -165,7 +165,7 @@ class BaselineSettings(StoredSettings):
 
     @property
     def penalty(self) -> dict[str, float]:
-        """The weights of the terms of the objective of ials."""
+        """Weights of the terms of the objective of ials."""
         return {name: getattr(self, name) for name in _PENALTY}
 
     def as_config(self) -> dict[str, Any]:
