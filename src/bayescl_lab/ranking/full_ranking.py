@@ -88,8 +88,8 @@ def top_columns(
 ) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
     """Return the ``k`` largest entries of each row, in descending order and then by column.
 
-    ``torch.topk`` does not define the order of equal entries. Rows whose last entry equals an
-    excluded entry are selected again.
+    ``torch.topk`` does not define the order of equal entries. A row is selected again
+    if its last entry equals an excluded entry.
 
     Raises:
         ValueError: if a score is NaN.

@@ -66,8 +66,8 @@ def split_interactions(
         held_out = in_all if kind == "random" else _first_of_users(interactions, order, share)
     if not held_out.any() or held_out.all():
         raise ValueError(
-            f"{interactions.name}: too few to split ({kind}), got "
-            f"{interactions.num_interactions} interactions of {interactions.num_users} users"
+            f"{interactions.name}: too few to split ({kind}), "
+            f"interactions {interactions.num_interactions}, users {interactions.num_users}"
         )
     return interactions.subset(~held_out), interactions.subset(held_out)
 

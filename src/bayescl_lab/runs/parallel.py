@@ -103,7 +103,7 @@ def train_runs(
                 except BrokenProcessPool:
                     reason = "a training process was killed, perhaps for lack of memory"
                     raise ValueError(
-                        f"{reason}: resume with --resume and fewer --workers"
+                        f"{reason}: use --resume and fewer --workers"
                     ) from None
                 report(name, runs[name].epochs)
     except BaseException:

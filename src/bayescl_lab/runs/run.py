@@ -245,7 +245,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
             self.model.load_state_dict(content["state_dict"])
         except (RuntimeError, KeyError, ValueError, TypeError):
             raise ValueError(
-                f"the checkpoint {checkpoint} belongs to another model than the model of these settings"
+                f"the checkpoint {checkpoint} belongs to another model than these settings"
             ) from None
         return int(content.get("epoch", -1)) + 1
 
