@@ -22,9 +22,14 @@ import harness
 import torch
 from contenders import REFERENCE, cross_entropy_info_nce, views_of_classes
 from harness import median_ratio, options, publish, repeated, time_side_by_side
-from image_epoch import EPOCH, LOSSES, training_step
 
 import bayescl
+from bayescl_lab.images.batches import EpochOrder, StoreBatches
+from bayescl_lab.images.store import ImageStore
+from bayescl_lab.runs.captured import CapturedStep
+from bayescl_lab.runs.images.model import build_model
+from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.losses import LossSettings
 
 DIM = 128
 BATCHES = (256, 1024, 4096, 16_384)
@@ -34,6 +39,12 @@ TOLERANCE = {"float32": 1e-4, "bfloat16": 3e-2}
 """Largest relative error of a gradient."""
 ROWS_TIMED = 2**17  # rows that a method computes between two readings of the clock
 STEPS_TIMED = 10  # the same for steps
+
+LOSSES = {
+    "InfoNCE": LossSettings("info_nce"),
+    "Bayesian": LossSettings("bayesian", {"tau_plus": 0.1, "alpha": 0.9, "beta": 0.9}),
+}
+EPOCH = 50_000  # images of CIFAR-10's training part
 
 Known = dict[str, torch.Tensor]
 Call = Callable[..., torch.Tensor]
@@ -160,6 +171,34 @@ def training(
         }
         for name, one in measured.items()
     ]
+
+
+def training_step(images: int, side: int, **settings: Any) -> Callable[[], None]:
+    """A function that takes a model's next step on random images, as Lightning would."""
+    chosen = ImageSettings(hidden_dim=512, **settings)
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (images, 3, side, side), generator=generator).to(torch.uint8)
+    labels = torch.arange(images) % 10
+    store = ImageStore(pixels, labels, tuple("0123456789"), "random images").to(chosen.device)
+    batches = list(StoreBatches(store, EpochOrder(images, chosen.batch_size, seed=0)))
+    model = build_model(chosen, store, steps_per_epoch=len(batches)).to(store.device).train()
+    optimizers = model.configure_optimizers()
+    optimizer, scheduler = optimizers["optimizer"], optimizers["lr_scheduler"]["scheduler"]
+    if chosen.captured:
+        model.captured = CapturedStep(model)
+    half = chosen.precision == "bfloat16"
+    done = 0
+
+    def step() -> None:
+        nonlocal done
+        optimizer.zero_grad()
+        with torch.autocast(store.device.type, dtype=torch.bfloat16, enabled=half):
+            model.training_step(batches[done % len(batches)], done).backward()
+        optimizer.step()
+        scheduler.step()
+        done += 1
+
+    return step
 
 
 def main() -> int:
