@@ -97,7 +97,7 @@ def test_a_run_shows_settings_scores_and_pictures(tmp_path) -> None:
 def test_the_ranking_table_has_a_page() -> None:
     ranking = section_of(ROOT / "results/ranking")
     page = page_of([ranking], "made by a test")
-    assert "yelp2018, LightGCN&#39;s split, matrix factorisation" in page
+    assert "yelp2018, LightGCN&#39;s split, matrix factorization" in page
     assert '<strong class="below">-0.' in page
     assert all(len(one.head) <= 5 for one in ranking.tables if "NDCG@20" in one.head)
     assert len(ranking.pictures) == 1

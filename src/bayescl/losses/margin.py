@@ -57,7 +57,7 @@ class Margin:
             check_positive("relative", self.relative)
 
     def limit(self, positive: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-        """Return the similarity up to which candidates count."""
+        """Return the largest similarity at which a candidate counts."""
         if self.absolute is not None:
             return positive + self.absolute
         assert self.relative is not None

@@ -62,7 +62,7 @@ class PairMixture:
 
     @classmethod
     def unlabeled(cls, alpha: float, tau_plus: float) -> PairMixture:
-        r"""Return :math:`\phi_{UN}`: false negatives with probability ``tau_plus``, in [0, 1)."""
+        r"""Return :math:`\phi_{UN}`: a false negative with probability ``tau_plus``, in [0, 1)."""
         check_alpha(alpha)
         tau_minus = 1 - check_tau_plus(tau_plus)
         # tau- (alpha, 1 - alpha) + tau+ (1 - alpha, alpha), as shares of minimum and maximum

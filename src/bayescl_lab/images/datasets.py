@@ -232,7 +232,7 @@ def _split(store: ImageStore, keep: int = 0) -> tuple[ImageStore, ...]:
     """
     labelled = (store.labels != UNLABELLED).nonzero().squeeze(1)
     if len(labelled) == 0:
-        raise ValueError(f"{store.name}: a validation part needs labels, the images have none")
+        raise ValueError(f"{store.name}: the images have no labels, which a validation part needs")
     labels = store.labels[labelled]
     train, evaluation = stratified_split(labels, share=TRAIN_SHARE, seed=SEED, least=keep)
     if keep and len(evaluation) == 0:

@@ -105,7 +105,7 @@ class MatrixFactorization(Encoder):
         Koren et al., "Matrix Factorization Techniques for Recommender Systems", Computer 2009.
     """
 
-    title = "matrix factorisation"
+    title = "matrix factorization"
 
     def users_and_items(self) -> tuple[Float[Tensor, "users dim"], Float[Tensor, "items dim"]]:
         """Return both tables."""

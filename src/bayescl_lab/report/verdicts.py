@@ -35,7 +35,7 @@ def comparison_verdict(result: Result) -> list[str]:
         return [f"Only {base} was trained: there is nothing to compare it with."]
     paired = result.differences(result.base)
     if not paired:
-        return ["There are no labels to judge by: the losses cannot be told apart."]
+        return ["There are no labels for an evaluation, so the losses cannot be compared."]
     headline = next((one for one in _HEADLINES if one in result.measures), result.measures[0])
     gains = {name: scores[headline] for name, scores in paired.items()}
     ranked = sorted(gains, key=lambda name: -gains[name].mean)

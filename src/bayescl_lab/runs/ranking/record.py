@@ -41,7 +41,7 @@ class RankingRecord:
         known: Interactions of all parts.
         part_of: Part of each interaction, as an index in :data:`PARTS`.
         description: Content of ``data.json``.
-        evaluation: Other interactions to evaluate on. ``None`` for the run's own.
+        evaluation: Other interactions to evaluate on. ``None`` for the interactions of the run.
     """
 
     known: Interactions
