@@ -201,16 +201,16 @@ def estimation_figure(process: pl.DataFrame, digits: pl.DataFrame) -> Figure:
     figure, (left, right) = panels(1, 2, width=10.5, height=5.0)
     shown = process.filter(tau_plus=SHOWN_PRIOR)
     left.plot(shown["alpha"], shown["alpha"], color=NEUTRAL, lw=0.9, ls=":")
-    for column, label, colour, marker in _ON_THE_PROCESS:
-        style = {"color": colour, "marker": marker, "label": label, "ms": 5, "capsize": 2}
+    for column, label, color, marker in _ON_THE_PROCESS:
+        style = {"color": color, "marker": marker, "label": label, "ms": 5, "capsize": 2}
         left.errorbar(shown["alpha"], shown[column], 2 * shown[f"{column}_error"], **style)
     left.set_xlabel("alpha of the process")
     left.set_ylabel("alpha estimated")
     left.set_title(f"generative process, tau_plus {SHOWN_PRIOR}")
     for variant, title, line in (("InfoNCE", "InfoNCE", ":"), ("fixed", "Bayesian", "-")):
         rows = digits.filter(variant=variant)
-        for column, label, colour, marker in _ON_DIGITS:
-            style = {"color": colour, "marker": marker, "ls": line, "ms": 5, "capsize": 2}
+        for column, label, color, marker in _ON_DIGITS:
+            style = {"color": color, "marker": marker, "ls": line, "ms": 5, "capsize": 2}
             spread = rows[f"{column}_spread"]
             label = f"{label}, {title}"
             right.errorbar(rows["epoch"], rows[column], spread, label=label, **style)

@@ -32,4 +32,4 @@ with torch.no_grad():
     embeddings = torch.nn.functional.normalize(model(data), dim=1)
 nearest = (embeddings @ embeddings.T).fill_diagonal_(-1).argmax(1)
 precision = (labels[nearest] == labels).float().mean().item()
-print(f"nearest neighbour of the same digit: {precision:.1%}")
+print(f"nearest neighbor of the same digit: {precision:.1%}")

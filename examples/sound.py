@@ -157,7 +157,7 @@ def known(labels: Tensor, per_class: int, seed: int) -> Tensor:
 
 @torch.no_grad()
 def scores(network: nn.Module, data: Recordings, test: Recordings) -> dict[str, float]:
-    """Accuracy by the 10 nearest recordings, and by the class means of five labelled ones."""
+    """Accuracy by the 10 nearest recordings, and by the class means of five labeled ones."""
     features, unseen = (F.normalize(network(part.pictures), dim=1) for part in (data, test))
     nearest = (unseen @ features.T).topk(10, dim=1).indices
     accuracies = {}

@@ -96,7 +96,7 @@ def test_gathering_without_a_process_group_is_refused() -> None:
         lambda: loss.from_logits(rows[:, 0], rows),
         lambda: distributed.gather(rows),
     ):
-        with pytest.raises(RuntimeError, match="needs an initialised process group"):
+        with pytest.raises(RuntimeError, match="needs an initialized process group"):
             call()
 
 

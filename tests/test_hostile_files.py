@@ -98,8 +98,8 @@ def images_npz(path: Path) -> None:
 
 
 def picture(path: Path) -> None:
-    colours = np.random.default_rng(0).integers(0, 256, size=(24, 24, 3), dtype=np.uint8)
-    Image.fromarray(colours).save(path)
+    colors = np.random.default_rng(0).integers(0, 256, size=(24, 24, 3), dtype=np.uint8)
+    Image.fromarray(colors).save(path)
 
 
 def archive(path: Path) -> None:

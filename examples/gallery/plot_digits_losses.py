@@ -88,7 +88,7 @@ losses = {
 # One label per class
 # -------------------
 # One training image per digit has a label. Every test image takes the digit of the most similar of
-# these ten. Accuracies are means over 200 draws of the labelled images. The library's comparison
+# these ten. Accuracies are means over 200 draws of the labeled images. The library's comparison
 # probes the encoder's features, and so does the figure; the projection head is discarded after
 # training, and its outputs are listed to show that the two can differ.
 

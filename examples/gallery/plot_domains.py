@@ -92,13 +92,13 @@ def features(is_told: bool) -> torch.Tensor:
 
 
 # %%
-# What the neighbours share
+# What the neighbors share
 # -------------------------
 # Each test image takes the digit, or the mark, of most of its 20 nearest training images.
 
 
 def knn(rows: torch.Tensor, truth: torch.Tensor) -> float:
-    """Return the share of test images whose neighbours vote for the truth."""
+    """Return the share of test images whose neighbors vote for the truth."""
     nearest = (rows[test] @ rows[train].T).topk(20).indices
     votes = F.one_hot(truth[train][nearest], int(truth.max()) + 1).sum(dim=1)
     return float((votes.argmax(dim=1) == truth[test]).float().mean())
@@ -111,16 +111,16 @@ for pair, (name, rows) in zip(axes.T, results.items(), strict=True):
     by_digit, by_mark = knn(rows, labels), knn(rows, domains)
     print(f"{name:17} {by_digit:7.1%} {by_mark:7.1%}")
     places = TSNE(random_state=0, init="pca").fit_transform(rows[test].numpy())
-    for axis, colours, share, what in (
+    for axis, colors, share, what in (
         (pair[0], domains, by_mark, "mark"),
         (pair[1], labels, by_digit, "digit"),
     ):
-        axis.scatter(*places.T, c=colours[test], cmap="tab10", s=6)
+        axis.scatter(*places.T, c=colors[test], cmap="tab10", s=6)
         axis.set(xticks=[], yticks=[], title=f"{name}: {what}s, k-NN {share:.0%}")
 figure.tight_layout()
 plt.show()
 
 # %%
-# Above, the test images are coloured by mark, below by digit. Without domains the clusters are
+# Above, the test images are colored by mark, below by digit. Without domains the clusters are
 # marks, and each holds digits of all kinds. With domains the clusters are digits, and each holds
 # all marks.

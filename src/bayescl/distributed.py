@@ -41,7 +41,7 @@ def world_size() -> int:
     """
     if not is_initialized():
         raise RuntimeError(
-            "gathering needs an initialised process group: call "
+            "gathering needs an initialized process group: call "
             "torch.distributed.init_process_group first, or use gather=False in a single process"
         )
     return dist.get_world_size()

@@ -113,7 +113,7 @@ def anchor_aucs(
 def measured_alpha(
     embeddings: Float[Tensor, "items dim"], labels: Int[Tensor, " items"]
 ) -> MeasuredAlpha:
-    """Measure ``alpha`` on a small labelled part of the data.
+    """Measure ``alpha`` on a small labeled part of the data.
 
     The AUC is the macro-averaged ROC-AUC of cosines, with each item as a query against all others.
     It equals ``sklearn.metrics.roc_auc_score`` with ``average="macro"`` on the transposed matrices,
@@ -121,7 +121,7 @@ def measured_alpha(
     influence training.
 
     Args:
-        embeddings: Embedding of each labelled item. Not differentiated.
+        embeddings: Embedding of each labeled item. Not differentiated.
         labels: Class of each item.
 
     Returns:

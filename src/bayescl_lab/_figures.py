@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# From the palette of Okabe and Ito, which colour-blind readers can tell apart.
-TRUE_COLOUR, FALSE_COLOUR, NEUTRAL = "#0072B2", "#D55E00", "#5b6472"
+# From the palette of Okabe and Ito, which color-blind readers can tell apart.
+TRUE_COLOR, FALSE_COLOR, NEUTRAL = "#0072B2", "#D55E00", "#5b6472"
 LEVELS = ("#E69F00", "#009E73", "#0072B2", "#CC79A7")
-"""Colours of up to four values of a parameter."""
+"""Colors of up to four values of a parameter."""
 
 _STYLE: Any = {
     "font.size": 10,

@@ -33,7 +33,7 @@ def test_both_views_of_an_image_have_its_nuisance_and_the_plain_image_too(kind):
     data, digits = data_set(kind), data_set("digits")
     rows = torch.arange(64)
 
-    def brightness(pixels):  # undoes the normalisation, which plain digits show
+    def brightness(pixels):  # undoes the normalization, which plain digits show
         bare = digits.plain(rows)
         black = bare.min()
         return (pixels - data.plain(rows).min()) / (bare.max() - black)

@@ -80,7 +80,7 @@ def bars(shapes) -> str:
 
 @pytest.fixture
 def pictures() -> Callable[..., None]:
-    """Makes a folder of classes of small coloured images, each of its own brightness."""
+    """Makes a folder of classes of small colored images, each of its own brightness."""
 
     def make(root: str, classes: tuple[str, ...] = ("cat", "dog"), count: int = 20) -> None:
         generator = np.random.default_rng(0)

@@ -12,7 +12,7 @@ LINE = "compare images --seeds 1 --workers 1 --device cpu --batch_size 16 --widt
 
 @pytest.fixture
 def photographs(pictures) -> None:
-    """Sixty coloured images of two classes with a test part."""
+    """Sixty colored images of two classes with a test part."""
     pictures("photographs/train", ("dark", "light"))
     pictures("photographs/test", ("dark", "light"), count=10)
 

@@ -66,7 +66,7 @@ def test_a_table_is_counted_copies_are_listed_and_few_images_have_an_interval(ba
     copies = pl.read_csv(run / "copies.csv")
     pairs = copies.group_by("group").agg(pl.col("image").sort())["image"].to_list()
     assert sorted(pairs) == [[f"{number + 40:03}.png", f"copy{number}.png"] for number in range(3)]
-    assert said.sizes == {"train": 69, "test": 6}  # 30 % of the 24 labelled ones
+    assert said.sizes == {"train": 69, "test": 6}  # 30 % of the 24 labeled ones
     shown = bayescl("evaluate run").out
     accuracy = said.row.scores["knn"].mean
     interval = binomtest(round(6 * accuracy), 6).proportion_ci(method="wilson")
@@ -77,7 +77,7 @@ def test_a_table_is_counted_copies_are_listed_and_few_images_have_an_interval(ba
 def test_inspect_measures_what_embed_writes_and_each_says_which(bayescl, run):
     shown = bayescl("inspect run").out
     assert "Measured on head of two augmented views" in shown
-    assert "of the nearest neighbours are of the item's own domain" in shown
+    assert "of the nearest neighbors are of the item's own domain" in shown
     for output in ("head", "features"):
         assert bayescl(f"embed run --of train --output {output} --out e.parquet").status == 0
         frame = pl.read_parquet("e.parquet")
@@ -85,7 +85,7 @@ def test_inspect_measures_what_embed_writes_and_each_says_which(bayescl, run):
         shown = bayescl("inspect e.parquet --out e.html").out
         assert f"Measured on {output} of plain images" in shown
         assert f"Measured on {output} of plain images" in Path("e.html").read_text()
-        measured = json.loads(Path("e.json").read_text())["neighbourhood"]["same_domain"]
+        measured = json.loads(Path("e.json").read_text())["neighborhood"]["same_domain"]
         # An independent count of the ten nearest of every image whose microscope is known.
         known = frame.filter(pl.col("domain") != "")
         rows = known["embedding"].to_numpy().astype(float)

@@ -32,7 +32,7 @@ def test_the_papers_table_is_whole_and_its_misprint_stands_out():
     for (data, encoder, loss), row in PAPER.items():
         assert list(row) == list(METRICS)
         for metric, value in row.items():
-            # Hits can only grow with k, and NDCG stays near its neighbours; but for the misprint.
+            # Hits can only grow with k, and NDCG stays near its neighbors; but for the misprint.
             if metric.startswith("ndcg") and (data, encoder, loss, metric) not in MISPRINTS:
                 typical = statistics.median(row[f"ndcg@{k}"] for k in (5, 10, 20))
                 assert abs(value - typical) < 0.2 * typical

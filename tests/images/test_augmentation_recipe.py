@@ -22,7 +22,7 @@ def drawn(count: int = BATCH, size: tuple[int, int] = (32, 32), seed: int = 0, *
 def photographs(count: int = BATCH, channels: int = 3, size: tuple[int, int] = (32, 32)):
     generator = torch.Generator().manual_seed(7)
     images = torch.randint(0, 256, (count, channels, *size), generator=generator)
-    images[: count // 8, :] = images[: count // 8, :1]  # some without colour
+    images[: count // 8, :] = images[: count // 8, :1]  # some without color
     return images.to(torch.uint8)
 
 

@@ -92,14 +92,14 @@ def test_labels_that_training_asks_for_are_not_held_out(tmp_path, keep, train, e
     assert parts.evaluation.labels.bincount(minlength=2).tolist() == evaluation
     rest = load_images(str(tmp_path / "a.npz"), labels_per_class=10)
     assert rest.evaluation is None
-    assert "all labelled images are trained on" in rest.remarks[-1]
+    assert "all labeled images are trained on" in rest.remarks[-1]
 
 
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
         ({"labels": [0, 1]}, "lacks the array images"),
-        ({"images": np.zeros((1, 2, 2)), "labels": [0]}, "1 labelled image cannot be split"),
+        ({"images": np.zeros((1, 2, 2)), "labels": [0]}, "1 labeled image cannot be split"),
         ({"images": np.zeros((9, 2, 2)), "labels": [3] * 9}, "all labels are '3'"),
         (
             {"images": np.zeros((2, 2, 2)), "labels": [0, 1], "is_train": [1, 0]},

@@ -19,7 +19,7 @@ from bayescl_lab.images.folder import load_folder
 RNG = np.random.default_rng(0)
 
 
-def colours(height: int = 8, width: int = 8) -> np.ndarray:
+def colors(height: int = 8, width: int = 8) -> np.ndarray:
     return RNG.integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
@@ -29,11 +29,11 @@ def save(pixels: np.ndarray, path: Path, **options: object) -> None:
 
 
 def make_folder(root: Path, counts: dict[str, int]) -> list[np.ndarray]:
-    """Images of random colours in class folders; returns their pixels in reading order."""
+    """Images of random colors in class folders; returns their pixels in reading order."""
     images = []
     for place, count in counts.items():
         for number in range(count):
-            images.append(colours())
+            images.append(colors())
             save(images[-1], root / place / f"{number:03}.png")
     return images
 
@@ -151,7 +151,7 @@ def test_many_damaged_images_are_counted_and_too_many_are_refused(tmp_path):
         ({"ant": 1, ".": 1}, r"both in class folders \(ant, ...\) and beside them \(000.png"),
         ({"train/ant": 1, "test/bee": 1}, "the training part has no images of bee"),
         ({"train/ant": 1, "test": 1}, "no image of the test part has a label"),
-        ({"train/ant": 1}, "1 labelled image cannot be split into two parts"),
+        ({"train/ant": 1}, "1 labeled image cannot be split into two parts"),
     ],
 )
 def test_folders_whose_form_does_not_fit_are_refused(tmp_path, counts, message):
@@ -162,7 +162,7 @@ def test_folders_whose_form_does_not_fit_are_refused(tmp_path, counts, message):
 
 
 def test_grey_images_alone_keep_one_channel(tmp_path):
-    grey = colours()[:, :, 0]
+    grey = colors()[:, :, 0]
     grey[0, :2] = 0, 255
     save(grey, tmp_path / "ant" / "a.png")
     save((grey > 127), tmp_path / "ant" / "b.png")
@@ -195,12 +195,12 @@ def test_grey_values_of_16_bits_are_scaled_by_the_range_of_all_images(
     expected = expected.clip(0, 255).round().astype(np.uint8)
     assert np.array_equal(train.images[:, 0].numpy(), expected)
     assert train.values == (black, white)
-    said = f"2 grey images of 16 bits: values from {black} to {white} become 0 to 255"
+    said = f"2 gray images of 16 bits: values from {black} to {white} become 0 to 255"
     assert [said in remark for remark in remarks] == [True]
 
 
 def test_files_of_several_pages_are_counted_and_named_and_the_first_page_is_read(tmp_path):
-    pages = [Image.fromarray(colours()) for _ in range(3)]
+    pages = [Image.fromarray(colors()) for _ in range(3)]
     for name in ("a.tif", "b.gif"):
         pages[0].save(tmp_path / name, save_all=True, append_images=pages[1:])
     pages[0].save(tmp_path / "c.tif")
@@ -236,7 +236,7 @@ def test_folders_with_names_of_sources_get_a_line_of_caution(tmp_path, names, ex
     assert remarks == []
 
 
-def test_images_of_every_mode_and_orientation_become_the_same_colours(tmp_path):
+def test_images_of_every_mode_and_orientation_become_the_same_colors(tmp_path):
     pixels = np.repeat(RNG.choice([0, 51, 153, 255], (8, 8, 1)), 3, axis=2).astype(np.uint8)
     image = Image.fromarray(pixels)
     transparent = Image.fromarray(np.dstack([pixels, np.full((8, 8), 90, np.uint8)]))
@@ -272,7 +272,7 @@ def test_one_size_is_kept_and_others_become_squares_of_the_most_frequent_shorter
     tmp_path, sizes, kept, resized
 ):
     for number, size in enumerate(sizes):
-        save(colours(*size), tmp_path / "ant" / f"{number}.png")
+        save(colors(*size), tmp_path / "ant" / f"{number}.png")
     store, _, remarks = load_folder(tmp_path)
     assert store.image_shape == (3, *kept)
     said = f"{resized} of {len(sizes)} images scaled and cropped to {kept[1]} x {kept[0]} pixels"
@@ -330,13 +330,13 @@ def test_a_folder_that_changed_or_is_read_otherwise_is_decoded_again(tmp_path, a
     first, last = tmp_path / "ant" / "000.png", tmp_path / "bee" / "zzz.png"
 
     def change_content() -> None:
-        save(colours(), first)
+        save(colors(), first)
         os.utime(first, ns=(1, 1))
 
     before = pixels_of(load_folder(tmp_path)[0])
     for change in (
         change_content,
-        lambda: save(colours(), tmp_path / "ant" / "new.png"),
+        lambda: save(colors(), tmp_path / "ant" / "new.png"),
         lambda: first.rename(last),
         last.unlink,
     ):

@@ -56,7 +56,7 @@ def test_linear_and_knn_probe_score_the_predictions_of_scikit_learn(monkeypatch)
     monkeypatch.setattr(probes, "ROWS_AT_ONCE", 70)
     expected = voters.score(TEST.numpy(), TEST_LABELS.numpy())
     assert knn_probe(DATA, k=20) == pytest.approx(expected, abs=1e-9)
-    # No more neighbours than a class has images.
+    # No more neighbors than a class has images.
     assert knn_probe(DATA, k=10**6) == knn_probe(DATA, k=len(TRAIN) // CLASSES)
 
 

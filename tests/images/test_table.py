@@ -18,7 +18,7 @@ SCOPES = ["2", "1", "1", "2", ""]
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    """Five images of one grey value each, one of them in a folder below."""
+    """Five images of one gray value each, one of them in a folder below."""
     place = tmp_path / "photos"
     (place / "more").mkdir(parents=True)
     for number in range(5):
@@ -36,7 +36,7 @@ NAMES = [*(f"{number}.png" for number in range(4)), "more/4.png"]
 
 
 def loaded(folder: Path, table: Path, **columns: str):
-    """Label and domain of each image, by its grey value."""
+    """Label and domain of each image, by its gray value."""
     store = load_images(
         str(folder),
         table=ImageTable.read(table, label_column="kind", **columns),

@@ -95,7 +95,7 @@ SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...]
         lambda: views(CLEAR, domains=CLASSES),
         BAYESIAN,
         ("domains", "teacher"),
-        "of the nearest neighbours are of the item's own domain, 10% by chance",
+        "of the nearest neighbors are of the item's own domain, 10% by chance",
     ),
     "domains that do not": (
         lambda: views(CLOUD, domains=np.arange(1000) % 4),
@@ -113,7 +113,7 @@ SITUATIONS: dict[str, tuple[Callable[[], Situation], str | None, tuple[str, ...]
         lambda: in_batches(labels=True),
         BAYESIAN,
         ("domains", "labels", "teacher"),
-        "100% of the nearest neighbours are of the item's own domain",
+        "100% of the nearest neighbors are of the item's own domain",
     ),
     "ids of documents": (
         lambda: views(CLEAR, ids=np.arange(1000) // 2, options=IN_BATCH),

@@ -90,11 +90,11 @@ def test_copies_are_no_candidates_and_domains_are_counted_among_neighbours(clust
     alone = diagnose_embeddings(first, second, groups=torch.full((600,), -1), batch_size=100)
     assert found.losses["InfoNCE"].effective.candidates < 198
     assert alone.losses["InfoNCE"].effective.candidates == 198
-    assert found.neighbourhood.same_domain > 0.9
-    assert found.neighbourhood.by_chance == pytest.approx(99 / 599)
+    assert found.neighborhood.same_domain > 0.9
+    assert found.neighborhood.by_chance == pytest.approx(99 / 599)
     random = torch.randint(3, (600,), generator=torch.Generator().manual_seed(0))
-    assert diagnose_embeddings(first, domains=random).neighbourhood.domain_explains < 0.03
-    assert alone.neighbourhood.same_domain is None
+    assert diagnose_embeddings(first, domains=random).neighborhood.domain_explains < 0.03
+    assert alone.neighborhood.same_domain is None
 
 
 def test_figures_are_plain_numbers_the_same_each_time_and_at_any_scale(clusters, labelled) -> None:
@@ -139,18 +139,18 @@ def test_what_makes_no_sense_is_refused(given, options, message) -> None:
 def test_collapse_dimension_and_hubs_need_no_labels() -> None:
     generator = torch.Generator().manual_seed(0)
     cloud = torch.randn(2000, 16, generator=generator)
-    found = diagnose_embeddings(cloud).neighbourhood
+    found = diagnose_embeddings(cloud).neighborhood
     assert found.variance == pytest.approx(1, abs=0.01)
     assert found.effective_dim == pytest.approx(16, rel=0.02)
     assert found.hub_share < 0.05
     flat = torch.cat([cloud[:, :3], 0 * cloud[:, :5]], dim=1)
-    assert diagnose_embeddings(flat).neighbourhood.effective_dim == pytest.approx(3, rel=0.02)
-    collapsed = diagnose_embeddings(1 + 1e-3 * cloud).neighbourhood
+    assert diagnose_embeddings(flat).neighborhood.effective_dim == pytest.approx(3, rel=0.02)
+    collapsed = diagnose_embeddings(1 + 1e-3 * cloud).neighborhood
     assert collapsed.variance < 1e-5
-    # Items near the centre of a wide cloud are the neighbours of many.
+    # Items near the center of a wide cloud are the neighbors of many.
     wide = torch.randn(2000, 300, generator=generator) + 0.5
     wide[:10] = 0.5
-    assert diagnose_embeddings(wide).neighbourhood.hub_share > 0.1
+    assert diagnose_embeddings(wide).neighborhood.hub_share > 0.1
 
 
 def test_alpha_is_measured_with_labels_only(clusters, labelled) -> None:

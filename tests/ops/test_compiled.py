@@ -19,7 +19,7 @@ numba = pytest.importorskip("numba", reason="needs Numba")
 
 
 def hard_rows(width: int, generator: torch.Generator) -> Tensor:
-    """Rows with ties, near neighbours and extreme ranges."""
+    """Rows with ties, near neighbors and extreme ranges."""
     rows = torch.randn(10, width, generator=generator)
     rows[1] = rows[1].round(decimals=1)
     rows[2] = 0.25

@@ -105,7 +105,7 @@ def cache(rank: int, world_size: int) -> Findings:
     loss = bayescl.BayesianContrastiveLoss(gather=True)
     distances = []
     for step in range(2):
-        # Ranks normalise by their own rows; forward passes start from rank 0's running statistics.
+        # Ranks normalize by their own rows; forward passes start from rank 0's running statistics.
         for buffer in plain.buffers():
             dist.broadcast(buffer, src=0)
         wrapped.zero_grad()

@@ -1,4 +1,4 @@
-"""Train small networks without batch normalisation on as many ranks as the environment says.
+"""Train small networks without batch normalization on as many ranks as the environment says.
 
     python train_on_ranks.py FOLDER DEVICES
 

@@ -2,7 +2,7 @@
 
 NumPy sorts plain integers with vector instructions, several times as fast as ``argsort``. Each
 value is therefore rounded to one of many levels and packed with its column into one integer. After
-sorting, the low bits give the columns. A few neighbours share a level; they are then ordered by
+sorting, the low bits give the columns. A few neighbors share a level; they are then ordered by
 their values, so the result is exact. Numba compiles at the first call and caches the code on disk.
 """
 
@@ -31,7 +31,7 @@ _SIGN = np.int32(-(2**31))
 """Sign bit. With it flipped, signed integers sort like unsigned ones."""
 
 _STRETCH = 64
-"""Number of neighbours compared at a time. Few of them share a level."""
+"""Number of neighbors compared at a time. Few of them share a level."""
 
 _GAPS = (701, 301, 132, 57, 23, 10, 4, 1)
 """Ciura's gaps for Shell's sort, which compiles faster than NumPy's sort."""

@@ -23,7 +23,7 @@ def simulate(
 ) -> None:
     """Run the numerical experiments and write a data file and a figure for each.
 
-    Labelled scores are generated, and estimators of the mean over true negatives are compared with
+    Labeled scores are generated, and estimators of the mean over true negatives are compared with
     the labels. The finding of each experiment is printed. The defaults are the paper's. If an
     experiment varies a parameter, its option is ignored.
 

@@ -30,7 +30,7 @@ _ATTEMPTS = 10
 
 
 class SimCLRAugmentation(Augmentation):
-    """Views of photographs: crop, mirror, colour jitter, grey and blur.
+    """Views of photographs: crop, mirror, color jitter, gray and blur.
 
     Every image has its own random parameters. The steps are: a resized crop of 8 % to 100 % of the
     area; mirroring (half of the images); changes of brightness, contrast, saturation and hue by up
@@ -72,8 +72,8 @@ class SimCLRAugmentation(Augmentation):
         self, images: Pixels, seeds: Sequence[int]
     ) -> Float[Tensor, "views {PARAMETERS}"]:
         """Draw the parameters of one view of each image per seed, on the images' device."""
-        has_colours = images.shape[1] == 3
-        drawn = [parameter_rows(self.draw(images, seed), has_colours) for seed in seeds]
+        has_colors = images.shape[1] == 3
+        drawn = [parameter_rows(self.draw(images, seed), has_colors) for seed in seeds]
         return copied_to(torch.cat(drawn), images.device)
 
     def _size(self, images: Pixels) -> tuple[int, int]:
@@ -83,7 +83,7 @@ class SimCLRAugmentation(Augmentation):
     @torch.no_grad()
     def apply_parameters(self, images: Pixels, parameters: ViewParameters) -> Views:
         """Compute views from parameters. Each step computes only the images that it changes."""
-        has_colours = images.shape[1] == 3
+        has_colors = images.shape[1] == 3
         changes = (adjust_brightness, adjust_contrast, adjust_saturation, adjust_hue)
         # bfloat16 would leave pixels 8 bits in the products, and fewer after the jitter.
         with torch.autocast(images.device.type, enabled=False):
@@ -91,10 +91,10 @@ class SimCLRAugmentation(Augmentation):
                 images.float() / 255, parameters.boxes, self._size(images), parameters.is_mirrored
             )
             for kinds in parameters.jitter_order.unbind(dim=1):
-                for number, change in enumerate(changes if has_colours else changes[:2]):
+                for number, change in enumerate(changes if has_colors else changes[:2]):
                     chosen = parameters.is_jittered & (kinds == number)
                     _change_rows(views, chosen, change, parameters.jitter[:, number])
-            if has_colours:
+            if has_colors:
                 _change_rows(
                     views, parameters.is_grey, partial(rgb_to_grayscale, num_output_channels=3)
                 )
@@ -142,7 +142,7 @@ PARAMETERS = 23
 
 
 def parameter_rows(
-    parameters: ViewParameters, has_colours: bool
+    parameters: ViewParameters, has_colors: bool
 ) -> Float[Tensor, "batch {PARAMETERS}"]:
     """Convert parameters to one row per image, with neutral values for steps that do not apply.
 
@@ -152,7 +152,7 @@ def parameter_rows(
     image to blend with, and a shift of the hue.
     """
     kinds = torch.where(parameters.is_jittered[:, None], parameters.jitter_order, -1)
-    if not has_colours:
+    if not has_colors:
         kinds = torch.where(kinds < 2, kinds, -1)
     values = parameters.jitter.gather(1, parameters.jitter_order)
     factors = torch.where((kinds >= 0) & (kinds < 3), values, 1.0)
@@ -269,13 +269,13 @@ def adjust_brightness(images: Views, factor: Factor) -> Views:
 
 
 def adjust_contrast(images: Views, factor: Factor) -> Views:
-    """Move pixel values away from the image's mean grey value, or towards it."""
+    """Move pixel values away from the image's mean gray value, or towards it."""
     grey = rgb_to_grayscale(images) if images.shape[1] == 3 else images
     return _blend(images, grey.mean(dim=(1, 2, 3), keepdim=True), factor)
 
 
 def adjust_saturation(images: Views, factor: Factor) -> Views:
-    """Move the colours of RGB images away from their grey value, or towards it."""
+    """Move the colors of RGB images away from their gray value, or towards it."""
     return _blend(images, rgb_to_grayscale(images), factor)
 
 
@@ -284,7 +284,7 @@ def adjust_hue(images: Views, factor: Factor) -> Views:
     red, green, blue = images.unbind(dim=1)
     value, low = images.amax(dim=1), images.amin(dim=1)
     chroma = value - low
-    # Where there is no colour, all differences are 0, and so are the turns.
+    # Where there is no color, all differences are 0, and so are the turns.
     inverse = chroma.clamp(min=torch.finfo(chroma.dtype).tiny).mul_(6).reciprocal_()
     at_green, at_blue = (blue - red) * inverse + 1 / 3, (red - green) * inverse + 2 / 3
     turns = torch.where(value == green, at_green, at_blue)

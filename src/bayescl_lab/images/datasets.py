@@ -110,7 +110,7 @@ def load_images(
         stores = _split(stores[0], keep)
     train, evaluation = stores[0], stores[1] if len(stores) == 2 else None
     if evaluation is None and train.class_names and keep <= len(train):
-        remarks += (f"{data}: all labelled images are trained on: none is left to evaluate on",)
+        remarks += (f"{data}: all labeled images are trained on: none is left to evaluate on",)
     for remark in remarks:
         announce(remark)
     if evaluation is not None and (evaluation.labels == UNLABELLED).all():
@@ -121,9 +121,7 @@ def load_images(
     if max_train_images is not None:
         train = train.subset(balanced_rows(train.labels, max_train_images, seed=SEED))
         if evaluation is not None and (train.labels == UNLABELLED).all():
-            raise ValueError(
-                f"max_train_images must leave a labelled image, got {max_train_images}"
-            )
+            raise ValueError(f"max_train_images must leave a labeled image, got {max_train_images}")
     return ImageParts(train, evaluation, remarks)
 
 
@@ -238,7 +236,7 @@ def _split(store: ImageStore, keep: int = 0) -> tuple[ImageStore, ...]:
     if keep and len(evaluation) == 0:
         return (store,)
     if len(train) == 0 or len(evaluation) == 0:
-        count = f"{len(labelled)} labelled image{'s' * (len(labelled) > 1)}"
+        count = f"{len(labelled)} labeled image{'s' * (len(labelled) > 1)}"
         raise ValueError(f"{store.name}: {count} cannot be split into two parts")
     is_held_out = torch.zeros_like(store.labels, dtype=torch.bool)
     is_held_out[labelled[evaluation]] = True

@@ -44,7 +44,7 @@ class Header(NamedTuple):
     width: int
     height: int
     is_grey: bool
-    is_deep: bool = False  # grey values of more than 8 bits
+    is_deep: bool = False  # gray values of more than 8 bits
     pages: int = 1
 
 

@@ -228,7 +228,7 @@ def _pixels(
             )
         if deep and values:
             remarks.append(
-                f"{len(deep)} grey images of 16 bits: values from {values[0]} to {values[1]} "
+                f"{len(deep)} gray images of 16 bits: values from {values[0]} to {values[1]} "
                 "become 0 to 255 (--value-range LOW,HIGH to change)"
             )
         return {"left_out": left_out, "remarks": remarks, "values": values if deep else None}

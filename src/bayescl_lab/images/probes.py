@@ -300,7 +300,7 @@ def softmax_regressions(
     tolerance: float = 1e-5,
     max_evaluations: int = 500,
 ) -> SoftmaxRegressions:
-    r"""Minimise :math:`C \sum_r \mathrm{CE}_r + \tfrac12 \lVert W \rVert^2` for each fit.
+    r"""Minimize :math:`C \sum_r \mathrm{CE}_r + \tfrac12 \lVert W \rVert^2` for each fit.
 
     The biases are not penalized. All fits share one run of L-BFGS. It works in the principal axes
     of each fit's rows, scaled to similar curvature.

@@ -18,7 +18,7 @@ _NAMES = {
     "file": "file filename filepath path image imagefile imagename imagepath img imageid",
     "label": "label labels class classname category target type species diagnosis",
     "domain": "domain batch source device scanner microscope scope camera site plate hospital "
-    "center centre session",
+    "centre center session",
 }
 """Usual names of each kind of column. The first name in a header is used."""
 

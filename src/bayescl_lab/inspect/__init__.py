@@ -3,7 +3,7 @@
 =============  =================================================================================
 ``files``      embeddings of a file, with metadata of each row
 ``images``     embeddings of a run on images, and pictures of its candidates
-``measures``   false negatives in a batch, weights of each loss, neighbourhoods
+``measures``   false negatives in a batch, weights of each loss, neighborhoods
 ``findings``   the advice, as values
 ``page``       tables, figures, sentences and the HTML page
 =============  =================================================================================

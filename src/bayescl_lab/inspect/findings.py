@@ -128,18 +128,18 @@ class Advice:
     @property
     def has_nuisance(self) -> bool:
         """Whether domains explain much of the neighborhood."""
-        return self.diagnosis.neighbourhood.domain_explains > _EXPLAINED
+        return self.diagnosis.neighborhood.domain_explains > _EXPLAINED
 
     @property
     def needs_sampler(self) -> bool:
         """Whether random batches have too few candidates of the anchor's domain."""
-        by_chance = self.diagnosis.neighbourhood.by_chance
+        by_chance = self.diagnosis.neighborhood.by_chance
         return self.has_nuisance and self.diagnosis.candidates * by_chance < _FEW_CANDIDATES
 
     @property
     def has_hubs(self) -> bool:
         """Whether a few items are neighbors of many."""
-        return self.diagnosis.neighbourhood.hub_share > _HUBS
+        return self.diagnosis.neighborhood.hub_share > _HUBS
 
     @property
     def share(self) -> float:
@@ -171,8 +171,8 @@ def advise(
         ids: Id of each row, -1 if unknown. Rows with equal ids are copies. Default: rows of the
             last view with equal directions are copies.
     """
-    if diagnosis.neighbourhood.variance < _COLLAPSED:
-        return Advice(Reason.COLLAPSED, diagnosis, 1 - diagnosis.neighbourhood.variance)
+    if diagnosis.neighborhood.variance < _COLLAPSED:
+        return Advice(Reason.COLLAPSED, diagnosis, 1 - diagnosis.neighborhood.variance)
     last = _unit(first if second is None else second)
     if second is not None:
         is_equal = np.isclose(_unit(first), last, rtol=1e-5, atol=1e-7).all(axis=1)

@@ -44,7 +44,7 @@ _MOST = 4096
 """Largest number of items in the neighbor search. It takes seconds at this size."""
 
 
-class Neighbourhood(NamedTuple):
+class Neighborhood(NamedTuple):
     """Geometry of embeddings."""
 
     variance: float
@@ -91,7 +91,7 @@ class EmbeddingDiagnosis:
             anchor. ``None`` without labels.
         alpha: Value of alpha from the labels, by the generative model. ``None`` without labels.
         losses: Diagnosis of each loss by its title.
-        neighbourhood: Collapse, dimension, hubs and domains.
+        neighborhood: Collapse, dimension, hubs and domains.
     """
 
     items: int
@@ -110,7 +110,7 @@ class EmbeddingDiagnosis:
     nearest_false: float | None
     alpha: float | None
     losses: Mapping[str, Diagnosis]
-    neighbourhood: Neighbourhood
+    neighborhood: Neighborhood
 
     @property
     def false_negatives(self) -> float:
@@ -272,7 +272,7 @@ def diagnose_embeddings(
         nearest_false=None if classes is None else _nearest_false(unweighted),
         alpha=measured_alpha.model if measured_alpha else None,
         losses=diagnoses,
-        neighbourhood=_neighbours(first, nuisance, seed),
+        neighborhood=_neighbours(first, nuisance, seed),
     )
 
 
@@ -303,7 +303,7 @@ def _codes(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[Te
 
 def _neighbours(
     rows: Float[Tensor, "items dim"], domains: Int[Tensor, " items"] | None, seed: int
-) -> Neighbourhood:
+) -> Neighborhood:
     """Measure the geometry of a random sample."""
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
     if domains is not None:
@@ -323,7 +323,7 @@ def _neighbours(
     nearest = (rows @ rows.T).fill_diagonal_(-torch.inf).topk(count, dim=1).indices
     chosen = nearest.flatten().bincount(minlength=len(rows)).sort(descending=True).values
     hubs = chosen[: math.ceil(len(rows) / 100)].sum() / nearest.numel()
-    found = Neighbourhood(variance, variance**2 / squares if squares > 0 else 1.0, float(hubs))
+    found = Neighborhood(variance, variance**2 / squares if squares > 0 else 1.0, float(hubs))
     if domains is None:
         return found
     kinds = domains[order]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bayescl_lab._figures import (
-    FALSE_COLOUR,
+    FALSE_COLOR,
     NEUTRAL,
-    TRUE_COLOUR,
+    TRUE_COLOR,
     legend_under,
     panels,
     png,
@@ -51,7 +51,7 @@ def embeddings_page(advice: Advice, name: str, measured: str) -> str:
 
 def measures_table(advice: Advice) -> Table:
     """Return a table of false negatives in a batch, and of neighborhoods."""
-    found, around = advice.diagnosis, advice.diagnosis.neighbourhood
+    found, around = advice.diagnosis, advice.diagnosis.neighborhood
     false = f"{found.false_negatives:.1f} of {found.candidates}"
     is_known = found.tau_plus_from in _COUNTED
     counted = (false, _COUNTED[found.tau_plus_from]) if is_known else ("unknown", _UNKNOWN)
@@ -65,7 +65,7 @@ def measures_table(advice: Advice) -> Table:
         ("mean cosine", number(1 - around.variance, ".4f"), "of two items; 1 if collapsed"),
         ("copies", f"{advice.copied:.1%}", "of the items occur more than once"),
         ("effective dimension", f"{around.effective_dim:.1f}", f"of {found.dim}"),
-        ("hubs", f"{around.hub_share:.1%}", "of all nearest neighbours are 1% of the items"),
+        ("hubs", f"{around.hub_share:.1%}", "of all nearest neighbors are 1% of the items"),
     ]
     head = ("measure", "value", "meaning")
     records = [dict(zip(head, row, strict=True)) for row in rows if row[1]]
@@ -106,10 +106,10 @@ def similarity_figure(diagnosis: EmbeddingDiagnosis) -> Figure:
     edges, true, false = diagnosis.similarity
     kinds = [("candidates", NEUTRAL, true)]
     if false is not None:
-        kinds = [("true negatives", TRUE_COLOUR, true), ("false negatives", FALSE_COLOUR, false)]
-    for name, colour, count in kinds:
+        kinds = [("true negatives", TRUE_COLOR, true), ("false negatives", FALSE_COLOR, false)]
+    for name, color, count in kinds:
         shares = count.double() / max(1, int(count.sum()))
-        look: Any = {"color": colour, "lw": 1.2}
+        look: Any = {"color": color, "lw": 1.2}
         axis.stairs(shares, edges, fill=True, alpha=0.35, label=name, **look)
         axis.stairs(shares, edges, **look)
     axis.set(xlabel="cosine similarity of anchor and candidate", ylabel="share of its kind")

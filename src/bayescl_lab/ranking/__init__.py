@@ -9,7 +9,7 @@ that reading a data set does not load the training loop.
 ``filters``, ``splits``        minimum rating and k-core; which interactions judge
 ``interactions``               who chose what: one sparse matrix, original ids kept
 ``catalog``                    where public data sets come from; fetched and verified
-``encoders``, ``encoder``      the table of them: matrix factorisation and LightGCN; their base
+``encoders``, ``encoder``      the table of them: matrix factorization and LightGCN; their base
 ``candidates``, ``losses``     what a pair's item is contrasted with; BPR
 ``module``, ``batches``        the Lightning module and the order of pairs
 ``scorers``, ``fold_in``       scores of embeddings, and popularity; scores for newcomers

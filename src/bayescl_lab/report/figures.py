@@ -15,7 +15,7 @@ from bayescl_lab.report.results import (
     result_title,
     results_markdown,
 )
-from bayescl_lab.report.tables import loss_colour, loss_title, measure_title
+from bayescl_lab.report.tables import loss_color, loss_title, measure_title
 from bayescl_lab.runs.folder import write_json
 from bayescl_lab.runs.losses import BASELINE
 from bayescl_lab.runs.result import Result, Score, is_percent
@@ -59,15 +59,15 @@ def results_figure(results: Sequence[Result]) -> Figure:
 def _draw_seeds(axis: Axes, figures: Mapping[str, Score], scale: float, form: str) -> None:
     """Draw a line per loss or baseline with all seeds and the mean."""
     for row, (name, entry) in enumerate(figures.items()):
-        colour, mean = loss_colour(name), scale * entry.mean
+        color, mean = loss_color(name), scale * entry.mean
         values = [scale * value for value in entry.values]
-        axis.scatter(values, [row] * len(values), s=20, color=colour, alpha=0.6)
-        axis.plot([mean, mean], [row - 0.3, row + 0.3], color=colour, lw=2.5)
+        axis.scatter(values, [row] * len(values), s=20, color=color, alpha=0.6)
+        axis.plot([mean, mean], [row - 0.3, row + 0.3], color=color, lw=2.5)
         place = axis.get_yaxis_transform()
         axis.text(1.01, row, f"{mean:{form}}", transform=place, va="center", fontsize=8)
     if BASELINE in figures:
         level = scale * figures[BASELINE].mean
-        axis.axvline(level, color=loss_colour(BASELINE), lw=0.8, ls=":", zorder=0)
+        axis.axvline(level, color=loss_color(BASELINE), lw=0.8, ls=":", zorder=0)
     _label_rows(axis, [*map(loss_title, figures)])
 
 

@@ -205,10 +205,10 @@ def loss_title(name: str) -> str:
     return f"{row.title} + teacher" if name.endswith(TEACHER) else row.title
 
 
-def loss_colour(name: str) -> str:
-    """Return the colour of a loss in figures, or the colour of reference lines."""
+def loss_color(name: str) -> str:
+    """Return the color of a loss in figures, or the color of reference lines."""
     row = LOSSES.get(name.removesuffix(TEACHER))
-    return NEUTRAL if row is None else row.colour
+    return NEUTRAL if row is None else row.color
 
 
 def measure_title(name: str) -> str:

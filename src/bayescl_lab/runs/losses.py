@@ -35,13 +35,13 @@ class LossRow:
 
     Attributes:
         title: Name of the loss in tables and figures.
-        colour: Colour of the loss in figures.
+        color: Color of the loss in figures.
         images: Class of the loss in runs on images. ``None`` if it is not available.
         ranking: Class of the loss in runs on interactions. ``None`` if it is not available.
     """
 
     title: str
-    colour: str
+    color: str
     images: type[ContrastiveLoss] | None = None
     ranking: type[nn.Module] | None = None
 

@@ -102,9 +102,7 @@ def train_runs(
                     results[name] = future.result()
                 except BrokenProcessPool:
                     reason = "a training process was killed, perhaps for lack of memory"
-                    raise ValueError(
-                        f"{reason}: use --resume and fewer --workers"
-                    ) from None
+                    raise ValueError(f"{reason}: use --resume and fewer --workers") from None
                 report(name, runs[name].epochs)
     except BaseException:
         # Checkpoints and results are written atomically, so nothing is lost.

@@ -23,7 +23,7 @@ def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor
     r"""Compute every estimator for each anchor; return the values by name.
 
     =========================== ===============================================================
-    ``supervised``              realised mean of the anchor's true negatives (Eq. "true"); NaN
+    ``supervised``              realized mean of the anchor's true negatives (Eq. "true"); NaN
                                 for an anchor that has none
     ``biased``                  mean of all candidates
     ``debiased``                the candidates' sum less the positives' share, from K positives

@@ -28,10 +28,10 @@ from bayescl import functional as F
 from bayescl.axes import Tensor
 from bayescl_lab._cores import usable_cores
 from bayescl_lab._figures import (
-    FALSE_COLOUR,
+    FALSE_COLOR,
     LEVELS,
     NEUTRAL,
-    TRUE_COLOUR,
+    TRUE_COLOR,
     legend_under,
     panels,
 )
@@ -64,15 +64,15 @@ SHOWN = ("biased", "debiased", "bayesian_upper", "bayesian_mid")
 
 
 class Look(NamedTuple):
-    """Colour, line style, marker and name of a curve."""
+    """Color, line style, marker and name of a curve."""
 
-    colour: str
+    color: str
     line: str
     marker: str
     title: str
 
 
-# The palette of Okabe and Ito, which colour-blind readers can tell apart.
+# The palette of Okabe and Ito, which color-blind readers can tell apart.
 LOOKS = {
     "biased": Look("#D55E00", "--", "s", "biased (InfoNCE)"),
     "debiased": Look("#56B4E9", "-.", "^", "debiased"),
@@ -80,11 +80,11 @@ LOOKS = {
     "bayesian_upper": Look("#009E73", "-", "D", "Bayesian, upper ranks"),
     "bayesian_mid": Look("#0072B2", "-", "o", "Bayesian, mid-ranks"),
     "proposal": Look(NEUTRAL, ":", "", r"proposal $\phi$"),
-    "true_negatives": Look(TRUE_COLOUR, "-", "", r"true negatives $\phi_{TN}$"),
-    "false_negatives": Look(FALSE_COLOUR, "--", "", r"false negatives $\phi_{FN}$"),
-    "given_alpha": Look(TRUE_COLOUR, "-", "o", r"given the true $\alpha$"),
-    "given_auc": Look(FALSE_COLOUR, "--", "s", r"given the AUC for $\alpha$"),
-    "measured": Look(TRUE_COLOUR, "none", "o", "measured"),
+    "true_negatives": Look(TRUE_COLOR, "-", "", r"true negatives $\phi_{TN}$"),
+    "false_negatives": Look(FALSE_COLOR, "--", "", r"false negatives $\phi_{FN}$"),
+    "given_alpha": Look(TRUE_COLOR, "-", "o", r"given the true $\alpha$"),
+    "given_auc": Look(FALSE_COLOR, "--", "s", r"given the AUC for $\alpha$"),
+    "measured": Look(TRUE_COLOR, "none", "o", "measured"),
     "closed_form": Look("#000000", "-", "", r"$1/2 + (2\alpha - 1)/3$"),
 }
 LABELS = {
@@ -176,10 +176,10 @@ class Experiment:
                 other = Look(LEVELS[number % 4], ("-", "--", "-.", ":")[number % 4], "", name)
                 look = LOOKS.get(name, other)
                 style: Any = {"ls": look.line, "marker": look.marker, "ms": 4, "label": look.title}
-                axis.plot(line["x"], line["y"], color=look.colour, lw=1.6, **style)
+                axis.plot(line["x"], line["y"], color=look.color, lw=1.6, **style)
                 if line["y_error"].null_count() == 0:
                     ends = line["y_low"], line["y_high"]
-                    axis.fill_between(line["x"], *ends, color=look.colour, alpha=0.18, lw=0)
+                    axis.fill_between(line["x"], *ends, color=look.color, alpha=0.18, lw=0)
             axis.set(xlabel=LABELS[self.x or panel], ylabel=self.y)
             if panel not in LABELS:
                 axis.set_title(panel)
@@ -272,7 +272,7 @@ def pair_order(settings: Settings, seed: int) -> list[Row]:
 def one_draw(
     settings: Settings, source: torch.Generator, assumed: float | None = None
 ) -> dict[str, dict[str, float]]:
-    """Run the process once and compare every estimator with the realised supervised mean.
+    """Run the process once and compare every estimator with the realized supervised mean.
 
     Estimators assume the process's alpha, or another one. Anchors without a true negative are left
     out. ``bias`` is the mean of an estimator minus the supervised mean.

@@ -262,7 +262,7 @@ def _known_labels(parts: ImageParts, settings: ImageSettings) -> dict[str, Int[T
         ]
         if counts[0] < per_class:
             raise ValueError(
-                "labels_per_class must be at most the number of labelled training images of each "
+                "labels_per_class must be at most the number of labeled training images of each "
                 f"class, got {per_class}: class {name} has {counts[0]}, and {counts[1]} more in "
                 f"the {settings.evaluate_on} part"
             )

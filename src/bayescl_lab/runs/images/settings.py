@@ -31,7 +31,7 @@ class ImageOptions(TrainedSettings):
         domain_column: Column of domains in the table. Default: found by its name (domain, batch,
             device, ...), if there is one.
         folders: Meaning of the folders of images: classes or domains.
-        value_range: LOW,HIGH, the values of 16-bit grey images that become black and white.
+        value_range: LOW,HIGH, the values of 16-bit gray images that become black and white.
             Default: the smallest and the largest value of all images.
         evaluate_on: Part to evaluate on. The "validation" part is for choosing settings and is
             excluded from training.
@@ -60,7 +60,7 @@ class ImageOptions(TrainedSettings):
         channels_last: Use PyTorch's channels-last memory format.
         compiled: Compile the network with torch.compile.
         captured: Launch views and network as one CUDA graph, for the simclr recipe on one GPU.
-        labels_per_class: Number of labelled training images per class for the loss, drawn by the
+        labels_per_class: Number of labeled training images per class for the loss, drawn by the
             seed. The oracles use all labels. Default: none.
         domains: Use only candidates of the image's domain (batch, device, source). Domains come
             from an array "domains" of an .npz file, a column of a table, or folders below the class
