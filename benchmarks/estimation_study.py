@@ -100,14 +100,14 @@ def _process_draw(alpha: float, tau_plus: float, index: int, anchors: int) -> di
         return diagnose([score_candidates(loss, positive, unlabeled, **known)])
 
     found = diagnosed(alpha)
-    labelled, free = found.measured, found.label_free
-    if labelled is None or free is None:
+    labeled, free = found.measured, found.label_free
+    if labeled is None or free is None:
         raise ValueError("the study needs candidates of both kinds")
-    by_model, by_auc = found.posteriors[0], diagnosed(labelled.authors).posteriors[0]
+    by_model, by_auc = found.posteriors[0], diagnosed(labeled.authors).posteriors[0]
     return {
-        "auc": labelled.auc,
-        "alpha_model": labelled.model,
-        "alpha_authors": labelled.authors,
+        "auc": labeled.auc,
+        "alpha_model": labeled.model,
+        "alpha_authors": labeled.authors,
         "free_auc": free.auc,
         "free_alpha": free.model,
         "ece": by_model.ece,

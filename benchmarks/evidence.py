@@ -278,7 +278,7 @@ def summary(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def regrets(records: list[dict[str, Any]], share: float = 0.5) -> list[dict[str, Any]]:
-    """List the differences of runs with a teacher from InfoNCE, the least favourable first."""
+    """List the differences of runs with a teacher from InfoNCE, the least favorable first."""
     rows = [
         {name: record[name] for name in ("data", "loss", "temperature", "variant", "seeds")}
         | {"probe": probe, "above_info_nce": difference["mean"]}

@@ -1,4 +1,4 @@
-"""Two towers on made-up pairs: is the exact partner found, and are near neighbours of its class?
+"""Two towers on made-up pairs: is the exact partner found, and are near neighbors of its class?
 
 A pair is what its class and a part of its own make of it, seen by two random maps with noise. Two
 towers learn 400 batches of 256 pairs with ``in_batch`` in both directions; the teacher is the

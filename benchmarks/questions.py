@@ -28,7 +28,7 @@ class Bags:
 
 @dataclass(frozen=True)
 class Questions:
-    """Questions as lists of features: each word, and each pair of neighbouring words."""
+    """Questions as lists of features: each word, and each pair of neighboring words."""
 
     features: Tensor  # of all questions one after another
     first_word: Tensor  # position in its question of each feature's first word
@@ -66,7 +66,7 @@ class BagEncoder(nn.Module):
         nn.init.normal_(self.bag.weight, std=0.05)
 
     def forward(self, bags: Bags) -> Tensor:
-        """Embed questions, ``[questions, 128]``; losses and retrieval normalise."""
+        """Embed questions, ``[questions, 128]``; losses and retrieval normalize."""
         return self.bag(bags.features, bags.offsets)
 
 

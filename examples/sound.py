@@ -167,8 +167,8 @@ def scores(network: nn.Module, data: Recordings, test: Recordings) -> dict[str, 
         accuracies[f"{name}, k-NN"] = float((votes == wanted).float().mean())
         few = []
         for draw in range(20):
-            labelled = known(labels, 5, draw)
-            means = torch.stack([features[labelled == label].mean(0) for label in labels.unique()])
+            labeled = known(labels, 5, draw)
+            means = torch.stack([features[labeled == label].mean(0) for label in labels.unique()])
             few.append(((unseen @ F.normalize(means, dim=1).T).argmax(1) == wanted).float().mean())
         accuracies[f"{name}, 5 labels"] = float(torch.stack(few).mean())
     return accuracies

@@ -24,8 +24,8 @@ def cloud(rows: int, classes: int, seed: int, dim: int = 6) -> tuple[torch.Tenso
     """Embeddings that lean towards a direction of their class."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(rows) % classes
-    centres = torch.randn(classes, dim, generator=generator)
-    return centres[labels] + torch.randn(rows, dim, generator=generator), labels
+    centers = torch.randn(classes, dim, generator=generator)
+    return centers[labels] + torch.randn(rows, dim, generator=generator), labels
 
 
 def test_the_measured_auc_is_scikit_learns_called_as_the_authors_do(monkeypatch) -> None:

@@ -93,7 +93,7 @@ losses = {
 # training, and its outputs are listed to show that the two can differ.
 
 draws = torch.Generator().manual_seed(0)
-labelled = torch.stack(
+labeled = torch.stack(
     [
         (labels[train] == digit).nonzero()[:, 0][torch.randint(115, (200,), generator=draws)]
         for digit in range(10)
@@ -106,7 +106,7 @@ def accuracy(rows: torch.Tensor) -> float:
     """Return the share of test images that find their digit."""
     rows = F.normalize(rows, dim=1)
     similarity = rows[test] @ rows[train].T
-    guesses = similarity[:, labelled].argmax(dim=2)  # columns are digits
+    guesses = similarity[:, labeled].argmax(dim=2)  # columns are digits
     return float((guesses == labels[test][:, None]).float().mean())
 
 

@@ -71,7 +71,7 @@ def test_partners_are_other_questions_of_the_intent_each_once():
     assert partner[5] == 5
 
 
-def test_precision_counts_neighbours_of_the_intent():
+def test_precision_counts_neighbors_of_the_intent():
     train = torch.zeros(100, 2)
     train[:10, 0] = torch.linspace(1, 0.9, 10)
     train[10:, 0] = torch.linspace(0.5, 0.1, 90)

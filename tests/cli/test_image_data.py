@@ -114,7 +114,7 @@ def test_embedding_needs_neither_a_batch_nor_labels_nor_domains(bayescl, run):
     assert frame["part"].value_counts(sort=True).rows() == [("train", 69), ("evaluation", 6)]
     shutil.rmtree("nine")
     Path("nine").mkdir()
-    Image.new("L", (12, 12)).save("nine/grey.png")
+    Image.new("L", (12, 12)).save("nine/gray.png")
     complaint = bayescl("embed run --data nine --out e.npy").complaint
     assert "images must have shape [3, 12, 12] as in training, got [1, 12, 12]" in complaint
 

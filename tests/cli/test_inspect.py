@@ -36,7 +36,7 @@ def test_a_run_is_inspected_on_a_page_and_training_is_not_touched(bayescl, run) 
     assert Path("run/inspection.html").read_text().count("<img") == 1
     report = reports[0]
     assert (report["items"], report["batches"], report["batch_size"]) == (40, 2, 20)
-    assert (report["labelled_items"], report["temperature_from"]) == (40, "given")
+    assert (report["labeled_items"], report["temperature_from"]) == (40, "given")
 
 
 def test_views_and_batches_are_those_of_the_run(run) -> None:
@@ -54,7 +54,7 @@ def test_images_without_labels_get_what_needs_none(bayescl, pictures) -> None:
     assert bayescl("inspect run --items 20 --tau-plus 0.25 --out page.html").status == 0
     report = json.loads(Path("page.json").read_text())
     assert (report["tau_plus"], report["tau_plus_from"]) == (0.25, "given")
-    assert report["labelled_items"] == 0
+    assert report["labeled_items"] == 0
 
 
 def test_a_recommender_is_refused(bayescl, recommender) -> None:

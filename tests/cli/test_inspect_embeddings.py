@@ -105,7 +105,7 @@ def test_unknown_labels_are_words_of_no_letters_missing_or_minus_one(bayescl) ->
     np.savez("mine.npz", **{name: arrays()[name] for name in ("embeddings", "second_view")})
     for file in ("a.npy", "b.npy", "c.npy", "d.parquet"):
         assert bayescl(f"inspect mine.npz --labels {file} {QUICK} --out page.html").status == 0
-        assert figures("page.json")["labelled_items"] == 120
+        assert figures("page.json")["labeled_items"] == 120
 
 
 @pytest.mark.usefixtures("undrawn")

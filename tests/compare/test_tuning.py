@@ -36,7 +36,7 @@ def chosen(entry: dict) -> dict[str, float]:
     return entry["scores"][best(entry["scores"])]["values"]
 
 
-def test_a_plan_that_favours_a_loss_is_refused():
+def test_a_plan_that_favors_a_loss_is_refused():
     with pytest.raises(ValueError, match="the same number of settings"):
         check_same_budget(
             {"info_nce": {"temperature": (0.5, 0.6)}, "hard": {"temperature": (0.5,)}}

@@ -34,7 +34,7 @@ def views() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Two views of 24 items in four classes, and their labels."""
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(24) % 4
-    centres = torch.randn(4, 8, generator=generator)
-    items = centres[labels] + 0.8 * torch.randn(24, 8, generator=generator)
+    centers = torch.randn(4, 8, generator=generator)
+    items = centers[labels] + 0.8 * torch.randn(24, 8, generator=generator)
     noise = 0.3 * torch.randn(2, 24, 8, generator=generator)
     return items + noise[0], items + noise[1], labels

@@ -29,7 +29,7 @@ def test_no_two_images_of_a_batch_share_parameters():
     assert len(maps.flatten(1).unique(dim=0)) == 256
 
 
-def test_maps_shear_rotate_scale_and_shift_an_image_about_its_centre():
+def test_maps_shear_rotate_scale_and_shift_an_image_about_its_center():
     """Each view is resampled by SciPy at places that float64 matrices of the four steps give."""
     height, width, reach = 20, 28, 1.5
     images = torch.randint(0, 256, (16, 1, height, width), dtype=torch.uint8)
@@ -40,7 +40,7 @@ def test_maps_shear_rotate_scale_and_shift_an_image_about_its_centre():
     generator = torch.Generator().manual_seed(3)
     reaches = reach * np.array([15.0, 0.15, 0.1, 0.1, 10.0])
     draws = torch.rand(5, 16, generator=generator).double().numpy()
-    centre = np.array([width / 2 - 0.5, height / 2 - 0.5])
+    center = np.array([width / 2 - 0.5, height / 2 - 0.5])
     for number, image in enumerate(images[:, 0].numpy() / 255):
         values = np.array([0.0, 1.0, 0.0, 0.0, 0.0]) + reaches * (2 * draws[:, number] - 1)
         angle, scale, shift_x, shift_y, shear = values
@@ -48,7 +48,7 @@ def test_maps_shear_rotate_scale_and_shift_an_image_about_its_centre():
         rotation = scale * np.array([[cosine, -sine], [sine, cosine]])
         inverse = np.linalg.inv(rotation @ [[1, -np.tan(np.deg2rad(shear))], [0, 1]])
         shift = np.array([shift_x * width, shift_y * height])
-        offset = centre - inverse @ (centre + shift)
+        offset = center - inverse @ (center + shift)
         swapped = inverse[::-1, ::-1], offset[::-1]  # SciPy counts rows first
         expected = affine_transform(image, *swapped, order=1, mode="grid-constant")
         np.testing.assert_allclose(views[number, 0], expected, atol=2e-5)
@@ -82,16 +82,16 @@ def test_stronger_views_are_farther_from_their_image_and_strength_zero_changes_n
     assert means == sorted(means)
 
 
-def normalised(images: torch.Tensor) -> torch.Tensor:
+def normalized(images: torch.Tensor) -> torch.Tensor:
     store = ImageStore(images, torch.zeros(len(images), dtype=torch.int64), ("any",))
     return Normalization(store)(images.float() / 255)
 
 
-def test_normalised_training_images_have_mean_0_and_deviation_1():
+def test_normalized_training_images_have_mean_0_and_deviation_1():
     images = torch.randint(0, 256, (50, 3, 6, 6), dtype=torch.uint8)
     images[:, 2] //= 4
-    deviation, mean = torch.std_mean(normalised(images), dim=(0, 2, 3), correction=0)
+    deviation, mean = torch.std_mean(normalized(images), dim=(0, 2, 3), correction=0)
     torch.testing.assert_close(mean, torch.zeros(3), atol=1e-5, rtol=0)
     torch.testing.assert_close(deviation, torch.ones(3), atol=1e-5, rtol=0)
     # An empty channel becomes zero and not NaN.
-    assert normalised(torch.full((4, 1, 2, 2), 200, dtype=torch.uint8)).abs().max() < 1e-6
+    assert normalized(torch.full((4, 1, 2, 2), 200, dtype=torch.uint8)).abs().max() < 1e-6

@@ -42,7 +42,7 @@ def one_at_a_time(images: torch.Tensor, parameters, size: tuple[int, int]) -> to
             for number in parameters.jitter_order[row].tolist():
                 if number < 2 or len(image) == 3:
                     view = jitter[number](view, float(parameters.jitter[row, number]))
-        if parameters.is_grey[row]:
+        if parameters.is_gray[row]:
             view = reference.rgb_to_grayscale(view, num_output_channels=len(image))
         if parameters.is_blurred[row]:
             view = reference.gaussian_blur(view, [3, 3], [float(parameters.sigma[row])])
@@ -95,15 +95,15 @@ def test_no_two_images_of_a_batch_share_parameters():
 
 def test_shares_and_ranges_are_those_of_the_recipe():
     parameters = drawn(20_000)
-    shares = {"is_mirrored": 0.5, "is_jittered": 0.8, "is_grey": 0.2, "is_blurred": 0.5}
+    shares = {"is_mirrored": 0.5, "is_jittered": 0.8, "is_gray": 0.2, "is_blurred": 0.5}
     for name, share in shares.items():
         # five standard errors
         error = 5 * math.sqrt(share * (1 - share) / 20_000)
         assert getattr(parameters, name).double().mean() == pytest.approx(share, abs=error)
-    centre, reach = torch.tensor([1.0, 1.0, 1.0, 0.0]), torch.tensor([0.4, 0.4, 0.4, 0.1])
+    center, reach = torch.tensor([1.0, 1.0, 1.0, 0.0]), torch.tensor([0.4, 0.4, 0.4, 0.1])
     for found, expected in (
-        (parameters.jitter.amin(dim=0), centre - reach),
-        (parameters.jitter.amax(dim=0), centre + reach),
+        (parameters.jitter.amin(dim=0), center - reach),
+        (parameters.jitter.amax(dim=0), center + reach),
     ):
         torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
     assert parameters.sigma.aminmax() == pytest.approx((0.1, 2.0), abs=1e-3)
@@ -140,13 +140,13 @@ def test_where_no_crop_fits_the_middle_is_taken(size):
 
 def test_strength_scales_jitter_and_the_smallest_crop():
     weak, full, strong = (drawn(4000, (96, 96), strength=s) for s in (0.5, 1.0, 2.0))
-    centre = torch.tensor([1.0, 1.0, 1.0, 0.0])
-    torch.testing.assert_close(weak.jitter - centre, (full.jitter - centre) / 2)
-    torch.testing.assert_close(strong.jitter - centre, (full.jitter - centre) * 2)
+    center = torch.tensor([1.0, 1.0, 1.0, 0.0])
+    torch.testing.assert_close(weak.jitter - center, (full.jitter - center) / 2)
+    torch.testing.assert_close(strong.jitter - center, (full.jitter - center) * 2)
     areas = [drawing.boxes[:, 2:].prod(dim=1).min() / 96**2 for drawing in (weak, full, strong)]
     assert areas == pytest.approx([0.08**0.5, 0.08, 0.08**2], rel=0.15)
     still = drawn(50, (33, 33), strength=0.0)
-    assert torch.equal(still.jitter, centre.expand(50, 4))
+    assert torch.equal(still.jitter, center.expand(50, 4))
     assert (still.boxes[:, 2:] == 33).all()
 
 

@@ -68,7 +68,7 @@ def test_a_test_part_is_kept_as_it_is_and_its_unlabeled_images_judge_nothing(tmp
     assert pixels_of(parts.evaluation) == bytes_of(images[11:])
     assert parts.evaluation.labels.tolist() == [0, 0, 2, -1, -1, -1]
     assert parts.train.class_names == parts.evaluation.class_names == ("ant", "bee", "cow")
-    assert len(parts.labelled()[1]) == 3
+    assert len(parts.labeled()[1]) == 3
 
 
 def test_images_in_the_folder_unlabeled_have_no_label_and_only_train(tmp_path):
@@ -85,15 +85,15 @@ def test_images_in_the_folder_unlabeled_have_no_label_and_only_train(tmp_path):
         f"{tmp_path}: 1 domain: more (1); 34 images have none",
     )
     assert sorted(pixels_of(parts.train) + pixels_of(parts.evaluation)) == sorted(bytes_of(images))
-    assert len(parts.labelled()[0]) == 21
+    assert len(parts.labeled()[0]) == 21
     chosen = load_images(str(tmp_path), evaluate_on="validation")
     assert (chosen.train.labels == -1).sum() == 5
-    assert chosen.evaluation.is_labelled
+    assert chosen.evaluation.is_labeled
     for loose in (tmp_path / "ant", tmp_path / "unlabeled" / "more"):
         parts = load_images(str(loose))
         assert (parts.train.class_names, parts.has_labels) == ((), False)
     with pytest.raises(ValueError, match=r"the images have no labels$"):
-        parts.train.labelled()
+        parts.train.labeled()
 
 
 def test_hidden_and_foreign_files_and_circles_are_passed_over_and_empty_classes_reported(tmp_path):
@@ -161,16 +161,16 @@ def test_folders_whose_form_does_not_fit_are_refused(tmp_path, counts, message):
         load_images(str(tmp_path))
 
 
-def test_grey_images_alone_keep_one_channel(tmp_path):
-    grey = colors()[:, :, 0]
-    grey[0, :2] = 0, 255
-    save(grey, tmp_path / "ant" / "a.png")
-    save((grey > 127), tmp_path / "ant" / "b.png")
-    Image.fromarray(grey.astype(np.uint16) * 257).save(tmp_path / "ant" / "c.png")
+def test_gray_images_alone_keep_one_channel(tmp_path):
+    gray = colors()[:, :, 0]
+    gray[0, :2] = 0, 255
+    save(gray, tmp_path / "ant" / "a.png")
+    save((gray > 127), tmp_path / "ant" / "b.png")
+    Image.fromarray(gray.astype(np.uint16) * 257).save(tmp_path / "ant" / "c.png")
     train, _, _ = load_folder(tmp_path)
     assert train.image_shape == (1, 8, 8)
-    assert torch.equal(train.images[0, 0], torch.from_numpy(grey))
-    assert torch.equal(train.images[1, 0], torch.from_numpy((grey > 127) * np.uint8(255)))
+    assert torch.equal(train.images[0, 0], torch.from_numpy(gray))
+    assert torch.equal(train.images[1, 0], torch.from_numpy((gray > 127) * np.uint8(255)))
     assert torch.equal(train.images[2], train.images[0])  # 16 bits become 8
 
 
@@ -183,7 +183,7 @@ def save_deep(path: Path, values: np.ndarray) -> None:
     ("values", "black", "white"),
     [(None, 100, 4000), ((0, 4095), 0, 4095), ((1000, 2000), 1000, 2000)],
 )
-def test_grey_values_of_16_bits_are_scaled_by_the_range_of_all_images(
+def test_gray_values_of_16_bits_are_scaled_by_the_range_of_all_images(
     tmp_path, values, black, white
 ):
     first, second = RNG.integers(100, 4001, (2, 30, 30))

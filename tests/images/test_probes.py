@@ -30,14 +30,14 @@ CLASSES = 4
 def clouds(rows: int, seed: int, spread: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Overlapping Gaussian clouds, one per class."""
     generator = torch.Generator().manual_seed(seed)
-    centres = 2 * torch.randn(CLASSES, 6, generator=torch.Generator().manual_seed(99))
+    centers = 2 * torch.randn(CLASSES, 6, generator=torch.Generator().manual_seed(99))
     labels = torch.arange(rows) % CLASSES
-    return centres[labels] + spread * torch.randn(rows, 6, generator=generator), labels
+    return centers[labels] + spread * torch.randn(rows, 6, generator=generator), labels
 
 
 DATA = ProbeData(*clouds(200, 1, 2.0), *clouds(300, 2, 2.0), CLASSES)
 TRAIN, TRAIN_LABELS, TEST, TEST_LABELS, _ = DATA
-FEATURES, TEST_FEATURES = DATA.standardised()
+FEATURES, TEST_FEATURES = DATA.standardized()
 
 
 def theirs(inverse_penalty: float, rows: torch.Tensor | slice = slice(None)) -> LogisticRegression:

@@ -176,10 +176,8 @@ def test_an_archive_is_read_once_to_pixels_that_are_mapped_into_memory(publish, 
         assert_same(parts.evaluation, small.test)
         assert parts.train.class_names == small.class_names
         if name == "stl10":
-            labelled = [
-                len(part) for part in load_images(name, evaluate_on="validation").labelled()
-            ]
-            assert sum(labelled) == 6  # of ten training images
+            labeled = [len(part) for part in load_images(name, evaluate_on="validation").labeled()]
+            assert sum(labeled) == 6  # of ten training images
         parts.train.images.zero_()  # of this process alone
         archive.unlink(missing_ok=True)
 

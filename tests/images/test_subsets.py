@@ -35,7 +35,7 @@ def test_a_choice_depends_on_its_seed_alone_and_a_larger_one_contains_a_smaller(
     assert balanced_rows(torch.tensor([0, 1, 1]), 9, seed=0).tolist() == [0, 1, 2]
 
 
-def test_unlabelled_rows_keep_their_share():
+def test_unlabeled_rows_keep_their_share():
     labels = torch.cat([torch.arange(20) % 2, torch.full((80,), -1)])
     chosen = labels[balanced_rows(labels, 50, seed=0)]
     assert (chosen == -1).sum() == 40

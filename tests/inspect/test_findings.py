@@ -40,8 +40,8 @@ def items(classes: int = 10, count: int = 1000, within: float = 0.5) -> tuple[Ro
     """Items in classes that are clear, and their classes."""
     generator = np.random.default_rng(0)
     labels = np.arange(count) % classes
-    centres = generator.normal(size=(classes, 32))
-    return centres[labels] + within * generator.normal(size=(count, 32)), labels
+    centers = generator.normal(size=(classes, 32))
+    return centers[labels] + within * generator.normal(size=(count, 32)), labels
 
 
 def view(rows: Rows, seed: int, noise: float = 0.2) -> Rows:

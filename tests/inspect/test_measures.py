@@ -18,14 +18,14 @@ def clusters() -> tuple[torch.Tensor, ...]:
     """Two views of 600 items in six classes that are easy to tell, and their labels."""
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(600) % 6
-    centres = torch.randn(6, 12, generator=generator)
-    items = centres[labels] + 0.6 * torch.randn(600, 12, generator=generator)
+    centers = torch.randn(6, 12, generator=generator)
+    items = centers[labels] + 0.6 * torch.randn(600, 12, generator=generator)
     noise = 0.2 * torch.randn(2, 600, 12, generator=generator)
     return items + noise[0], items + noise[1], labels
 
 
 @pytest.fixture(scope="module")
-def labelled(clusters) -> EmbeddingDiagnosis:
+def labeled(clusters) -> EmbeddingDiagnosis:
     first, second, labels = clusters
     return diagnose_embeddings(first, second, labels=labels, batch_size=100)
 
@@ -43,8 +43,8 @@ def test_a_batch_holds_as_many_false_negatives_as_labels_say(clusters) -> None:
     assert counted == pytest.approx(found.tau_plus, abs=0.01)
 
 
-def test_easy_classes_are_told_by_similarity(labelled) -> None:
-    found = labelled
+def test_easy_classes_are_told_by_similarity(labeled) -> None:
+    found = labeled
     shares = {name: loss.false_share for name, loss in found.losses.items()}
     assert shares["oracle"] == 0
     assert shares["Bayesian"] < shares["InfoNCE"] < shares["hard"]
@@ -54,13 +54,13 @@ def test_easy_classes_are_told_by_similarity(labelled) -> None:
     assert set(found.losses) <= {row.title for row in LOSSES.values()}
 
 
-def test_labels_only_judge(clusters, labelled) -> None:
+def test_labels_only_judge(clusters, labeled) -> None:
     first, second, _ = clusters
     same = diagnose_embeddings(first, second, tau_plus=1 / 6, batch_size=100)
-    assert (labelled.tau_plus_from, same.tau_plus_from) == ("labels", "given")
+    assert (labeled.tau_plus_from, same.tau_plus_from) == ("labels", "given")
     for name, loss in same.losses.items():
         assert loss.false_share is None
-        others = (each.losses[name].effective.in_gradient for each in (same, labelled))
+        others = (each.losses[name].effective.in_gradient for each in (same, labeled))
         assert next(others) == pytest.approx(next(others), rel=0.01)
 
 
@@ -75,7 +75,7 @@ def test_only_items_with_a_label_are_scored(clusters) -> None:
     first, second, labels = clusters
     some = torch.where(torch.arange(600) % 3 == 0, labels, -1)
     found = diagnose_embeddings(first, second, labels=some, batch_size=100)
-    assert (found.batches, found.batch_size, found.labelled_items) == (2, 100, 200)
+    assert (found.batches, found.batch_size, found.labeled_items) == (2, 100, 200)
     assert found.tau_plus == pytest.approx(tau_plus_of_labels(some[some >= 0]))
     # All labels different: there are no false negatives.
     found = diagnose_embeddings(first, second, labels=torch.arange(600), batch_size=100)
@@ -83,7 +83,7 @@ def test_only_items_with_a_label_are_scored(clusters) -> None:
     assert found.losses["Bayesian"].false_share == 0
 
 
-def test_copies_are_no_candidates_and_domains_are_counted_among_neighbours(clusters) -> None:
+def test_copies_are_no_candidates_and_domains_are_counted_among_neighbors(clusters) -> None:
     first, second, labels = clusters
     ids = torch.arange(600) // 2
     found = diagnose_embeddings(first, second, groups=ids, domains=labels, batch_size=100)
@@ -97,18 +97,18 @@ def test_copies_are_no_candidates_and_domains_are_counted_among_neighbours(clust
     assert alone.neighborhood.same_domain is None
 
 
-def test_figures_are_plain_numbers_the_same_each_time_and_at_any_scale(clusters, labelled) -> None:
+def test_figures_are_plain_numbers_the_same_each_time_and_at_any_scale(clusters, labeled) -> None:
     first, second, labels = clusters
     again = diagnose_embeddings(first, second, labels=labels, batch_size=100)
-    texts = [json.dumps(plain(found), allow_nan=False) for found in (labelled, again)]
+    texts = [json.dumps(plain(found), allow_nan=False) for found in (labeled, again)]
     assert texts[0] == texts[1]
-    assert png(similarity_figure(labelled)) == png(similarity_figure(again))
+    assert png(similarity_figure(labeled)) == png(similarity_figure(again))
     without = diagnose_embeddings(first, batch_size=100)
     assert png(similarity_figure(without)).startswith(b"\x89PNG")
     other = diagnose_embeddings(
         1e-3 * first.double().numpy(), 1e3 * second, labels=labels.numpy(), batch_size=100
     )
-    assert other.false_negatives == labelled.false_negatives
+    assert other.false_negatives == labeled.false_negatives
 
 
 @pytest.mark.parametrize(
@@ -153,10 +153,10 @@ def test_collapse_dimension_and_hubs_need_no_labels() -> None:
     assert diagnose_embeddings(wide).neighborhood.hub_share > 0.1
 
 
-def test_alpha_is_measured_with_labels_only(clusters, labelled) -> None:
+def test_alpha_is_measured_with_labels_only(clusters, labeled) -> None:
     first, second, labels = clusters
     shuffled = labels[torch.randperm(600, generator=torch.Generator().manual_seed(0))]
-    assert labelled.alpha == 1.0
+    assert labeled.alpha == 1.0
     found = diagnose_embeddings(first, second, labels=shuffled, batch_size=100)
     assert found.alpha == pytest.approx(0.5, abs=0.02)
     assert diagnose_embeddings(first, second).alpha is None

@@ -35,7 +35,7 @@ class Sums(NamedTuple):
     log: Float[Tensor, " rows"]  # log of the unscaled sum; -inf without candidates
 
     def per_unit(self, gradient: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-        """Return the factor of exponentials in the gradient by logits, given the gradient by ``log``."""
+        """Return the factor of exponentials in the gradient by logits, given the one by ``log``."""
         return gradient / self.total.clamp(min=_SMALLEST_SUM)
 
 

@@ -24,7 +24,7 @@ CROP_AREA, CROP_RATIO = 0.08, (3 / 4, 4 / 3)
 JITTER = {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1}
 """Largest deviation of each factor from 1 (hue: from 0) at strength 1."""
 BLUR_SIGMA = (0.1, 2.0)
-MIRROR_SHARE, JITTER_SHARE, GREY_SHARE, BLUR_SHARE = 0.5, 0.8, 0.2, 0.5
+MIRROR_SHARE, JITTER_SHARE, GRAY_SHARE, BLUR_SHARE = 0.5, 0.8, 0.2, 0.5
 """Share of images that each step changes."""
 _ATTEMPTS = 10
 
@@ -96,7 +96,7 @@ class SimCLRAugmentation(Augmentation):
                     _change_rows(views, chosen, change, parameters.jitter[:, number])
             if has_colors:
                 _change_rows(
-                    views, parameters.is_grey, partial(rgb_to_grayscale, num_output_channels=3)
+                    views, parameters.is_gray, partial(rgb_to_grayscale, num_output_channels=3)
                 )
             _change_rows(views, parameters.is_blurred, gaussian_blur, parameters.sigma)
         return views
@@ -112,14 +112,14 @@ class SimCLRAugmentation(Augmentation):
         :meth:`apply_parameters` is three times as fast.
         """
         count = len(rows) // len(images)
-        boxes, is_mirrored, jitter, grey, side = rows.split([4, 1, 16, 1, 1], dim=1)
+        boxes, is_mirrored, jitter, gray, side = rows.split([4, 1, 16, 1, 1], dim=1)
         with torch.autocast(images.device.type, enabled=False):
             pixels = (images.float() / 255).repeat(count, 1, 1, 1)
             views = resized_crop(pixels, boxes, self._size(images), is_mirrored[:, 0] > 0.5)
             for place in jitter.view(-1, 4, 4, 1, 1, 1).unbind(dim=1):
                 views = _jitter_all(views, *place.unbind(dim=1))
             if images.shape[1] == 3:
-                views = torch.lerp(views, rgb_to_grayscale(views), grey[:, :, None, None])
+                views = torch.lerp(views, rgb_to_grayscale(views), gray[:, :, None, None])
             views = _blur(views, side[:, 0])
         return views.chunk(count)
 
@@ -132,7 +132,7 @@ class ViewParameters(NamedTuple):
     is_jittered: Bool[Tensor, " batch"]
     jitter_order: Int[Tensor, "batch 4"]  # of brightness 0, contrast 1, saturation 2 and hue 3
     jitter: Float[Tensor, "batch 4"]  # factors, where 1 changes nothing; of hue, a shift in turns
-    is_grey: Bool[Tensor, " batch"]
+    is_gray: Bool[Tensor, " batch"]
     is_blurred: Bool[Tensor, " batch"]
     sigma: Float[Tensor, " batch"]  # standard deviation of the blur in pixels
 
@@ -159,7 +159,7 @@ def parameter_rows(
     hues = torch.where(kinds == 3, values, 0.0)
     steps = torch.stack([factors, (kinds == 2).float(), (kinds == 1).float(), hues], dim=2)
     sides = torch.where(parameters.is_blurred, _side(parameters.sigma), 0.0)
-    columns = [parameters.is_mirrored, *steps.flatten(1).unbind(dim=1), parameters.is_grey, sides]
+    columns = [parameters.is_mirrored, *steps.flatten(1).unbind(dim=1), parameters.is_gray, sides]
     return torch.cat([parameters.boxes, torch.stack(columns, dim=1)], dim=1)
 
 
@@ -183,16 +183,16 @@ def draw_view_parameters(
         return torch.rand(*shape, generator=generator)
 
     boxes = _crop_boxes(count, height, width, CROP_AREA**strength, generator)
-    centre, reach = torch.tensor([1.0, 1.0, 1.0, 0.0]), torch.tensor(list(JITTER.values()))
-    low = (centre - reach * strength).maximum(torch.tensor([0.0, 0.0, 0.0, -0.5]))
-    high = (centre + reach * strength).minimum(torch.tensor([torch.inf] * 3 + [0.5]))
+    center, reach = torch.tensor([1.0, 1.0, 1.0, 0.0]), torch.tensor(list(JITTER.values()))
+    low = (center - reach * strength).maximum(torch.tensor([0.0, 0.0, 0.0, -0.5]))
+    high = (center + reach * strength).minimum(torch.tensor([torch.inf] * 3 + [0.5]))
     return ViewParameters(
         boxes,
         is_mirrored=uniform(count) < MIRROR_SHARE,
         is_jittered=uniform(count) < JITTER_SHARE,
         jitter_order=uniform(count, 4).argsort(dim=1),
         jitter=low + (high - low) * uniform(count, 4),
-        is_grey=uniform(count) < GREY_SHARE,
+        is_gray=uniform(count) < GRAY_SHARE,
         is_blurred=uniform(count) < BLUR_SHARE,
         sigma=BLUR_SIGMA[0] + (BLUR_SIGMA[1] - BLUR_SIGMA[0]) * uniform(count),
     )
@@ -254,10 +254,10 @@ def _resize_matrix(
 ) -> Float[Tensor, "batch {new} {old}"]:
     """Return the weight of each old pixel for each new one along one side."""
     scale = (length / new)[:, None, None]
-    centre = torch.arange(new, device=start.device)[None, :, None] + 0.5
-    centre = start[:, None, None] + centre * scale
+    center = torch.arange(new, device=start.device)[None, :, None] + 0.5
+    center = start[:, None, None] + center * scale
     pixel = torch.arange(old, device=start.device)[None, None, :]
-    weight = 1 - (pixel + 0.5 - centre).abs() / scale.clamp(min=1.0)
+    weight = 1 - (pixel + 0.5 - center).abs() / scale.clamp(min=1.0)
     inside = (pixel >= start[:, None, None]) & (pixel < (start + length)[:, None, None])
     weight = weight.clamp(min=0.0) * inside
     return weight / weight.sum(dim=2, keepdim=True)
@@ -270,8 +270,8 @@ def adjust_brightness(images: Views, factor: Factor) -> Views:
 
 def adjust_contrast(images: Views, factor: Factor) -> Views:
     """Move pixel values away from the image's mean gray value, or towards it."""
-    grey = rgb_to_grayscale(images) if images.shape[1] == 3 else images
-    return _blend(images, grey.mean(dim=(1, 2, 3), keepdim=True), factor)
+    gray = rgb_to_grayscale(images) if images.shape[1] == 3 else images
+    return _blend(images, gray.mean(dim=(1, 2, 3), keepdim=True), factor)
 
 
 def adjust_saturation(images: Views, factor: Factor) -> Views:
@@ -317,18 +317,18 @@ def _blur(images: Views, side: Factor) -> Views:
     side = side * middle
     for dim, padding in ((3, (1, 1, 0, 0)), (2, (0, 0, 1, 1))):
         padded, length = F.pad(images, padding, mode="reflect"), images.shape[dim]
-        neighbours = padded.narrow(dim, 0, length) + padded.narrow(dim, 2, length)
-        images = neighbours.mul_(side).addcmul_(images, middle)
+        neighbors = padded.narrow(dim, 0, length) + padded.narrow(dim, 2, length)
+        images = neighbors.mul_(side).addcmul_(images, middle)
     return images
 
 
-def _jitter_all(images: Views, factor: Tensor, grey: Tensor, mean: Tensor, turns: Tensor) -> Views:
+def _jitter_all(images: Views, factor: Tensor, gray: Tensor, mean: Tensor, turns: Tensor) -> Views:
     """Apply one step of the color jitter to all images; see :func:`parameter_rows`."""
     if images.shape[1] != 3:  # neither saturation nor hue
         other = images.mean(dim=(1, 2, 3), keepdim=True) * mean
         return torch.lerp(other.expand_as(images), images, factor).clamp_(0.0, 1.0)
-    greys = rgb_to_grayscale(images)
-    other = (greys * grey).add_(greys.mean(dim=(1, 2, 3), keepdim=True) * mean)
+    grays = rgb_to_grayscale(images)
+    other = (grays * gray).add_(grays.mean(dim=(1, 2, 3), keepdim=True) * mean)
     images = torch.lerp(other.expand_as(images), images, factor).clamp_(0.0, 1.0)
     return torch.where(turns != 0, adjust_hue(images, turns[:, 0, 0, 0]), images)
 

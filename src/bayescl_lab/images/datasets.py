@@ -17,7 +17,7 @@ from bayescl_lab._arrays import array_names, read_array
 from bayescl_lab.images.catalog import DIGITS
 from bayescl_lab.images.folder import load_folder
 from bayescl_lab.images.published import READERS, load_published
-from bayescl_lab.images.store import UNLABELLED, ImageStore, store_from_arrays
+from bayescl_lab.images.store import UNLABELED, ImageStore, store_from_arrays
 from bayescl_lab.images.subsets import (
     SEED,
     balanced_rows,
@@ -45,11 +45,11 @@ class ImageParts:
         """Whether both parts have labels for probes."""
         return self.evaluation is not None
 
-    def labelled(self) -> tuple[ImageStore, ImageStore]:
+    def labeled(self) -> tuple[ImageStore, ImageStore]:
         """Return the labeled images of both parts; raise ``ValueError`` if there are none."""
         if self.evaluation is None:
             raise ValueError(f"{self.train.name}: the images have no labels to evaluate with")
-        return self.train.labelled(), self.evaluation.labelled()
+        return self.train.labeled(), self.evaluation.labeled()
 
     def to(self, device: torch.device | str) -> ImageParts:
         """Copy both parts to another device."""
@@ -113,14 +113,14 @@ def load_images(
         remarks += (f"{data}: all labeled images are trained on: none is left to evaluate on",)
     for remark in remarks:
         announce(remark)
-    if evaluation is not None and (evaluation.labels == UNLABELLED).all():
+    if evaluation is not None and (evaluation.labels == UNLABELED).all():
         raise ValueError(f"{data}: no image of the {evaluate_on} part has a label")
     if evaluation is not None and len(train.class_names) < 2:  # every probe would be right
         only = f"{data}: all labels are {train.class_names[0]!r}, and probes need two classes"
         raise ValueError(f"{only}: images without labels are only trained on")
     if max_train_images is not None:
         train = train.subset(balanced_rows(train.labels, max_train_images, seed=SEED))
-        if evaluation is not None and (train.labels == UNLABELLED).all():
+        if evaluation is not None and (train.labels == UNLABELED).all():
             raise ValueError(f"max_train_images must leave a labeled image, got {max_train_images}")
     return ImageParts(train, evaluation, remarks)
 
@@ -154,7 +154,7 @@ def _load(data: str, keep: int, **of_folder: Any) -> tuple[Sequence[ImageStore],
         )
     if store.class_names and is_test.any():
         only_tested = set(store.labels[is_test].tolist()) - set(store.labels[~is_test].tolist())
-        if unknown := sorted(store.class_names[label] for label in only_tested - {UNLABELLED}):
+        if unknown := sorted(store.class_names[label] for label in only_tested - {UNLABELED}):
             listed = ", ".join(unknown[:5])
             raise ValueError(f"{data}: the training part has no images of {listed}")
     train = store.subset(~is_test) if is_test.any() else store
@@ -168,7 +168,7 @@ def _about(data: str, store: ImageStore, train: ImageStore) -> Iterator[str]:
     """Describe the number of images without a label and of each domain."""
     if not store.class_names:
         yield f"{data}: the images have no labels: they are only trained on"
-    elif unknown := int((train.labels == UNLABELLED).sum()):
+    elif unknown := int((train.labels == UNLABELED).sum()):
         every = len(train)
         yield f"{data}: {unknown} of {every} images have no label: they are only trained on"
     if store.domains is not None:
@@ -228,16 +228,16 @@ def _split(store: ImageStore, keep: int = 0) -> tuple[ImageStore, ...]:
     At least ``keep`` labeled images of each class also stay. There is no second part if no image is
     left for it.
     """
-    labelled = (store.labels != UNLABELLED).nonzero().squeeze(1)
-    if len(labelled) == 0:
+    labeled = (store.labels != UNLABELED).nonzero().squeeze(1)
+    if len(labeled) == 0:
         raise ValueError(f"{store.name}: the images have no labels, which a validation part needs")
-    labels = store.labels[labelled]
+    labels = store.labels[labeled]
     train, evaluation = stratified_split(labels, share=TRAIN_SHARE, seed=SEED, least=keep)
     if keep and len(evaluation) == 0:
         return (store,)
     if len(train) == 0 or len(evaluation) == 0:
-        count = f"{len(labelled)} labeled image{'s' * (len(labelled) > 1)}"
+        count = f"{len(labeled)} labeled image{'s' * (len(labeled) > 1)}"
         raise ValueError(f"{store.name}: {count} cannot be split into two parts")
     is_held_out = torch.zeros_like(store.labels, dtype=torch.bool)
-    is_held_out[labelled[evaluation]] = True
+    is_held_out[labeled[evaluation]] = True
     return store.subset(~is_held_out), store.subset(is_held_out)

@@ -31,7 +31,7 @@ _LARGEST, _PLAUSIBLE, _RATIO = Image.MAX_IMAGE_PIXELS or 2**26, 2**24, 1100
 Memory is allocated before missing pixels are detected.
 """
 
-_GREY = frozenset(("1", "L", "LA", "I;16", "I;16B", "I;16L", "I"))
+_GRAY = frozenset(("1", "L", "LA", "I;16", "I;16B", "I;16L", "I"))
 _BLOCK = 64  # images per task of a thread
 
 _Task = TypeVar("_Task")
@@ -43,7 +43,7 @@ class Header(NamedTuple):
 
     width: int
     height: int
-    is_grey: bool
+    is_gray: bool
     is_deep: bool = False  # gray values of more than 8 bits
     pages: int = 1
 
@@ -65,7 +65,7 @@ def common_shape(headers: Sequence[Header], image_size: int | None = None) -> tu
         >>> common_shape([Header(32, 32, True), Header(32, 48, False)])
         (3, 32, 32)
     """
-    channels = 1 if all(header.is_grey for header in headers) else 3
+    channels = 1 if all(header.is_gray for header in headers) else 3
     sizes = {(header.height, header.width) for header in headers}
     if image_size is not None:
         height = width = image_size
@@ -101,7 +101,7 @@ def value_range(files: Sequence[Path]) -> tuple[int, int]:
 
     def extremes(path: Path) -> tuple[int, int]:
         with _opened(path) as image:
-            values = _grey_values(image)
+            values = _gray_values(image)
             return int(values.min()), int(values.max())
 
     found = [it for it in _in_threads(extremes, files) if not isinstance(it, str)]
@@ -144,7 +144,7 @@ def _header(path: Path) -> Header:
             width, height = height, width
         # Cameras add previews to JPEG files (MPO), which are not pages.
         pages = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
-        return Header(width, height, image.mode in _GREY, image.mode.startswith("I"), pages)
+        return Header(width, height, image.mode in _GRAY, image.mode.startswith("I"), pages)
 
 
 def _decode(path: Path, shape: Sequence[int], values: tuple[int, int]) -> NDArray[np.uint8]:
@@ -167,7 +167,7 @@ def _with_channels(image: Image.Image, mode: str, values: tuple[int, int]) -> Im
     """Read an image and convert it to 8 bits, gray or color."""
     if image.mode.startswith("I"):  # 16 bits, which Pillow's own conversion would cut off at 255
         black, white = values
-        scaled = (_grey_values(image) - black) * (255 / max(1, white - black))
+        scaled = (_gray_values(image) - black) * (255 / max(1, white - black))
         image = Image.fromarray(scaled.clip(0, 255).round().astype(np.uint8))
     elif image.mode == "F":
         raise ValueError("floating-point pixels")
@@ -177,7 +177,7 @@ def _with_channels(image: Image.Image, mode: str, values: tuple[int, int]) -> Im
     return image if image.mode == mode else image.convert(mode)
 
 
-def _grey_values(image: Image.Image) -> NDArray[np.int64]:
+def _gray_values(image: Image.Image) -> NDArray[np.int64]:
     """Read the values of a 16-bit gray image."""
     values = np.asarray(image).astype(np.int64)
     if values.min() < 0 or values.max() > 65535:

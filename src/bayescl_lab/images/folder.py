@@ -21,7 +21,7 @@ from bayescl_lab.images.decoding import (
     value_range,
 )
 from bayescl_lab.images.pixel_files import Notes, Pixels, cached, map_pixels, write_pixels
-from bayescl_lab.images.store import ImageStore, labelled_store
+from bayescl_lab.images.store import ImageStore, labeled_store
 from bayescl_lab.images.table import ImageTable
 
 TRAIN_FOLDER = "train"
@@ -99,7 +99,7 @@ def load_folder(
         return "" if label == UNLABELED_FOLDER else label, domain
 
     labels, domains = zip(*map(known, kept), strict=True)
-    store = labelled_store(
+    store = labeled_store(
         pixels,
         np.array(labels),
         np.array(domains),

@@ -78,12 +78,12 @@ def run_probes(
     scores["knn"] = knn_probe(data)
     if linear_protocol == "fast":
         return scores | linear_probe(data)
-    return scores | augmented_linear_probe(model, *parts.labelled())
+    return scores | augmented_linear_probe(model, *parts.labeled())
 
 
 def _features(model: nn.Module, parts: ImageParts) -> ProbeData:
     """Compute features and labels for training and evaluation of probes."""
-    train, evaluation = parts.labelled()
+    train, evaluation = parts.labeled()
     return ProbeData(
         extract_features(model, train),
         train.labels,
@@ -158,7 +158,7 @@ class ProbeData(NamedTuple):
     labels: Int[Tensor, " rows"]
     num_classes: int
 
-    def standardised(
+    def standardized(
         self,
     ) -> tuple[Float[Tensor, "train features"], Float[Tensor, "rows features"]]:
         """Scale features to mean 0 and deviation 1 over the training images; constant ones to 0."""
@@ -199,11 +199,11 @@ def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> flo
     evaluation = F.normalize(data.features.float(), dim=1)
     batches = evaluation.split(ROWS_AT_ONCE), data.labels.split(ROWS_AT_ONCE)
     for rows, labels in zip(*batches, strict=True):
-        similarity, neighbours = (rows @ train.T).topk(k, dim=1)
+        similarity, neighbors = (rows @ train.T).topk(k, dim=1)
         # [rows, k]; 1 is the largest cosine, so that no weight overflows
         weight = ((similarity - 1) / temperature).exp()
         votes = weight.new_zeros(len(rows), data.num_classes)
-        votes.scatter_add_(1, data.train_labels[neighbours], weight)
+        votes.scatter_add_(1, data.train_labels[neighbors], weight)
         correct += (votes.argmax(dim=1) == labels).sum()
     return correct.item() / len(data.labels)
 
@@ -214,7 +214,7 @@ def linear_probe(data: ProbeData) -> dict[str, float]:
     The classifier is a deterministic softmax regression on standardized features. The paper's
     protocol is :func:`augmented_linear_probe`.
     """
-    train_features, features = data.standardised()
+    train_features, features = data.standardized()
     fit = softmax_regressions(
         train_features[None], data.train_labels[None], data.num_classes, inverse_penalty=0.1
     )
@@ -244,7 +244,7 @@ def few_label_probe(
     """
     counts = {"num_classes": data.num_classes, "labels_per_class": labels_per_class}
     chosen = few_label_draws(data.train_labels, **counts, draws=draws, seed=seed)
-    train_features, features = data.standardised()
+    train_features, features = data.standardized()
     values = max(chosen.shape[1] * features.shape[1], len(features) * data.num_classes)
     accuracies = []
     for rows in chosen.to(features.device).split(max(1, VALUES_AT_ONCE // values)):
@@ -321,18 +321,18 @@ def softmax_regressions(
     """
     fits, rows, dim = features.shape
     mean = features.mean(dim=1, keepdim=True)  # the bias takes it back
-    centred = features - mean
+    centered = features - mean
     if rows < dim:  # the minimum lies in the span of the rows
-        squares, axes = torch.linalg.eigh((centred @ centred.mT).double())
+        squares, axes = torch.linalg.eigh((centered @ centered.mT).double())
         largest = squares[:, -1:].clamp_min(torch.finfo(squares.dtype).tiny)
         lengths = torch.where(squares > 1e-9 * largest, squares.rsqrt(), 0.0)
-        axes = centred.mT @ (axes * lengths[:, None]).to(centred)
+        axes = centered.mT @ (axes * lengths[:, None]).to(centered)
     else:
-        squares, axes = torch.linalg.eigh((centred.mT @ centred).double())
-        axes = axes.to(centred)
-    scale = (1 + inverse_penalty * squares.clamp_min(0.0) / num_classes).rsqrt().to(centred)
+        squares, axes = torch.linalg.eigh((centered.mT @ centered).double())
+        axes = axes.to(centered)
+    scale = (1 + inverse_penalty * squares.clamp_min(0.0) / num_classes).rsqrt().to(centered)
     directions = axes * scale[:, None]
-    inputs = centred @ directions
+    inputs = centered @ directions
     shape = (fits, inputs.shape[2], num_classes)
     weights = torch.zeros(shape, dtype=inputs.dtype, device=inputs.device, requires_grad=True)
     biases = weights.new_zeros(fits, 1, num_classes).requires_grad_()

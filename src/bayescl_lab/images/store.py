@@ -12,7 +12,7 @@ from bayescl.axes import Int, Tensor
 from bayescl_lab._arrays import numbered
 from bayescl_lab.images.pixel_files import Pixels
 
-UNLABELLED = -1  # the label of an image of unknown class
+UNLABELED = -1  # the label of an image of unknown class
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class ImageStore:
         return self.labels.device
 
     @property
-    def is_labelled(self) -> bool:
+    def is_labeled(self) -> bool:
         """Whether the class of every image is known."""
-        return bool((self.labels != UNLABELLED).all())
+        return bool((self.labels != UNLABELED).all())
 
     def take(self, rows: Int[Tensor, " rows"]) -> Pixels:
         """Return the images of some rows as a new tensor.
@@ -98,16 +98,16 @@ class ImageStore:
 
     def require_labels(self, purpose: str) -> None:
         """Raise a ``ValueError`` that names the purpose if the class of an image is unknown."""
-        unknown = int((self.labels == UNLABELLED).sum())
+        unknown = int((self.labels == UNLABELED).sum())
         if unknown:
             raise ValueError(
                 f"{purpose} needs the class of every image, "
                 f"{unknown} of {len(self)} images of {self.name} have none"
             )
 
-    def labelled(self) -> ImageStore:
+    def labeled(self) -> ImageStore:
         """Return the images with a known class; raise ``ValueError`` if there are none."""
-        known = self.labels != UNLABELLED
+        known = self.labels != UNLABELED
         if not known.any():
             raise ValueError(f"{self.name}: the images have no labels")
         return self if known.all() else self.subset(known)
@@ -155,10 +155,10 @@ def store_from_arrays(
             f"[images, channels, height, width], got {list(images.shape)}"
         )
 
-    return labelled_store(torch.from_numpy(_as_bytes(images, name)), labels, domains, name=name)
+    return labeled_store(torch.from_numpy(_as_bytes(images, name)), labels, domains, name=name)
 
 
-def labelled_store(
+def labeled_store(
     pixels: Pixels,
     labels: NDArray[np.generic] | None,
     domains: NDArray[np.generic] | None,
@@ -170,7 +170,7 @@ def labelled_store(
 ) -> ImageStore:
     """Create an image store with numbered labels and domains; see :func:`store_from_arrays`."""
     count = len(pixels if rows is None else rows)
-    unknown = np.full(count, UNLABELLED)
+    unknown = np.full(count, UNLABELED)
     numbers = []
     for what, given in (("labels", labels), ("domains", domains)):
         named = unknown if given is None else np.asarray(given)

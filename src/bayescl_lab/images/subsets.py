@@ -9,7 +9,7 @@ import torch
 
 from bayescl.axes import Int, Tensor
 from bayescl.checks import check_count
-from bayescl_lab.images.store import UNLABELLED, ImageStore
+from bayescl_lab.images.store import UNLABELED, ImageStore
 
 SEED = 0  # for what is chosen of a data set; a run's own seed does not matter
 
@@ -30,8 +30,8 @@ def balanced_rows(labels: Int[Tensor, " images"], count: int, *, seed: int) -> I
     if count >= len(labels):
         return torch.arange(len(labels))
     orders = _shuffled_classes(labels, seed)
-    unlabelled = orders.pop(UNLABELLED, torch.arange(0))
-    chosen = [unlabelled[: round(count * len(unlabelled) / len(labels))]]
+    unlabeled = orders.pop(UNLABELED, torch.arange(0))
+    chosen = [unlabeled[: round(count * len(unlabeled) / len(labels))]]
     # The smallest class first: what it cannot give, the larger ones do.
     for position, rows in enumerate(sorted(orders.values(), key=len)):
         left = count - sum(map(len, chosen))

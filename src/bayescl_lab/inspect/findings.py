@@ -97,7 +97,7 @@ class Advice:
         is_needed = {
             "domains": self.has_nuisance,
             "groups": self.has_copies,
-            "labels": are_many and self.diagnosis.labelled_items > 0,
+            "labels": are_many and self.diagnosis.labeled_items > 0,
             "log_q": bool(self.most_frequent),
             "teacher": are_many,
         }

@@ -12,7 +12,7 @@ from bayescl.axes import Float, Tensor
 from bayescl.diagnostics import in_eval_mode
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.simclr import SimCLR
-from bayescl_lab.images.store import UNLABELLED, ImageStore
+from bayescl_lab.images.store import UNLABELED, ImageStore
 from bayescl_lab.inspect.files import EmbeddingArrays
 from bayescl_lab.runs.images.run import ImageRun
 
@@ -48,8 +48,8 @@ def image_arrays(
     loss: Any = run.model.loss
     generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.ESTIMATES, 0, 5))
     order = torch.randperm(len(store), generator=generator)
-    is_labelled = store.labels.cpu()[order] != UNLABELLED
-    rows = order[is_labelled.long().argsort(descending=True, stable=True)][:images]
+    is_labeled = store.labels.cpu()[order] != UNLABELED
+    rows = order[is_labeled.long().argsort(descending=True, stable=True)][:images]
     chosen = store.subset(rows)
     first, second = (view.cpu().numpy() for view in embedded_views(run.model, chosen, seed, 0))
     # A code that all images share says nothing.

@@ -85,7 +85,7 @@ class EmbeddingDiagnosis:
         temperature_from: Source of the temperature, "given" or "default".
         tau_plus: Share of false negatives among the candidates, measured if there are labels.
         tau_plus_from: Source of ``tau_plus``, "labels", "given" or "default".
-        labelled_items: Number of items with a known label.
+        labeled_items: Number of items with a known label.
         similarity: Histogram of the candidates' cosines, by class if there are labels.
         nearest_false: Share of false negatives among the ten most similar candidates of each
             anchor. ``None`` without labels.
@@ -105,7 +105,7 @@ class EmbeddingDiagnosis:
     temperature_from: Literal["given", "default"]
     tau_plus: float
     tau_plus_from: Literal["labels", "given", "default"]
-    labelled_items: int
+    labeled_items: int
     similarity: WeightHistogram
     nearest_false: float | None
     alpha: float | None
@@ -267,12 +267,12 @@ def diagnose_embeddings(
         temperature_from="default" if temperature is None else "given",
         tau_plus=assumed if measured is None else measured,
         tau_plus_from=source if measured is None else "labels",
-        labelled_items=0 if classes is None else num_known,
+        labeled_items=0 if classes is None else num_known,
         similarity=histogram(cosines, truth, (-1.0, 1.0), 50)[0],
         nearest_false=None if classes is None else _nearest_false(unweighted),
         alpha=measured_alpha.model if measured_alpha else None,
         losses=diagnoses,
-        neighborhood=_neighbours(first, nuisance, seed),
+        neighborhood=_neighbors(first, nuisance, seed),
     )
 
 
@@ -301,7 +301,7 @@ def _codes(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[Te
     return tensor.long()
 
 
-def _neighbours(
+def _neighbors(
     rows: Float[Tensor, "items dim"], domains: Int[Tensor, " items"] | None, seed: int
 ) -> Neighborhood:
     """Measure the geometry of a random sample."""
@@ -314,10 +314,10 @@ def _neighbours(
             )
     order = order[:_MOST]
     rows = rows[order]
-    centred = (rows - rows.mean(dim=0)).double()
-    variance = float(centred.square().sum()) / len(rows)
+    centered = (rows - rows.mean(dim=0)).double()
+    variance = float(centered.square().sum()) / len(rows)
     # The sum of squared eigenvalues, from the smaller of the two products.
-    products = centred.T @ centred if rows.shape[1] < len(rows) else centred @ centred.T
+    products = centered.T @ centered if rows.shape[1] < len(rows) else centered @ centered.T
     squares = float((products / len(rows)).square().sum())
     count = min(_NEAREST, len(rows) - 1)
     nearest = (rows @ rows.T).fill_diagonal_(-torch.inf).topk(count, dim=1).indices

@@ -86,7 +86,7 @@ def losses_table(diagnosis: EmbeddingDiagnosis) -> Table:
             "repulsion on false": number(loss.false_share, ".1%"),
         }
         for title, loss in diagnosis.losses.items()
-        if diagnosis.labelled_items
+        if diagnosis.labeled_items
     ]
     return Table(records, "**Mean weights of candidates**", note)
 

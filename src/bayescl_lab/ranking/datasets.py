@@ -13,7 +13,7 @@ from bayescl_lab.ranking.catalog import PUBLISHED, required_folder
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.filters import numbered_interactions
 from bayescl_lab.ranking.interactions import RankingParts, in_words
-from bayescl_lab.ranking.readers.formats import recognised
+from bayescl_lab.ranking.readers.formats import recognized
 from bayescl_lab.ranking.readers.table import RawInteractions, opened_table, read_tables
 from bayescl_lab.ranking.splits import split_interactions
 
@@ -96,7 +96,7 @@ def read_interactions(options: RankingData) -> RawInteractions:
             f"no data set is called {data!r}; known are {', '.join(PUBLISHED)}, "
             "or give the path of a file or folder"
         )
-    if read := recognised(path):
+    if read := recognized(path):
         options.refuse(data)
         name = data if known else path.resolve().name
         return read(path if path.is_dir() else path.parent, name)
@@ -116,7 +116,7 @@ def guessed_columns(options: RankingData) -> dict[str, str]:
     data sets that are not tables. Raises ``ValueError`` if a column cannot be guessed.
     """
     path = Path(options.data)
-    if options.data in PUBLISHED or not path.exists() or recognised(path):
+    if options.data in PUBLISHED or not path.exists() or recognized(path):
         return {}
     table, columns = opened_table(_tables(path)[0], options)
     first = dict(zip(table.header, table.first, strict=True)) if options.no_header else {}

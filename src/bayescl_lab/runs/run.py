@@ -158,7 +158,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
     def write_record(self, folder: RunFolder) -> None:
         """Record the run's data in its folder, if there is no record yet."""
 
-    def initialise(self) -> None:
+    def initialize(self) -> None:
         """Load the initial weights, if the settings name any."""
         if self.settings.init is not None:
             self.start_from(Path(self.settings.init))
@@ -221,7 +221,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
         _ = run.batches  # raises on invalid settings, before the folder is created
         begun = start.folder.checkpoint.is_file()
         if not begun:
-            run.initialise()
+            run.initialize()
         with start.work() if writes else nullcontext(start.folder) as folder:
             if begun:
                 run.load(folder.checkpoint)  # raises if it is damaged or of another model

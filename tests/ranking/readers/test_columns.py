@@ -26,7 +26,7 @@ BOTH = {"user": None, "item": None}
         ("Bücher,user.id,item-no", "user.id", "item-no"),
     ],
 )
-def test_usual_names_are_recognised(header, user, item):
+def test_usual_names_are_recognized(header, user, item):
     assert chosen_columns(header.split(","), BOTH, "a.csv") == {"user": user, "item": item}
 
 

@@ -106,8 +106,8 @@ def draw_proposals(settings: Settings, count: int, generator: torch.Generator) -
         return normal_quantile
     slides = torch.rand((2, count, 1), generator=generator, dtype=torch.float64)
     if settings.proposal == "slide":
-        centre = settings.gamma * (2 * slides[0] - 1)
-        low, high = centre - 0.5, centre + 0.5
+        center = settings.gamma * (2 * slides[0] - 1)
+        low, high = center - 0.5, center + 0.5
     else:
         limit = 1 / settings.temperature**2
         of_low, of_high = settings.gamma * limit * slides

@@ -97,7 +97,7 @@ _READERS: Mapping[str, Reader] = {
 """Readers of folders of known data sets."""
 
 
-def recognised(path: Path) -> Reader | None:
+def recognized(path: Path) -> Reader | None:
     """Return the reader of a file or folder, by file names; ``None`` for tables."""
     for name, read in _READERS.items():
         patterns = PUBLISHED[name].patterns

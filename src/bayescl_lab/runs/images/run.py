@@ -25,7 +25,7 @@ from bayescl_lab.images.encoders import ProjectionHead
 from bayescl_lab.images.folder import caution
 from bayescl_lab.images.probes import PROBES, extract_features, few_label_draws, run_probes
 from bayescl_lab.images.simclr import SimCLR
-from bayescl_lab.images.store import UNLABELLED, ImageStore
+from bayescl_lab.images.store import UNLABELED, ImageStore
 from bayescl_lab.runs.captured import CapturedStep
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.encoder import load_encoder
@@ -195,7 +195,7 @@ class ImageRun(TrainedRun[ImageSettings]):
     def result(self, row: Row, remarks: Sequence[str] = (), part: str | None = None) -> Result:
         """Return the result with the row of this run."""
         settings, part = self.settings, part or self.settings.evaluate_on
-        evaluated = {part: len(self.parts.labelled()[1])} if self.parts.has_labels else {}
+        evaluated = {part: len(self.parts.labeled()[1])} if self.parts.has_labels else {}
         return Result(
             settings.data,
             part,
@@ -213,7 +213,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         labels = self.known.get("labels")
         row, remarks = self.evaluate() if self.parts.has_labels else Row({}), [*self.remarks]
         if labels is not None:
-            known = int((labels != UNLABELLED).sum())
+            known = int((labels != UNLABELED).sum())
             remarks.append(f"the loss knew the labels of {known} of {len(labels)} images")
         return self.result(row, [*remarks, *self._suspicion(row, remarks)])
 
@@ -253,7 +253,7 @@ def _known_labels(parts: ImageParts, settings: ImageSettings) -> dict[str, Int[T
     if per_class is None or LOSSES[settings.loss.loss].needs_labels:
         return {}
     train = parts.train
-    train.labelled()  # raises if there are no labels
+    train.labeled()  # raises if there are no labels
     classes = len(train.class_names)
     for label, name in enumerate(train.class_names):
         counts = [
@@ -273,7 +273,7 @@ def _known_labels(parts: ImageParts, settings: ImageSettings) -> dict[str, Int[T
         draws=1,
         seed=derived_seed(settings.seed, Purpose.LABELS),
     )
-    known = torch.full_like(train.labels, UNLABELLED)
+    known = torch.full_like(train.labels, UNLABELED)
     known[rows] = train.labels[rows]
     return {"labels": known}
 
