@@ -1,8 +1,8 @@
 """Randomness that depends on a run's position, not on its earlier draws.
 
-Every draw comes from a seed derived from (run seed, purpose, epoch, step). A resumed run thus draws
-what the uninterrupted run would have drawn, without generator state in the checkpoint, and two
-losses compared with the same seed see the same batches and views.
+Every draw comes from a seed derived from (run seed, purpose, epoch, step). A resumed run has
+the same draws as an uninterrupted run, without generator state in the checkpoint. Two losses
+compared with the same seed see the same batches and views.
 """
 
 from __future__ import annotations

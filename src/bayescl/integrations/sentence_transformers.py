@@ -253,7 +253,7 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
     def calculate_loss(
         self, reps: list[list[Tensor]], labels: Metadata, *, with_backward: bool = False
     ) -> Float[Tensor, ""]:
-        """Compute the loss from embeddings in mini-batches and, if asked, their gradients."""
+        """Compute the loss, and optionally gradients, from embeddings in mini-batches."""
         value = self._value([torch.cat(column) for column in reps], labels)
         if with_backward:
             value.backward()

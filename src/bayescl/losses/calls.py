@@ -220,7 +220,7 @@ class ContrastiveLoss(BatchLoss):
 
         Returns:
             A scalar, or with ``reduction="none"`` one value per pair. With both directions, the
-            values of the anchors come before those of the positives.
+            values of the anchors come first.
 
         Raises:
             ValueError: as :meth:`forward`.

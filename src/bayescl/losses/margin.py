@@ -31,7 +31,7 @@ class Margin:
             model's own. Candidates without a teacher are then kept. Default: False.
 
     Raises:
-        ValueError: unless exactly one of ``absolute`` and ``relative`` is given.
+        ValueError: if both or none of ``absolute`` and ``relative`` are given.
 
     Example:
         >>> Margin(relative=0.95).limit(torch.tensor([0.8, -0.8]))

@@ -26,7 +26,7 @@ class Hyperparameter:
 
     Args:
         check: Function that returns the value, or raises if it is out of range.
-        *worth_trying: Values for a search besides the default, the most promising first.
+        *worth_trying: Further values for a search, the most promising first.
     """
 
     def __init__(self, check: Callable[[Any], Any], *worth_trying: float) -> None:

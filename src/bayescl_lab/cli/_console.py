@@ -94,7 +94,7 @@ class Bar(Progress):
 
     Args:
         total: Amount of work.
-        columns: Columns of the bar. Default: what is being done, the epochs, and times.
+        columns: Columns of the bar. Default: activity, epochs and times.
     """
 
     SILENCE = 10.0

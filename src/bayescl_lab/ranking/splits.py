@@ -22,14 +22,13 @@ def split_interactions(
 
     =============  ============================================================================
     ``per-user``   at random from each user, ``share`` of the user's interactions rounded to
-                   whole ones (halves up), so that every user is divided alike. Who has too few
-                   for one to be held out, keeps all in training: up to 2 at a share of 0.2, up
-                   to 4 at 0.1
+                   whole ones (halves up). Users with too few interactions keep all of them in
+                   training: up to 2 interactions at a share of 0.2, up to 4 at 0.1
     ``random``     at random from all, regardless of users; a user may lose all or none
-    ``last``       by time, the last interaction of every user who has at least two; among
-                   equal times the one furthest right in the matrix; ``share`` has no meaning
-    ``time``       by time, the latest of all, regardless of users: everything from the moment on
-                   that comes closest to ``share``; equal times are not divided
+    ``last``       by time, the last interaction of every user who has at least two; of
+                   equal times the last column of the matrix; ``share`` is ignored
+    ``time``       by time, the latest of all, regardless of users: as close to ``share`` as
+                   possible without dividing equal times
     =============  ============================================================================
 
     Args:

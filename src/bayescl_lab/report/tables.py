@@ -135,7 +135,7 @@ def difference_table(result: Result, measures: Sequence[str] = ()) -> Table:
 
 
 def score_text(score: Score, measure: str, images: int | None = None) -> str:
-    """Format a score. Accuracies are in percent, of few images with an interval."""
+    """Format a score. Accuracies are in percent, with an interval if there are few images."""
     if measure == SECONDS:
         return score.text(".2f")
     if is_percent(measure) and images is not None and images < FEW_IMAGES:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bayescl_lab.runs.loop import Journal
 
 ALL_PARTS = "all"
-"""All images, those of training first."""
+"""All images, the training images first."""
 
 Rows = Sequence[Mapping[str, float]]
 """Rows of ``metrics.csv``."""
@@ -107,8 +107,8 @@ class RunStart:
     def work(self) -> Iterator[RunFolder]:
         """Create the folder, or remove temporary files from it, for the work of the block.
 
-        If the block fails before the first checkpoint, a new folder is removed again, so that the
-        corrected command can use it.
+        If the block fails before the first checkpoint, a new folder is removed again. The
+        corrected command can then use it.
         """
         folder = self.folder
         if not self._resume:

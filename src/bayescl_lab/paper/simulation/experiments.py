@@ -118,7 +118,7 @@ class Experiment:
         y: Label of the y axes.
         measure: Function that returns the rows of one point, given the seed.
         x: A key of :data:`LABELS`. Default: the name of each panel.
-        points: Function that returns what to measure. Default: the settings.
+        points: Function that returns the points. Default: the settings.
         is_error: Whether curves are errors, on logarithmic axes.
     """
 

@@ -81,7 +81,7 @@ class ImageRecord:
             raise ValueError(f"{folder.data_file} is damaged") from None
 
     def refuse_changes(self, now: ImageRecord) -> None:
-        """Raise a ``ValueError`` if images were added, removed or changed; it says how many."""
+        """Raise ``ValueError`` with counts if images were added, removed or changed."""
         before, after = self.arrays["ids"], now.arrays["ids"]
         _, old, new = np.intersect1d(before, after, return_indices=True)
         pairs = zip(self._compared(), now._compared(), strict=True)

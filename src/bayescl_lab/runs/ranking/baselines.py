@@ -46,8 +46,8 @@ def fit_baseline(
     """Fit a baseline, evaluate it by full ranking and write the metrics to a run folder.
 
     The folder has no checkpoint: an interrupted run starts again. The embeddings of iALS are
-    stored. Other baselines are fitted again for recommending. Arguments, result and errors are
-    those of :func:`~bayescl_lab.runs.ranking.run.train_ranking`.
+    stored. Other baselines are fitted again for recommending. Arguments, result and errors
+    are the same as in :func:`~bayescl_lab.runs.ranking.run.train_ranking`.
     """
     del fit_options
     start = RunStart(out, Kind.RANKING, settings.as_config(), resume=resume)
@@ -81,7 +81,7 @@ def ranking_result(
         parts: Interactions to evaluate on.
         settings: Settings of the run.
         trained_on: Training interactions. Default: the ``train`` of the parts.
-        part: Name of what is evaluated on. Default: the part of the data.
+        part: Name of the evaluated part. Default: the part of the data.
         baselines: Whether to evaluate popularity and EASE too.
         **row: Further fields of the row of the method.
     """
