@@ -19,7 +19,7 @@ Progress = Callable[[int, int], None]
 """Function called with the bytes downloaded so far and the total."""
 
 _BLOCK = 1 << 20
-_TIMEOUT = 30.0  # seconds without a byte
+_TIMEOUT = 30.0  # seconds without data
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def extract_archive(archive: Path, into: Path) -> Path:
         with staged_folder(into) as staging:
             if zipfile.is_zipfile(archive):
                 with zipfile.ZipFile(archive) as packed:
-                    packed.extractall(staging)  # makes no links; leaves out roots, drives and ".."
+                    packed.extractall(staging)  # creates no links; removes roots, drives and ".."
             else:
                 with tarfile.open(archive) as packed_tar:
                     packed_tar.extractall(staging, filter="data")
@@ -200,7 +200,7 @@ def extract_archive(archive: Path, into: Path) -> Path:
         raise ValueError(f"{archive} is unsafe: {error}") from None
     except OSError as error:
         raise ValueError(f"cannot unpack {archive}: {error.strerror or error}") from None
-    except Exception as error:  # whatever damage makes its reader raise
+    except Exception as error:  # any exception of its reader
         reason = str(error).partition("\n")[0][:200]  # of every format tried, or of many bytes
         raise ValueError(f"{archive} is damaged: {reason}") from None
     return into

@@ -43,7 +43,7 @@ def panels(
 ) -> tuple[Figure, list[Axes]]:
     """Create a figure with a grid of axes; return the figure and its axes by row."""
     with _style():
-        from matplotlib.figure import Figure as Unmanaged  # it belongs to no window
+        from matplotlib.figure import Figure as Unmanaged  # it is not attached to a window
 
         figure = Unmanaged(figsize=(width, height), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False)

@@ -62,7 +62,7 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
             staged.unlink(missing_ok=True)
             raise
     except OSError as error:
-        if error.strerror is None:  # not the system's words: it says already what went wrong
+        if error.strerror is None:  # the message already describes the error
             raise
         raise OSError(f"cannot write {path}: {error.strerror}") from None
 

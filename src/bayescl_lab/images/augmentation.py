@@ -45,7 +45,7 @@ class Normalization(nn.Module):
         values = torch.arange(256, dtype=torch.float64) / 255
         mean = shares @ values
         deviation = (shares * (values - mean[:, None]).square()).sum(dim=1).sqrt()
-        # A channel without any variation carries nothing; it becomes 0 rather than NaN.
+        # A constant channel becomes 0 instead of NaN.
         deviation[shares.amax(dim=1) == 1] = 1.0
         self.register_buffer("mean", mean.float().view(1, -1, 1, 1))
         self.register_buffer("deviation", deviation.float().view(1, -1, 1, 1))

@@ -131,7 +131,7 @@ class ViewParameters(NamedTuple):
     is_mirrored: Bool[Tensor, " batch"]
     is_jittered: Bool[Tensor, " batch"]
     jitter_order: Int[Tensor, "batch 4"]  # of brightness 0, contrast 1, saturation 2 and hue 3
-    jitter: Float[Tensor, "batch 4"]  # factors, where 1 changes nothing; of hue, a shift in turns
+    jitter: Float[Tensor, "batch 4"]  # factors (1: no change); for hue, a shift in turns
     is_gray: Bool[Tensor, " batch"]
     is_blurred: Bool[Tensor, " batch"]
     sigma: Float[Tensor, " batch"]  # standard deviation of the blur in pixels
@@ -289,8 +289,8 @@ def adjust_hue(images: Views, factor: Factor) -> Views:
     at_green, at_blue = (blue - red) * inverse + 1 / 3, (red - green) * inverse + 2 / 3
     turns = torch.where(value == green, at_green, at_blue)
     turns = torch.where(value == red, (green - blue) * inverse, turns).add_(factor[:, None, None])
-    # A channel is at its highest for a third of the wheel, at its lowest for another, and in
-    # between goes linearly; the three differ in where on the wheel that begins.
+    # A channel is highest for a third of the wheel, lowest for another third, and linear in
+    # between. The three channels differ by an offset.
     begin = torch.arange(5, 0, -2, device=images.device) / 6
     place = turns[:, None] + begin[:, None, None]
     place = place.sub_(place.floor()).mul_(6)

@@ -26,7 +26,7 @@ from bayescl_lab.images.subsets import (
     stratified_split,
 )
 
-TRAIN_SHARE = 0.7  # of each class, where images are split; the others are evaluated on
+TRAIN_SHARE = 0.7  # share of each class for training when images are split
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def _in_threads(
     def attempt(task: _Task) -> _Result | str:
         try:
             return function(task)
-        except Exception as error:  # whatever damage makes Pillow raise
+        except Exception as error:  # any exception of Pillow
             return _reason(error)
 
     blocks = [tasks[begin : begin + _BLOCK] for begin in range(0, len(tasks), _BLOCK)]
@@ -152,7 +152,7 @@ def _decode(path: Path, shape: Sequence[int], values: tuple[int, int]) -> NDArra
     channels, height, width = shape
     size = width, height
     with _opened(path) as image:
-        # A JPEG may be decoded at a half or a quarter of its size, where that is enough.
+        # A JPEG may be decoded at a half or a quarter of its size, if that is enough.
         image.draft(None, size)
         if _orientation(image) != 1:
             image = ImageOps.exif_transpose(image)

@@ -28,7 +28,7 @@ TRAIN_FOLDER = "train"
 TEST_FOLDERS = ("test", "val", "validation", "valid")
 """Names of the test part. The first that exists is used."""
 
-UNLABELED_FOLDER = "unlabeled"  # beside class folders: of images of unknown class
+UNLABELED_FOLDER = "unlabeled"  # folder of images of unknown class, beside class folders
 CACHE_FROM = 2000  # number of images from which decoded pixels are cached
 
 _NAMED = 3  # files that a remark names
@@ -181,7 +181,7 @@ def _image_paths(part: Path) -> Iterator[Path]:
 
     for place, folders, names in os.walk(part, onerror=refuse, followlinks=True):
         here = Path(place)
-        # Class folders may be links; links within them may form circles, and are left out.
+        # Class folders may be links. Links inside them may form cycles, and are skipped.
         below = (here / name for name in folders if _is_visible(name))
         folders[:] = [it.name for it in below if here == part or not it.is_symlink()]
         images = (here / it for it in names if _is_visible(it) and it.lower().endswith(SUFFIXES))

@@ -28,7 +28,7 @@ Pixels = UInt8[Tensor, "images channels height width"]
 Notes = dict[str, Any]
 """Metadata of the pixels, as JSON values."""
 
-_VERSION = 5  # of how files become pixels
+_VERSION = 5  # of the decoding
 
 
 def cache_folder() -> Path:

@@ -164,7 +164,7 @@ class ProbeData(NamedTuple):
         """Scale features to mean 0 and deviation 1 over the training images; constant ones to 0."""
         train = self.train_features
         deviation, mean = torch.std_mean(train, dim=0, correction=0)
-        # Features of a dead unit differ by rounding at most: leave them at 0, do not blow them up.
+        # A constant feature may differ by rounding errors, which must not be scaled up.
         alive = deviation > 1e-6 * deviation.max().clamp_min(torch.finfo(train.dtype).tiny)
         scale = torch.where(alive, deviation, torch.inf)
         return (train - mean) / scale, (self.features - mean) / scale
@@ -320,7 +320,7 @@ def softmax_regressions(
         tensor([0, 1])
     """
     fits, rows, dim = features.shape
-    mean = features.mean(dim=1, keepdim=True)  # the bias takes it back
+    mean = features.mean(dim=1, keepdim=True)  # the bias compensates for it
     centered = features - mean
     if rows < dim:  # the minimum lies in the span of the rows
         squares, axes = torch.linalg.eigh((centered @ centered.mT).double())

@@ -27,9 +27,9 @@ class ImageStore:
     labels: Int[Tensor, " images"]  # counted from 0; -1 where unknown
     class_names: tuple[str, ...]
     name: str = "images"  # in tables and messages
-    rows: Int[Tensor, " images"] | None = None  # of pixels that are the images; None for all
+    rows: Int[Tensor, " images"] | None = None  # rows of pixels that are the images; None for all
     ids: NDArray[np.str_] | None = None  # in the data set: files in a folder, or numbers
-    domains: Int[Tensor, " images"] | None = None  # -1 where unknown; None if of no image known
+    domains: Int[Tensor, " images"] | None = None  # -1 if unknown; None if all are unknown
     domain_names: tuple[str, ...] = ()
     values: tuple[int, int] | None = None  # black and white in files of 16 bits, if there are any
 

@@ -11,7 +11,7 @@ from bayescl.axes import Int, Tensor
 from bayescl.checks import check_count
 from bayescl_lab.images.store import UNLABELED, ImageStore
 
-SEED = 0  # for what is chosen of a data set; a run's own seed does not matter
+SEED = 0  # seed of splits and subsets, independent of the seed of a run
 
 
 def balanced_rows(labels: Int[Tensor, " images"], count: int, *, seed: int) -> Int[Tensor, " rows"]:
@@ -32,7 +32,7 @@ def balanced_rows(labels: Int[Tensor, " images"], count: int, *, seed: int) -> I
     orders = _shuffled_classes(labels, seed)
     unlabeled = orders.pop(UNLABELED, torch.arange(0))
     chosen = [unlabeled[: round(count * len(unlabeled) / len(labels))]]
-    # The smallest class first: what it cannot give, the larger ones do.
+    # Smallest class first, so larger classes make up for its missing rows.
     for position, rows in enumerate(sorted(orders.values(), key=len)):
         left = count - sum(map(len, chosen))
         chosen.append(rows[: left // (len(orders) - position)])
@@ -86,7 +86,7 @@ def chosen_classes(
         2
     """
     chosen = [part.strip() for part in classes.split(",") if part.strip()]
-    # One class alone is not a choice, so that a lone number is a number even of digits.
+    # A single number is a number of classes, even if classes are named by digits.
     if len(chosen) == 1 and chosen[0].isdecimal():
         count = check_count("classes", int(chosen[0]), 2)
         if count > len(class_names):

@@ -86,7 +86,7 @@ class ImageTable:
         Raises:
             ValueError: if no row names a file, or two rows of a file contradict each other.
         """
-        by_end: dict[str, str | None] = {}  # None where several files end so
+        by_end: dict[str, str | None] = {}  # None if several files have this end
         for file in names:
             stem = file.rpartition(".")[0]
             ends = {end for path in (file, stem) for end in _ends(path)}

@@ -52,7 +52,7 @@ def image_arrays(
     rows = order[is_labeled.long().argsort(descending=True, stable=True)][:images]
     chosen = store.subset(rows)
     first, second = (view.cpu().numpy() for view in embedded_views(run.model, chosen, seed, 0))
-    # A code that all images share says nothing.
+    # A code that all images share has no information.
     labels, domains = (
         None if codes is None or len(codes.unique()) < 2 else codes.cpu().numpy()
         for codes in (chosen.labels, chosen.domains)

@@ -219,7 +219,7 @@ def diagnose_embeddings(
     if num_known < 2:
         raise ValueError(f"labels must be known for at least 2 items, got {num_known}")
     measured = None if classes is None else tau_plus_of_labels(classes[known])
-    # With all labels different there would be no class of two to look for.
+    # The share is 0 if all labels differ.
     default = 0.1 if measured is None else max(measured, 1 / len(first))
     assumed = default if tau_plus is None else tau_plus
     source: Literal["given", "default"] = "default" if tau_plus is None else "given"
@@ -252,7 +252,7 @@ def diagnose_embeddings(
     truth = None if classes is None else unweighted.truth[unweighted.valid]
     views = 1 if second_view is None else 2
     diagnoses = {title: diagnose([of_loss]) for title, of_loss in seen.items()}
-    if views == 1:  # a single view is its own positive, which says nothing of alpha
+    if views == 1:  # a single view is its own positive, so alpha cannot be measured
         diagnoses = {title: replace(found, label_free=None) for title, found in diagnoses.items()}
     measured_alpha = diagnoses["InfoNCE"].measured
     return EmbeddingDiagnosis(

@@ -71,7 +71,7 @@ class UserBatches:
             )
         self.seed, self.rank, self.num_ranks = seed, rank, num_ranks
         self.epoch = 0
-        self.sampler = self  # where Lightning looks for what sets the epoch
+        self.sampler = self  # where Lightning looks for set_epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch. Lightning calls this method at the start of each epoch."""

@@ -151,10 +151,10 @@ def fetch_interactions(source: DataSource, *, progress: Progress | None = None) 
     folder = data_folder() / source.name
     for archive in fetch_source(source, progress=progress):
         staging = folder / f".{archive.stem}"
-        shutil.rmtree(staging, ignore_errors=True)  # what an interrupted call left
+        shutil.rmtree(staging, ignore_errors=True)  # files of an interrupted call
         extract_archive(archive, staging)
-        # What lies in an archive's folder goes where users put files by hand. What is there stays,
-        # and required files come last, so that an interrupted call leaves no half of a data set.
+        # Move the files of the archive to the folder where users would copy them. Existing files
+        # stay. Required files come last, so an interrupted call leaves no partial data set.
         root = staging / source.name
         needed = {path for mark in PUBLISHED[source.name].patterns for path in root.glob(mark)}
         for path in sorted(root.glob("*"), key=needed.__contains__):

@@ -18,8 +18,8 @@ from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 
-_INITIAL_LENGTH = 0.1  # of a user's random initial embedding, about
-_BLOCK_ENTRIES = 2**22  # of the embeddings, or of the matrices, of one block of rows
+_INITIAL_LENGTH = 0.1  # approximate length of an initial user embedding
+_BLOCK_ENTRIES = 2**22  # entries of embeddings or matrices per block of rows
 
 
 class IALS(EmbeddingScorer):

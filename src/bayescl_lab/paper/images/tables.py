@@ -35,7 +35,9 @@ class PaperTable:
 
     name: str  # as in "bayescl reproduce NAME"
     title: str
-    printed: Mapping[Any, Any] = field(default_factory=dict)  # figures by the words of their place
+    printed: Mapping[Any, Any] = field(
+        default_factory=dict
+    )  # values by the words of their row and column
     note: str = ""  # what is wrong with one of them
     datasets: Sequence[str] = tuple(DATASETS)[1:]
     losses: Sequence[str] = ("info_nce", "debiased", "hard", "bayesian")

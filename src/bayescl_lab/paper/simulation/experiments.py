@@ -147,7 +147,7 @@ class Experiment:
                 rows.append(measured)
                 tick(len(rows) / len(points))
         table = pl.DataFrame([*chain(*rows)], SCHEMA, orient="row")
-        # Six digits are enough for any figure, and few enough to hide the order of a sum.
+        # Six digits are enough for figures, and hide effects of summation order.
         return table.with_columns(pl.col(pl.Float64).round_sig_figs(6))
 
     def finding(self, table: pl.DataFrame) -> str:

@@ -37,7 +37,7 @@ _TIMES = (
 )
 _GUESSES: Mapping[str, Sequence[set[str]]] = {
     # A table with both "item" and "item_id" may hold titles in the first, or line numbers in the
-    # second: they fit equally well, and the reader has to say which.
+    # second. They match equally well, so the user has to choose.
     "user": [{"user", "userid"}, *_forms("user"), {"uid"}, *_USERS],
     "item": [{"item", "itemid"}, *_forms("item"), {"iid"}, *_ITEMS],
     "rating": [{name} for name in _RATINGS.split()],
