@@ -81,7 +81,7 @@ def process_study(*, draws: int = DRAWS, anchors: int = 300) -> pl.DataFrame:
     for tau_plus, alpha in product(PRIORS, ALPHAS):
         drawn = [_process_draw(alpha, tau_plus, index, anchors) for index in range(draws)]
         own = {"alpha": alpha, "tau_plus": tau_plus, "closed_form_auc": independent_pair_auc(alpha)}
-        records.append({**own, **_summarised(drawn, error_of_mean=True)})
+        records.append({**own, **_summarized(drawn, error_of_mean=True)})
     return pl.DataFrame(records).with_columns(pl.col(pl.Float64).round_sig_figs(6))
 
 
@@ -133,7 +133,7 @@ def digits_study(folder: Path, *, base: ImageSettings = BASE) -> pl.DataFrame:
                 run.fit(out, epochs=stop)
             measured.setdefault((name, stop), []).append(measurements(run))
     records = [
-        {"variant": name, "epoch": stop, "seeds": len(rows), **_summarised(rows)}
+        {"variant": name, "epoch": stop, "seeds": len(rows), **_summarized(rows)}
         for (name, stop), rows in measured.items()
     ]
     return pl.DataFrame(records).with_columns(pl.col(pl.Float64).round_sig_figs(6))
@@ -185,7 +185,7 @@ def measurements(run: ImageRun) -> dict[str, float]:
     }
 
 
-def _summarised(rows: Sequence[dict[str, float]], *, error_of_mean: bool = False) -> dict[str, Any]:
+def _summarized(rows: Sequence[dict[str, float]], *, error_of_mean: bool = False) -> dict[str, Any]:
     """Mean of every figure, and its standard deviation or the standard error of the mean."""
     summary: dict[str, Any] = {}
     for name in rows[0]:

@@ -239,7 +239,7 @@ def _follow(slow: nn.Module, network: nn.Module, momentum: float) -> None:
 
 
 def summary(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Summarise runs: means and spreads over seeds, and differences from InfoNCE by seed."""
+    """Summarize runs: means and spreads over seeds, and differences from InfoNCE by seed."""
     about = ("data", "method", "temperature", "share", "variant")
     cells: dict[tuple[Any, ...], dict[int, dict[str, float]]] = {}
     for line in lines:

@@ -87,8 +87,8 @@ def ranking_metrics(
     """Compute metrics of lists.
 
     Args:
-        top: Lists of users with at least one relevant item. The lists have the length of the
-            largest k, or all items if there are fewer.
+        top: Lists of users with at least one relevant item. Their length is at least the largest k,
+            or the number of items if that is smaller.
         wanted: Relevant items.
         ks: lengths of lists to evaluate.
 

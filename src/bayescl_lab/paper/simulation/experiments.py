@@ -250,8 +250,8 @@ def weights(settings: Settings, _seed: int) -> list[Row]:
 def pair_order(settings: Settings, seed: int) -> list[Row]:
     """Measure the AUC of independent pairs at an alpha, and the cost of using it as alpha.
 
-    The cost is the difference in the MSE of the Bayesian estimator (mid-ranks) between the true
-    alpha and the AUC as alpha, on the same draws.
+    The cost shows in the MSE of the Bayesian estimator (mid-ranks) with the true alpha and with the
+    AUC as alpha, on the same draws.
     """
     alpha, auc = settings.alpha, independent_pair_auc(settings.alpha)
     labels = torch.tensor([[True, False]]).repeat(1, PAIRS)
