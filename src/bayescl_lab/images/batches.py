@@ -49,7 +49,7 @@ class EpochOrder:
         self.epoch = epoch
 
     def __len__(self) -> int:
-        """Batches per epoch."""
+        """Return the number of batches per epoch."""
         return self.size // self.batch_size
 
     def __iter__(self) -> Iterator[Int[Tensor, " batch"]]:
@@ -78,7 +78,7 @@ class StoreBatches:
         self.known = {name: part.to(store.device) for name, part in (known or {}).items()}
 
     def __len__(self) -> int:
-        """Batches per epoch."""
+        """Return the number of batches per epoch."""
         return len(self.sampler)
 
     def __iter__(self) -> Iterator[ImageBatch]:

@@ -111,7 +111,7 @@ def value_range(files: Sequence[Path]) -> tuple[int, int]:
 def _in_threads(
     function: Callable[[_Task], _Result], tasks: Sequence[_Task]
 ) -> Iterator[_Result | str]:
-    """Call a function on files in threads; return results and unreadable files in order."""
+    """Call a function in threads; yield results, or reasons for unreadable files, in order."""
 
     def attempt(task: _Task) -> _Result | str:
         try:

@@ -93,7 +93,7 @@ class PaperTable:
             yield "", "", {}
 
     def _printed(self, words: set[str]) -> dict[str, Printed]:
-        """Return the paper's values of a row by measure, given the row's words."""
+        """Return the paper's values of a row by measure, given the words in its cells."""
         found = {}
         noted, _, note = self.note.partition(": ")
         for place, figure in _figures(self.printed):
