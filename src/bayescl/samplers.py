@@ -152,6 +152,6 @@ def _integers(domains: Sequence[int] | Int[Tensor, " items"]) -> Int[Tensor, " i
             "numpy.unique(domains, return_inverse=True)[1]"
         ) from None
     if found.numel() == 0:
-        raise ValueError(f"domains must be one per item, got {list(found.shape)}")
+        raise ValueError(f"domains must have shape [items], got {list(found.shape)}")
     check_keys("domains", found, (found.shape[0] if found.ndim else 1,), keys=0)
     return found.long().cpu()

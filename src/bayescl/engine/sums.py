@@ -112,7 +112,7 @@ class _LogWeightsByRank:
         self._row_of = np.full(width + 1, -1)
 
     def __call__(self, counts: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return read-only tables ``[tables, 2, width]``, and the index of the table for each count."""
+        """Return read-only tables ``[tables, 2, width]``, and the table index of each count."""
         with self._lock:  # chunks may run on several threads
             if self._row_of[counts].min() < 0:
                 distinct = np.unique(counts)

@@ -22,7 +22,7 @@ _TEMPERATURE = (
 
 
 def reversed_pairs(batch: Batch, valid: Bool[Tensor, "pairs anchors"] | None) -> Batch:
-    """Return the second direction: each positive is an anchor, scored against all anchors."""
+    """Return the batch in the second direction: positives are anchors, anchors candidates."""
     anchors, pairs = batch.anchors, batch.positives
     return replace(
         batch,
