@@ -203,7 +203,7 @@ def _show_lists(lists: pl.DataFrame, user: str | None, out: Path | None, wanted:
     recipient = "the new user" if user is None else f"user {printable(user)}"
     if out is not None:
         write_table(lists, out)
-        remark = f" ({by_popularity} of popular items, since training saw nothing of the user)"
+        remark = f" ({by_popularity} of popular items, for users without interactions in training)"
         say(f"{in_words({'lists': made})[0]}{remark if by_popularity else ''}: {out}")
     elif made:
         head = [name for name in lists.columns if name not in ("user", "source")]
