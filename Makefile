@@ -46,7 +46,6 @@ bench: $(INSTALLED)
 		pytorch-metric-learning lightly
 	$(BIN)/python benchmarks/loss_speed.py
 	$(BIN)/python benchmarks/loss_memory.py
-	$(BIN)/python benchmarks/lightgcn_epoch.py --threads 1 --steps 8 --cpu-time
 	$(BIN)/python docs/quotes.py benchmarks/README.md
 
 $(INSTALLED): pyproject.toml constraints.txt

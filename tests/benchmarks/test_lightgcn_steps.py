@@ -1,27 +1,19 @@
-"""Programs that benchmarks time beside ours train."""
+"""LightGCN by users and by pairs is the same training."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 
 import lightgcn_steps
-import pytest
+import numpy as np
 import torch
-from lightgcn_epoch import our_step, published_step
-from recsys import random_interactions
 
-from bayescl_lab.ranking.interactions import RankingParts
-
-
-@pytest.mark.parametrize("step_of", [our_step, published_step])
-def test_a_program_of_lightgcn_trains_for_a_few_steps(step_of):
-    step = step_of(random_interactions(users=30, items=40, pairs=200))
-    for _ in range(3):
-        step()
+from bayescl_lab.ranking.interactions import Interactions, RankingParts
 
 
 def test_lightgcn_by_users_equals_lightgcn_by_pairs_if_a_batch_holds_everything():
-    train = random_interactions(users=30, items=40, pairs=200)
+    drawn = np.divmod(np.random.default_rng(0).permutation(30 * 40)[:200], 40)
+    train = Interactions.from_pairs(*drawn, user_ids=30, item_ids=40)
     parts = RankingParts(train, train.subset(slice(0)), "validation")
     chosen = SimpleNamespace(dim=4, layers=2, lr=0.01, temperature=0.2)
     by_users, by_pairs = (
