@@ -61,11 +61,12 @@ dist.init_process_group(
     timeout=timedelta(minutes=1),
 )
 gathered = training_step(shares[is_second], gather=True)
-dist.barrier()  # nobody leaves while the other still talks
-dist.destroy_process_group()
+dist.barrier()
 if is_second:
+    dist.destroy_process_group()
     sys.exit()
-assert second.wait() == 0
+assert second.wait() == 0  # the first stays connected until the second has ended
+dist.destroy_process_group()
 shutil.rmtree(folder)
 
 # %%
