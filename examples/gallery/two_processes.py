@@ -10,7 +10,8 @@ gradient of one process with the whole batch.
 # %%
 # One process
 # -----------
-# With a launcher such as ``torchrun`` you write ``training_step`` alone.
+# With a launcher such as ``torchrun`` you write ``training_step`` alone, and wrap the encoder in
+# ``DistributedDataParallel``, which averages the gradients.
 
 import os
 import shutil
@@ -21,7 +22,6 @@ from datetime import timedelta
 
 import torch
 from torch import distributed as dist
-from torch.nn.parallel import DistributedDataParallel
 
 import bayescl
 
@@ -34,11 +34,14 @@ def training_step(share: slice, *, gather: bool) -> torch.Tensor:
     """Return the gradient of one step."""
     torch.manual_seed(1)
     encoder = torch.nn.Linear(8, 4, bias=False)
-    model = DistributedDataParallel(encoder) if gather else encoder
     loss = bayescl.BayesianContrastiveLoss(num_classes=10, alpha=0.9, gather=gather)
-    both = model(items[:, share].flatten(0, 1))
+    both = encoder(items[:, share].flatten(0, 1))
     loss(*both.chunk(2)).backward()
-    return encoder.weight.grad
+    gradient = encoder.weight.grad
+    if gather:  # the mean over the processes, as DistributedDataParallel computes it
+        dist.all_reduce(gradient)
+        gradient /= dist.get_world_size()
+    return gradient
 
 
 # %%

@@ -14,6 +14,7 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from scipy.io import wavfile
+from torch import distributed as dist
 
 GALLERY = Path(__file__).parents[2] / "examples" / "gallery"
 
@@ -47,5 +48,9 @@ def test_the_example_on_sound_knows_words_and_speakers(
 
 @pytest.mark.distributed
 def test_two_processes_reach_the_gradient_of_one(capsys: pytest.CaptureFixture[str]) -> None:
-    runpy.run_path(str(GALLERY / "two_processes.py"), run_name="example")
+    try:
+        runpy.run_path(str(GALLERY / "two_processes.py"), run_name="example")
+    finally:
+        if dist.is_initialized():  # a failure must not reach the tests after this one
+            dist.destroy_process_group()
     assert float(capsys.readouterr().out.rsplit(":", 1)[1]) < 1e-5
