@@ -16,7 +16,6 @@ from bayescl_lab.paper.simulation.process import independent_pair_auc
 
 def test_on_the_process_what_is_measured_is_what_was_drawn(processed) -> None:
     found = diagnose([processed(0.9, 0.1)])
-    assert (found.assumed_alpha, found.assumed_tau_plus) == (0.9, 0.1)
     assert found.measured_tau_plus == pytest.approx(0.1, abs=0.005)
     assert found.measured.auc == pytest.approx(independent_pair_auc(0.9), abs=0.01)
     assert found.measured.model == pytest.approx(0.9, abs=0.015)
@@ -44,7 +43,6 @@ def test_weights_that_fall_with_rank_find_what_logits_find_and_infonce_nothing(p
     assert alike.by_logit == found.by_logit
     assert alike.effective.weighted == pytest.approx(alike.effective.candidates)
     assert alike.effective.in_gradient == alike.effective.in_gradient_unweighted
-    assert alike.assumed_alpha is None
     assert [check.source for check in alike.posteriors] == [
         "measured, model reading",
         "measured, authors' reading",

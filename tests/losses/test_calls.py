@@ -16,11 +16,6 @@ from bayescl.batch import Batch, Rows
 engines = pytest.mark.parametrize("engine", ["reference", "blocked"])
 
 
-def test_an_objective_must_accept_a_mask() -> None:
-    with pytest.raises(TypeError, match="objective must accept valid=mask"):
-        bayescl.ContrastiveLoss(lambda positive, unlabeled: positive)
-
-
 @engines
 @pytest.mark.parametrize("shape", [lambda p: p.mean(), lambda p: p[:, None], lambda p: p[:1]])
 def test_an_objective_must_return_one_value_per_anchor(

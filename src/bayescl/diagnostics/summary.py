@@ -109,11 +109,9 @@ class Diagnosis:
 
     Attributes:
         anchors: Number of anchors.
-        assumed_alpha: ``alpha`` of the loss. ``None`` if it has none.
-        assumed_tau_plus: ``tau_plus`` of the loss. ``None`` if it has none.
         effective: Effective numbers of negatives.
         histogram: Weights of true and false negatives, or of all candidates without labels.
-        label_free: Label-free ``alpha`` at the assumed ``tau_plus``, or else at the measured one.
+        label_free: Label-free ``alpha`` at the loss's ``tau_plus``, or else at the measured one.
             ``None`` without both.
         measured: ``alpha`` from the labels. This and the following are ``None`` without labels.
         measured_tau_plus: Share of false negatives among the candidates.
@@ -127,8 +125,6 @@ class Diagnosis:
     """
 
     anchors: int
-    assumed_alpha: float | None
-    assumed_tau_plus: float | None
     effective: EffectiveNegatives
     histogram: WeightHistogram
     label_free: MeasuredAlpha | None
@@ -182,8 +178,6 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
         free = label_free_alpha(scored.positive, scored.unlabeled, valid=valid, tau_plus=prior)
     unjudged = Diagnosis(
         anchors=len(valid),
-        assumed_alpha=alpha,
-        assumed_tau_plus=tau_plus,
         effective=EffectiveNegatives(
             candidates=float(valid.sum(dim=1).double().mean()),
             weighted=_effective_number(_shares(log_weights)),
@@ -198,9 +192,8 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
     if truth is None or share is None:
         return unjudged
     auc = float(anchor_aucs(scored.unlabeled, scored.truth, valid=valid).nanmean())
-    measured = (
-        MeasuredAlpha(auc) if auc == auc else None
-    )  # NaN if no anchor has true and false negatives
+    # The AUC is NaN if no anchor has both true and false negatives.
+    measured = None if auc != auc else MeasuredAlpha(auc)
     posteriors = []
     parameters = [("assumed", alpha, tau_plus)]
     if measured is not None:

@@ -305,7 +305,7 @@ class _Run:
         """Compute two views in one chunk: the gradient by rows R is (G + G') R / t."""
         temperature, rows = self.temperature, self.batch.anchors.embeddings
         place = positive_of[:, None]
-        logits = _product_over(temperature, rows, rows.T)  # [n, n]
+        logits = (rows / temperature) @ rows.T  # [n, n]
         positive = logits.gather(1, place).squeeze(1)
         whole = slice(0, len(rows))
         how = (self.batch, whole, self.objective_at, temperature, positive, True, None)
@@ -317,7 +317,7 @@ class _Run:
             grad_logits *= factor[:, None]
         grad_logits.scatter_(1, place, gradients.positive[:, None])
         grad_logits += grad_logits.T.contiguous()
-        grad_rows = _product_over(temperature, grad_logits, rows)
+        grad_rows = grad_logits @ rows / temperature
         grad_temperature = None
         if wanted[2] and isinstance(temperature, Tensor):
             # Both rows of a product over the temperature receive the same share.
@@ -359,13 +359,6 @@ def _pairs_of_chunks(anchor_of: Tensor | None, anchors: int, starts: range) -> l
     bounds = torch.tensor([*starts, anchors], device=anchor_of.device)
     places = torch.searchsorted(anchor_of[order], bounds).tolist()
     return [order[start:end] for start, end in pairwise(places)]
-
-
-def _product_over(divisor: float | Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """Compute ``left @ right / divisor``, in one operation if the divisor is a number."""
-    if isinstance(divisor, Tensor):
-        return (left @ right).div_(divisor)
-    return torch.addmm(left.new_empty(1), left, right, beta=0, alpha=1 / divisor)
 
 
 def _workers(batch: Batch, chunks: int) -> int:

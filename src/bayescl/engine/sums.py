@@ -131,9 +131,8 @@ class _LogWeightsByRank:
         return F.pad(log_weights, (0, self.width - count), value=-torch.inf)[None]
 
 
-_log_weights_by_rank = lru_cache(maxsize=4)(
-    _LogWeightsByRank
-)  # few objectives are in use at a time
+# Few objectives are in use at a time.
+_log_weights_by_rank = lru_cache(maxsize=4)(_LogWeightsByRank)
 
 
 def exponentiate(

@@ -23,7 +23,7 @@ def target_rows(
     if isinstance(temperature, Tensor):
         temperature = temperature.detach()
     same = 1 / temperature  # logit of a candidate that is identical to the anchor
-    count, columns, copies = batch.num_anchors, batch.columns, 1
+    count, columns, copies = len(batch.anchors.embeddings), batch.columns, 1
     is_whole = rows.stop - rows.start == count
     if batch.layout == "two_views" and batch.is_square and is_whole and batch.valid is None:
         # Both views of an item have the same target, which takes a quarter of the time.

@@ -244,9 +244,8 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         value: Tensor = CachedLossMixin.forward_cached(self, columns, metadata)
         for parameter, before in zip(trained, earlier, strict=True):
             gradient, parameter.grad = parameter.grad, before
-            if (
-                gradient is not None
-            ):  # moved to a term of value 0, which is scaled like the loss of the model
+            if gradient is not None:
+                # A term of value 0 carries it, which is scaled like the loss of the model.
                 value = value + ((parameter - parameter.detach()) * gradient).sum()
         return value
 

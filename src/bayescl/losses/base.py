@@ -25,7 +25,7 @@ from bayescl.losses.parameters import (
     SavedNumbers,
     check_temperature,
 )
-from bayescl.ops.objective import Objective, takes_mask
+from bayescl.ops.objective import Objective
 from bayescl.ops.target import check_positive_share
 
 Reduction = Literal["mean", "sum", "none"]
@@ -91,8 +91,6 @@ class BatchLoss(SavedNumbers):
         check_choice("engine", engine, ENGINES)
         if chunk_size is not None:
             check_count("chunk_size", chunk_size, 1)
-        if objective is not None and not takes_mask(objective):
-            raise TypeError("objective must accept valid=mask: True where a candidate counts")
         self._objective = objective
         self.learnable_temperature: LearnableTemperature | None = None
         if isinstance(temperature, LearnableTemperature):

@@ -28,11 +28,6 @@ class Bayesian(LogSumObjective):
     tau_plus: float
     ranks: Ranks = "mid"
 
-    @property
-    def may_drop(self) -> bool:
-        """Whether the smallest weight of a row may be 0, as at extreme parameter values."""
-        return self.alpha == 1 or self.beta == 1
-
     def weights_of_cdf(self, cdf: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Return the importance weights of values of the empirical CDF."""
         return weights_of_cdf(cdf, alpha=self.alpha, beta=self.beta, tau_plus=self.tau_plus)

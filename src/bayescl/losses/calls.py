@@ -254,8 +254,8 @@ class ContrastiveLoss(BatchLoss):
             if right.log_q is None and any(rows.log_q is not None for rows in more):
                 raise ValueError("extra.log_q needs log_q")
             columns = (right, *(self._others("extra", rows, left) for rows in more))
-            width = sum(map(len, columns))
             if valid is not None:
+                width = sum(map(len, columns))
                 self._check_valid(valid, (batch, width), left.embeddings.device)
             place = torch.arange(pairs, device=left.embeddings.device)
             made = Batch("in_batch", left, right, columns, anchor_of, positive=place, valid=valid)

@@ -97,8 +97,7 @@ def within_margin(batch: Batch, margin: Margin) -> Batch:
         elif block.are_own:
             parts.append(~(torch.einsum("ad,and->an", anchors, columns) > limit))
         else:
-            parts.append(
-                ~(anchors @ columns.T > limit)
-            )  # a NaN candidate is kept and makes the loss NaN
+            # The comparison keeps a NaN candidate, which makes the loss NaN.
+            parts.append(~(anchors @ columns.T > limit))
     kept = torch.cat(parts, dim=1)
     return replace(batch, valid=kept if batch.valid is None else batch.valid & kept)

@@ -7,8 +7,6 @@ them. Each engine computes the sums in its own way.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -88,11 +86,6 @@ class LogSumObjective:
         """Powers without 0."""
         return [power for power in self.powers if power != 0]
 
-    @property
-    def may_drop(self) -> bool:
-        """Whether a weight may be 0. Engines check for it only if True."""
-        return True
-
     def weights_of_cdf(self, cdf: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Return the weights at values of the CDF in (0, 1]. They are not differentiated."""
         raise NotImplementedError(f"{type(self).__name__} sets ranks without weights_of_cdf")
@@ -166,8 +159,8 @@ class LogSumObjective:
         """Compute one loss per anchor from the whole matrix of logits."""
         log_weights = None if self.ranks is None else self.log_weights(unlabeled, valid=valid)
         counted = valid
-        if log_weights is not None and self.may_drop:
-            # Leave out what weighs nothing: a row of nothing but logarithms of 0 has no gradient.
+        if log_weights is not None:
+            # Exclude candidates of weight 0: the gradient of a sum of zeros alone is NaN.
             kept = log_weights > -torch.inf
             counted = kept if valid is None else valid & kept
         sums = []
@@ -179,12 +172,3 @@ class LogSumObjective:
             terms = terms if log_weights is None else terms + log_weights
             sums.append(masked_logsumexp(terms, counted))
         return self.from_log_sums(positive, tuple(sums))
-
-
-def takes_mask(objective: Callable[..., PerAnchor]) -> bool:
-    """Return whether an objective has an argument ``valid``; True if its signature is unknown."""
-    try:
-        arguments = inspect.signature(objective).parameters.values()
-    except (TypeError, ValueError):
-        return True
-    return any(named.name == "valid" or named.kind is named.VAR_KEYWORD for named in arguments)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from bayescl.axes import Float, Tensor
@@ -31,10 +29,9 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
         tensor([[0.6000, 0.8000],
                 [0.0000, 0.0000]])
     """
-    lengths = ordinary_lengths(embeddings)
-    if lengths is not None:
-        unit: Tensor = _ScaledToUnit.apply(embeddings, lengths.reciprocal())
-        return unit
+    lengths: Tensor = torch.linalg.vector_norm(embeddings, dim=-1, keepdim=True)
+    if _are_ordinary(lengths):
+        return embeddings * lengths.reciprocal()
     largest = embeddings.detach().abs().amax(dim=-1, keepdim=True)
     # A row that is not finite becomes NaN without gradient. A product with NaN would give a NaN
     # gradient even where the row is masked.
@@ -50,51 +47,17 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
     return torch.where(finite, unit, torch.nan)
 
 
-def ordinary_lengths(rows: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows 1"] | None:
-    """Return the lengths of rows if they can be computed without scaling, else ``None``.
+def _are_ordinary(lengths: Float[Tensor, "*rows 1"]) -> bool:
+    """Return whether lengths are finite and their squares in the range of float32.
 
-    The result is ``None`` if the square of a length is outside the range of float32 or not finite,
-    or if branching on values would synchronize or fail.
+    False in half precision, or if branching on values would synchronize or fail.
     """
-    if rows.dtype not in (torch.float32, torch.float64) or not is_eager_cpu(rows):
-        return None
-    lengths: Tensor = torch.linalg.vector_norm(rows.detach(), dim=-1, keepdim=True)
+    if lengths.dtype not in (torch.float32, torch.float64) or not is_eager_cpu(lengths):
+        return False
     if lengths.numel() == 0:
-        return lengths
-    shortest, longest = lengths.aminmax()
-    ordinary = shortest.item() > _ORDINARY[0] and longest.item() < _ORDINARY[1]  # False with NaN
-    return lengths if ordinary else None
-
-
-class _ScaledToUnit(torch.autograd.Function):
-    """Multiply rows by the reciprocals of their lengths, with the gradient in closed form."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, reciprocal: Tensor) -> Tensor:
-        unit = rows * reciprocal
-        ctx.save_for_backward(rows, unit, reciprocal)
-        ctx.save_for_forward(rows, unit, reciprocal)
-        return unit
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
-        rows, unit, reciprocal = ctx.saved_tensors
-        if torch.is_grad_enabled():  # for a second derivative, through the lengths too
-            reciprocal = torch.linalg.vector_norm(rows, dim=-1, keepdim=True).reciprocal()
-            unit = rows * reciprocal
-        return _across(upstream, unit) * reciprocal, None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, _tangent_reciprocal: None) -> Tensor:
-        _, unit, reciprocal = ctx.saved_tensors
-        change: Tensor = _across(tangent, unit) * reciprocal
-        return change
-
-
-def _across(vectors: Tensor, unit: Tensor) -> Tensor:
-    """Subtract from vectors their projections on unit vectors."""
-    along = (vectors * unit).sum(dim=-1, keepdim=True)
-    return torch.addcmul(vectors, unit, along, value=-1)
+        return True
+    shortest, longest = lengths.detach().aminmax()
+    return shortest.item() > _ORDINARY[0] and longest.item() < _ORDINARY[1]  # False with NaN
 
 
 def pair_logits(

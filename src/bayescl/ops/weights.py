@@ -44,9 +44,8 @@ def importance_weights(
     """
     target = PairMixture.hard_negatives(alpha, beta)
     sampled = PairMixture.unlabeled(alpha, tau_plus)
-    if (
-        sampled.high == 0
-    ):  # alpha = 1, tau_plus = 0: both are 1 - Phi, so the quotient is 0 / 0 at Phi = 1
+    # At alpha = 1 and tau_plus = 0, both densities are 1 - Phi: the quotient is 0 / 0 at Phi = 1.
+    if sampled.high == 0:
         return torch.ones_like(proposal_cdf)
     # At Phi = 1, alpha = 1 and a tiny prior the denominator underflows; the weight must be 0.
     tiny = torch.finfo(proposal_cdf.dtype).tiny
