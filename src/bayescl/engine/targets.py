@@ -25,7 +25,8 @@ def target_rows(
     same = 1 / temperature  # logit of a candidate that is identical to the anchor
     count, columns, copies = len(batch.anchors.embeddings), batch.columns, 1
     is_whole = rows.stop - rows.start == count
-    if batch.layout == "two_views" and batch.is_square and is_whole and batch.valid is None:
+    is_square = columns[0] is batch.anchors  # False with the columns of several processes
+    if batch.layout == "two_views" and is_square and is_whole and batch.valid is None:
         # Both views of an item have the same target, which takes a quarter of the time.
         rows, copies = slice(0, count // 2), 2
         columns = (_first_view(batch.anchors, rows),)

@@ -163,10 +163,11 @@ class BatchLoss(SavedNumbers):
         if self.check_finite:
             with self._shared_errors():
                 refuse_not_finite(losses, parts, temperature)
-                self._watch.look_at(losses, parts[0], check=True)
+                if parts[0].needs_mask:
+                    self._watch.look_at(losses, parts[0], check=True)
             if self._gathers:
                 distributed.exchange({})  # raises if the input of another process was invalid
-        else:
+        elif parts[0].needs_mask:
             self._watch.look_at(losses, parts[0], check=False)
         if batches[0].weight is not None and self.reduction == "mean":
             return losses.sum() / sum(map(steps.total_weight, batches)) * factor

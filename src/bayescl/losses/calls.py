@@ -259,7 +259,7 @@ class ContrastiveLoss(BatchLoss):
                 self._check_valid(valid, (batch, width), left.embeddings.device)
             place = torch.arange(pairs, device=left.embeddings.device)
             made = Batch("in_batch", left, right, columns, anchor_of, positive=place, valid=valid)
-            batches = [_weighted(made, positive_weight)]
+            batches = [made if positive_weight is None else _weighted(made, positive_weight)]
             if both_directions:
                 if self._gathers and valid is not None:
                     raise ValueError(
@@ -364,7 +364,8 @@ class ContrastiveLoss(BatchLoss):
                 "sampled", left, right, columns, anchor_of, positive=place, valid=valid,
                 is_replicated=not gather_candidates,
             )  # fmt: skip
-            made = _weighted(made, positive_weight)
+            if positive_weight is not None:
+                made = _weighted(made, positive_weight)
         return self.evaluate(made, temperature=temperature, margin=margin)
 
     def from_logits(
@@ -547,10 +548,8 @@ def _first_of_each(pairs: Rows, anchor_of: Tensor, anchors: int) -> Rows:
     return known.map(unknown)
 
 
-def _weighted(batch: Batch, weight: Tensor | None) -> Batch:
+def _weighted(batch: Batch, weight: Tensor) -> Batch:
     """Add a weight per pair."""
-    if weight is None:
-        return batch
     rows = batch.positives.embeddings
     check_floating("positive_weight", weight, rows.device)
     check_shape("positive_weight", weight, rows.shape[:1])

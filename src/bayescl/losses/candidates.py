@@ -29,9 +29,10 @@ class CandidateWatch:
     def look_at(self, losses: Float[Tensor, " pairs"], batch: Batch, *, check: bool) -> None:
         """Warn if most anchors have few candidates; with ``check``, raise if none has any.
 
-        This does nothing on a GPU, where it would synchronize, and while tracing.
+        The batch must need a mask; otherwise all anchors have the same number of candidates. This
+        does nothing on a GPU, where it would synchronize, and while tracing.
         """
-        if self.has_warned or not batch.needs_mask or not is_eager_cpu(losses):
+        if self.has_warned or not is_eager_cpu(losses):
             return
         reason = None
         values = losses.detach()
