@@ -137,15 +137,15 @@ def test_anchors_without_candidates_are_left_out_and_wrong_arguments_named() -> 
     for call, message in (
         (
             lambda: label_free_alpha(positive, unlabeled, tau_plus=0.0, valid=valid & False),
-            "valid must leave at least one anchor a candidate",
+            "valid must be True for at least one candidate",
         ),
         (
             lambda: label_free_alpha(positive, unlabeled[:1], tau_plus=0.1),
             r"unlabeled must have shape \[2, candidates",
         ),
         (lambda: measured_alpha(embeddings, labels[:7]), r"labels must have shape \[8\], got"),
-        (lambda: measured_alpha(embeddings, labels * 0), "labels must give at least one item"),
-        (lambda: measured_alpha(embeddings[:0], labels[:0]), "labels must give at least one"),
+        (lambda: measured_alpha(embeddings, labels * 0), "at least one item must have candidates"),
+        (lambda: measured_alpha(embeddings[:0], labels[:0]), "at least one item must have"),
         (lambda: tau_plus_of_labels(torch.zeros(3).long()), "labels must have at least two"),
         (lambda: tau_plus_of_labels(torch.zeros(1).long()), r"labels must have shape \[items\]"),
         (lambda: MeasuredAlpha(1.5), r"auc must lie in \[0, 1\], got 1.5"),

@@ -125,7 +125,7 @@ def check_mask(
 
     check_tensor(name, mask, device)
     if mask.dtype != torch.bool:
-        raise ValueError(f"{name} must be boolean (True = may count), got {mask.dtype}")
+        raise ValueError(f"{name} must be boolean, got {mask.dtype}")
     check_shape(name, mask, expected)
 
 
@@ -167,7 +167,7 @@ def check_places(
         low, high = (int(end) for end in places.aminmax())
         if low < 0 or high >= count:
             raise ValueError(
-                f"{name} must hold places of {kind}, 0 to {count - 1}, "
+                f"{name} must hold indices of {kind} from 0 to {count - 1}, "
                 f"got {low if low < 0 else high}"
             )
 

@@ -151,7 +151,7 @@ def measured_alpha(
     auc = float(torch.cat(aucs).nanmean()) if aucs else torch.nan
     if auc != auc:
         raise ValueError(
-            "labels must give at least one item candidates of its own class and of another class"
+            "at least one item must have candidates of its own class and of another class"
         )
     return MeasuredAlpha(auc)
 
@@ -198,7 +198,7 @@ def label_free_alpha(
         wins = wins.masked_fill(~valid, torch.nan)
     rate = float(wins.nanmean(dim=1).nanmean())
     if rate != rate:
-        raise ValueError("valid must leave at least one anchor a candidate, got none")
+        raise ValueError("valid must be True for at least one candidate")
     auc = (rate - tau_plus / 2) / (1 - tau_plus)
     return MeasuredAlpha(min(1.0, max(0.0, auc)))
 

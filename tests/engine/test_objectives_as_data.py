@@ -43,5 +43,5 @@ def test_an_objective_without_weights_says_so() -> None:
     class Unfinished(LogSumObjective):
         ranks = "mid"
 
-    with pytest.raises(NotImplementedError, match="Unfinished sets ranks without weights_of_cdf"):
+    with pytest.raises(NotImplementedError, match="Unfinished must implement weights_of_cdf"):
         Unfinished()(torch.zeros(1), torch.zeros(1, 2))

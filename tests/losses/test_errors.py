@@ -66,11 +66,11 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
         (lambda: LOSS(A, B, valid=torch.ones(8, 8)), "valid must be boolean"),
         (
             lambda: LOSS(A, B, valid=NOTHING.repeat(2, 2)),
-            "valid must leave at least one row a cand",
+            "valid must be True for at least one",
         ),
         (
             lambda: LOSS.from_logits(A[:, 0], A @ B.T, valid=NOTHING),
-            "valid must leave at least one",
+            "valid must be True for at least one",
         ),
         (
             lambda: LOSS.sampled(A, B, Rows(A, groups=LABELS), groups=torch.eye(4).long()),
@@ -92,8 +92,8 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
             lambda: LOSS.sampled(A, B, Rows(A, log_q=A[:, 0])),
             "log_q must be given for both positives and candidates",
         ),
-        (lambda: LOSS.in_batch(A, B, anchor_of=LABELS + 1), "places of anchors, 0 to 3, got 4"),
-        (lambda: LOSS.in_batch(A, B, positive_weight=-A[:, 0].abs()), "must not be negative, nor"),
+        (lambda: LOSS.in_batch(A, B, anchor_of=LABELS + 1), "indices of anchors from 0 to 3, got 4"),
+        (lambda: LOSS.in_batch(A, B, positive_weight=-A[:, 0].abs()), "must be non-negative, with at"),
         (lambda: LOSS.in_batch(A, B, extra=A[:3, None]), r"extra must have shape \[4, extra, 3\]"),
         (lambda: LOSS.in_batch(A, B, extra=Rows(A, log_q=A[:, 0])), "extra.log_q needs log_q"),
         (lambda: LOSS(A, B, teacher=A[:, :0]), r"teacher must not be empty, got shape \[4, 0\]"),
@@ -105,10 +105,10 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
             lambda: LOSS.in_batch(A, B, extra=Rows(A, domains=LABELS)),
             "extra.domains needs domains",
         ),
-        (lambda: LOSS.in_batch(A, B, valid=NOTHING), "valid must leave at least one row a cand"),
-        (lambda: LOSS.sampled(A, B, A, valid=NOTHING), "valid must leave at least one row a cand"),
+        (lambda: LOSS.in_batch(A, B, valid=NOTHING), "valid must be True for at least one"),
+        (lambda: LOSS.sampled(A, B, A, valid=NOTHING), "valid must be True for at least one"),
         (lambda: LOSS.from_logits(A[:, 0], B[:, :0]), "unlabeled must not be empty"),
-        (lambda: LOSS(A, B, margin=JUDGED), r"Margin\(by_teacher=True\) needs teacher"),
+        (lambda: LOSS(A, B, margin=JUDGED), r"Margin\(by_teacher=True\) needs a teacher"),
         (lambda: Margin(), "Margin needs either absolute or relative"),
         (lambda: Margin(relative=0.0), "relative must be positive"),
         (lambda: LOSS.sampled(A, B, torch.randn(3, 2, 3)), r"candidates .*\[4, candidates, 3\]"),
@@ -121,7 +121,7 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
             "OracleContrastiveLoss needs extra.groups",
         ),
         (lambda: OracleContrastiveLoss().from_logits(A[:, 0], B), "needs valid"),
-        (lambda: SUPERVISED(A, B), "SupervisedContrastiveLoss needs labels: an integer label per"),
+        (lambda: SUPERVISED(A, B), "SupervisedContrastiveLoss needs labels: one integer per"),
     ],
 )
 def test_a_bad_value_is_refused(call: Callable[[], object], message: str) -> None:

@@ -316,8 +316,8 @@ NO_CHUNKS = (TypeError, "must be a list of chunks, got a whole batch: split it")
     [
         *((*NO_MODULE, one, views(2, 2), {}) for one in (None, 0.5, [abs] * 2, abs)),
         (TypeError, "encoder must return a tensor, got tuple", Twofold(8, 8), views(2, 2), {}),
-        (ValueError, "views must be one per encoder, got 0", encoder(), [], {}),
-        (ValueError, "views must be one per encoder, got 2 for 1", [encoder()], views(2, 2), {}),
+        (ValueError, "got 0 views for", encoder(), [], {}),
+        (ValueError, "got 2 views for 1 encoders", [encoder()], views(2, 2), {}),
         (ValueError, "view 1 must hold at least one", encoder(), [*views(2)[:1], []], {}),
         (*NO_CHUNKS, encoder(), [rows(4, 0), rows(4, 1)], {}),
         (*NO_CHUNKS, encoder(), views(2, 2), {"teacher": {"x": rows(4, 2)}}),

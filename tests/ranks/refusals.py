@@ -113,7 +113,7 @@ CASES: dict[str, Callable[[bool, int], object]] = {
         extra=Rows(rows(2), log_q=torch.zeros(2) if odd else None),
         log_q=torch.zeros(4),
     ),
-    "Margin(by_teacher=True) needs teacher for anchors and positives": lambda odd, _: LOSS(
+    "Margin(by_teacher=True) needs a teacher for anchors and positives": lambda odd, _: LOSS(
         rows(4), rows(4), margin=bayescl.Margin(absolute=0.0, by_teacher=True) if odd else None
     ),
     "margin must be a Margin, got float": lambda odd, _: LOSS(

@@ -58,7 +58,7 @@ class ScoredCandidates:
             ValueError: if there are no labels.
         """
         if self.false_negative is None:
-            raise ValueError("labels are needed to tell false from true negatives, got none")
+            raise ValueError("false negatives are unknown: pass labels or false_negative")
         return self.false_negative
 
     @property
@@ -110,8 +110,8 @@ def score_candidates(
     if labels is not None:
         if layout in ("sampled", "logits") or "extra" in options or false_negative is not None:
             raise ValueError(
-                "labels must be None if candidates are not items of the batch, or if "
-                "false_negative is given: pass false_negative only"
+                "labels must be None if candidates are not items of the batch or if "
+                "false_negative is given; pass only false_negative"
             )
         by_label = _recorded(loss, layout, embeddings, {**options, "groups": labels})
         false_negative = ~by_label.valid
@@ -208,7 +208,7 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
     """
     objective, logits, valid = scored.objective, scored.unlabeled, scored.valid
     if not isinstance(objective, LogSumObjective):
-        raise TypeError(f"the weights of {type(objective).__name__} are not known")
+        raise TypeError(f"objective must be a LogSumObjective, got {type(objective).__name__}")
     weights = objective.weights(logits, valid=valid)
     tilt = objective.powers[0] - 1
     if tilt != 0:

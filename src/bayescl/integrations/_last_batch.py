@@ -28,7 +28,7 @@ class LoneItems:
             self._has_warned = True
             warnings.warn(
                 "a batch of one item has no candidates, so its loss is 0; pass drop_last=True to "
-                "the DataLoader to leave it out",
+                "the DataLoader to drop it",
                 stacklevel=5,
             )
         wide = torch.promote_types(first.dtype, torch.float32)

@@ -98,11 +98,11 @@ class ContrastiveRankingLoss(nn.Module):
         if label_column is not None:
             check_choice("label_column", label_column, ("labels", "domains"))
             if teacher == "label":
-                raise ValueError(f"label_column must be None with teacher='label': {label_column}")
+                raise ValueError(f"teacher must not be 'label' with label_column={label_column!r}")
         if loss.reduction == "none":
             raise ValueError("loss must have reduction='mean' or 'sum', got 'none'")
         if loss.needs_groups or (loss.needs_labels and label_column != "labels"):
-            raise ValueError(f"loss must not need labels of texts, got {type(loss).__name__}")
+            raise ValueError(f"loss must not require labels, got {type(loss).__name__}")
         self.model = model
         self.loss = loss
         self.both_directions = both_directions

@@ -409,9 +409,7 @@ class ContrastiveLoss(BatchLoss):
                 check_mask("valid", valid, unlabeled.shape, positive.device)
                 _check_any(valid)
             elif self.needs_groups:
-                raise ValueError(
-                    f"{type(self).__name__} needs valid: True where a candidate is a true negative"
-                )
+                raise ValueError(f"{type(self).__name__} needs valid: True for true negatives")
             dtype = torch.promote_types(positive.dtype, unlabeled.dtype)
             dtype = torch.promote_types(dtype, torch.float32)
             positive, unlabeled = positive.to(dtype), unlabeled.to(dtype)
@@ -439,7 +437,7 @@ class ContrastiveLoss(BatchLoss):
         needed = {"groups": self.needs_groups, "labels": self.needs_labels}
         for name, part in given.items():
             if part is None and needed[name.rpartition(".")[2]]:
-                raise ValueError(f"{type(self).__name__} needs {name}: an integer label per row")
+                raise ValueError(f"{type(self).__name__} needs {name}: one integer per row")
 
     def _checked(self, **given: Any) -> list[Rows]:
         """Check embeddings and bring them to one precision, at least float32."""
@@ -498,7 +496,7 @@ class ContrastiveLoss(BatchLoss):
 def _check_any(valid: Tensor) -> None:
     """Raise ``ValueError`` if a mask excludes all candidates."""
     if is_eager_cpu(valid) and not valid.numpy().any():  # torch's ``any`` reads the whole mask
-        raise ValueError("valid must leave at least one row a candidate, got False everywhere")
+        raise ValueError("valid must be True for at least one candidate")
 
 
 def _described(rows: Rows, title: str, **given: Tensor | None) -> Rows:
@@ -525,8 +523,8 @@ def _check_positive_places(
     """Check positives that are given as indices of shared candidates."""
     if anchor_of is None or candidates.are_own or candidates.log_q is not None or gathers:
         raise ValueError(
-            "positives must be embeddings, got indices of candidates: indices need anchor_of and "
-            "shared candidates that are not gathered and have no log_q"
+            "positives can be indices only with anchor_of and with shared candidates that are not "
+            "gathered and have no log_q"
         )
     rows = candidates.embeddings
     shape = check_tensor("anchor_of", anchor_of).shape
@@ -554,5 +552,5 @@ def _weighted(batch: Batch, weight: Tensor) -> Batch:
     check_floating("positive_weight", weight, rows.device)
     check_shape("positive_weight", weight, rows.shape[:1])
     if is_eager_cpu(weight) and not (bool((weight >= 0).all()) and bool(weight.any())):
-        raise ValueError("positive_weight must not be negative, nor 0 everywhere")
+        raise ValueError("positive_weight must be non-negative, with at least one positive value")
     return replace(batch, weight=weight.detach().to(rows.dtype))

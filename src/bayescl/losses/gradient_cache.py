@@ -84,7 +84,7 @@ def cached_backward(
     """
     encoders = _encoders(encoder, len(views))
     if len(encoders) != len(views) or not views:
-        raise ValueError(f"views must be one per encoder, got {len(views)} for {len(encoders)}")
+        raise ValueError(f"got {len(views)} views for {len(encoders)} encoders")
     for number, chunks in enumerate(views):
         _check_chunks(f"view {number}", chunks)
     if teacher is not None and not isinstance(teacher, Tensor):

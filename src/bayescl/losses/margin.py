@@ -50,7 +50,7 @@ class Margin:
 
     def __post_init__(self) -> None:
         if (self.absolute is None) == (self.relative is None):
-            raise ValueError("Margin needs either absolute or relative, and not both")
+            raise ValueError("Margin needs either absolute or relative, not both")
         if self.absolute is not None:
             check_finite_number("absolute", self.absolute)
         if self.relative is not None:
@@ -70,7 +70,7 @@ def check_margin(margin: Margin, batches: Sequence[Batch]) -> None:
         raise TypeError(f"margin must be a Margin, got {type(margin).__name__}")
     sides = [side.teacher for batch in batches for side in (batch.anchors, batch.positives)]
     if margin.by_teacher and any(teacher is None for teacher in sides):
-        raise ValueError("Margin(by_teacher=True) needs teacher for anchors and positives")
+        raise ValueError("Margin(by_teacher=True) needs a teacher for anchors and positives")
 
 
 @torch.no_grad()

@@ -56,7 +56,7 @@ def state_numbers(owner: str, state: Any, names: Sequence[str]) -> dict[str, flo
     if not isinstance(state, Mapping) or any(name not in state for name in names):
         held = sorted(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
         raise ValueError(
-            f"the state of {owner} must hold the numbers {', '.join(names)}, got {held}"
+            f"the state of {owner} must contain the numbers {', '.join(names)}, got {held}"
         )
     return {name: check_finite_number(name, state[name]) for name in names}
 

@@ -71,7 +71,7 @@ def gathered(batches: Sequence[Batch], temperature: float | Tensor) -> tuple[lis
             if part["columns"] not in (None, total):
                 raise ValueError(
                     f"valid must have {total} shared columns on rank {rank} (the candidates "
-                    f"of all processes in their order), got {part['columns']}"
+                    f"of all processes, ordered by rank), got {part['columns']}"
                 )
         whole.append(_with_columns_of_all(batch, sizes))
     return whole, _factor(notes)

@@ -88,7 +88,7 @@ class LogSumObjective:
 
     def weights_of_cdf(self, cdf: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Return the weights at values of the CDF in (0, 1]. They are not differentiated."""
-        raise NotImplementedError(f"{type(self).__name__} sets ranks without weights_of_cdf")
+        raise NotImplementedError(f"{type(self).__name__} must implement weights_of_cdf")
 
     def from_log_sums(
         self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
