@@ -69,8 +69,8 @@ class ImageOptions(TrainedSettings):
             candidate itself, upper counts all of them, as in the paper.
         positive_share: Share of the target for the other view. The embeddings of the images without
             augmentation determine the shares of the other images. 1 turns soft targets off.
-        teacher: Run folder, or an .npy file with one embedding per training image. These embeddings
-            determine the target instead of the trained network's own.
+        teacher: File (.npy) with one embedding per training image, such as the output of "embed".
+            These embeddings determine the target instead of the trained network's own.
         linear_protocol: Training of the linear probe: fast, on cached features, or as in the paper.
         init: Run folder with initial weights for encoder and projection head. Default: random
             weights.
