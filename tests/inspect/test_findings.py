@@ -45,15 +45,6 @@ def some(labels: Rows, known: int) -> Rows:
     return np.where(np.arange(len(labels)) < known, labels, -1)
 
 
-def popular(skew: float) -> EmbeddingArrays:
-    """Queries and documents; with skew, few documents answer many queries."""
-    generator = np.random.default_rng(5)
-    documents, _ = items(count=800)
-    share = np.arange(1, 801) ** -skew
-    chosen = documents[generator.choice(800, size=1000, p=share / share.sum())]
-    return EmbeddingArrays(view(chosen, 1), chosen, are_pairs=True)
-
-
 def in_batches(labels: Rows | None = None, count: int = 4) -> EmbeddingArrays:
     """Items of ten classes that lie far apart by the batch that they were measured in."""
     generator = np.random.default_rng(7)
@@ -147,13 +138,6 @@ SITUATIONS: dict[str, tuple[Made, str | None, tuple[str, ...], str]] = {
         (),
         "too few to matter",
     ),
-    "popular documents": (
-        lambda: popular(0.8),
-        PAIRS,
-        ("groups", "log_q", "teacher"),
-        "Rare documents pay for the correction: compare",
-    ),
-    "documents drawn evenly": (lambda: popular(0.0), PAIRS, ("groups", "teacher"), TWICE),
     "collapsed": (
         lambda: EmbeddingArrays(1 + 1e-3 * CLOUD, 1 + 1e-3 * view(CLOUD, 1)),
         None,

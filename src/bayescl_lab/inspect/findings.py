@@ -62,14 +62,12 @@ class Advice:
         reason: Reason for the recommendation.
         diagnosis: Measures that the recommendation is based on.
         copied: Share of items that occur more than once.
-        most_frequent: Share of the most frequent item, if some are far more frequent than others.
         uses_labels: Whether training may use the labels.
     """
 
     reason: Reason
     diagnosis: EmbeddingDiagnosis
     copied: float = 0.0
-    most_frequent: float = 0.0
     uses_labels: bool = True
 
     @property
@@ -100,7 +98,6 @@ class Advice:
             "labels": self.uses_labels
             and self.diagnosis.labeled_items > 0
             and self.reason is not Reason.FEW_FALSE_NEGATIVES,
-            "log_q": bool(self.most_frequent),
             "teacher": are_many,
         }
         return tuple(it for it in is_needed if is_needed[it] and self.loss is not None)
@@ -113,7 +110,6 @@ class Advice:
             "domains": "domains",
             "groups": "ids",
             "labels": "labels",
-            "log_q": "log_share",
             "teacher": "documents.detach()" if are_pairs else "plain",
         }
         first = "loss.in_batch(queries, documents" if are_pairs else "loss(view_1, view_2"
@@ -147,7 +143,7 @@ class Advice:
 
     def figures(self) -> dict[str, Any]:
         """Return plain values for a file."""
-        names = ("loss", "pass_on", "share", "copied", "most_frequent")
+        names = ("loss", "pass_on", "share", "copied")
         return {"reason": self.reason.name.lower()} | {name: getattr(self, name) for name in names}
 
 
@@ -180,12 +176,7 @@ def advise(diagnosis: EmbeddingDiagnosis, arrays: EmbeddingArrays) -> Advice:
         numbers = arrays.groups.astype(np.int64)
         ids = np.where(numbers < 0, -1 - np.arange(len(numbers)), numbers)  # unknown ones differ
     counts = np.unique(ids, return_counts=True)[1]
-    advice = Advice(reason, diagnosis, copied=float(counts[counts > 1].sum()) / len(ids))
-    # The number of equally frequent items that would meet as often; half of all for a random draw.
-    is_skewed = len(ids) ** 2 / (counts**2).sum() < len(counts) / 2
-    if not (advice.copied >= _COPIED and is_skewed and diagnosis.are_pairs):
-        return advice
-    return replace(advice, most_frequent=float(counts.max()) / len(ids))
+    return Advice(reason, diagnosis, copied=float(counts[counts > 1].sum()) / len(ids))
 
 
 def _unit(rows: Rows) -> NDArray[np.float64]:

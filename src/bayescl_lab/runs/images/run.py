@@ -174,12 +174,12 @@ class ImageRun(TrainedRun[ImageSettings]):
         """Return the step as a CUDA graph; ``None`` with a warning if it is not possible."""
         settings, augmentation = self.settings, self.model.augmentation
         is_one_gpu = self.device.type == "cuda" and settings.num_processes == 1
-        is_own = ":" in settings.encoder or settings.compiled
+        is_own = ":" in settings.encoder
         if is_one_gpu and not is_own and isinstance(augmentation, SimCLRAugmentation):
             return CapturedStep(self.model)
         _logger.warning(
             "captured has no effect: it needs one GPU, the simclr augmentation, and a network that "
-            "is neither custom nor compiled"
+            "is not custom"
         )
         return None
 

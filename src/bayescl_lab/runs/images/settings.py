@@ -58,7 +58,6 @@ class ImageOptions(TrainedSettings):
         weight_decay: Weight decay of Adam.
         precision: float32, or bfloat16 by autocast.
         channels_last: Use PyTorch's channels-last memory format.
-        compiled: Compile the network with torch.compile.
         captured: Launch views and network as one CUDA graph, for the simclr recipe on one GPU.
         labels_per_class: Number of labeled training images per class for the loss, drawn by the
             seed. The oracles use all labels. Default: none.
@@ -108,7 +107,6 @@ class ImageOptions(TrainedSettings):
     weight_decay: NonNegative = 1e-6
     precision: Literal["float32", "bfloat16"] = "float32"
     channels_last: bool = False
-    compiled: bool = False
     captured: bool = False
     labels_per_class: Count | None = None
     domains: bool = False
