@@ -14,6 +14,8 @@ view of the items and their labels tell more.
 import torch
 from sklearn.datasets import load_digits
 
+import bayescl
+from bayescl.diagnostics import diagnose, score_candidates
 from bayescl_lab.inspect.measures import diagnose_embeddings
 from bayescl_lab.inspect.page import similarity_figure
 
@@ -29,13 +31,13 @@ view_1, view_2 = ((centered + 0.15 * torch.randn_like(centered)) @ axes.T for _ 
 # %%
 # How many false negatives are there?
 # -----------------------------------
-# Items are scored in random batches, as in training. Labels are used only to judge.
+# A batch of 256 items in two views gives every anchor 510 candidates.
 
 diagnosis = diagnose_embeddings(view_1, view_2, labels=labels)
 
 print(f"candidates of an anchor:       {diagnosis.candidates}")
 print(f"of them false negatives:       {diagnosis.false_negatives:.1f}")
-print(f"among its ten nearest:         {diagnosis.nearest_false:.0%}")
+print(f"among the most similar 4 %:    {diagnosis.nearest_false:.0%}")
 
 # %%
 # How would each loss weight them?
@@ -44,9 +46,17 @@ print(f"among its ten nearest:         {diagnosis.nearest_false:.0%}")
 # share of it that pushes false negatives away.
 
 print("loss             weight of false   of true   repulsion on false")
-for name, loss in diagnosis.losses.items():
-    false, true = loss.mean_weight_false, loss.mean_weight_true
-    print(f"{name:15}  {false:15.2f}   {true:7.2f}   {loss.false_share:18.1%}")
+losses = {
+    "InfoNCE": bayescl.InfoNCELoss(),
+    "hard": bayescl.HardContrastiveLoss(tau_plus=0.1),
+    "Bayesian": bayescl.BayesianContrastiveLoss(tau_plus=0.1),
+    "oracle": bayescl.OracleContrastiveLoss(),
+}
+batch = torch.randperm(len(labels))[:256]
+for name, loss in losses.items():
+    found = diagnose([score_candidates(loss, view_1[batch], view_2[batch], labels=labels[batch])])
+    false, true = found.mean_weight_false, found.mean_weight_true
+    print(f"{name:15}  {false:15.2f}   {true:7.2f}   {found.false_share:18.1%}")
 
 # %%
 # By similarity

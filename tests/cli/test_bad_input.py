@@ -181,6 +181,6 @@ def test_runs_of_other_kinds_are_told_apart(refused, tmp_path):
 
 
 def test_reproducing_without_the_data_ends_by_saying_how_to_get_them(bayescl, shelf):
-    outcome = bayescl("reproduce all --device cpu --size rehearsal")
+    outcome = bayescl("reproduce all --device cpu --size paper --epochs 1")
     assert outcome.status == 2
     assert "bayescl data fetch" in outcome.err.splitlines()[-1]

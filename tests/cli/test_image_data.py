@@ -76,7 +76,7 @@ def test_a_table_is_counted_copies_are_listed_and_few_images_have_an_interval(ba
 
 def test_inspect_measures_what_embed_writes_and_each_says_which(bayescl, run):
     shown = bayescl("inspect run").out
-    assert "Measured on head of two augmented views" in shown
+    assert "Measured on head of plain images" in shown
     assert "of the nearest neighbors are of the item's own domain" in shown
     for output in ("head", "features"):
         assert bayescl(f"embed run --of train --output {output} --out e.parquet").status == 0

@@ -48,10 +48,11 @@ def test_the_papers_size_without_a_gpu_is_refused_at_once(bayescl):
     assert outcome.complaint == "size paper takes weeks without a GPU: say --device cpu to try it"
 
 
-def test_all_tables_are_made_by_one_command_that_says_first_what_it_takes(bayescl):
-    outcome = bayescl(f"reproduce all --losses hard {SMALL}")
+def test_all_tables_are_made_by_one_command_that_says_first_what_it_takes(bayescl, monkeypatch):
+    few = {name: replace(TABLES[name], losses=["hard"]) for name in ("binary", "multiclass")}
+    monkeypatch.setattr("bayescl_lab.paper.images.tables.TABLES", few)
+    outcome = bayescl(f"reproduce all {SMALL}")
     results = Result.read_all(Path("table/result.json"))
-    assert len(results) == 2  # the other tables do without this loss
     page = Path("table/table.md").read_text()
     for result in results:
         assert f"### {result.title}" in page

@@ -25,7 +25,6 @@ from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
 from bayescl_lab.runs.losses import BASELINE, IMAGE_METHODS, SHARE, LossSettings
 from bayescl_lab.runs.ranking.settings import RankingOptions, RankingSettings
-from bayescl_lab.runs.result import SPREAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -129,15 +128,12 @@ def ranking(
 
 def print_result(title: str, result: Result) -> None:
     """Print figures, differences to InfoNCE, and remarks."""
-    from bayescl_lab.report.results import remarks_of, result_tables
+    from bayescl_lab.report.results import remarks_of, scores_table
 
-    figures, *others = result_tables(result)
+    figures = scores_table(result)
     show(title, figures)
     about = (figures.title.replace("**", ""), figures.note) if figures.records else ()
     say(*(f"* {text}" for text in (*about, *remarks_of(result)) if text))
-    for table in others[:1]:
-        title = table.title.partition(" Bold")[0].strip("*.")
-        show(f"{title}: mean ± {SPREAD}", table)
 
 
 def perform(

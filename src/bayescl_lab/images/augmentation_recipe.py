@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import NamedTuple
 
 import torch
 from torch.nn import functional as F
@@ -57,49 +55,17 @@ class SimCLRAugmentation(Augmentation):
         return views
 
     def views(self, images: Pixels, seeds: Sequence[int]) -> tuple[Views, ...]:
-        """Draw one view of each image per seed, on a GPU in one pass."""
-        if images.device.type == "cpu":
-            drawn = (self.draw(images, seed) for seed in seeds)
-            return tuple(self.apply_parameters(images, one) for one in drawn)
+        """Draw one view of each image per seed, all in one pass."""
         return self.apply_rows(images, self.parameter_rows(images, seeds))
-
-    def draw(self, images: Pixels, seed: int) -> ViewParameters:
-        """Draw the parameters of one view of each image."""
-        batch, _, height, width = images.shape
-        return draw_view_parameters(batch, height, width, strength=self.strength, seed=seed)
 
     def parameter_rows(
         self, images: Pixels, seeds: Sequence[int]
     ) -> Float[Tensor, "views {PARAMETERS}"]:
         """Draw the parameters of one view of each image per seed, on the images' device."""
-        has_colors = images.shape[1] == 3
-        drawn = [parameter_rows(self.draw(images, seed), has_colors) for seed in seeds]
+        drawn = [
+            draw_parameters(*images.shape, strength=self.strength, seed=seed) for seed in seeds
+        ]
         return copied_to(torch.cat(drawn), images.device)
-
-    def _size(self, images: Pixels) -> tuple[int, int]:
-        height, width = images.shape[2:]
-        return (height, width) if self.size is None else (self.size, self.size)
-
-    @torch.no_grad()
-    def apply_parameters(self, images: Pixels, parameters: ViewParameters) -> Views:
-        """Compute views from parameters. Each step computes only the images that it changes."""
-        has_colors = images.shape[1] == 3
-        changes = (adjust_brightness, adjust_contrast, adjust_saturation, adjust_hue)
-        # bfloat16 would leave pixels 8 bits in the products, and fewer after the jitter.
-        with torch.autocast(images.device.type, enabled=False):
-            views = resized_crop(
-                images.float() / 255, parameters.boxes, self._size(images), parameters.is_mirrored
-            )
-            for kinds in parameters.jitter_order.unbind(dim=1):
-                for number, change in enumerate(changes if has_colors else changes[:2]):
-                    chosen = parameters.is_jittered & (kinds == number)
-                    _change_rows(views, chosen, change, parameters.jitter[:, number])
-            if has_colors:
-                _change_rows(
-                    views, parameters.is_gray, partial(rgb_to_grayscale, num_output_channels=3)
-                )
-            _change_rows(views, parameters.is_blurred, gaussian_blur, parameters.sigma)
-        return views
 
     @torch.no_grad()
     def apply_rows(
@@ -107,75 +73,50 @@ class SimCLRAugmentation(Augmentation):
     ) -> tuple[Views, ...]:
         """Compute views from rows of parameters, as many of each image as there are rows.
 
-        Every step computes all images, with neutral parameters where it does not apply. Shapes do
-        not depend on the parameters, so there is no device synchronization. On a CPU,
-        :meth:`apply_parameters` is three times as fast.
+        On a GPU, every step computes all images, with neutral parameters where it does not apply.
+        Shapes do not depend on the parameters, so there is no device synchronization.
         """
         count = len(rows) // len(images)
+        size = self.size or images.shape[2], self.size or images.shape[3]
         boxes, is_mirrored, jitter, gray, side = rows.split([4, 1, 16, 1, 1], dim=1)
+        is_gray, side = gray[:, 0], side[:, 0]
+        # bfloat16 would leave pixels 8 bits in the products, and fewer after the jitter.
         with torch.autocast(images.device.type, enabled=False):
             pixels = (images.float() / 255).repeat(count, 1, 1, 1)
-            views = resized_crop(pixels, boxes, self._size(images), is_mirrored[:, 0] > 0.5)
-            for place in jitter.view(-1, 4, 4, 1, 1, 1).unbind(dim=1):
-                views = _jitter_all(views, *place.unbind(dim=1))
-            if images.shape[1] == 3:
-                views = torch.lerp(views, rgb_to_grayscale(views), gray[:, :, None, None])
-            views = _blur(views, side[:, 0])
+            views = resized_crop(pixels, boxes, size, is_mirrored[:, 0] > 0.5)
+            has_colors = views.shape[1] == 3
+            for factor, *others, turns in (it.unbind(dim=1) for it in jitter.split(4, dim=1)):
+                views = _changed(views, factor != 1, _blend, factor, *others)
+                if has_colors:
+                    views = _changed(views, turns != 0, adjust_hue, turns)
+            if has_colors:
+                views = _changed(views, is_gray > 0, _to_gray, is_gray)
+            views = _changed(views, side > 0, _blur, side)
         return views.chunk(count)
 
 
-class ViewParameters(NamedTuple):
-    """Parameters of one view of each image, on the CPU."""
-
-    boxes: Int[Tensor, "batch 4"]  # first row, first column, height and width of the crop
-    is_mirrored: Bool[Tensor, " batch"]
-    is_jittered: Bool[Tensor, " batch"]
-    jitter_order: Int[Tensor, "batch 4"]  # of brightness 0, contrast 1, saturation 2 and hue 3
-    jitter: Float[Tensor, "batch 4"]  # factors (1: no change); for hue, a shift in turns
-    is_gray: Bool[Tensor, " batch"]
-    is_blurred: Bool[Tensor, " batch"]
-    sigma: Float[Tensor, " batch"]  # standard deviation of the blur in pixels
-
-
 PARAMETERS = 23
-"""Columns of :func:`parameter_rows`."""
+"""Columns of :func:`draw_parameters`."""
 
 
-def parameter_rows(
-    parameters: ViewParameters, has_colors: bool
-) -> Float[Tensor, "batch {PARAMETERS}"]:
-    """Convert parameters to one row per image, with neutral values for steps that do not apply.
+def draw_parameters(
+    count: int, channels: int, height: int, width: int, *, strength: float = 1.0, seed: int
+) -> Float[Tensor, "count {PARAMETERS}"]:
+    """Draw the parameters of one view per image as rows, for images of one shape, on the CPU.
 
-    The columns are the box (4), whether it is mirrored, the four steps of the color jitter (4 x 4),
-    the share of gray, and the weight of a neighbor in the blur relative to the middle. A step of
-    the color jitter has a factor, the shares of the gray image and of the mean gray value in the
-    image to blend with, and a shift of the hue.
-    """
-    kinds = torch.where(parameters.is_jittered[:, None], parameters.jitter_order, -1)
-    if not has_colors:
-        kinds = torch.where(kinds < 2, kinds, -1)
-    values = parameters.jitter.gather(1, parameters.jitter_order)
-    factors = torch.where((kinds >= 0) & (kinds < 3), values, 1.0)
-    hues = torch.where(kinds == 3, values, 0.0)
-    steps = torch.stack([factors, (kinds == 2).float(), (kinds == 1).float(), hues], dim=2)
-    sides = torch.where(parameters.is_blurred, _side(parameters.sigma), 0.0)
-    columns = [parameters.is_mirrored, *steps.flatten(1).unbind(dim=1), parameters.is_gray, sides]
-    return torch.cat([parameters.boxes, torch.stack(columns, dim=1)], dim=1)
-
-
-def draw_view_parameters(
-    count: int, height: int, width: int, *, strength: float = 1.0, seed: int
-) -> ViewParameters:
-    """Draw the parameters of one view per image, for images of one size.
+    The columns are the box (top, left, height and width), whether it is mirrored, the four steps of
+    the color jitter (4 x 4), the share of gray, and the weight of a neighbor in the blur relative
+    to the middle. A step of the color jitter has a factor, the shares of the gray image and of the
+    mean gray value in the image to blend with, and a shift of the hue in turns. Steps that do not
+    apply have neutral values.
 
     ``strength``, in [0, 5] and 1 in the recipe, scales the range of every jitter (hue's up to 0.5),
     and sets the smallest crop to ``0.08 ** strength`` of the area. The parameters are the same on
     all devices.
 
     Example:
-        >>> drawn = draw_view_parameters(3, 32, 32, seed=0)
-        >>> drawn.jitter.shape, bool((drawn.boxes[:, 1] + drawn.boxes[:, 3] <= 32).all())
-        (torch.Size([3, 4]), True)
+        >>> draw_parameters(3, 3, 32, 32, seed=0).shape
+        torch.Size([3, 23])
     """
     generator = torch.Generator().manual_seed(seed)
 
@@ -186,16 +127,21 @@ def draw_view_parameters(
     center, reach = torch.tensor([1.0, 1.0, 1.0, 0.0]), torch.tensor(list(JITTER.values()))
     low = (center - reach * strength).maximum(torch.tensor([0.0, 0.0, 0.0, -0.5]))
     high = (center + reach * strength).minimum(torch.tensor([torch.inf] * 3 + [0.5]))
-    return ViewParameters(
-        boxes,
-        is_mirrored=uniform(count) < MIRROR_SHARE,
-        is_jittered=uniform(count) < JITTER_SHARE,
-        jitter_order=uniform(count, 4).argsort(dim=1),
-        jitter=low + (high - low) * uniform(count, 4),
-        is_gray=uniform(count) < GRAY_SHARE,
-        is_blurred=uniform(count) < BLUR_SHARE,
-        sigma=BLUR_SIGMA[0] + (BLUR_SIGMA[1] - BLUR_SIGMA[0]) * uniform(count),
-    )
+    is_mirrored = uniform(count) < MIRROR_SHARE
+    is_jittered = uniform(count) < JITTER_SHARE
+    order = uniform(count, 4).argsort(dim=1)  # of brightness 0, contrast 1, saturation 2 and hue 3
+    values = (low + (high - low) * uniform(count, 4)).gather(1, order)
+    is_gray = uniform(count) < GRAY_SHARE
+    is_blurred = uniform(count) < BLUR_SHARE
+    sigma = BLUR_SIGMA[0] + (BLUR_SIGMA[1] - BLUR_SIGMA[0]) * uniform(count)
+
+    kinds = order.where(is_jittered[:, None] & ((order < 2) | (channels == 3)), -1)
+    factors = values.where((kinds >= 0) & (kinds < 3), 1.0)
+    hues = values.where(kinds == 3, 0.0)
+    steps = torch.stack([factors, kinds == 2, kinds == 1, hues], dim=2)
+    sides = (-0.5 / sigma.square()).exp().where(is_blurred, 0.0)
+    columns = [is_mirrored, *steps.flatten(1).unbind(dim=1), is_gray, sides]
+    return torch.cat([boxes, torch.stack(columns, dim=1)], dim=1)
 
 
 def _crop_boxes(
@@ -226,6 +172,19 @@ def _crop_boxes(
 
 # Operations on a batch in which every image has its own parameters. Each applies torchvision's
 # function of the same name to every image; tests compare the two. Values lie in [0, 1].
+
+
+def _changed(
+    images: Views, chosen: Bool[Tensor, " batch"], change: Callable[..., Views], *parameters: Factor
+) -> Views:
+    """Change the chosen images, on a CPU in place; on a GPU, all, with neutral parameters."""
+    if images.device.type != "cpu":
+        return change(images, *parameters)
+    rows = chosen.nonzero().squeeze(1)
+    if len(rows):
+        own = (values[rows] for values in parameters)
+        images.index_copy_(0, rows, change(images.index_select(0, rows), *own))
+    return images
 
 
 def resized_crop(
@@ -263,20 +222,26 @@ def _resize_matrix(
     return weight / weight.sum(dim=2, keepdim=True)
 
 
-def adjust_brightness(images: Views, factor: Factor) -> Views:
-    """Multiply pixel values by a factor."""
-    return (images * factor[:, None, None, None]).clamp_(0.0, 1.0)
+def _gray(images: Views) -> Views:
+    """Return the gray values of RGB images, or the images themselves."""
+    return rgb_to_grayscale(images) if images.shape[1] == 3 else images
 
 
-def adjust_contrast(images: Views, factor: Factor) -> Views:
-    """Move pixel values away from the image's mean gray value, or towards it."""
-    gray = rgb_to_grayscale(images) if images.shape[1] == 3 else images
-    return _blend(images, gray.mean(dim=(1, 2, 3), keepdim=True), factor)
+def _to_gray(images: Views, share: Factor) -> Views:
+    """Blend images with their gray values, of which they get a share."""
+    return torch.lerp(images, _gray(images), share[:, None, None, None])
 
 
-def adjust_saturation(images: Views, factor: Factor) -> Views:
-    """Move the colors of RGB images away from their gray value, or towards it."""
-    return _blend(images, rgb_to_grayscale(images), factor)
+def _blend(images: Views, factor: Factor, gray: Factor, mean: Factor) -> Views:
+    """Blend ``factor`` times the images with shares of their gray values and of the mean of these.
+
+    The rest is black: without shares, this changes the brightness. With the gray values it changes
+    the saturation, and with their mean the contrast.
+    """
+    factor, gray, mean = (values[:, None, None, None] for values in (factor, gray, mean))
+    grays = _gray(images)
+    other = grays * gray + grays.mean(dim=(1, 2, 3), keepdim=True) * mean
+    return torch.lerp(other.expand_as(images), images, factor).clamp_(0.0, 1.0)
 
 
 def adjust_hue(images: Views, factor: Factor) -> Views:
@@ -295,17 +260,8 @@ def adjust_hue(images: Views, factor: Factor) -> Views:
     place = turns[:, None] + begin[:, None, None]
     place = place.sub_(place.floor()).mul_(6)
     share = torch.minimum(place, 4 - place).clamp_(0.0, 1.0)
-    return value[:, None] - share.mul_(chroma[:, None])
-
-
-def gaussian_blur(images: Views, sigma: Factor) -> Views:
-    """Blur with a 3 x 3 kernel. Images one pixel high or wide are unchanged."""
-    return _blur(images, _side(sigma))
-
-
-def _side(sigma: Factor) -> Factor:
-    """Return the weight of a neighbor relative to the middle, for a deviation of the blur."""
-    return (-0.5 / sigma.square()).exp()
+    changed = value[:, None] - share.mul_(chroma[:, None])
+    return torch.where(factor[:, None, None, None] != 0, changed, images)
 
 
 def _blur(images: Views, side: Factor) -> Views:
@@ -320,29 +276,3 @@ def _blur(images: Views, side: Factor) -> Views:
         neighbors = padded.narrow(dim, 0, length) + padded.narrow(dim, 2, length)
         images = neighbors.mul_(side).addcmul_(images, middle)
     return images
-
-
-def _jitter_all(images: Views, factor: Tensor, gray: Tensor, mean: Tensor, turns: Tensor) -> Views:
-    """Apply one step of the color jitter to all images; see :func:`parameter_rows`."""
-    if images.shape[1] != 3:  # neither saturation nor hue
-        other = images.mean(dim=(1, 2, 3), keepdim=True) * mean
-        return torch.lerp(other.expand_as(images), images, factor).clamp_(0.0, 1.0)
-    grays = rgb_to_grayscale(images)
-    other = (grays * gray).add_(grays.mean(dim=(1, 2, 3), keepdim=True) * mean)
-    images = torch.lerp(other.expand_as(images), images, factor).clamp_(0.0, 1.0)
-    return torch.where(turns != 0, adjust_hue(images, turns[:, 0, 0, 0]), images)
-
-
-def _change_rows(
-    images: Views, chosen: Bool[Tensor, " batch"], change: Callable[..., Views], *factor: Factor
-) -> None:
-    """Change the selected images in place."""
-    rows = chosen.nonzero().squeeze(1)
-    if len(rows):
-        own = (values[rows] for values in factor)
-        images.index_copy_(0, rows, change(images.index_select(0, rows), *own))
-
-
-def _blend(images: Views, other: Tensor, factor: Factor) -> Views:
-    """Return ``factor`` times the images plus ``1 - factor`` times the other."""
-    return torch.lerp(other.expand_as(images), images, factor[:, None, None, None]).clamp_(0.0, 1.0)

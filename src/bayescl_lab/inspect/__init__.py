@@ -2,9 +2,9 @@
 
 =============  =================================================================================
 ``files``      embeddings of a file, with metadata of each row
-``images``     embeddings of a run on images, and pictures of its candidates
-``measures``   false negatives in a batch, weights of each loss, neighborhoods
+``images``     embeddings of a run on images
+``measures``   false negatives in a batch, neighborhoods
 ``findings``   the advice, as values
-``page``       tables, figures, sentences and the HTML page
+``page``       table, figure, sentences and the HTML page
 =============  =================================================================================
 """

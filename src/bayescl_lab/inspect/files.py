@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,14 +22,13 @@ _NAMES = {
     "embeddings": ("embeddings", "embedding", "view_1", "queries"),
     "second_view": ("second_view", "view_2", "documents"),
     "labels": ("labels", "label"),
-    "ids": ("ids", "id", "groups", "document_ids"),
+    "groups": ("ids", "groups", "document_ids"),
     "domains": ("domains", "domain"),
     "output": ("output",),
 }
 """Accepted names of each array in a file that holds several."""
 
-_FEWEST = 4  # items that can be inspected
-_CODES = ("labels", "ids", "domains")
+_CODES = ("labels", "groups", "domains")
 """Arrays with one code per item, an integer or a word."""
 
 
@@ -39,7 +38,7 @@ class EmbeddingArrays(NamedTuple):
     embeddings: Array
     second_view: Array | None = None
     labels: Array | None = None
-    ids: Array | None = None
+    groups: Array | None = None
     domains: Array | None = None
     are_pairs: bool = False
     """Whether the embeddings are queries and documents."""
@@ -53,97 +52,48 @@ def is_embedding_file(path: Path) -> bool:
     return path.is_file() or (path.suffix in _SUFFIXES and not path.is_dir())
 
 
-def read_embeddings(
-    path: Path,
-    *,
-    queries: str | None = None,
-    documents: str | None = None,
-    second_view: Path | None = None,
-    by: str | None = None,
-    **codes: str | None,
-) -> EmbeddingArrays:
-    """Read embeddings and their metadata from the same file or separate files.
+def read_embeddings(path: Path, **chosen: str | None) -> EmbeddingArrays:
+    """Read embeddings and their metadata.
 
     Args:
         path: File of type .npy, .npz or .parquet.
-        queries: Name of the array of embeddings. Default: one of several common names.
-        documents: Name of the array of the second view. Default: one of several common names.
-        second_view: Separate file with the second view, if any.
-        by: Possible nuisance, given like ``codes``.
-        **codes: ``labels`` and ``ids``: name of an array of integers or words, or a separate file.
-            -1, NaN and empty words are unknown.
+        **chosen: Names of the arrays of ``labels``, ``groups`` and ``domains``, which hold integers
+            or words. -1, NaN and empty words are unknown. Default: one of several common names.
 
     Raises:
-        ValueError: if a file is missing, cannot be read, lacks an array or holds objects.
+        ValueError: if the file is missing, cannot be read, lacks an array or holds objects.
     """
-    if second_view is not None and documents is not None:
-        raise ValueError("give documents or second_view, not both")
-    named = {"embeddings": queries, "second_view": documents}
-    given = {role: (name,) for role, name in named.items() if name is not None}
-    are_pairs = bool(given)
-    files = {} if second_view is None else {"second_view": second_view}
-    for role, value in {**codes, "domains": by}.items():
-        if value is not None and Path(value).suffix:
-            files[role] = Path(value)
-        elif value is not None:
-            given[role] = (value,)
-    arrays, chosen = _read(path, {**_NAMES, **given}, {"embeddings", *given})
-    for role, file in files.items():
-        known = (*_NAMES[role], *_NAMES["embeddings"])
-        arrays[role] = _read(file, {role: known}, {role})[0][role]
-    view = arrays.get("second_view")
-    codes_of: Any = {
-        role: _codes(files.get(role, path), role, arrays[role]) for role in _CODES if role in arrays
-    }
-    rows = _numbers(path, "embeddings", arrays["embeddings"])
-    if rows.ndim != 2 or rows.shape[1] == 0 or len(rows) < _FEWEST:
-        raise ValueError(
-            f"{path} must have a row of numbers for each of at least {_FEWEST} items, "
-            f"got an array of shape {list(rows.shape)}"
-        )
-    second = None if view is None else _numbers(second_view or path, "second view", view)
-    for name, array, shape in (
-        ("second view", second, rows.shape),
-        *((role, arrays.get(role), rows.shape[:1]) for role in _CODES),
-    ):
-        if array is not None and array.shape != shape:
-            raise ValueError(
-                f"{files.get(name.replace(' ', '_'), path)}: the {name} must have shape "
-                f"{list(shape)} for embeddings of shape {list(rows.shape)}, got {list(array.shape)}"
-            )
-    found = EmbeddingArrays(rows, second, **codes_of)
-    if "output" in arrays:
-        found = found._replace(measured=f"{arrays['output'][0]} of plain images")
-    return found._replace(are_pairs=are_pairs or chosen["embeddings"] == "queries")
-
-
-def _read(
-    path: Path, roles: Mapping[str, Sequence[str]], required: set[str]
-) -> tuple[dict[str, Array], dict[str, str]]:
-    """Read the arrays of a file by role, with their names. A single array has the first role."""
     if path.suffix not in _SUFFIXES:
         raise ValueError(f"{path} must end in {', '.join(_SUFFIXES)}")
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
+    own = {role: name for role, name in chosen.items() if name is not None}
     try:
         names, read = _open(path)
-        usual = {role: [name for name in known if name in names] for role, known in roles.items()}
-        chosen = {role: known[0] for role, known in usual.items() if known}
-        first = next(iter(roles))
-        if first not in chosen and len(names) == 1:
-            chosen = {first: names[0]}
-        for role in roles:
-            if role in required and role not in chosen:
+        found = {
+            role: next((name for name in usual if name in names), "")
+            for role, usual in {**_NAMES, **{role: (name,) for role, name in own.items()}}.items()
+        }
+        if not found["embeddings"] and len(names) == 1:
+            found["embeddings"] = names[0]
+        for role, name in {"embeddings": "embeddings", **own}.items():
+            if not found[role]:
                 others = ", ".join(names[:8]) or "no array"
-                raise ValueError(
-                    f"it needs an array called {roles[role][0]}, but has {others}: name arrays "
-                    "with --queries, --documents, --labels, --ids and --by"
-                )
-        return {role: read(name) for role, name in chosen.items()}, chosen
+                raise ValueError(f"it needs an array called {name}, but has {others}")
+        arrays = {role: read(name) for role, name in found.items() if name}
     except UnreadableError:
         raise
     except Exception as error:
         raise unreadable(path, error) from None
+    known: dict[str, Any] = {
+        role: _codes(path, role, arrays[role]) for role in _CODES if role in arrays
+    }
+    if "second_view" in arrays:
+        known["second_view"] = _numbers(path, "second_view", arrays["second_view"])
+    if "output" in arrays:
+        known["measured"] = f"{arrays['output'][0]} of plain images"
+    embeddings = _numbers(path, "embeddings", arrays["embeddings"])
+    return EmbeddingArrays(embeddings, are_pairs=found["embeddings"] == "queries", **known)
 
 
 def _open(path: Path) -> tuple[list[str], Callable[[str], Array]]:

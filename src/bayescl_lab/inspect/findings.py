@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl.functional import unit_vectors
-from bayescl_lab.inspect.measures import EmbeddingDiagnosis, plain
+from bayescl_lab.inspect.files import EmbeddingArrays
+from bayescl_lab.inspect.measures import EmbeddingDiagnosis
 
 Rows = NDArray[np.generic]
 
@@ -45,6 +46,7 @@ class Reason(Enum):
     EQUAL_VIEWS = auto()
     UNRELATED_VIEWS = auto()
     FEW_FALSE_NEGATIVES = auto()
+    ALL_LABELS = auto()
     FALSE_NEGATIVES = auto()
 
 
@@ -59,71 +61,59 @@ class Advice:
     Attributes:
         reason: Reason for the recommendation.
         diagnosis: Measures that the recommendation is based on.
-        number: Value for the reason: a mean cosine, or a share of comparisons.
         copied: Share of items that occur more than once.
-        most_frequent: Share of the most frequent item, if some are far more frequent than others.
+        uses_labels: Whether training may use the labels.
     """
 
     reason: Reason
     diagnosis: EmbeddingDiagnosis
-    number: float = 0.0
     copied: float = 0.0
-    most_frequent: float = 0.0
+    uses_labels: bool = True
 
     @property
-    def name(self) -> str | None:
-        """Name of the loss; ``None`` without a recommendation."""
-        if self.reason in _NONE:
-            return None
-        few = self.reason is Reason.FEW_FALSE_NEGATIVES
-        return "InfoNCELoss" if few else "BayesianContrastiveLoss"
+    def without_labels(self) -> Advice:
+        """Advice if the labels are only for evaluation."""
+        return replace(self, reason=Reason.FALSE_NEGATIVES, uses_labels=False)
 
     @property
     def loss(self) -> str | None:
         """Loss and arguments as Python code; ``None`` without a recommendation."""
-        found, arguments = self.diagnosis, list[str]()
-        if found.temperature_from == "given":
-            arguments.append(f"temperature={found.temperature:g}")
-        if self.name == "BayesianContrastiveLoss" and found.tau_plus_from != "default":
-            arguments.append(f"tau_plus={found.tau_plus:.2g}")
-        if self.name == "BayesianContrastiveLoss" and found.alpha is not None:
-            arguments += [f"alpha={found.alpha:.2g}", f"positive_share={self.share:g}"]
-        return self.name and f"{self.name}({', '.join(arguments)})"
+        if self.reason in _NONE:
+            return None
+        if self.reason is Reason.FEW_FALSE_NEGATIVES:
+            return "InfoNCELoss()"
+        if self.reason is Reason.ALL_LABELS:
+            return "SupervisedContrastiveLoss()"
+        temperature = 0.1 if self.diagnosis.are_pairs else 0.2
+        share = "" if self.share == 0.5 else f", positive_share={self.share:g}"
+        return f"InfoNCELoss(temperature={temperature:g}{share})"
 
     @property
     def pass_on(self) -> tuple[str, ...]:
         """Arguments of each call of the loss, such as ``groups``."""
         are_many = self.reason is Reason.FALSE_NEGATIVES
         is_needed = {
-            "domains": self.has_nuisance,
-            "groups": self.has_copies,
-            "labels": are_many and self.diagnosis.labeled_items > 0,
-            "log_q": bool(self.most_frequent),
+            "domains": self.has_nuisance and self.reason is not Reason.ALL_LABELS,
+            "groups": self.copied >= _COPIED,
+            "labels": self.uses_labels
+            and self.diagnosis.labeled_items > 0
+            and self.reason is not Reason.FEW_FALSE_NEGATIVES,
             "teacher": are_many,
         }
-        return tuple(it for it in is_needed if is_needed[it] and self.name is not None)
+        return tuple(it for it in is_needed if is_needed[it] and self.loss is not None)
 
     @property
     def call(self) -> str:
         """Call of the loss as Python code."""
+        are_pairs = self.diagnosis.are_pairs
         values = {
             "domains": "domains",
             "groups": "ids",
             "labels": "labels",
-            "log_q": "log_share",
-            "teacher": "documents.detach()" if self.diagnosis.are_pairs else "plain",
+            "teacher": "documents.detach()" if are_pairs else "plain",
         }
-        first = (
-            "loss.in_batch(queries, documents"
-            if self.diagnosis.are_pairs
-            else "loss(view_1, view_2"
-        )
+        first = "loss.in_batch(queries, documents" if are_pairs else "loss(view_1, view_2"
         return ", ".join([first, *(f"{name}={values[name]}" for name in self.pass_on)]) + ")"
-
-    @property
-    def has_copies(self) -> bool:
-        """Whether many items occur more than once."""
-        return self.copied >= _COPIED
 
     @property
     def has_nuisance(self) -> bool:
@@ -143,59 +133,50 @@ class Advice:
 
     @property
     def share(self) -> float:
-        """Recommended ``positive_share``: 0.1 if many false negatives are easy to find."""
+        """Recommended ``positive_share``: 0.2 if many false negatives are easy to find."""
         found = self.diagnosis
+        if found.are_pairs:
+            return 0.8
         is_reliable = found.nearest_false is not None and found.nearest_false >= _RELIABLE
-        is_small = is_reliable and found.false_negatives >= _MANY
-        return 0.1 if is_small and not found.are_pairs and not self.has_nuisance else 0.5
+        is_small = is_reliable and (found.false_negatives or 0.0) >= _MANY
+        return 0.2 if is_small and not self.has_nuisance else 0.5
 
     def figures(self) -> dict[str, Any]:
         """Return plain values for a file."""
-        names = ("reason", "loss", "pass_on", "share", "number", "copied", "most_frequent")
-        return {name: plain(getattr(self, name)) for name in names}
+        names = ("loss", "pass_on", "share", "copied")
+        return {"reason": self.reason.name.lower()} | {name: getattr(self, name) for name in names}
 
 
-def advise(
-    diagnosis: EmbeddingDiagnosis,
-    first: Rows,
-    second: Rows | None = None,
-    *,
-    ids: Rows | None = None,
-) -> Advice:
+def advise(diagnosis: EmbeddingDiagnosis, arrays: EmbeddingArrays) -> Advice:
     """Recommend a loss for embeddings, or give the reason for none.
+
+    Rows with equal ids are copies. Without ids, rows with equal directions are copies.
 
     Args:
         diagnosis: Result of :func:`~bayescl_lab.inspect.measures.diagnose_embeddings`.
-        first: Embeddings of the diagnosis, ``[items, dim]``.
-        second: Second view of the embeddings, if there is one.
-        ids: Id of each row, -1 if unknown. Rows with equal ids are copies. Default: rows of the
-            last view with equal directions are copies.
+        arrays: Embeddings of the diagnosis.
     """
     if diagnosis.neighborhood.variance < _COLLAPSED:
-        return Advice(Reason.COLLAPSED, diagnosis, 1 - diagnosis.neighborhood.variance)
-    last = _unit(first if second is None else second)
-    if second is not None:
-        is_equal = np.isclose(_unit(first), last, rtol=1e-5, atol=1e-7).all(axis=1)
+        return Advice(Reason.COLLAPSED, diagnosis)
+    last = _unit(arrays.embeddings if arrays.second_view is None else arrays.second_view)
+    if arrays.second_view is not None:
+        is_equal = np.isclose(_unit(arrays.embeddings), last, rtol=1e-5, atol=1e-7).all(axis=1)
         if is_equal.mean() > 0.99:
             return Advice(Reason.EQUAL_VIEWS, diagnosis)
-        free = diagnosis.losses["Bayesian"].label_free
-        if free is not None and free.auc < _BY_CHANCE:
-            return Advice(Reason.UNRELATED_VIEWS, diagnosis, free.auc)
-    if ids is None:
+        if diagnosis.agreement is not None and diagnosis.agreement < _BY_CHANCE:
+            return Advice(Reason.UNRELATED_VIEWS, diagnosis)
+    reason = Reason.FALSE_NEGATIVES
+    if diagnosis.false_negatives is not None and diagnosis.false_negatives < _FEW:
+        reason = Reason.FEW_FALSE_NEGATIVES
+    elif diagnosis.labeled_items == diagnosis.items and not diagnosis.are_pairs:
+        reason = Reason.ALL_LABELS
+    if arrays.groups is None:
         ids = np.unique(last.round(4), axis=0, return_inverse=True)[1].ravel()
     else:
-        numbers = ids.astype(np.int64)
-        ids = np.where(numbers < 0, -1 - np.arange(len(ids)), numbers)  # an unknown one is alone
-    advice = Advice(Reason.FALSE_NEGATIVES, diagnosis)
-    if diagnosis.false_negatives < _FEW and diagnosis.tau_plus_from != "default":
-        advice = replace(advice, reason=Reason.FEW_FALSE_NEGATIVES)
+        numbers = arrays.groups.astype(np.int64)
+        ids = np.where(numbers < 0, -1 - np.arange(len(numbers)), numbers)  # unknown ones differ
     counts = np.unique(ids, return_counts=True)[1]
-    advice = replace(advice, copied=float(counts[counts > 1].sum()) / len(ids))
-    # The number of equally frequent items that would meet as often; half of all for a random draw.
-    is_skewed = len(ids) ** 2 / (counts**2).sum() < len(counts) / 2
-    if not (advice.has_copies and is_skewed and diagnosis.are_pairs):
-        return advice
-    return replace(advice, most_frequent=float(counts.max()) / len(ids))
+    return Advice(reason, diagnosis, copied=float(counts[counts > 1].sum()) / len(ids))
 
 
 def _unit(rows: Rows) -> NDArray[np.float64]:

@@ -1,66 +1,55 @@
-"""Measures of embeddings: false negatives, weights of each loss, neighborhoods."""
+"""Measures of embeddings: false negatives, similarity of candidates, neighborhoods."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_choice, check_count, check_interval, check_labels, check_shape
-from bayescl.diagnostics import (
-    Diagnosis,
-    ScoredCandidates,
-    WeightHistogram,
-    diagnose,
-    score_candidates,
-)
-from bayescl.diagnostics.candidates import joined
-from bayescl.diagnostics.summary import histogram
-from bayescl.estimation import tau_plus_of_labels
+from bayescl.checks import check_count, check_labels, check_shape
+from bayescl.estimation import measured_alpha, tau_plus_of_labels
 from bayescl.functional import unit_vectors
-from bayescl.losses import (
-    BayesianContrastiveLoss,
-    ContrastiveLoss,
-    HardContrastiveLoss,
-    InfoNCELoss,
-    OracleContrastiveLoss,
-)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-EmbeddingLayout = Literal["two_views", "in_batch"]
-
-_NEAREST = 10
-"""Number of nearest neighbors, and of most similar candidates in ``nearest_false``."""
-
-_MOST = 4096
+MOST_ITEMS = 4096
 """Largest number of items in the neighbor search. It takes seconds at this size."""
 
+_SCORED = 1024
+"""Largest number of items that are compared as anchors and candidates."""
 
-class Neighborhood(NamedTuple):
-    """Geometry of embeddings."""
+_NEAREST = 10
+"""Number of nearest neighbors."""
+
+_MOST_SIMILAR = 0.04
+"""Share of candidates in ``nearest_false``: 10 of 255."""
+
+_BINS = 50
+
+
+@dataclass(frozen=True)
+class Neighborhood:
+    """Geometry of embeddings.
+
+    Attributes:
+        variance: Variance of the unit vectors, in [0, 1]: 1 minus the squared length of their mean.
+        effective_dim: Effective dimension, from 1 to the number of coordinates.
+        hub_share: Share of the most frequent 1 % of the items among all nearest neighbors.
+        same_domain: Share of nearest neighbors in the item's domain; ``None`` without domains.
+        by_chance: Share for random neighbors.
+    """
 
     variance: float
-    """Variance of the unit vectors, in [0, 1]: 1 minus the squared length of their mean."""
-
     effective_dim: float
-    """Effective dimension, from 1 to the number of coordinates."""
-
     hub_share: float
-    """Share of the most frequent 1 % of the items among all nearest neighbors."""
-
     same_domain: float | None = None
-    """Share of nearest neighbors in the item's domain; ``None`` without domains."""
-
     by_chance: float = 0.0
-    """Share for random neighbors."""
 
     @property
     def domain_explains(self) -> float:
@@ -76,68 +65,44 @@ class EmbeddingDiagnosis:
     Attributes:
         items: Number of items.
         dim: Number of coordinates of an embedding.
-        views: Number of views, 1 or 2.
-        layout: Layout of a batch.
-        batch_size: Number of items in each scored batch.
-        batches: Number of scored batches.
+        are_pairs: Whether items are pairs of a query and a document.
+        batch_size: Number of items in a batch.
         candidates: Number of candidates of each anchor in a batch.
-        temperature: Temperature of every loss.
-        temperature_from: Source of the temperature, "given" or "default".
-        tau_plus: Share of false negatives among the candidates, measured if there are labels.
-        tau_plus_from: Source of ``tau_plus``, "labels", "given" or "default".
         labeled_items: Number of items with a known label.
-        similarity: Histogram of the candidates' cosines, by class if there are labels.
-        nearest_false: Share of false negatives among the ten most similar candidates of each
-            anchor. ``None`` without labels.
-        alpha: Value of alpha from the labels, by the generative model. ``None`` without labels.
-        losses: Diagnosis of each loss by its title.
+        similarity: Counts of candidates by cosine, in 50 bins from -1 to 1: of "candidates", or of
+            "true negatives" and "false negatives" if there are labels.
         neighborhood: Collapse, dimension, hubs and domains.
+        agreement: Share of candidates that are less similar to the anchor than its positive.
+            ``None`` for one view.
+        tau_plus: Share of false negatives among the candidates. ``None`` without labels, like the
+            following measures.
+        nearest_false: Share of false negatives among the most similar 4 % of the candidates.
+        alpha: Value of alpha by the generative model.
     """
 
     items: int
     dim: int
-    views: int
-    layout: EmbeddingLayout
+    are_pairs: bool
     batch_size: int
-    batches: int
     candidates: int
-    temperature: float
-    temperature_from: Literal["given", "default"]
-    tau_plus: float
-    tau_plus_from: Literal["labels", "given", "default"]
     labeled_items: int
-    similarity: WeightHistogram
-    nearest_false: float | None
-    alpha: float | None
-    losses: Mapping[str, Diagnosis]
+    similarity: Mapping[str, Float[Tensor, " bins"]]
     neighborhood: Neighborhood
+    agreement: float | None = None
+    tau_plus: float | None = None
+    nearest_false: float | None = None
+    alpha: float | None = None
 
     @property
-    def false_negatives(self) -> float:
-        """Number of false negatives of an anchor in a batch: ``tau_plus`` times ``candidates``."""
-        return self.tau_plus * self.candidates
+    def false_negatives(self) -> float | None:
+        """Number of false negatives of an anchor in a batch; ``None`` without labels."""
+        return None if self.tau_plus is None else self.tau_plus * self.candidates
 
-    @property
-    def are_pairs(self) -> bool:
-        """Whether items are pairs of a query and a document."""
-        return self.views == 2 and self.layout == "in_batch"
-
-
-def plain(value: Any) -> Any:
-    """Convert to plain values: fields by name, tensors as lists, NaN as ``None``."""
-    if is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {name: plain(inner) for name, inner in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return plain(value._asdict())
-    if isinstance(value, (list, tuple)):
-        return [plain(inner) for inner in value]
-    if isinstance(value, Tensor):
-        return plain(value.tolist())
-    if isinstance(value, Enum):
-        return value.name.lower()
-    return None if isinstance(value, float) and math.isnan(value) else value
+    def figures(self) -> dict[str, Any]:
+        """Return plain values for a file."""
+        similarity = {name: counts.tolist() for name, counts in self.similarity.items()}
+        own = {"false_negatives": self.false_negatives, "similarity": similarity}
+        return {**asdict(self), **own}
 
 
 @torch.no_grad()
@@ -148,37 +113,26 @@ def diagnose_embeddings(
     labels: Int[Tensor, " items"] | NDArray[np.generic] | None = None,
     groups: Int[Tensor, " items"] | NDArray[np.generic] | None = None,
     domains: Int[Tensor, " items"] | NDArray[np.generic] | None = None,
-    tau_plus: float | None = None,
-    temperature: float | None = None,
-    layout: EmbeddingLayout = "two_views",
+    are_pairs: bool = False,
     batch_size: int = 256,
-    items: int = 1024,
-    seed: int = 0,
 ) -> EmbeddingDiagnosis:
-    """Estimate how many false negatives a batch holds, and how losses weight them.
+    """Measure how many false negatives a batch holds, and whether similarity finds them.
 
-    Batches are drawn at random and scored by InfoNCE, the hard and the Bayesian loss and, with
-    labels, the oracle. Labels set ``tau_plus``. If only some labels are known, only these items are
-    scored.
+    Up to 1,024 random items are compared with each other. If only some labels are known, only these
+    items are compared.
 
     Args:
         embeddings: One row per item. Rows are scaled to length 1.
         second_view: Another view of the same items, such as another augmentation or the matching
-            text. Without it, each item is its own positive.
+            document. Default: each item is compared with the other items themselves.
         labels: Class of each item, a non-negative integer, or -1 if it is unknown.
         groups: Id of the item that each row shows, such as a document. Rows with equal ids, except
             -1, are never each other's candidates.
         domains: Batch, speaker, device or other nuisance of each item, or -1 if it is unknown.
             Nearest neighbors are compared by domain.
-        tau_plus: Probability that a candidate has the anchor's class, in (0, 1): for C equal
-            classes, 1/C. Not needed with labels. Default: 0.1.
-        temperature: Temperature at which the encoder was trained, positive. Default: 0.5.
-        layout: With a second view, ``"two_views"`` makes every row of both views an anchor, as in
-            SimCLR; ``"in_batch"`` uses first views as anchors and second views as candidates, as
-            for queries and documents.
+        are_pairs: Whether anchors are queries with the other documents of the batch as candidates.
+            Default: anchors are views with both views of the other items as candidates.
         batch_size: Number of items in a batch, at least 2. Default: 256.
-        items: Largest number of items to score, in whole batches. Default: 1,024.
-        seed: Seed for drawing items.
 
     Returns:
         The diagnosis. Values that need labels are ``None`` without labels.
@@ -192,87 +146,57 @@ def diagnose_embeddings(
         >>> embeddings = torch.eye(4)[labels] + 0.1 * torch.eye(64)[:, :4]
         >>> diagnosis = diagnose_embeddings(embeddings, labels=labels)
         >>> diagnosis.candidates, round(diagnosis.false_negatives, 2), diagnosis.nearest_false
-        (63, 15.0, 1.0)
+        (126, 30.0, 1.0)
 
     See Also:
         ``bayescl inspect FILE``: the same for files, as one HTML page.
     """
-    check_choice("layout", layout, get_args(EmbeddingLayout))
     check_count("batch_size", batch_size, 2)
-    check_count("items", items, 2)
-    check_count("seed", seed, 0)
-    if tau_plus is not None:
-        check_interval("tau_plus", tau_plus, 0.0, 1.0, open_low=True, open_high=True)
     first = _rows("embeddings", embeddings)
     if len(first) < 4:
         raise ValueError(f"embeddings must have at least 4 rows, got {len(first)}")
     second = first if second_view is None else _rows("second_view", second_view)
     check_shape("second_view", second, first.shape)
-    layout = "in_batch" if second_view is None else layout
     classes, ids, nuisance = (
         None if codes is None else _codes(name, codes, len(first))
         for name, codes in (("labels", labels), ("groups", groups), ("domains", domains))
     )
-    scale = 0.5 if temperature is None else temperature
-    known = torch.ones(len(first), dtype=torch.bool) if classes is None else classes >= 0
-    num_known = int(known.sum())
-    if num_known < 2:
-        raise ValueError(f"labels must be known for at least 2 items, got {num_known}")
-    measured = None if classes is None else tau_plus_of_labels(classes[known])
-    # The share is 0 if all labels differ.
-    default = 0.1 if measured is None else max(measured, 1 / len(first))
-    assumed = default if tau_plus is None else tau_plus
-    source: Literal["given", "default"] = "default" if tau_plus is None else "given"
-
-    order = torch.randperm(len(first), generator=torch.Generator().manual_seed(seed))
-    order = order[known[order].argsort(descending=True, stable=True)]  # only these are scored
-    most = min(items, num_known)
-    size = min(batch_size, most)
-    batches = order[: most // size * size].split(size)
-
-    def scored(loss: ContrastiveLoss, rows: Int[Tensor, " batch"]) -> ScoredCandidates:
-        """Score a batch with a loss."""
-        known = (None if codes is None else codes[rows] for codes in (classes, ids))
-        codes = dict(zip(("labels", "groups"), known, strict=True))
-        return score_candidates(loss, first[rows], second[rows], layout=layout, **codes)
-
-    losses: dict[str, ContrastiveLoss] = {
-        "InfoNCE": InfoNCELoss(temperature=scale),
-        "hard": HardContrastiveLoss(temperature=scale, tau_plus=assumed),
-        "Bayesian": BayesianContrastiveLoss(temperature=scale, tau_plus=assumed),
-    }
+    order = torch.randperm(len(first), generator=torch.Generator().manual_seed(0))
     if classes is not None:
-        losses["oracle"] = OracleContrastiveLoss(temperature=scale)
-
-    seen = {
-        title: joined([scored(loss, rows) for rows in batches]) for title, loss in losses.items()
-    }
-    unweighted = seen["InfoNCE"]
-    cosines = (unweighted.unlabeled[unweighted.valid] * scale).clamp(-1, 1)
-    truth = None if classes is None else unweighted.truth[unweighted.valid]
-    views = 1 if second_view is None else 2
-    diagnoses = {title: diagnose([of_loss]) for title, of_loss in seen.items()}
-    if views == 1:  # a single view is its own positive, so alpha cannot be measured
-        diagnoses = {title: replace(found, label_free=None) for title, found in diagnoses.items()}
-    measured_alpha = diagnoses["InfoNCE"].measured
+        order = order[classes[order] >= 0]
+        if len(order) < 2:
+            raise ValueError(f"labels must be known for at least 2 items, got {len(order)}")
+    rows = order[:_SCORED]
+    similarity = first[rows] @ second[rows].T
+    valid = ~torch.eye(len(rows), dtype=torch.bool)
+    if ids is not None:
+        valid &= (ids[rows, None] != ids[rows]) | (ids[rows] < 0)
+    kinds = {"candidates": valid}
+    of_labels: dict[str, float] = {}
+    if classes is not None:
+        false = valid & (classes[rows, None] == classes[rows])
+        kinds = {"true negatives": valid & ~false, "false negatives": false}
+        most = max(1, round(_MOST_SIMILAR * int(valid.sum(dim=1).min())))
+        nearest = similarity.masked_fill(~valid, -torch.inf).topk(most, dim=1).indices
+        of_labels["tau_plus"] = tau_plus_of_labels(classes[order])
+        of_labels["nearest_false"] = float(false.gather(1, nearest).double().mean())
+        if false.any():
+            of_labels["alpha"] = measured_alpha(first[rows], classes[rows]).model
+    positive = similarity.diagonal()[:, None]
+    size = min(batch_size, len(first))
     return EmbeddingDiagnosis(
         items=len(first),
         dim=first.shape[1],
-        views=views,
-        layout=layout,
+        are_pairs=are_pairs,
         batch_size=size,
-        batches=len(batches),
-        candidates=int(unweighted.valid[0].sum()),
-        temperature=scale,
-        temperature_from="default" if temperature is None else "given",
-        tau_plus=assumed if measured is None else measured,
-        tau_plus_from=source if measured is None else "labels",
-        labeled_items=0 if classes is None else num_known,
-        similarity=histogram(cosines, truth, (-1.0, 1.0), 50)[0],
-        nearest_false=None if classes is None else _nearest_false(unweighted),
-        alpha=measured_alpha.model if measured_alpha else None,
-        losses=diagnoses,
-        neighborhood=_neighbors(first, nuisance, seed),
+        candidates=size - 1 if are_pairs else 2 * size - 2,
+        labeled_items=0 if classes is None else len(order),
+        similarity={it: similarity[kinds[it]].histc(_BINS, -1, 1) for it in kinds},
+        neighborhood=_neighbors(first, nuisance),
+        agreement=None
+        if second_view is None
+        else float((positive > similarity)[valid].double().mean()),
+        **of_labels,
     )
 
 
@@ -302,17 +226,17 @@ def _codes(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[Te
 
 
 def _neighbors(
-    rows: Float[Tensor, "items dim"], domains: Int[Tensor, " items"] | None, seed: int
+    rows: Float[Tensor, "items dim"], domains: Int[Tensor, " items"] | None
 ) -> Neighborhood:
     """Measure the geometry of a random sample."""
-    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
     if domains is not None:
         order = order[domains[order] >= 0]
         if len(domains[order].unique()) < 2 or len(order) <= _NEAREST:
             raise ValueError(
                 f"domains must be known for more than {_NEAREST} items, and of two kinds at least"
             )
-    order = order[:_MOST]
+    order = order[:MOST_ITEMS]
     rows = rows[order]
     centered = (rows - rows.mean(dim=0)).double()
     variance = float(centered.square().sum()) / len(rows)
@@ -328,12 +252,4 @@ def _neighbors(
         return found
     kinds = domains[order]
     same = float((kinds[nearest] == kinds[:, None]).double().mean())
-    return found._replace(same_domain=same, by_chance=tau_plus_of_labels(kinds))
-
-
-def _nearest_false(scored: ScoredCandidates) -> float:
-    """Compute the share of false negatives among the most similar candidates."""
-    logits = scored.unlabeled.masked_fill(~scored.valid, -torch.inf)
-    count = min(_NEAREST, int(scored.valid.sum(dim=1).min()))
-    nearest = logits.topk(count, dim=1).indices
-    return float(scored.truth.gather(1, nearest).double().mean())
+    return replace(found, same_domain=same, by_chance=tau_plus_of_labels(kinds))

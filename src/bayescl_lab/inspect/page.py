@@ -1,8 +1,10 @@
-"""Tables, figures, sentences and the HTML page of an inspection."""
+"""Table, figure, sentences and the HTML page of an inspection."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from bayescl_lab._figures import (
     FALSE_COLOR,
@@ -20,11 +22,8 @@ from bayescl_lab.report.tables import Table, number, paragraph
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_COUNTED = {
-    "labels": "candidates, counted with labels",
-    "given": "candidates, if --tau-plus is right",
-}
-_UNKNOWN = "labels count them; --tau-plus, about 1 / classes, estimates them"
+_COLORS = dict(zip(("true negatives", "false negatives"), (TRUE_COLOR, FALSE_COLOR), strict=True))
+_NEAREST = "of the most similar 4% of the candidates"
 _CAPTION = "The similarity of candidates. False negatives to the right are found by similarity."
 
 
@@ -37,14 +36,12 @@ def embeddings_page(advice: Advice, name: str, measured: str) -> str:
         measured: Description of the embeddings.
     """
     diagnosis = advice.diagnosis
-    names = ("layout", "temperature", "temperature_from", "tau_plus", "tau_plus_from")
     section = Section(
         f"{name}: {diagnosis.items:,} embeddings",
         [f"Measured on {measured}.", paragraph("about_embeddings", diagnosis)],
-        [measures_table(advice), losses_table(diagnosis)],
+        [measures_table(advice)],
         sentences(advice),
         [(_CAPTION, png(similarity_figure(diagnosis), dpi=130))],
-        {name.replace("_", " "): getattr(diagnosis, name) for name in names},
     )
     return page_of([section], "made from embeddings")
 
@@ -52,16 +49,18 @@ def embeddings_page(advice: Advice, name: str, measured: str) -> str:
 def measures_table(advice: Advice) -> Table:
     """Return a table of false negatives in a batch, and of neighborhoods."""
     found, around = advice.diagnosis, advice.diagnosis.neighborhood
-    false = f"{found.false_negatives:.1f} of {found.candidates}"
-    is_known = found.tau_plus_from in _COUNTED
-    counted = (false, _COUNTED[found.tau_plus_from]) if is_known else ("unknown", _UNKNOWN)
-    by_chance = f"by chance {around.by_chance:.1%}"
+    false = "candidates, counted with labels"
     rows = [
-        ("false negatives of an anchor", *counted),
-        ("tau_plus", f"{found.tau_plus:.4f}" if is_known else "", "their share"),
+        ("false negatives of an anchor", number(found.false_negatives, ".1f"), false),
+        ("tau_plus", number(found.tau_plus, ".4f"), f"their share of {found.candidates}"),
         ("alpha", number(found.alpha), "how well similarity finds them, from 0.5 to 1"),
-        ("false among the nearest", number(found.nearest_false, ".1%"), "of ten candidates"),
-        ("nearest of the same domain", number(around.same_domain, ".1%"), by_chance),
+        ("false among the nearest", number(found.nearest_false, ".1%"), _NEAREST),
+        ("agreement of views", number(found.agreement, ".1%"), "of candidates are less similar"),
+        (
+            "nearest of the same domain",
+            number(around.same_domain, ".1%"),
+            f"by chance {around.by_chance:.1%}",
+        ),
         ("mean cosine", number(1 - around.variance, ".4f"), "of two items; 1 if collapsed"),
         ("copies", f"{advice.copied:.1%}", "of the items occur more than once"),
         ("effective dimension", f"{around.effective_dim:.1f}", f"of {found.dim}"),
@@ -72,44 +71,22 @@ def measures_table(advice: Advice) -> Table:
     return Table(records, "**Measures**", numeric=False)
 
 
-def losses_table(diagnosis: EmbeddingDiagnosis) -> Table:
-    """Return a table of the weights of each loss; empty without labels."""
-    note = (
-        "Repulsion on false: share of the gradient that pushes false negatives away. "
-        "The debiased loss weights candidates as InfoNCE does and corrects their sum."
-    )
-    records = [
-        {
-            "loss": title,
-            "weight of false negatives": number(loss.mean_weight_false),
-            "of true negatives": number(loss.mean_weight_true),
-            "repulsion on false": number(loss.false_share, ".1%"),
-        }
-        for title, loss in diagnosis.losses.items()
-        if diagnosis.labeled_items
-    ]
-    return Table(records, "**Mean weights of candidates**", note)
-
-
 def sentences(advice: Advice) -> list[str]:
     """Return the findings, explanations of the arguments, and the recommendation."""
-    names = ("repulsion", "labels_wanted", "temperature", "domains", "hubs")
+    names = ("labels_wanted", "domains", "hubs")
     findings = [text for name in names if (text := paragraph(name, advice))]
-    explained = [*advice.pass_on, *["positive_share"] * (advice.share < 0.5)]
-    arguments = [paragraph("argument", advice, name) for name in explained]
+    share = ["positive_share"] * ("teacher" in advice.pass_on and advice.share != 0.5)
+    arguments = [paragraph("argument", advice, name) for name in (*advice.pass_on, *share)]
     return [*findings, *arguments, paragraph("recommendation", advice)]
 
 
 def similarity_figure(diagnosis: EmbeddingDiagnosis) -> Figure:
     """Plot the similarity of candidates; with labels, by true and false negatives."""
     figure, (axis,) = panels(1, 1, width=6.6, height=4.2)
-    edges, true, false = diagnosis.similarity
-    kinds = [("candidates", NEUTRAL, true)]
-    if false is not None:
-        kinds = [("true negatives", TRUE_COLOR, true), ("false negatives", FALSE_COLOR, false)]
-    for name, color, count in kinds:
+    for name, count in diagnosis.similarity.items():
         shares = count.double() / max(1, int(count.sum()))
-        look: Any = {"color": color, "lw": 1.2}
+        edges = np.linspace(-1, 1, len(count) + 1)
+        look: Any = {"color": _COLORS.get(name, NEUTRAL), "lw": 1.2}
         axis.stairs(shares, edges, fill=True, alpha=0.35, label=name, **look)
         axis.stairs(shares, edges, **look)
     axis.set(xlabel="cosine similarity of anchor and candidate", ylabel="share of its kind")

@@ -17,8 +17,8 @@ from bayescl_lab.report.results import (
     is_run,
     read_results,
     remarks_of,
-    result_tables,
     result_title,
+    scores_table,
 )
 from bayescl_lab.report.tables import Table, counted, paragraph, template
 from bayescl_lab.report.verdicts import comparison_verdict
@@ -109,11 +109,13 @@ def _results_section(
 ) -> Section:
     """Return the section of a run, of a comparison, or of tables of the paper."""
     first = results[0]
-    tables: list[Table] = []
-    for result in results:
-        figures, *others = result_tables(result)
-        title = f"**{result_title(result)}.** " * (len(results) > 1)
-        tables += [replace(figures, title=f"{title}{figures.title}"), *others]
+    tables = [scores_table(result) for result in results]
+    if len(results) > 1:
+        titles = [f"**{result_title(result)}.** " for result in results]
+        tables = [
+            replace(table, title=title + table.title)
+            for title, table in zip(titles, tables, strict=True)
+        ]
     section = Section(result_title(first), (), tables, (), pictures, first.settings, first.origin)
     if len(results) > 1:
         section.title = "The paper's tables"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from scipy import stats
+
 from bayescl_lab.paper.ranking.printed import METRICS, MISPRINTS, PUBLISHED
 from bayescl_lab.paper.ranking.printed import PAPER as PRINTED
 from bayescl_lab.ranking.encoders import ENCODERS
@@ -15,7 +17,6 @@ from bayescl_lab.report.tables import (
     as_markdown,
     counted,
     data_title,
-    difference_table,
     difference_text,
     loss_title,
     measure_title,
@@ -24,6 +25,8 @@ from bayescl_lab.report.tables import (
 )
 from bayescl_lab.runs.losses import BASELINE, ORACLE
 from bayescl_lab.runs.result import SECONDS, SPREAD, Printed, Result, Score, is_percent
+
+_HEADLINES = ("few_label_1", "few_label_5", "knn", "linear", "ndcg@20", "recall@20")
 
 
 def read_results(folder: Path) -> list[Result]:
@@ -54,10 +57,8 @@ def remarks_of(result: Result) -> list[str]:
 
 
 def headlines(result: Result) -> list[str]:
-    """Return the two measures of figures and differences."""
-    return (
-        result.few[:2] or result.few or [one for one in result.measures if one[-3:] == "@20"][1:3]
-    )
+    """Return two measures for figures. The first is also for differences and verdicts."""
+    return [one for one in _HEADLINES if one in result.measures][:2] or result.measures[:1]
 
 
 def page_measures(result: Result) -> list[str]:
@@ -80,7 +81,8 @@ def scores_table(result: Result, measures: Sequence[str] = ()) -> Table:
     """Return a table with a row per method and baseline, and a column per measure.
 
     The paper's values are in parentheses, with references ``[1]``, ``[2]``, ... to notes on errors
-    in them. With an oracle, the last column is the share of its gap that is closed.
+    in them. Comparisons have a column of differences to InfoNCE in one measure, paired by seed.
+    With an oracle, the last column is the share of its gap that is closed.
     """
     measures, few = measures or page_measures(result), result.few
     differences, notes, records = result.differences(), list[str](), list[dict[str, str]]()
@@ -106,10 +108,12 @@ def scores_table(result: Result, measures: Sequence[str] = ()) -> Table:
                     shown += f", {printed.note}"
                 text += f" ({shown})"
             record[measure_title(measure)] = text
-        if few and not (row.keys or is_run(result)):
-            above = differences.get(name, {}).get(few[0])
-            text = "" if above is None else difference_text(above, few[0])
-            record[f"above InfoNCE, {measure_title(few[0])}"] = text
+        if differences and not row.keys:
+            measure = headlines(result)[0]
+            above = differences.get(name, {}).get(measure)
+            text = "" if above is None else difference_text(above, measure)
+            title = f"above InfoNCE, {measure_title(measure)}"
+            record[title] = f"**{text}**" if above is not None and above.sign else text
         if few and is_whole:
             shares = [result.gap_closed(name, measure) for measure in few]
             record[f"oracle gap closed, {' / '.join(map(measure_title, few))}"] = " / ".join(
@@ -121,6 +125,12 @@ def scores_table(result: Result, measures: Sequence[str] = ()) -> Table:
             measure_title(one): score_text(Score(value), one) for one, value in published.items()
         }
         records.append({"": f"*published: {name}*", **figures})
+    if differences and not result.title and result.seeds > 1:
+        by_chance = 2 * stats.t.sf(2, result.seeds - 1)
+        notes.append(
+            f"Bold differences are at least two standard errors from 0. With {result.seeds} seeds, "
+            f"chance alone gives one in {100 * by_chance:.0f} of 100 cases."
+        )
     return Table(
         records,
         about(result),
@@ -151,20 +161,12 @@ def about(result: Result) -> str:
     )
 
 
-def result_tables(result: Result, measures: Sequence[str] = ()) -> list[Table]:
-    """Return tables of scores and of differences to InfoNCE."""
-    tables = [scores_table(result, measures)]
-    if result.title:
-        return tables
-    return [*tables, difference_table(result, headlines(result) if result.baselines else ())]
-
-
 def results_markdown(results: Sequence[Result]) -> str:
     """Format all results as Markdown, with headings, tables and remarks."""
     return "\n".join(
         as_markdown(
             f"### {result_title(result)}",
-            *result_tables(result, METRICS if result.baselines else ()),
+            scores_table(result, METRICS if result.baselines else ()),
             paragraph("tuned", result) if result.criterion else "",
             "\n".join(f"- {remark}" for remark in remarks_of(result)),
         )

@@ -16,7 +16,7 @@ from bayescl_lab._figures import NEUTRAL
 from bayescl_lab.images.probes import probe_title
 from bayescl_lab.runs.losses import LOSSES, TEACHER
 from bayescl_lab.runs.ranking import baselines
-from bayescl_lab.runs.result import SECONDS, Result, Score, is_percent
+from bayescl_lab.runs.result import SECONDS, Score, is_percent
 
 FEW_IMAGES = 200
 """Number of images below which an accuracy has a confidence interval."""
@@ -111,27 +111,6 @@ def _sentences() -> Any:
 def paragraph(name: str, *values: object) -> str:
     """Render a paragraph of ``sentences.jinja`` with values."""
     return " ".join(getattr(_sentences(), name)(*values).split())
-
-
-def difference_table(result: Result, measures: Sequence[str] = ()) -> Table:
-    """Return a table of differences to InfoNCE; empty for one seed or without InfoNCE."""
-    measures, seeds = measures or result.measures, result.seeds
-    records = []
-    for name, differences in result.differences().items():
-        record = {"loss": loss_title(name)}
-        for measure in measures:
-            text = difference_text(differences[measure], measure)
-            record[measure_title(measure)] = f"**{text}**" if differences[measure].sign else text
-        records.append(record)
-    if seeds == 1:
-        return Table([])
-    by_chance = 2 * stats.t.sf(2, seeds - 1)
-    title = (
-        f"**{'Points above' if is_percent(measures[0]) else 'Above'} InfoNCE, paired by seed.** "
-        f"Bold: at least two standard errors from 0, which with {seeds} seeds chance alone does in "
-        f"{100 * by_chance:.0f} of 100 cases."
-    )
-    return Table(records, title)
 
 
 def score_text(score: Score, measure: str, images: int | None = None) -> str:

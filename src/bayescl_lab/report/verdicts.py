@@ -5,8 +5,9 @@ A difference counts if it is at least two standard errors from 0, paired by seed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
+from bayescl_lab.report.results import headlines
 from bayescl_lab.report.tables import (
     counted,
     difference_text,
@@ -14,11 +15,8 @@ from bayescl_lab.report.tables import (
     measure_title,
     paragraph,
 )
-from bayescl_lab.runs.losses import ORACLE, SHARE, TEACHER
-from bayescl_lab.runs.result import Result, Score, is_percent, needs_labels
-
-_HEADLINES = ("few_label_1", "knn", "linear", "ndcg@20")
-"""Measures for the verdict. The first available entry is used."""
+from bayescl_lab.runs.losses import SHARE, TEACHER
+from bayescl_lab.runs.result import Result, is_percent, needs_labels
 
 
 def comparison_verdict(result: Result) -> list[str]:
@@ -36,52 +34,32 @@ def comparison_verdict(result: Result) -> list[str]:
     paired = result.differences(result.base)
     if not paired:
         return ["There are no labels for an evaluation, so the losses cannot be compared."]
-    headline = next((one for one in _HEADLINES if one in result.measures), result.measures[0])
-    gains = {name: scores[headline] for name, scores in paired.items()}
+    measure = headlines(result)[0]
+    gains = {name: scores[measure] for name, scores in paired.items()}
     ranked = sorted(gains, key=lambda name: -gains[name].mean)
-    oracles = [name for name in ranked if needs_labels(name)]
     above, below, level = (
-        [name for name in ranked if name not in oracles and gains[name].sign == sign]
-        for sign in (1, -1, 0)
+        [one for one in ranked if gains[one].sign == sign] for sign in (1, -1, 0)
     )
 
     def said(names: Iterable[str]) -> str:
-        points = " points" if is_percent(headline) else ""
-        texts = {name: difference_text(gains[name], headline) for name in names}
+        points = " points" if is_percent(measure) else ""
+        texts = {name: difference_text(gains[name], measure) for name in names}
         return ", ".join(f"{loss_title(name)} {text}{points}" for name, text in texts.items())
 
     seeds = counted(result.seeds, "seed")
     groups = {f"above {base}": above, f"below {base}": below}
     groups[f"not told apart from {base} by {seeds}"] = level
     standing = "; ".join(
-        f"{words} on {measure_title(headline)}: {said(names)}"
+        f"{words} on {measure_title(measure)}: {said(names)}"
         for words, names in groups.items()
         if names
     )
     sentences = [
         paragraph("tuned", result) if result.criterion else "",
-        f"{standing}." if standing else "",
-        _of_oracles(oracles, gains, above, said(oracles)),
-        f"next: {_next_step(result, above)}",
+        f"{standing}.",
+        f"next: {_next_step(result, [name for name in above if not needs_labels(name)])}",
     ]
     return [sentence[:1].upper() + sentence[1:] for sentence in sentences if sentence]
-
-
-def _of_oracles(
-    oracles: Sequence[str], gains: Mapping[str, Score], above: Sequence[str], said: str
-) -> str:
-    """Describe the gain with labels, and the share of it that the best loss reaches."""
-    if not oracles:
-        return ""
-    oracle = ORACLE if ORACLE in oracles else oracles[0]
-    if gains[oracle].sign != 1:
-        reached = "that is not a significant gain, so false negatives cost little here"
-    elif above:
-        share = gains[above[0]].mean / gains[oracle].mean
-        reached = f"{loss_title(above[0])} reaches {share:.0%} of the {loss_title(oracle)}'s gain"
-    else:
-        reached = "none of that is reached without labels"
-    return f"with labels: {said}; {reached}."
 
 
 def _next_step(result: Result, above: Sequence[str]) -> str:

@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
-from torch import nn
-from torch._dynamo.testing import CompileCounterWithBackend
 
 from bayescl_lab.images.augmentation import AffineNoise
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.images.probes import augmented_linear_probe
-from bayescl_lab.images.store import store_from_arrays
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.model import build_augmentation, build_model
+from bayescl_lab.runs.images.model import build_augmentation
 from bayescl_lab.runs.images.run import ImageRun
 from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
@@ -39,23 +35,6 @@ def test_drawings_get_affine_noise_and_photographs_the_recipe_unless_one_is_chos
     assert isinstance(build_augmentation(affine, (3, 64, 64)), AffineNoise)
     with pytest.raises(ValueError, match="view_size is only for the simclr augmentation"):
         build_augmentation(replace(PLAIN, view_size=6), (1, 8, 8))
-
-
-def test_a_compiled_run_has_graphs_for_its_own_shapes_whatever_ran_before(monkeypatch):
-    compiler = CompileCounterWithBackend("eager")
-    compile_module = nn.Module.compile
-    monkeypatch.setattr(nn.Module, "compile", lambda self: compile_module(self, backend=compiler))
-    store = store_from_arrays(np.zeros((8, 8, 8)), np.arange(8) % 2)
-    for batch_size in (4, 6, 8):
-        settings = replace(PLAIN, compiled=True, width=2, batch_size=batch_size)
-        model = build_model(settings, store, steps_per_epoch=1)
-        model.encoder(torch.zeros(batch_size, 1, 8, 8))
-    assert compiler.frame_count == 3
-    for graph, batch_size in zip(compiler.graphs, (4, 6, 8), strict=True):
-        inputs = [
-            node.meta["example_value"] for node in graph.graph.nodes if node.op == "placeholder"
-        ]
-        assert any(list(one.shape) == [batch_size, 1, 8, 8] for one in inputs if one.ndim == 4)
 
 
 def test_learning_rate_and_dimensions_reach_the_model(settings):

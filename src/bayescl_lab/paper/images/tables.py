@@ -20,9 +20,9 @@ from bayescl_lab.runs.losses import LOSSES, LossSettings, takes
 from bayescl_lab.runs.result import Printed, Result, Row
 from bayescl_lab.runs.settings import Device
 
-Size = Literal["smoke", "rehearsal", "paper"]
+Size = Literal["smoke", "paper"]
 SIZES = get_args(Size)
-"""Sizes: a check in minutes on a CPU, one epoch of a small encoder, and the paper's settings."""
+"""Sizes: a check in minutes on a CPU, and the paper's settings."""
 
 _DATA = yaml.safe_load(files(__package__).joinpath("tables.yaml").read_text(encoding="utf-8"))
 DATASETS: Mapping[str, Mapping[str, Any]] = _DATA["datasets"]
@@ -125,16 +125,12 @@ class TableRequest:
 
     Attributes:
         size: Size of the experiments. smoke takes minutes on a CPU with scikit-learn's digits;
-            rehearsal trains a small encoder for one epoch on the paper's data sets; paper needs a
-            GPU.
+            paper needs a GPU.
         datasets: Comma-separated names of data sets of the table. Default: all.
-        losses: Comma-separated names of losses of the table. Default: all.
         seeds: Number of seeds. Default: the number in the table's settings.
         epochs: Number of epochs of every run. Default: depends on the size. With another number,
             the paper's values are not shown.
         device: Device for training.
-        compiled: Compile the network with torch.compile at the paper's size. This needs a C
-            compiler.
 
     Raises:
         ValueError: if a value is out of its range, or the paper's size is requested without a GPU
@@ -143,11 +139,9 @@ class TableRequest:
 
     size: Size = "smoke"
     datasets: Words = ()
-    losses: Words = ()
     seeds: Count | None = None
     epochs: Count | None = None
     device: Device = "auto"
-    compiled: bool = True
 
     def __post_init__(self) -> None:
         if self.size == "paper" and self.device == "auto" and not torch.cuda.is_available():
@@ -157,13 +151,11 @@ class TableRequest:
         """Return the requested part of each table, without empty tables.
 
         Raises:
-            ValueError: if none of the tables has a requested data set or loss.
+            ValueError: if none of the tables has a requested data set.
         """
         cells = [settings for table in tables for _, settings in table.cells(self.size)]
         for name in self.datasets:
             check_choice("datasets", name, tuple(dict.fromkeys(one.data for one in cells)))
-        for name in self.losses:
-            check_choice("losses", name, tuple(dict.fromkeys(one.loss.loss for one in cells)))
         plans = [self._plan(table) for table in tables]
         return [plan for plan in plans if plan.methods]
 
@@ -171,14 +163,11 @@ class TableRequest:
         """Return the requested part of a table."""
         changes: dict[str, Any] = {"device": self.device, "ranks": "upper"}
         changes |= {} if self.epochs is None else {"epochs": self.epochs}
-        changes |= {} if self.compiled else {"compiled": False}
         rows, methods, is_own = {}, {}, self.size == "paper"
         for row, settings in table.cells(self.size):
             is_own = is_own and self.epochs in (None, settings.epochs)
             name = "-".join(value.replace(" ", "_") for value in row.keys.values())
-            if settings.data in (self.datasets or [settings.data]) and settings.loss.loss in (
-                self.losses or [settings.loss.loss]
-            ):
+            if settings.data in (self.datasets or [settings.data]):
                 rows[name] = row
                 methods[name] = replace(settings, **changes)
         if not is_own:

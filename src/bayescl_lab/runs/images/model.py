@@ -44,10 +44,6 @@ def build_model(
     loss = settings.loss.build(gather=settings.num_processes > 1, **options)
     if settings.channels_last:
         encoder.to(memory_format=torch.channels_last)
-    if settings.compiled:
-        # Caches of an earlier run in this process are for other shapes.
-        torch.compiler.reset()
-        encoder.compile()
     same = ("weight_decay", "channels_last", "seed")
     return SimCLR(
         encoder=encoder,

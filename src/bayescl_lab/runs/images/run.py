@@ -21,14 +21,12 @@ from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import ImageParts, announce, known_data_sets, load_images
-from bayescl_lab.images.encoders import ProjectionHead
 from bayescl_lab.images.folder import caution
-from bayescl_lab.images.probes import PROBES, extract_features, few_label_draws, run_probes
+from bayescl_lab.images.probes import PROBES, few_label_draws, run_probes
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import UNLABELED, ImageStore
 from bayescl_lab.runs.captured import CapturedStep
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.encoder import load_encoder
 from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.images.record import ImageRecord
 from bayescl_lab.runs.images.settings import ImageSettings
@@ -176,12 +174,12 @@ class ImageRun(TrainedRun[ImageSettings]):
         """Return the step as a CUDA graph; ``None`` with a warning if it is not possible."""
         settings, augmentation = self.settings, self.model.augmentation
         is_one_gpu = self.device.type == "cuda" and settings.num_processes == 1
-        is_own = ":" in settings.encoder or settings.compiled
+        is_own = ":" in settings.encoder
         if is_one_gpu and not is_own and isinstance(augmentation, SimCLRAugmentation):
             return CapturedStep(self.model)
         _logger.warning(
             "captured has no effect: it needs one GPU, the simclr augmentation, and a network that "
-            "is neither custom nor compiled"
+            "is not custom"
         )
         return None
 
@@ -279,20 +277,7 @@ def _known_labels(parts: ImageParts, settings: ImageSettings) -> dict[str, Int[T
 
 
 def _teacher(path: Path, train: ImageStore) -> Float[Tensor, "images dim"]:
-    """Compute embeddings of the training images with another run, or read them from a file."""
-    if path.suffix != ".npy":
-        folder = RunFolder.open(path, Kind.IMAGES)
-        encoder = load_encoder(folder)
-        if encoder.image_shape != train.image_shape:
-            raise ValueError(
-                f"teacher: the run {path} is of images of shape {list(encoder.image_shape)}, "
-                f"got {list(train.image_shape)}"
-            )
-        state = part_of_state(read_weights(folder), "projection_head")
-        hidden, dim = state["layers.0.weight"], state["layers.3.weight"]
-        head = ProjectionHead(hidden.shape[1], *dim.shape[::-1])
-        head.load_state_dict(state)
-        return extract_features(nn.Sequential(encoder, head).to(train.device), train)
+    """Read embeddings of the training images from a file."""
     embeddings = read_array(path, dimensions=[2])
     if len(embeddings) != len(train):
         raise ValueError(

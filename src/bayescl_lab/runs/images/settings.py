@@ -58,7 +58,6 @@ class ImageOptions(TrainedSettings):
         weight_decay: Weight decay of Adam.
         precision: float32, or bfloat16 by autocast.
         channels_last: Use PyTorch's channels-last memory format.
-        compiled: Compile the network with torch.compile.
         captured: Launch views and network as one CUDA graph, for the simclr recipe on one GPU.
         labels_per_class: Number of labeled training images per class for the loss, drawn by the
             seed. The oracles use all labels. Default: none.
@@ -69,8 +68,8 @@ class ImageOptions(TrainedSettings):
             candidate itself, upper counts all of them, as in the paper.
         positive_share: Share of the target for the other view. The embeddings of the images without
             augmentation determine the shares of the other images. 1 turns soft targets off.
-        teacher: Run folder, or an .npy file with one embedding per training image. These embeddings
-            determine the target instead of the trained network's own.
+        teacher: File (.npy) with one embedding per training image, such as the output of "embed".
+            These embeddings determine the target instead of the trained network's own.
         linear_protocol: Training of the linear probe: fast, on cached features, or as in the paper.
         init: Run folder with initial weights for encoder and projection head. Default: random
             weights.
@@ -108,7 +107,6 @@ class ImageOptions(TrainedSettings):
     weight_decay: NonNegative = 1e-6
     precision: Literal["float32", "bfloat16"] = "float32"
     channels_last: bool = False
-    compiled: bool = False
     captured: bool = False
     labels_per_class: Count | None = None
     domains: bool = False
