@@ -103,7 +103,7 @@ def main() -> None:
         metrics: dict[str, list[float]] = {"ndcg@20": [], "recall@20": []}
         for seed in chosen.seeds:
             model, seconds = trained(parts, chosen, way, size, seed, steps)
-            found = evaluate_ranking(model.scorer(), parts)["metrics"]
+            found = evaluate_ranking(model.scorer(), parts).metrics
             for name, values in metrics.items():
                 values.append(found[name])
         figures = {name: Score.of(values).stored() for name, values in metrics.items()}

@@ -60,9 +60,9 @@ def main() -> None:
     for seed, (name, (loss, corrects)) in product(chosen.seeds, LOOPS.items()):
         if [name, seed] not in done:
             scorer = own_loop(parts, loss, seed, corrects=corrects)
-            done.add([[name, seed], evaluate_ranking(scorer, parts)["metrics"]])
+            done.add([[name, seed], evaluate_ranking(scorer, parts).metrics])
     runs: dict[str, list[dict[str, float]]] = {
-        "popularity": [evaluate_ranking(Popularity(parts.train), parts)["metrics"]]
+        "popularity": [evaluate_ranking(Popularity(parts.train), parts).metrics]
     }
     for (name, _), metrics in done.lines.values():
         runs.setdefault(name, []).append(metrics)

@@ -137,7 +137,7 @@ def course(
 
 def judged(scorer: Scorer, parts: RankingParts) -> dict[str, float]:
     """The two figures of the page's table."""
-    metrics = evaluate_ranking(scorer, parts)["metrics"]
+    metrics = evaluate_ranking(scorer, parts).metrics
     return {name: round(metrics[name], 5) for name in MEASURES}
 
 

@@ -50,7 +50,7 @@ settings = RankingSettings(
     lr=0.02,
 )
 result = train_ranking(settings, folder / "run")
-for name in ("recall@10", "ndcg@10", "hit_rate@10"):
+for name in ("recall@10", "ndcg@10", "precision@10"):
     print(f"{name:15} {result.row.scores[name].mean:.3f}")
 
 # %%

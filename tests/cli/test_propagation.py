@@ -36,7 +36,7 @@ def by_hand(run: str) -> tuple[np.ndarray, np.ndarray]:
     users, items = (
         unit(state[f"encoder.{name}_table"].double().numpy()) for name in ("user", "item")
     )
-    liked = load_recommender(Path(run)).parts.train.matrix.toarray().astype(float)
+    liked = load_recommender(Path(run)).trained_on.matrix.toarray().astype(float)
     of_users, of_items = (np.maximum(liked.sum(axis=axis), 1) ** -0.5 for axis in (1, 0))
     graph = of_users[:, None] * liked * of_items
     of_layers = [(users, items)]
@@ -72,6 +72,5 @@ def test_judging_again_and_resuming_keep_the_propagation(bayescl, propagated):
     smooth, plain = (RunFolder(Path(run), "").read_metrics()[-1] for run in ("smooth", "run"))
     assert smooth["loss"] == plain["loss"]
     Path("smooth/result.json").unlink()
-    Path("smooth/embeddings.npz").unlink()
     assert bayescl("train ranking --out smooth --resume").status == 0
     assert Result.read_file(Path("smooth/result.json")).row.scores == scores

@@ -13,7 +13,6 @@ from tests.docs.test_pages import PAGES, blocks, name_of
 from bayescl_lab.cli import train
 from bayescl_lab.cli._app import COMMANDS, SECOND_WORDS, application
 from bayescl_lab.runs.losses import ranking_loss
-from bayescl_lab.runs.ranking.settings import BaselineSettings
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -71,5 +70,3 @@ def test_defaults_in_the_help_of_training_a_recommender_are_those_of_its_setting
         f"{inner['temperature']:g} with inner products. Default beta: {beta:g}. Default "
         f"concentration: {cosine['concentration']:g}."
     ) in text
-    penalties = [BaselineSettings(name).regularization for name in ("ease", "ials")]
-    assert f"Default: {penalties[0]:g} for ease, {penalties[1]:g} for ials." in text

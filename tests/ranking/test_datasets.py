@@ -95,16 +95,6 @@ def test_a_folder_of_lightgcn_keeps_its_split_and_validates_per_user(write):
     assert ids(choosing.train) | ids(choosing.evaluation) == ids(final.train)
 
 
-def test_recbole_is_known_by_its_suffix(write):
-    lines = [f"u{user}\t{item}\t3" for user in range(3) for item in range(5)]
-    path = write("x.inter", "\n".join(["user_id:token\titem_id:token\trating:float", *lines]))
-    parts = load_interactions(str(path))
-    assert parts.train.num_interactions + parts.evaluation.num_interactions == 15
-    assert parts.train.item_ids.tolist() == [0, 1, 2, 3, 4]
-    with pytest.raises(ValueError, match="text has a fixed format: separator is for tables"):
-        load_interactions(str(path), separator=",")
-
-
 @pytest.mark.parametrize("name", ["ml-100k", "ml-1m", "yahoo-r3", "gowalla", "yelp2018"])
 def test_known_names_are_looked_for_in_the_data_folder(write, monkeypatch, tmp_path, name):
     monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))

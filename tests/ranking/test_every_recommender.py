@@ -95,7 +95,7 @@ def fitted(request):
 
 def test_it_finds_every_hidden_square_of_the_checkerboard_unless_it_is_popularity(fitted):
     name, scorer = fitted
-    figures = evaluate_ranking(scorer, PARTS, ks=(2,))["metrics"]
+    figures = evaluate_ranking(scorer, PARTS, ks=(2,)).metrics
     assert (figures["recall@2"] > 0.95) == (figures["ndcg@2"] > 0.95) == (name != "popularity")
     assert name != "popularity" or figures["recall@2"] < 0.5
 

@@ -6,7 +6,7 @@ reading a data set does not load the training loop.
 =============================  ==============================================================
 ``data``, ``datasets``         options for reading; training and evaluation part
 ``readers``                    tables and fixed formats, with error messages for damaged files
-``filters``, ``splits``        minimum rating and k-core; training and test part
+``filters``, ``splits``        minimum rating, numbers of ids; training and test part
 ``interactions``               pairs of users and items as a sparse matrix, with original ids
 ``catalog``                    sources of public data sets, download and verification
 ``encoders``, ``encoder``      table of encoders (matrix factorization, LightGCN); base class

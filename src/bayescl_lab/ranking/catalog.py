@@ -80,12 +80,6 @@ SOURCES: tuple[DataSource, ...] = (
         "cite Cho, Myers and Leskovec 2011",
         "https://snap.stanford.edu/data/loc-gowalla.html",
     ),
-    _by_hand(
-        "amazon-book",
-        "Amazon-Book, LightGCN's split: 2,984,108 reviews of 91,599 books by 52,643 people",
-        "research, cite He and McAuley 2016",
-        "https://jmcauley.ucsd.edu/data/amazon/",
-    ),
 )
 
 
@@ -121,7 +115,6 @@ PUBLISHED: dict[str, Published] = {
     "yahoo-r3": Published((f"{_YAHOO}-train.txt", f"{_YAHOO}-test.txt"), 5_400, 1_000, None),
     "yelp2018": Published(SPLIT, 31_668, 38_048, 1_561_406),
     "gowalla": Published(SPLIT, 29_858, 40_981, 1_027_370),
-    "amazon-book": Published(SPLIT, 52_643, 91_599, 2_984_108),
 }
 """Published facts by name. LightGCN's files have no checksums, because line ends differ."""
 

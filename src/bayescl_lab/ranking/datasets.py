@@ -32,8 +32,8 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
     Args:
         data: Known name (one of :data:`~bayescl_lab.ranking.catalog.PUBLISHED`), or the path of a
             file or folder: MovieLens' ``u.data`` or ``ratings.dat``, a folder with ``train.txt``
-            and ``test.txt`` in LightGCN's format or with ``train.csv`` and ``test.csv``, RecBole's
-            ``.inter``, or a table as text (also as ``.gz``), JSON Lines or Parquet.
+            and ``test.txt`` in LightGCN's format or with ``train.csv`` and ``test.csv``, or a table
+            as text (also as ``.gz``) or Parquet.
         evaluate_on: Part to evaluate on, "test" or "validation".
         **options: Options of :class:`~bayescl_lab.ranking.data.RankingData`. For the kinds of
             splits, see :func:`~bayescl_lab.ranking.splits.split_interactions`.
@@ -65,12 +65,8 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
         raise ValueError(f"{data} comes with a test part: split must be 'given', got {split!r}")
     if split == "given" and not given:
         raise ValueError(f"{data} comes without a test part: split cannot be 'given'")
-    train, test, report = numbered_interactions(
-        raw,
-        min_rating=settings.min_rating,
-        sum_ratings=settings.sum_ratings,
-        k_core=settings.k_core,
-    )
+    ratings: Any = {"min_rating": settings.min_rating, "sum_ratings": settings.sum_ratings}
+    train, test, report = numbered_interactions(raw, **ratings)
     if split == "none":
         if evaluate_on != "test":
             raise ValueError("split 'none' leaves no validation part: evaluate on 'test'")

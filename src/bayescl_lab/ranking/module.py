@@ -69,11 +69,7 @@ class RankingModule(pl.LightningModule):
 
     def training_step(self, batch: UserBatch, batch_idx: int) -> Float[Tensor, ""]:
         """Compute the loss of one batch of users."""
-        loss = self.step_loss(batch, self.current_epoch, batch_idx)
-        # The mean over processes is the mean over all pairs.
-        pairs = len(batch.items)
-        self.log("loss", loss, on_step=False, on_epoch=True, batch_size=pairs, sync_dist=True)
-        return loss
+        return self.step_loss(batch, self.current_epoch, batch_idx)
 
     def step_loss(self, batch: UserBatch, epoch: int, step: int) -> Float[Tensor, ""]:
         """Compute the loss of one batch with the candidates of a step."""

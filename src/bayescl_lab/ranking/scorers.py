@@ -83,11 +83,6 @@ class Popularity:
         """Return the same counts for each user."""
         return self.counts.repeat(len(users), 1)
 
-    def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
-        """Return the counts for any items."""
-        del items
-        return self.counts.clone()
-
 
 class ServedScorer:
     """Scores for evaluation and serving, with popularity for users without training items.

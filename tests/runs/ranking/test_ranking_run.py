@@ -53,7 +53,7 @@ def test_tau_plus_is_the_density_of_training_unless_given(settings):
     def tau_plus(loss: str, **given: float) -> float:
         return RankingRun(replace(settings, loss=ranking_loss(loss, given))).model.loss.tau_plus
 
-    density = RankingRun(settings).interactions.density
+    density = RankingRun(settings).parts.train.density
     assert tau_plus("bayesian") == pytest.approx(density)
     assert tau_plus("hard") == pytest.approx(density / 10)
     assert tau_plus("bayesian", tau_plus=0.2) == 0.2

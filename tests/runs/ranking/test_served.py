@@ -14,9 +14,8 @@ from bayescl_lab.ranking.full_ranking import TopItems
 from bayescl_lab.ranking.metrics import METRICS, ranking_metrics
 from bayescl_lab.runs.exporting import export_run, run_embeddings
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.ranking.evaluation import evaluate_run
 from bayescl_lab.runs.ranking.record import seen_pairs
-from bayescl_lab.runs.ranking.run import train_ranking
+from bayescl_lab.runs.ranking.run import RankingRun, evaluate_recommender, train_ranking
 from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.result import Result
@@ -51,10 +50,10 @@ def shop(tmp_path_factory) -> Path:
 def test_the_figures_are_those_of_the_lists_that_are_served(shop):
     run = load_recommender(shop / "run")
     result = Result.read_file(shop / "run" / "result.json")
-    known, wanted = run.parts.train, run.parts.evaluation
+    known, wanted = run.trained_on, run.record.parts("test").evaluation
     column = {item: place for place, item in enumerate(known.item_ids.tolist())}
     row = {user: place for place, user in enumerate(known.user_ids.tolist())}
-    is_new = np.diff(run.trained_on.matrix.indptr) == 0
+    is_new = np.diff(known.matrix.indptr) == 0
     judged = np.flatnonzero(np.diff(wanted.matrix.indptr))
     served = run.recommend(all_users=True, k=99, allow_known=True)
     lists = {}
@@ -78,7 +77,7 @@ def test_the_figures_are_those_of_the_lists_that_are_served(shop):
     assert {user for user, source in sources.items() if source == "popularity"} == {
         user for user, place in row.items() if is_new[place]
     }
-    assert evaluate_run(shop / "run").groups == result.groups
+    assert evaluate_recommender(shop / "run").groups == result.groups
 
 
 def test_what_training_did_not_see_is_left_out_everywhere(shop, tmp_path):
@@ -158,6 +157,6 @@ def test_a_start_from_a_run_that_saw_the_evaluation_part_is_refused(shop, tmp_pa
         train_ranking(replace(timed, init=str(tmp_path / "second")), tmp_path / "x")
     # A run that kept the same part for evaluation may be continued.
     train_ranking(replace(timed, init=str(shop / "run")), tmp_path / "y")
-    evaluation = load_recommender(tmp_path / "y").parts.evaluation
+    evaluation = RankingRun.reopen(tmp_path / "y")[1].parts.evaluation
     assert seen_pairs(RunFolder.find(tmp_path / "second"), evaluation).all()
     assert not seen_pairs(RunFolder.find(tmp_path / "y"), evaluation).any()

@@ -13,13 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.ranking.run import train_ranking
+from bayescl_lab.runs.ranking.serving import load_recommender
 from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.result import Result
 
@@ -57,13 +57,12 @@ def found(folder: Path) -> dict[str, dict[str, Any]]:
     results = {}
     for number, case in enumerate(CASES):
         own = folder / str(number)
-        with np.load(own / "embeddings.npz") as tables:
-            arrays = {name: tables[name] for name in ("users", "items")}
+        scorer = load_recommender(own).scorer
         row = Result.read_file(own / "result.json").row
         metrics = {name: score.mean for name, score in row.scores.items()}
         loss = RunFolder(own, "").read_metrics()[-1]["loss"]
         figures = {"metrics": metrics, "loss": loss, "epochs": row.epochs}
-        results[case] = {**figures, "tables": arrays}
+        results[case] = {**figures, "tables": {"users": scorer.users, "items": scorer.items}}
     return results
 
 

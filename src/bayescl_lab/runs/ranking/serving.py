@@ -1,13 +1,13 @@
 """Serving of runs: lists of items for users, and embeddings.
 
-A finished run serves from its own folder, which holds interactions, ids and matrices. This module
-does not read the original data or import Lightning.
+A run serves from its own folder, which holds interactions, ids and weights. The original data are
+not read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,11 @@ from bayescl.axes import Tensor
 from bayescl.checks import check_count
 from bayescl_lab.ranking.fold_in import NewcomerScorer
 from bayescl_lab.ranking.full_ranking import full_ranking, top_columns
-from bayescl_lab.ranking.ials import newcomer_scores
-from bayescl_lab.ranking.scorers import Scorer, ServedScorer
+from bayescl_lab.ranking.scorers import ServedScorer
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.ranking.record import EMBEDDINGS, RankingRecord, read_embeddings
-from bayescl_lab.runs.ranking.settings import IALS_NAME, baseline_of
+from bayescl_lab.runs.ranking.record import RankingRecord
+from bayescl_lab.runs.ranking.run import RankingRun
+from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.run import Kind
 
 Items = Sequence[int | str]
@@ -39,18 +39,19 @@ class Recommender:
 
     Attributes:
         record: Interactions of the run by part.
-        parts: Interactions that the run is evaluated on.
         trained_on: Training interactions.
+        scorer: Trained model.
 
     Raises:
-        ValueError: if the folder has no record of its data, or the record is damaged.
+        ValueError: if the folder has no checkpoint, no record of its data, or damaged files.
     """
 
     def __init__(self, folder: RunFolder) -> None:
-        self._folder, self._config = folder, folder.config()
-        self.record = RankingRecord.read(folder)
-        self.parts = self.record.parts(self._config.get("evaluate_on", "test"))
-        self.trained_on = self.record.parts("validation").train
+        settings = RankingSettings.from_config({**folder.config(), "device": "cpu"})
+        checkpoint = folder.kept_checkpoint()
+        run = RankingRun(settings, record=RankingRecord.read(folder))
+        run.load(checkpoint)
+        self.record, self.scorer, self.trained_on = run.record, run.model.scorer(), run.parts.train
         self._ids = {"user": self.trained_on.user_ids, "item": self.trained_on.item_ids}
 
     def recommend(
@@ -68,9 +69,9 @@ class Recommender:
 
         A user's items in all parts of the data are excluded. Items without interactions in training
         are never listed. Users without interactions in training get the most popular items. A new
-        user gets a list based on the user's items; see :mod:`bayescl_lab.ranking.fold_in`. EASE and
-        iALS use their own formulas. Items of the new user without interactions in training are
-        ignored; without other items, the list has popular items.
+        user gets a list based on the user's items; see :mod:`bayescl_lab.ranking.fold_in`. Items of
+        the new user without interactions in training are ignored; without other items, the list has
+        popular items.
 
         Args:
             user_id: Id of the user in the data set, or several ids.
@@ -85,9 +86,8 @@ class Recommender:
 
         Returns:
             One row per item, list by list, with columns ``user`` (not for ``items`` of one user),
-            ``rank`` from 1, ``item``, ``score`` and
-            ``source``. The source is "model", or "popularity" for popular items, which have the
-            number of their users as score.
+            ``rank`` from 1, ``item``, ``score`` and ``source``. The source is "model", or
+            "popularity" for popular items, which have the number of their users as score.
 
         Raises:
             ValueError: if ``exclude``, ``items`` or the users have an unknown id, not exactly one
@@ -100,7 +100,7 @@ class Recommender:
             raise ValueError("items must name at least one item, got none")
         k = min(check_count("k", k, 1), self.trained_on.num_items)
         without = self._places("item", exclude, skip_unknown=skip_unknown)
-        served = ServedScorer(self.trained[0], self.trained_on, without)
+        served = ServedScorer(self.scorer, self.trained_on, without)
         if items is not None:
             many: Any = items if isinstance(items, Mapping) else {None: items}
             owned = {
@@ -126,8 +126,8 @@ class Recommender:
         Columns are ``rank`` from 1, ``item`` and ``similarity``.
 
         Raises:
-            ValueError: if the item is unknown or has no interactions in training, ``k`` is below 1,
-                or the recommender has no embeddings.
+            ValueError: if the item is unknown or has no interactions in training, or ``k`` is below
+                1.
         """
         check_count("k", k, 1)
         items, is_trained = torch.from_numpy(self.matrix("items")), self.trained_rows("items")
@@ -144,9 +144,6 @@ class Recommender:
         """Return the embeddings of "users" or "items": ``id`` and ``embedding``, in data order.
 
         Users and items without interactions in training are excluded.
-
-        Raises:
-            ValueError: if the recommender has no embeddings.
         """
         rows = np.flatnonzero(self.trained_rows(of))
         ids = self._ids[of.removesuffix("s")][rows]
@@ -154,30 +151,12 @@ class Recommender:
 
     def matrix(self, of: str) -> NDArray[np.float32]:
         """Return the embeddings of all "users" or "items", including untrained rows."""
-        rows = getattr(self.trained[0], of, None)
-        if rows is None:
-            raise ValueError("popularity and ease have no embeddings: train with mf or ials")
-        return np.asarray(rows.cpu())
+        return np.asarray(self.scorer.users if of == "users" else self.scorer.items)
 
     def trained_rows(self, of: str) -> NDArray[np.bool_]:
         """Return True for "users" or "items" with interactions in training."""
         counts: NDArray[Any] = self.trained_on.matrix.sum(axis=1 if of == "users" else 0)
         return np.asarray(counts > 0)
-
-    @cached_property
-    def trained(self) -> tuple[Scorer, int | None]:
-        """Scorer, and its number of epochs. A baseline without embeddings is fitted again."""
-        if self._folder.is_finished and (self._folder.path / EMBEDDINGS).is_file():
-            return read_embeddings(self._folder)
-        if baseline := baseline_of(self._config):
-            return baseline.fitted(self.parts.train), None
-
-        from bayescl_lab.runs.ranking.run import RankingRun
-
-        settings = RankingRun.settings_type.from_config(self._config)
-        run = RankingRun(settings, record=self.record)
-        epochs = run.load(self._folder.kept_checkpoint())
-        return run.model.scorer(), epochs
 
     def _newcomer_lists(
         self,
@@ -193,8 +172,8 @@ class Recommender:
         for user, columns in owned.items():
             known = np.unique(columns[is_trained[columns]])
             by_model = len(known) > 0
-            scores = self._scores_from(torch.from_numpy(known)) if by_model else served.popularity
-            scores = scores.clone()
+            chosen = torch.from_numpy(known)
+            scores = self._newcomers.scores_from(chosen) if by_model else served.popularity.clone()
             scores[served.left_out] = -torch.inf
             if not allow_known:
                 scores[torch.from_numpy(columns)] = -torch.inf
@@ -204,16 +183,9 @@ class Recommender:
         return pl.concat(frames)
 
     @cached_property
-    def _scores_from(self) -> Callable[[Tensor], Tensor]:
-        """Function of the items of new users that returns the scores of all items."""
-        scorer: Any = self.trained[0]
-        baseline = baseline_of(self._config)
-        if baseline is None:
-            return NewcomerScorer(scorer, self.trained_on).scores_from
-        if baseline.encoder == IALS_NAME:
-            return partial(newcomer_scores, scorer.items, penalty=baseline.penalty)
-        scores_from: Callable[[Tensor], Tensor] = scorer.scores_from
-        return scores_from
+    def _newcomers(self) -> NewcomerScorer:
+        """Scorer of new users."""
+        return NewcomerScorer(self.scorer, self.trained_on)
 
     @cached_property
     def _index(self) -> dict[str, dict[str, int]]:

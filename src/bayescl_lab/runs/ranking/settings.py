@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import field
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -16,11 +15,7 @@ from bayescl_lab.ranking.ease import EASE
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.scorers import (
-    Popularity,
-    Score,
-    Scorer,
-)
+from bayescl_lab.ranking.scorers import Popularity, Score, Scorer
 from bayescl_lab.runs.losses import LossSettings, ranking_loss
 from bayescl_lab.runs.settings import Device, StoredSettings, TrainedSettings
 
@@ -28,7 +23,7 @@ POPULARITY: Literal["popularity"] = "popularity"
 EASE_NAME: Literal["ease"] = "ease"
 IALS_NAME: Literal["ials"] = "ials"
 BASELINES = (POPULARITY, EASE_NAME)
-"""Names of the baselines."""
+"""Names of the baselines beside every result."""
 
 
 @dataclass(frozen=True)
@@ -117,13 +112,6 @@ class RankingSettings(RankingOptions):
         return {**super().as_config(), **self.loss.resolved(score=self.score)}
 
 
-_PENALTY = ("regularization", "unobserved_weight")
-_OWN = {
-    POPULARITY: (),
-    EASE_NAME: ("regularization",),
-    IALS_NAME: ("dim", *_PENALTY, "epochs", "seed"),
-}
-"""Names of the settings of each baseline, besides data and part."""
 _REGULARIZATION = {POPULARITY: 1.0, EASE_NAME: 300.0, IALS_NAME: 0.03}
 
 
@@ -132,7 +120,7 @@ class BaselineSettings(StoredSettings):
     """Settings of a baseline; see :class:`~bayescl_lab.ranking.ials.IALS` for the objective.
 
     Attributes:
-        encoder: Kind of baseline: popularity, ease or ials. Only ials has embeddings.
+        encoder: Kind of baseline: popularity, ease or ials.
         data: Data set, and options to read it.
         regularization: L2 penalty. Default: 300 for ease, 0.03 for ials.
         evaluate_on: Part to evaluate on, "test" or "validation".
@@ -163,26 +151,18 @@ class BaselineSettings(StoredSettings):
         """Name of the baseline."""
         return self.encoder
 
-    @property
-    def penalty(self) -> dict[str, float]:
-        """Weights of the terms of the objective of ials."""
-        return {name: getattr(self, name) for name in _PENALTY}
-
-    def as_config(self) -> dict[str, Any]:
-        """Return the settings as plain values, without settings of other baselines."""
-        others = {*_OWN[IALS_NAME]} - {*_OWN[self.encoder]}
-        config = super().as_config()
-        return {name: value for name, value in config.items() if name not in others}
-
     def fitted(self, train: Interactions) -> Scorer:
-        """Fit the baseline to interactions; raise ``ValueError`` if memory does not suffice."""
+        """Fit the baseline to interactions; raise ``ValueError`` if there are too many items."""
+        penalty: Any = self.regularization
         if self.encoder == POPULARITY:
             return Popularity(train)
         if self.encoder == EASE_NAME:
-            return EASE(train, self.penalty["regularization"])
-        return IALS(train, dim=self.dim, epochs=self.epochs, seed=self.seed, **self.penalty)
-
-
-def baseline_of(config: Mapping[str, Any]) -> BaselineSettings | None:
-    """Return the settings of a baseline from plain values; ``None`` if the run is trained."""
-    return BaselineSettings.from_config(config) if config.get("encoder") in _OWN else None
+            return EASE(train, penalty)
+        return IALS(
+            train,
+            dim=self.dim,
+            regularization=penalty,
+            unobserved_weight=self.unobserved_weight,
+            epochs=self.epochs,
+            seed=self.seed,
+        )
