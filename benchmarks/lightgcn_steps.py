@@ -24,8 +24,8 @@ from torch.optim.lr_scheduler import CosineAnnealingLR
 from bayescl import InfoNCELoss
 from bayescl_lab.ranking.batches import UserBatches
 from bayescl_lab.ranking.datasets import load_interactions
+from bayescl_lab.ranking.encoders import LightGCN
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
-from bayescl_lab.ranking.light_gcn import LightGCN
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.runs.result import Score
 

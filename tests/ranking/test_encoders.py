@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 from ranking.checkerboard import checkerboard
 
-from bayescl_lab.ranking.encoder import Encoder, MatrixFactorization
-from bayescl_lab.ranking.encoders import ENCODERS, build_encoder
+from bayescl_lab.ranking.encoders import (
+    ENCODERS,
+    Encoder,
+    LightGCN,
+    MatrixFactorization,
+    build_encoder,
+)
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.light_gcn import LightGCN
 from bayescl_lab.report.results import result_title
 from bayescl_lab.runs.ranking.run import RankingRun
 from bayescl_lab.runs.ranking.settings import RankingSettings

@@ -15,12 +15,10 @@ from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.ranking.batches import UserBatches
 from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.ease import EASE
-from bayescl_lab.ranking.encoder import Encoder, MatrixFactorization
-from bayescl_lab.ranking.encoders import ENCODERS
+from bayescl_lab.ranking.encoders import ENCODERS, Encoder, LightGCN, MatrixFactorization
 from bayescl_lab.ranking.full_ranking import full_ranking
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.light_gcn import LightGCN
 from bayescl_lab.ranking.losses import BPRLoss
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.module import RankingModule

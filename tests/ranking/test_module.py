@@ -9,9 +9,8 @@ from bayescl.losses import InfoNCELoss
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.batches import UserBatches
 from bayescl_lab.ranking.candidates import DrawnCandidates
-from bayescl_lab.ranking.encoder import MatrixFactorization
+from bayescl_lab.ranking.encoders import LightGCN, MatrixFactorization
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.light_gcn import LightGCN
 from bayescl_lab.ranking.losses import BPRLoss
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.ranking.propagation import normalized_graph

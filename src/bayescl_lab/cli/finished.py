@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -138,7 +138,7 @@ def recommend(
         exclude: Text file with ids of further items to exclude, one per line.
         allow_known: Include items that the user already has.
     """
-    from bayescl_lab.runs.ranking.serving import load_recommender
+    from bayescl_lab.runs.ranking.serving import Recommender
 
     if sum((all, newcomers is not None, user is not None, bool(items))) != 1:
         raise ValueError("give one of --user ID, --items A,B,..., --newcomers FILE and --all")
@@ -147,21 +147,23 @@ def recommend(
     if out is not None:
         check_output(out, ".csv", ".parquet")
     left_out = [] if exclude is None else _lines(exclude)
-    of_new: Any = _newcomers(newcomers, table) if newcomers is not None else items or None
-    recommender = load_recommender(run)
-    theirs = of_new.values() if isinstance(of_new, dict) else [of_new or ()]
-    skipped = recommender.unknown("item", [*left_out, *chain.from_iterable(theirs)])
-    if items and len(recommender.unknown("item", items)) == len(set(items)):
+    owned = {} if newcomers is None else _newcomers(newcomers, table)
+    recommender = Recommender(run)
+    skipped = recommender.unknown("item", [*left_out, *items, *chain(*owned.values())])
+    known = [item for item in items if item not in skipped]
+    if items and not known:
         raise ValueError(f"the run knows none of the items {', '.join(items)}")
+    of_new = {
+        name: [item for item in theirs if item not in skipped] for name, theirs in owned.items()
+    }
     try:
         lists = recommender.recommend(
             user,
             k,
-            items=of_new,
+            items=of_new or known or None,
             all_users=all,
-            exclude=left_out,
+            exclude=[item for item in left_out if item not in skipped],
             allow_known=allow_known,
-            skip_unknown=True,
         )
     except ValueError as error:
         if user is None or not recommender.unknown("user", user):
@@ -170,7 +172,7 @@ def recommend(
     if skipped:
         shown = ", ".join(map(printable, skipped[:10])) + ", ..." * (len(skipped) > 10)
         say(f"unknown items skipped, {len(skipped):,} of them: {shown}")
-    wanted = recommender.record.known.num_users if all else len(theirs)
+    wanted = recommender.record.known.num_users if all else len(of_new) or 1
     _show_lists(lists, user, out, wanted)
 
 
@@ -210,9 +212,9 @@ def similar(
         item: Id of the item in the data set.
         k: Number of items.
     """
-    from bayescl_lab.runs.ranking.serving import load_recommender
+    from bayescl_lab.runs.ranking.serving import Recommender
 
-    found = load_recommender(run).similar_items(item, k)
+    found = Recommender(run).similar_items(item, k)
     rows = [[*row[:-1], f"{row[-1]:.4f}"] for row in found.rows()]
     title = f"similar to {printable(item)}"
     console().print(table_of(title, found.columns, rows, words=len(found.columns) - 1))

@@ -65,8 +65,7 @@ def images(
             encoder=encoder,
             resume=place.resume,
             checkpoint_every=checkpoint_every,
-            progress=bar.epoch_done,
-            pulse=bar.step_done,
+            progress=bar.trained,
         )
     if result.rows:  # only the first process has a result
         _print_run(result, folder)
@@ -103,8 +102,7 @@ def ranking(
             folder,
             resume=place.resume,
             baselines=True,
-            progress=bar.epoch_done,
-            pulse=bar.step_done,
+            progress=bar.trained,
         )
     if result.rows:  # only the first process has a result
         _print_run(result, folder)

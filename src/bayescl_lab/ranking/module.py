@@ -13,7 +13,7 @@ from bayescl.checks import check_positive
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.batches import UserBatch, UserBatches
 from bayescl_lab.ranking.candidates import DrawnCandidates
-from bayescl_lab.ranking.encoder import Encoder
+from bayescl_lab.ranking.encoders import Encoder
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 
 

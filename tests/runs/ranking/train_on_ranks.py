@@ -19,7 +19,7 @@ from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.ranking.run import train_ranking
-from bayescl_lab.runs.ranking.serving import load_recommender
+from bayescl_lab.runs.ranking.serving import Recommender
 from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.result import Result
 
@@ -57,7 +57,7 @@ def found(folder: Path) -> dict[str, dict[str, Any]]:
     results = {}
     for number, case in enumerate(CASES):
         own = folder / str(number)
-        scorer = load_recommender(own).scorer
+        scorer = Recommender(own).scorer
         row = Result.read_file(own / "result.json").row
         metrics = {name: score.mean for name, score in row.scores.items()}
         loss = RunFolder(own, "").read_metrics()[-1]["loss"]

@@ -159,7 +159,7 @@ def train_ranking(
             there is none. A finished run is not changed. If False, ``out`` must be empty or must
             not exist.
         baselines: Whether to evaluate popularity and EASE too.
-        **fit_options: ``progress``, ``pulse`` and ``checkpoint_every``; see
+        **fit_options: ``progress`` and ``checkpoint_every``; see
             :class:`~bayescl_lab.runs.loop.Journal`.
 
     Returns:

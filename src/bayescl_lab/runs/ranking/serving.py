@@ -35,7 +35,7 @@ class Recommender:
     """Recommender of a run.
 
     Args:
-        folder: Folder of the run. The run may still be training.
+        path: Folder of the run. The run may still be training.
 
     Attributes:
         record: Interactions of the run by part.
@@ -43,10 +43,11 @@ class Recommender:
         scorer: Trained model.
 
     Raises:
-        ValueError: if the folder has no checkpoint, no record of its data, or damaged files.
+        ValueError: if the folder does not hold a recommender, has no checkpoint or damaged files.
     """
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, path: Path) -> None:
+        folder = RunFolder.open(path, Kind.RANKING)
         settings = RankingSettings.from_config({**folder.config(), "device": "cpu"})
         checkpoint = folder.kept_checkpoint()
         run = RankingRun(settings, record=RankingRecord.read(folder))
@@ -63,7 +64,6 @@ class Recommender:
         all_users: bool = False,
         exclude: int | str | Items = (),
         allow_known: bool = False,
-        skip_unknown: bool = False,
     ) -> pl.DataFrame:
         """Return the best items that users do not have yet.
 
@@ -81,8 +81,6 @@ class Recommender:
             all_users: Whether to make lists of all users, instead of ``user_id``. Default: False.
             exclude: Ids of further items to exclude. Default: none.
             allow_known: Whether lists may have items that the user has. Default: False.
-            skip_unknown: Whether unknown ids are skipped if several are given; see
-                :meth:`unknown`. Otherwise they are an error. Default: False.
 
         Returns:
             One row per item, list by list, with columns ``user`` (not for ``items`` of one user),
@@ -99,18 +97,16 @@ class Recommender:
         if items is not None and len(_listed(items)) == 0:
             raise ValueError("items must name at least one item, got none")
         k = min(check_count("k", k, 1), self.trained_on.num_items)
-        without = self._places("item", exclude, skip_unknown=skip_unknown)
+        without = self._places("item", exclude)
         served = ServedScorer(self.scorer, self.trained_on, without)
         if items is not None:
             many: Any = items if isinstance(items, Mapping) else {None: items}
             owned = {
-                None if user is None else str(user): self._places("item", theirs, skip_unknown)
+                None if user is None else str(user): self._places("item", theirs)
                 for user, theirs in many.items()
             }
             return self._newcomer_lists(owned, k, served, allow_known=allow_known)
-        rows = np.arange(served.num_users)
-        if not all_users:
-            rows = self._places("user", user_id, skip_unknown and not np.isscalar(user_id))
+        rows = np.arange(served.num_users) if all_users else self._places("user", user_id)
         known = None if allow_known else self.record.known
         top = full_ranking(served, k, seen=known, users=torch.from_numpy(rows))
         return self._frame(top.items, top.scores, self._ids["user"][rows], ~served.is_new[rows])
@@ -195,18 +191,17 @@ class Recommender:
             for kind, ids in self._ids.items()
         }
 
-    def _places(self, kind: str, ids: Any, skip_unknown: bool = False) -> NDArray[np.int64]:
-        """Return the rows of users or columns of items; raise on unknown ids or skip them."""
+    def _places(self, kind: str, ids: Any) -> NDArray[np.int64]:
+        """Return the rows of users or columns of items; raise ``ValueError`` on unknown ids."""
         index, unknown = self._index[kind], self.unknown(kind, ids)
-        if unknown and not skip_unknown:
+        if unknown:
             names = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
             close = (f"{unknown[0]}.0", unknown[0].removesuffix(".0"), unknown[0].lstrip("0"))
             hint = next((f", but {name}" for name in close if name in index), "")
             raise ValueError(
                 f"{self.trained_on.name} has no {kind}{'s' * (len(unknown) > 1)} {names}{hint}"
             )
-        rows = [index[name] for name in _listed(ids) if name in index]
-        return np.array(rows, dtype=np.int64)
+        return np.array([index[name] for name in _listed(ids)], dtype=np.int64)
 
     def _frame(
         self, items: Tensor, scores: Tensor, users: Any = None, by_model: Tensor | None = None
@@ -225,8 +220,3 @@ class Recommender:
 def _listed(ids: Any) -> list[str]:
     """Convert ids to stripped text. A single text or number is one id."""
     return [str(name).strip() for name in ([ids] if np.isscalar(ids) else ids)]
-
-
-def load_recommender(path: Path) -> Recommender:
-    """Load the recommender of a run, finished or not, with its last weights."""
-    return Recommender(RunFolder.open(path, Kind.RANKING))
