@@ -236,7 +236,7 @@ def test_an_archive_that_promises_too_much_is_refused_unread(
     np.lib.format.write_array_header_1_0(header, about)
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as packed:
         packed.writestr("embeddings.npy", header.getvalue())
-    with pytest.raises(ValueError, match="does not hold the shape"):
+    with pytest.raises(ValueError, match=r"cannot read .*a\.npz: "):
         inspect(tmp_path / "a.npz")
     images_npz(tmp_path / "b.npz")
     monkeypatch.setattr("bayescl_lab._arrays.usable_memory", lambda: 1000)

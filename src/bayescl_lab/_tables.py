@@ -22,16 +22,8 @@ from typing import Any
 import polars as pl
 
 PARQUET = (".parquet", ".pq")
-TABLES = (".csv", ".tsv", *PARQUET)
-"""Suffixes of tables."""
-
 _SEPARATORS = ("\t", ",", ";", "|")
 _HEAD = 1 << 20  # bytes
-
-
-def table_suffix(path: Path) -> str:
-    """Return the suffix of a table without the suffix of a compression: .csv for a.csv.gz."""
-    return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def plain_name(name: str) -> str:
@@ -97,7 +89,7 @@ def open_table(
         raise ValueError(f"there is no file {path}")
     values: list[str] = []
     with _one_line(path):
-        if table_suffix(path) in PARQUET:
+        if path.suffix.lower() in PARQUET:
             rows = pl.scan_parquet(path, glob=False, hive_partitioning=False)
             rows = rows.select(~(pl.selectors.nested() | pl.selectors.binary()))
             header = rows.collect_schema().names()

@@ -95,7 +95,7 @@ def test_bad_settings_of_ials_are_refused(options, message):
 
 
 def newcomers(users: torch.Tensor) -> NewcomerScorer:
-    return NewcomerScorer(EmbeddingScorer(users, ITEMS, "inner"), TRAIN)
+    return NewcomerScorer(EmbeddingScorer(users, ITEMS), TRAIN)
 
 
 def means() -> torch.Tensor:

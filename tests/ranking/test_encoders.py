@@ -19,7 +19,7 @@ from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.result import Result
 
 TRAIN = checkerboard().train
-SETTINGS = {"dim": 4, "layers": 3, "score": "inner", "epochs": 7}
+SETTINGS = {"dim": 4, "layers": 3, "epochs": 7}
 
 
 class Doubled(Encoder):
@@ -44,7 +44,7 @@ def test_each_encoder_gets_the_settings_that_it_takes_and_no_others() -> None:
     assert graph.layers == 3
     for encoder in (factors, graph):
         assert (encoder.num_users, encoder.num_items) == (TRAIN.num_users, TRAIN.num_items)
-        assert (encoder.dim, encoder.score) == (4, "inner")
+        assert encoder.dim == 4
         assert float(encoder.user_table.detach().std()) == pytest.approx(0.1, rel=0.3)
 
 

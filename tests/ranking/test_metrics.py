@@ -27,7 +27,7 @@ def case(request):
 
 
 def scorer_of(scores: np.ndarray) -> EmbeddingScorer:
-    return EmbeddingScorer(torch.from_numpy(scores), torch.eye(ITEMS), "inner")
+    return EmbeddingScorer(torch.from_numpy(scores), torch.eye(ITEMS))
 
 
 def test_figures_equal_the_slow_reference(case):

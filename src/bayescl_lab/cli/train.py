@@ -84,9 +84,9 @@ def ranking(
 
     Args:
         encoder: Model of the embeddings.
-        loss: Loss to train with. Its hyper-parameters follow. Default temperature: 0.15 with
-            cosines and 1 with inner products. Default beta: 0.5. Default concentration: 0.03.
-            Default tau_plus: the density of the interactions (debiased, hard: a tenth of it).
+        loss: Loss to train with. Its hyper-parameters follow. Default temperature: 0.15. Default
+            beta: 0.5. Default concentration: 0.03. Default tau_plus: the density of the
+            interactions (debiased, hard: a tenth of it).
     """
     from bayescl_lab.runs.ranking.run import train_ranking
 

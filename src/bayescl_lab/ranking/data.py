@@ -27,8 +27,7 @@ class RankingData:
 
     Attributes:
         data: Name of a data set (see "bayescl data list"), or the path of a table (CSV, TSV or
-            Parquet; text also as .gz), or of a folder with train.txt and test.txt, or train.csv and
-            test.csv.
+            Parquet; text also as .gz), or of a folder with LightGCN's train.txt and test.txt.
         split: How the test part is chosen: per-user (a random fifth of each user's interactions),
             random, last (each user's latest interaction), time (the latest fifth of all
             interactions), given, author (ml-100k), or none, which trains on all interactions

@@ -7,7 +7,6 @@ from typing import Any
 
 from bayescl.checks import check_choice
 from bayescl_lab._downloads import data_folder, verify_file
-from bayescl_lab._tables import TABLES, table_suffix
 from bayescl_lab.ranking import catalog
 from bayescl_lab.ranking.catalog import PUBLISHED, required_folder
 from bayescl_lab.ranking.data import RankingData
@@ -32,8 +31,7 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
     Args:
         data: Known name (one of :data:`~bayescl_lab.ranking.catalog.PUBLISHED`), or the path of a
             file or folder: MovieLens' ``u.data`` or ``ratings.dat``, a folder with ``train.txt``
-            and ``test.txt`` in LightGCN's format or with ``train.csv`` and ``test.csv``, or a table
-            as text (also as ``.gz``) or Parquet.
+            and ``test.txt`` in LightGCN's format, or a table as text (also as ``.gz``) or Parquet.
         evaluate_on: Part to evaluate on, "test" or "validation".
         **options: Options of :class:`~bayescl_lab.ranking.data.RankingData`. For the kinds of
             splits, see :func:`~bayescl_lab.ranking.splits.split_interactions`.
@@ -96,12 +94,10 @@ def read_interactions(options: RankingData) -> RawInteractions:
         options.refuse(data)
         name = data if known else path.resolve().name
         return read(path if path.is_dir() else path.parent, name)
-    train, test = _tables(path)
-    if options.test_data is not None:
-        if test is not None:
-            raise ValueError(f"{path} has a test part: test_data is for single files")
-        test = Path(options.test_data)
-    return read_tables(train, test, options, name=path.resolve().name)
+    if path.is_dir():
+        raise ValueError(f"{path} must hold train.txt and test.txt, u.data or ratings.dat")
+    test = None if options.test_data is None else Path(options.test_data)
+    return read_tables(path, test, options, name=path.resolve().name)
 
 
 def guessed_columns(options: RankingData) -> dict[str, str]:
@@ -112,9 +108,9 @@ def guessed_columns(options: RankingData) -> dict[str, str]:
     data sets that are not tables. Raises ``ValueError`` if a column cannot be guessed.
     """
     path = Path(options.data)
-    if options.data in PUBLISHED or not path.exists() or recognized(path):
+    if options.data in PUBLISHED or not path.is_file() or recognized(path):
         return {}
-    table, columns = opened_table(_tables(path)[0], options)
+    table, columns = opened_table(path, options)
     first = dict(zip(table.header, table.first, strict=True)) if options.no_header else {}
     return {
         kind: name + (f" (such as {first[name]!r})" if name in first else "")
@@ -136,20 +132,6 @@ def _author_split(data: str) -> RawInteractions:
         )
     columns = RankingData(data, user_column="user", item_column="item", rating_column="rating")
     return read_tables(train, test, columns, name="ml-100k, author split")
-
-
-def _tables(path: Path) -> tuple[Path, Path | None]:
-    """Return the table at a path, and its test part if there is one."""
-    if not path.is_dir():
-        return path, None
-    for train in sorted(path.glob("train.*")):
-        test = train.with_name(train.name.replace("train", "test", 1))
-        if table_suffix(train) in TABLES and test.is_file():
-            return train, test
-    raise ValueError(
-        f"{path} has no interactions: it must hold train.txt and test.txt, train.csv and test.csv, "
-        "u.data or ratings.dat"
-    )
 
 
 def verify_interactions(name: str) -> list[str]:

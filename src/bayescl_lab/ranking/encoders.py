@@ -12,9 +12,10 @@ from torch.nn import functional as F
 
 from bayescl.axes import Float, Int, Tensor
 from bayescl.checks import check_choice, check_count
+from bayescl.ops.similarity import unit_vectors
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.propagation import MeanOverLayers, normalized_graph, propagated
-from bayescl_lab.ranking.scorers import SCORES, EmbeddingScorer, Score
+from bayescl_lab.ranking.scorers import EmbeddingScorer
 
 _INITIAL_SCALE = 0.1
 """Standard deviation of each coordinate. With cosines, it affects how fast Adam changes angles."""
@@ -28,8 +29,6 @@ class Encoder(nn.Module, ABC):
     Args:
         train: Training interactions. Every user and item has a row.
         dim: Length of an embedding.
-        score: Score of rankings, ``"cosine"`` or ``"inner"`` for inner products. The loss must have
-            ``normalize=True`` for cosines and ``normalize=False`` for inner products.
 
     Attributes:
         title: Name in tables and figures.
@@ -42,19 +41,11 @@ class Encoder(nn.Module, ABC):
     title: ClassVar[str]
     own_settings: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(
-        self,
-        train: Interactions,
-        dim: int = 64,
-        *,
-        score: Score = "cosine",
-    ) -> None:
+    def __init__(self, train: Interactions, dim: int = 64) -> None:
         super().__init__()
-        check_choice("score", score, SCORES)
         self.train_part = train
         self.num_users, self.num_items = train.num_users, train.num_items
         self.dim = check_count("dim", dim, 1)
-        self.score = score
         self.user_table = nn.Parameter(torch.randn(self.num_users, dim) * _INITIAL_SCALE)
         self.item_table = nn.Parameter(torch.randn(self.num_items, dim) * _INITIAL_SCALE)
 
@@ -81,11 +72,19 @@ class Encoder(nn.Module, ABC):
 
     @torch.no_grad()
     def scorer(self, *, propagate: int = 0, item_norm_exponent: float = 0.0) -> EmbeddingScorer:
-        """Return a scorer of the current embeddings, after propagation by some layers."""
-        tables = self.users_and_items()
+        """Return a scorer by the cosines of the current embeddings.
+
+        Args:
+            propagate: Number of layers of :func:`.propagated`.
+            item_norm_exponent: Exponent of the length of the item embedding, which cosines are
+                multiplied by. Items with many pairs have longer embeddings, so larger exponents
+                favor popular items.
+        """
+        users, items = self.users_and_items()
         if propagate:
-            tables = propagated(self.train_part, *tables, propagate)
-        return EmbeddingScorer(*tables, self.score, item_norm_exponent=item_norm_exponent)
+            users, items = propagated(self.train_part, users, items, propagate)
+        lengths = items.norm(dim=1, keepdim=True) ** item_norm_exponent
+        return EmbeddingScorer(unit_vectors(users), unit_vectors(items) * lengths)
 
 
 class MatrixFactorization(Encoder):
@@ -122,7 +121,6 @@ class LightGCN(Encoder):
         train: Training interactions, which are the edges of the graph.
         dim: Length of an embedding.
         layers: Number of layers K. 0 is matrix factorization.
-        **options: Further arguments of :class:`Encoder`.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=3)
@@ -141,10 +139,8 @@ class LightGCN(Encoder):
     title = "LightGCN"
     own_settings = ("layers",)
 
-    def __init__(
-        self, train: Interactions, dim: int = 64, *, layers: int = 2, **options: Any
-    ) -> None:
-        super().__init__(train, dim, **options)
+    def __init__(self, train: Interactions, dim: int = 64, *, layers: int = 2) -> None:
+        super().__init__(train, dim)
         self.layers = check_count("layers", layers, 0)
         self.register_buffer("graph", normalized_graph(train), persistent=False)
 
@@ -163,20 +159,18 @@ ENCODERS: Mapping[str, type[Encoder]] = {"mf": MatrixFactorization, "lightgcn": 
 def build_encoder(name: str, train: Interactions, settings: Mapping[str, object]) -> Encoder:
     """Build an encoder by its name, with weights from torch's global generator.
 
-    All encoders have the settings ``dim`` and ``score``; some have further settings. Settings of
-    other encoders are ignored.
+    All encoders have the setting ``dim``; some have further settings. Other settings are ignored.
 
     Raises:
         ValueError: if the name is unknown, or a setting is out of range.
 
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=3)
-        >>> settings = {"dim": 4, "layers": 2, "score": "cosine"}
+        >>> settings = {"dim": 4, "layers": 2}
         >>> build_encoder("lightgcn", train, settings).layers
         2
     """
     check_choice("encoder", name, tuple(ENCODERS))
     kind = ENCODERS[name]
-    names = ("dim", "score", *kind.own_settings)
-    options: Any = {name: settings[name] for name in names}
+    options: Any = {name: settings[name] for name in ("dim", *kind.own_settings)}
     return kind(train, **options)

@@ -82,7 +82,7 @@ class IALS(EmbeddingScorer):
         for _ in range(epochs):
             items = _solved(by_item, users, **penalty)
             users = _solved(train.matrix, items, **penalty)
-        super().__init__(users, items, "inner")
+        super().__init__(users, items)
 
 
 @torch.no_grad()

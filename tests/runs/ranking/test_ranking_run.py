@@ -45,7 +45,7 @@ def test_settings_come_back_from_their_plain_values_and_there_is_no_oracle(setti
     with pytest.raises(ValueError, match="encoder must be one of mf, lightgcn, got 'gcn'"):
         replace(settings, encoder="gcn")
     for loss in losses_of("ranking"):
-        config = replace(settings, loss=ranking_loss(loss), score="inner").as_config()
+        config = replace(settings, loss=ranking_loss(loss)).as_config()
         assert RankingSettings.from_config(json.loads(json.dumps(config))).as_config() == config
 
 

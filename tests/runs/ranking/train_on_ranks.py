@@ -25,7 +25,7 @@ from bayescl_lab.runs.result import Result
 
 CASES: dict[str, dict[str, Any]] = {
     "mf, a draw, bayesian": {"weight_decay": 0.01, "propagate": 1},
-    "mf, a draw, bpr, inner": {"loss": ranking_loss("bpr"), "score": "inner"},
+    "mf, a draw, bpr": {"loss": ranking_loss("bpr")},
     "mf, all, hard": {"loss": ranking_loss("hard"), "candidates": 999},
     "lightgcn, all, bayesian": {"encoder": "lightgcn", "candidates": 999},
 }

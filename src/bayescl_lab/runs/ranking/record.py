@@ -107,6 +107,11 @@ class RankingRecord:
             places(other.item_ids.tolist(), self.known.item_ids),
         )
 
+    def pairs_of(self, other: Interactions) -> list[NDArray[np.int64]]:
+        """Return the pairs of other interactions as rows and columns of this run."""
+        both = zip(self.rows_of(other), other.pairs(), strict=True)
+        return [rows[numbers] for rows, numbers in both]
+
     def on(self, data: str, folder: RunFolder) -> RankingRecord:
         """Return the record with other interactions to evaluate on.
 
@@ -119,10 +124,7 @@ class RankingRecord:
         reading = RankingData.taken_from(folder.config())
         reading = replace(reading, data=data, test_data=None, split="none")
         parts = load_interactions(**asdict(reading))
-        users, items = (
-            rows[numbers]
-            for rows, numbers in zip(self.rows_of(parts.train), parts.train.pairs(), strict=True)
-        )
+        users, items = self.pairs_of(parts.train)
         is_known = (users >= 0) & (items >= 0)
         other = Interactions.from_pairs(
             users[is_known],
@@ -155,10 +157,7 @@ def seen_pairs(folder: RunFolder, other: Interactions) -> NDArray[np.bool_]:
     while folder.data_file.is_file() and folder.path.resolve() not in visited:
         visited.add(folder.path.resolve())
         record = RankingRecord.read(folder)
-        users, items = (
-            rows[numbers]
-            for rows, numbers in zip(record.rows_of(other), other.pairs(), strict=True)
-        )
+        users, items = record.pairs_of(other)
         seen |= (users >= 0) & record.parts("validation").train.contains(users, items)
         if init := folder.config().get("init"):
             folder = RunFolder(Path(init), folder.kind)

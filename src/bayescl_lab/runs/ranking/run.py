@@ -69,7 +69,6 @@ class RankingRun(TrainedRun[RankingSettings]):
         self.model = RankingModule(
             encoder=encoder,
             loss=settings.loss.build(
-                score=settings.score,
                 density=train.density,
                 gather=settings.num_processes > 1,
             ),

@@ -15,7 +15,7 @@ from bayescl_lab.ranking.ease import EASE
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.scorers import Popularity, Score, Scorer
+from bayescl_lab.ranking.scorers import Popularity, Scorer
 from bayescl_lab.runs.losses import LossSettings, ranking_loss
 from bayescl_lab.runs.settings import Device, StoredSettings, TrainedSettings
 
@@ -33,7 +33,6 @@ class RankingOptions(TrainedSettings):
     Attributes:
         dim: Length of an embedding.
         layers: Number of propagation steps on the graph of users and items (lightgcn).
-        score: Score of a user and an item: cosine, or inner for the inner product.
         propagate: Number of layers in which ranking averages embeddings over neighbors in the
             graph. Training does not depend on it. 1 helps on sparse data.
         item_norm_exponent: Exponent of the length of the item embedding, which ranking multiplies
@@ -60,7 +59,6 @@ class RankingOptions(TrainedSettings):
 
     dim: Count = 128
     layers: CountOr0 = 2
-    score: Score = "cosine"
     propagate: CountOr0 = 0
     item_norm_exponent: NonNegative = 0.0
     candidates: Count = 4096
@@ -74,12 +72,6 @@ class RankingOptions(TrainedSettings):
     device: Device = "auto"
     devices: Count = 1
     num_nodes: Count = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("item_norm_exponent", "propagate"):
-            if self.score != "cosine" and (value := getattr(self, name)):
-                raise ValueError(f"{name} must be 0 if the score is {self.score}, got {value:g}")
 
 
 @dataclass(frozen=True)
@@ -106,10 +98,6 @@ class RankingSettings(RankingOptions):
     def method(self) -> str:
         """Name of the loss."""
         return self.loss.loss
-
-    def as_config(self) -> dict[str, Any]:
-        """Return the settings as plain values, with every hyper-parameter of the loss."""
-        return {**super().as_config(), **self.loss.resolved(score=self.score)}
 
 
 _REGULARIZATION = {POPULARITY: 1.0, EASE_NAME: 300.0, IALS_NAME: 0.03}
