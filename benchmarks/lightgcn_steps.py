@@ -24,8 +24,8 @@ from torch.optim.lr_scheduler import CosineAnnealingLR
 from bayescl import InfoNCELoss
 from bayescl_lab.ranking.batches import UserBatches
 from bayescl_lab.ranking.datasets import load_interactions
+from bayescl_lab.ranking.encoders import LightGCN
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
-from bayescl_lab.ranking.light_gcn import LightGCN
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.runs.result import Score
 
@@ -103,7 +103,7 @@ def main() -> None:
         metrics: dict[str, list[float]] = {"ndcg@20": [], "recall@20": []}
         for seed in chosen.seeds:
             model, seconds = trained(parts, chosen, way, size, seed, steps)
-            found = evaluate_ranking(model.scorer(), parts)["metrics"]
+            found = evaluate_ranking(model.scorer(), parts).metrics
             for name, values in metrics.items():
                 values.append(found[name])
         figures = {name: Score.of(values).stored() for name, values in metrics.items()}

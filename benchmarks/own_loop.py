@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from harness import RESULTS, Journal, options, write_json
+from torch.nn import functional as F
 
 from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.ranking.interactions import RankingParts
@@ -37,7 +38,7 @@ def own_loop(parts: RankingParts, loss: str, seed: int, *, corrects: bool) -> Em
     train, shape = parts.train, parts.train.matrix.shape
     users, items = (torch.nn.Embedding(n, 64, _weight=0.1 * torch.randn(n, 64)) for n in shape)
     made = ranking_loss(loss, {"temperature": 0.2})  # as on the page
-    objective: Any = made.build(score="cosine", density=train.density)
+    objective: Any = made.build(density=train.density)
     pairs = torch.stack([*map(torch.from_numpy, train.pairs())])
     chosen = torch.bincount(pairs[1], minlength=train.num_items)
     log_share = torch.log(chosen / train.num_interactions)
@@ -49,7 +50,7 @@ def own_loop(parts: RankingParts, loss: str, seed: int, *, corrects: bool) -> Em
             optimizer.zero_grad()
             value.backward()
             optimizer.step()
-    return EmbeddingScorer(users.weight, items.weight)
+    return EmbeddingScorer(F.normalize(users.weight), F.normalize(items.weight))
 
 
 def main() -> None:
@@ -60,9 +61,9 @@ def main() -> None:
     for seed, (name, (loss, corrects)) in product(chosen.seeds, LOOPS.items()):
         if [name, seed] not in done:
             scorer = own_loop(parts, loss, seed, corrects=corrects)
-            done.add([[name, seed], evaluate_ranking(scorer, parts)["metrics"]])
+            done.add([[name, seed], evaluate_ranking(scorer, parts).metrics])
     runs: dict[str, list[dict[str, float]]] = {
-        "popularity": [evaluate_ranking(Popularity(parts.train), parts)["metrics"]]
+        "popularity": [evaluate_ranking(Popularity(parts.train), parts).metrics]
     }
     for (name, _), metrics in done.lines.values():
         runs.setdefault(name, []).append(metrics)

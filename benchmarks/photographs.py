@@ -219,8 +219,8 @@ def train(settings: ImageSettings, folder: Path) -> dict[str, Any]:
     """Train what is missing of a run, and return its result."""
     begin = time.perf_counter()
 
-    def progress(epoch: int, loss: float) -> None:
-        if epoch % 10 == 0 or epoch == settings.epochs:
+    def progress(epoch: float, loss: float | None) -> None:
+        if loss is not None and (epoch % 10 == 0 or epoch == settings.epochs):
             print(f"    {folder.name}: epoch {epoch}, loss {loss:.3f}", flush=True)
 
     result = train_images(

@@ -33,7 +33,7 @@ from bayescl_lab.ranking.batches import UserBatches
 from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.ranking.ease import EASE
-from bayescl_lab.ranking.encoder import MatrixFactorization
+from bayescl_lab.ranking.encoders import MatrixFactorization
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
@@ -137,7 +137,7 @@ def course(
 
 def judged(scorer: Scorer, parts: RankingParts) -> dict[str, float]:
     """The two figures of the page's table."""
-    metrics = evaluate_ranking(scorer, parts)["metrics"]
+    metrics = evaluate_ranking(scorer, parts).metrics
     return {name: round(metrics[name], 5) for name in MEASURES}
 
 

@@ -142,7 +142,7 @@ TABLE = "\n".join(["user,item,rating,timestamp", *PAIRS])
 
 
 def table(path: Path) -> None:
-    path.write_text(TABLE.replace(",", "\t") if path.suffix == ".inter" else TABLE)
+    path.write_text(TABLE)
 
 
 def packed_table(path: Path) -> None:
@@ -151,10 +151,6 @@ def packed_table(path: Path) -> None:
 
 def parquet_table(path: Path) -> None:
     pl.read_csv(TABLE.encode()).write_parquet(path)
-
-
-def jsonl_table(path: Path) -> None:
-    pl.read_csv(TABLE.encode()).write_ndjson(path)
 
 
 def lists(path: Path) -> None:
@@ -180,10 +176,8 @@ FORMATS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object]]] = {
     "a.zip": (archive, unpack),
     "a.tar.gz": (archive, unpack),
     "a.csv": (table, rank),
-    "a.inter": (table, rank),
     "a.csv.gz": (packed_table, rank),
     "table.parquet": (parquet_table, rank),
-    "a.jsonl": (jsonl_table, rank),
     "train.txt": (lists, rank),
     "a.ckpt": (lambda path: torch.save({"state_dict": STATE, "epoch": 3}, path), read_checkpoint),
 }
@@ -242,7 +236,7 @@ def test_an_archive_that_promises_too_much_is_refused_unread(
     np.lib.format.write_array_header_1_0(header, about)
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as packed:
         packed.writestr("embeddings.npy", header.getvalue())
-    with pytest.raises(ValueError, match="does not hold the shape"):
+    with pytest.raises(ValueError, match=r"cannot read .*a\.npz: "):
         inspect(tmp_path / "a.npz")
     images_npz(tmp_path / "b.npz")
     monkeypatch.setattr("bayescl_lab._arrays.usable_memory", lambda: 1000)

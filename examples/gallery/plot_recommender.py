@@ -20,7 +20,7 @@ import numpy as np
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.ranking.run import train_ranking
-from bayescl_lab.runs.ranking.serving import load_recommender
+from bayescl_lab.runs.ranking.serving import Recommender
 from bayescl_lab.runs.ranking.settings import RankingSettings
 
 smoke = "BAYESCL_SMOKE" in os.environ  # set by the tests
@@ -50,7 +50,7 @@ settings = RankingSettings(
     lr=0.02,
 )
 result = train_ranking(settings, folder / "run")
-for name in ("recall@10", "ndcg@10", "hit_rate@10"):
+for name in ("recall@10", "ndcg@10", "precision@10"):
     print(f"{name:15} {result.row.scores[name].mean:.3f}")
 
 # %%
@@ -58,7 +58,7 @@ for name in ("recall@10", "ndcg@10", "hit_rate@10"):
 # ---------------
 # The list leaves out what the customer has bought already.
 
-recommender = load_recommender(folder / "run")
+recommender = Recommender(folder / "run")
 best = recommender.recommend("customer 7", k=10)
 print(best)
 

@@ -1,4 +1,4 @@
-"""Tables with named columns: CSV, TSV, any separated text, JSON Lines, and Parquet.
+"""Tables with named columns: CSV, TSV, any separated text, and Parquet.
 
 In text, the first line names the columns, values may be quoted with double quotes (RFC 4180), and
 blank lines are skipped. The default separator is whichever of tab, comma, semicolon and bar is most
@@ -22,19 +22,8 @@ from typing import Any
 import polars as pl
 
 PARQUET = (".parquet", ".pq")
-JSONL = (".jsonl", ".ndjson")
-INTER = ".inter"
-"""Suffix of RecBole's tables: tab-separated, unquoted, with typed names like ``user_id:token``."""
-TABLES = (".csv", ".tsv", *JSONL, *PARQUET, INTER)
-"""Suffixes of tables."""
-
 _SEPARATORS = ("\t", ",", ";", "|")
 _HEAD = 1 << 20  # bytes
-
-
-def table_suffix(path: Path) -> str:
-    """Return the suffix of a table without the suffix of a compression: .csv for a.csv.gz."""
-    return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def plain_name(name: str) -> str:
@@ -98,24 +87,17 @@ def open_table(
     """
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
-    suffix = table_suffix(path)
     values: list[str] = []
     with _one_line(path):
-        if suffix in PARQUET:
+        if path.suffix.lower() in PARQUET:
             rows = pl.scan_parquet(path, glob=False, hive_partitioning=False)
             rows = rows.select(~(pl.selectors.nested() | pl.selectors.binary()))
             header = rows.collect_schema().names()
-        elif suffix in JSONL:  # values are text as in other tables, so ids may be numbers and words
-            header = pl.scan_ndjson(path).collect_schema().names()
-            rows = pl.scan_ndjson(path, schema=dict.fromkeys(header, pl.String))
+            rows = rows.rename({name: str(place) for place, name in enumerate(header)})
+            rows = rows.with_row_index("line", offset=1).with_columns(surplus=None)
         else:
             rows, values = _text(path, separator, encoding, has_header=has_header)
             header = values if has_header else [str(place + 1) for place in range(len(values))]
-            if suffix == INTER:
-                header = [name.partition(":")[0] for name in header]
-    if not values:
-        rows = rows.rename({name: str(place) for place, name in enumerate(header)})
-        rows = rows.with_row_index("line", offset=1).with_columns(surplus=None)
     return Table(path, header, values, rows)
 
 
@@ -124,15 +106,13 @@ def _text(
 ) -> tuple[pl.LazyFrame, list[str]]:
     """Return the rows of separated text, and the values of its first line."""
     source, head = _source(path, encoding)
-    is_inter = table_suffix(path) == INTER
     if separator is None:
         line = re.sub('"[^"]*"', "", head.lstrip().partition("\n")[0])
-        separator = "\t" if is_inter else max(_SEPARATORS, key=line.count)
+        separator = max(_SEPARATORS, key=line.count)
     separator = "\t" if separator in ("tab", "\\t") else separator
     if len(separator.encode()) != 1:
         raise ValueError(f"separator must be one character or 'tab', got {separator!r}")
-    quoting: Any = csv.QUOTE_NONE if is_inter else csv.QUOTE_MINIMAL
-    lines = csv.reader(head.splitlines(keepends=True), delimiter=separator, quoting=quoting)
+    lines = csv.reader(head.splitlines(keepends=True), delimiter=separator)
     values = [value.strip() for value in next(filter(any, lines), [])]
     if not any(values):
         raise ValueError(f"{path} is empty")
@@ -142,7 +122,6 @@ def _text(
     rows = pl.scan_csv(
         source,
         separator=separator,
-        quote_char=None if is_inter else '"',
         has_header=False,
         schema=dict.fromkeys(names, pl.String),
         missing_columns="insert",
@@ -189,8 +168,6 @@ def _one_line(path: Path) -> Iterator[None]:
             text = _not_utf8(path)
         elif quoted := re.search("could not parse `([^`]{1,60})", text):
             text = f"broken quotes near {quoted[1]!r}"
-        elif table_suffix(path) in JSONL:
-            text = "a line is not a JSON object" if path.stat().st_size else "it is empty"
         raise ValueError(f"cannot read {path}: {text}") from None
 
 

@@ -99,7 +99,7 @@ def test_an_archive_of_images_is_checked_wherever_it_may_lie(bayescl, monkeypatc
 
 
 def test_fetch_says_how_to_get_what_it_cannot_download(bayescl):
-    for name in ("yahoo-r3", "gowalla", "amazon-book"):
+    for name in ("yahoo-r3", "gowalla"):
         said = " ".join(bayescl(f"data fetch {name}").out.split())
         assert f"into the folder {name}" in said
     assert not Path("data").exists()

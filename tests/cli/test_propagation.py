@@ -10,7 +10,7 @@ import torch
 from ranking_data import OPTIONS
 
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.ranking.serving import load_recommender
+from bayescl_lab.runs.ranking.serving import Recommender
 from bayescl_lab.runs.result import Result
 from bayescl_lab.runs.run import Kind
 from bayescl_lab.runs.weights import read_weights
@@ -36,7 +36,7 @@ def by_hand(run: str) -> tuple[np.ndarray, np.ndarray]:
     users, items = (
         unit(state[f"encoder.{name}_table"].double().numpy()) for name in ("user", "item")
     )
-    liked = load_recommender(Path(run)).parts.train.matrix.toarray().astype(float)
+    liked = Recommender(Path(run)).trained_on.matrix.toarray().astype(float)
     of_users, of_items = (np.maximum(liked.sum(axis=axis), 1) ** -0.5 for axis in (1, 0))
     graph = of_users[:, None] * liked * of_items
     of_layers = [(users, items)]
@@ -56,7 +56,7 @@ def test_lists_and_exports_use_propagated_embeddings_of_the_same_training(bayesc
         exported = dict(archive)
     users, items = by_hand("smooth")
     np.testing.assert_allclose(exported["users"] @ exported["items"].T, users @ items.T, atol=1e-5)
-    loaded = load_recommender(Path("smooth"))
+    loaded = Recommender(Path("smooth"))
     lists = loaded.recommend(all_users=True, k=5, allow_known=True)
     expected = np.sort(users @ items.T, axis=1)[:, :-6:-1]
     scores = lists["score"].to_numpy().reshape(expected.shape)
@@ -72,6 +72,5 @@ def test_judging_again_and_resuming_keep_the_propagation(bayescl, propagated):
     smooth, plain = (RunFolder(Path(run), "").read_metrics()[-1] for run in ("smooth", "run"))
     assert smooth["loss"] == plain["loss"]
     Path("smooth/result.json").unlink()
-    Path("smooth/embeddings.npz").unlink()
     assert bayescl("train ranking --out smooth --resume").status == 0
     assert Result.read_file(Path("smooth/result.json")).row.scores == scores

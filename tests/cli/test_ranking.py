@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 import yaml
-from ranking_data import COLUMNS, OPTIONS
+from ranking_data import OPTIONS
 
 import bayescl_lab as library
 from bayescl_lab.runs.result import Result
@@ -21,7 +21,7 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
     for text in ("R@20", "NDCG@20", "of 48 users", "seconds per epoch", *rows):
         assert text in outcome.out
     found = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
-    remembered = {"data.json", "interactions.npz", "embeddings.npz"}
+    remembered = {"data.json", "interactions.npz"}
     trained = {"config.yaml", "metrics.csv", "result.json"}
     trained |= {"checkpoints/last.ckpt"}
     assert found == trained | remembered
@@ -46,28 +46,13 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
     assert bayescl("recommend run --user u-4 -k 3 --out one.parquet").status == 0
     assert pl.read_parquet("one.parquet")["user"].to_list() == ["u-4"] * 3
 
-    Path("some.txt").write_text("u-4\n\nu-0\n")
-    assert bayescl("recommend run --users some.txt -k 2 --out some.parquet").status == 0
-    some = pl.read_parquet("some.parquet")
-    assert some["user"].to_list() == ["u-4"] * 2 + ["u-0"] * 2
-    assert some.filter(pl.col("user") == "u-4")["item"].to_list() == (
-        lists.filter(pl.col("user") == "u-4")["item"].to_list()
-    )
-    Path("some.txt").write_text("u-4\nnobody\n")
-    outcome = bayescl("recommend run --users some.txt --out some.parquet")
-    assert outcome.out == "unknown users skipped, 1 of them: nobody\n1 list: some.parquet\n"
-    Path("some.txt").write_text("nobody\n")
-    assert "knows none of the users in some.txt" in (
-        bayescl("recommend run --users some.txt --out some.parquet").complaint
-    )
-
 
 def test_options_of_a_table_are_followed(bayescl, bought):
-    options = f"{OPTIONS} --rating-column stars --min-rating 4 --k-core 2 --split random --seed 3"
+    options = f"{OPTIONS} --rating-column stars --min-rating 4 --split random --seed 3"
     outcome = bayescl(f"train ranking {options} --epochs 1 --loss info_nce --out run")
     assert "ratings below 4 left out" in outcome.out
     settings = yaml.safe_load(Path("run/config.yaml").read_text())
-    assert (settings["min_rating"], settings["k_core"], settings["split"]) == (4, 2, "random")
+    assert (settings["min_rating"], settings["split"]) == (4, "random")
 
 
 def test_columns_that_nobody_named_are_guessed_and_said(bayescl, bought):
@@ -85,49 +70,6 @@ def test_the_configuration_of_a_run_repeats_it(bayescl, recommender):
     assert Path("run/config.yaml").read_text() == Path("again/config.yaml").read_text()
     first, second = (Result.read_file(Path(name, "result.json")) for name in ("run", "again"))
     assert first.row.scores == second.row.scores
-
-
-@pytest.mark.parametrize(
-    ("baseline", "recall"),
-    [("popularity", 0.3), ("ease --regularization 5", 1.0), ("ials --dim 4 --epochs 3", 1.0)],
-)
-def test_baselines_go_through_the_same_commands(bayescl, bought, baseline, recall):
-    outcome = bayescl(f"train ranking {COLUMNS} --encoder {baseline} --out base")
-    assert bayescl("train ranking --out base --resume").out == outcome.out
-    assert bayescl("evaluate base").status == 0
-    rows = [Result.read_file(Path("base", f"{name}.json")).row for name in ("result", "evaluation")]
-    assert rows[0].scores == rows[1].scores
-    assert rows[0].scores["recall@10"].mean >= recall
-    Path("bought.csv").unlink()  # what a run remembers is enough to serve
-    assert bayescl("recommend base --user u-4 -k 3").out.count("film ") == 3
-    if "ials" not in baseline:
-        assert "have no embeddings" in bayescl("embed base --out e.npy").complaint
-
-
-def test_ials_is_trained_and_served_without_a_loss(bayescl, bought):
-    line = f"train ranking {COLUMNS} --encoder ials --dim 4 --epochs 3 --split none --out"
-    assert bayescl(f"{line} ials").status == 0
-    assert bayescl(f"{line} ials --resume").status == 0
-    for words in ("recommend ials --user u-4", "embed ials --out e.npy", "export ials --to x"):
-        assert bayescl(words).status == 0
-    run = library.load("ials")
-    table = pl.read_csv("bought.csv").filter(pl.col("customer") == "u-4")
-    # A newcomer with a user's items gets that user's scores.
-    lists = [
-        run.recommend(**who, k=24, allow_known=True).select("item", "score")
-        for who in ({"user_id": "u-4"}, {"items": table["product"].to_list()})
-    ]
-    assert lists[0]["item"].to_list()[:5] == lists[1]["item"].to_list()[:5]
-    assert lists[0]["score"].to_numpy() == pytest.approx(lists[1]["score"].to_numpy(), abs=1e-5)
-    matrices = np.load("x/recommender.npz")
-    best = (matrices["users"] @ matrices["items"].T)[matrices["user_ids"] == "u-4"].max()
-    assert best == pytest.approx(lists[0]["score"][0], abs=1e-5)
-    for words, message in (
-        (f"{line} y --loss info_nce", "ials is fitted without a loss: leave out --loss"),
-        (f"{line} y --tau-plus 0.1", "ials is fitted without a loss: leave out --tau-plus"),
-        ("train ranking --out ials --resume --epochs 9", "keeps its settings: epochs = 3, got 9"),
-    ):
-        assert message in bayescl(words).complaint
 
 
 def test_embeddings_are_written_with_and_without_ids(bayescl, recommender):
@@ -162,9 +104,7 @@ def test_images_are_embedded_by_the_same_command(bayescl, image_run):
 
 def test_the_table_is_made_resumed_and_collected(bayescl, bought):
     table = pl.read_csv("bought.csv").select(user="customer", item="product")
-    Path("shop").mkdir()
-    table.filter(pl.int_range(pl.len()) % 5 > 0).write_csv("shop/train.csv")
-    table.filter(pl.int_range(pl.len()) % 5 == 0).write_csv("shop/test.csv")
+    table.write_csv("shop")
     line = "reproduce ranking --data shop --encoders mf --losses info_nce,bayesian --size smoke"
     outcome = bayescl(f"{line} --seeds 2 --out table")
     for words in ("InfoNCE", "Bayesian", "popularity", "EASE", "iALS", "above InfoNCE"):
@@ -190,15 +130,9 @@ def test_an_unknown_user_is_refused_without_control_codes(bayescl, recommender):
     assert "\x1b" not in bayescl("recommend run --user [/x]\x1b[31m").complaint
 
 
-@pytest.mark.parametrize("encoder", ["", "--encoder ease --regularization 5"])
-def test_a_new_user_gets_a_list_by_items_or_an_error_that_names_unknown_ones(
-    bayescl, recommender, encoder
-):
-    if encoder:
-        assert bayescl(f"train ranking {COLUMNS} {encoder} --out ease").status == 0
-    name = "ease" if encoder else "run"
+def test_a_new_user_gets_a_list_by_items_or_an_error_that_names_unknown_ones(bayescl, recommender):
     group = [f"film {number}" for number in (1, 4, 7)]
-    loaded = library.load(name)
+    loaded = library.load("run")
     lists = loaded.recommend(items=group, k=4)
     assert lists.columns == ["rank", "item", "score", "source"]
     assert not set(lists["item"]) & set(group)
@@ -208,25 +142,24 @@ def test_a_new_user_gets_a_list_by_items_or_an_error_that_names_unknown_ones(
     left = loaded.recommend(items=group, k=24, exclude=["film 10"])
     assert "film 10" not in set(left["item"])
     assert len(left) == 24 - len(group) - 1
-    assert library.load(name).recommend(items=group * 2, k=4).equals(lists)
+    assert loaded.recommend(items=group * 2, k=4).equals(lists)
     with pytest.raises(ValueError, match=r"bought\.csv has no items film 99, x"):
         loaded.recommend(items=["film 99", "film 1", "x", "x"])
     with pytest.raises(ValueError, match="items must name at least one item"):
         loaded.recommend(items=[])
     with pytest.raises(ValueError, match="give one of user_id, items"):
         loaded.recommend("u-1", items=group)
-    Path("new.jsonl").write_text(
-        "".join(f'{{"user": "{u}", "item": "film {i}"}}\n' for i in (1, 4) for u in ("eve", 7))
-    )
-    outcome = bayescl(f"recommend {name} --newcomers new.jsonl -k 3 --out new.csv")
+    rows = [f"{user},film {item}" for item in (1, 4) for user in ("eve", 7)]
+    Path("new.csv").write_text("\n".join(["user,item", *rows]))
+    outcome = bayescl("recommend run --newcomers new.csv -k 3 --out new.csv")
     assert outcome.out == "2 lists: new.csv\n"
     alone = loaded.recommend(items=["film 1", "film 4"], k=3)
     for user, lists in pl.read_csv("new.csv").group_by("user", maintain_order=True):
         assert user[0] in ("eve", "7")
         assert lists["item"].to_list() == alone["item"].to_list()
-    assert "knows none of the items q" in bayescl(f"recommend {name} --items q").complaint
-    outcome = bayescl(f"recommend {name} --items 'film 1,film 4' -k 3")
+    assert "knows none of the items q" in bayescl("recommend run --items q").complaint
+    outcome = bayescl("recommend run --items 'film 1,film 4' -k 3")
     assert "for the new user" in outcome.out
-    outcome = bayescl(f"recommend {name} --items 'film 1,film 4' -k 3 --out one.csv")
+    outcome = bayescl("recommend run --items 'film 1,film 4' -k 3 --out one.csv")
     assert "1 list: one.csv" in outcome.out
     assert pl.read_csv("one.csv").columns == ["rank", "item", "score", "source"]

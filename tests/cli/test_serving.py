@@ -14,7 +14,6 @@ import polars as pl
 import pytest
 import torch
 from PIL import Image
-from ranking_data import COLUMNS
 
 import bayescl_lab as library
 from bayescl_lab.runs.result import Result
@@ -82,22 +81,9 @@ def test_a_folder_moved_away_without_its_data_serves_as_before(
     assert bayescl("report moved").status == 0
 
 
-def test_a_finished_run_recommends_without_lightning(bayescl, recommender):
-    assert bayescl(f"train ranking {COLUMNS} --encoder ease --out ease").status == 0
-    program = (
-        "import sys\nsys.modules['lightning'] = None\nfrom bayescl_lab.cli import main\n"
-        "assert main(['recommend', 'run', '--user', 'u-4']) == 0\n"
-        "assert main(['recommend', 'ease', '--user', 'u-4']) == 0\n"
-        "assert main(['embed', 'run', '--of', 'items', '--out', 'items.parquet']) == 0\n"
-        "import bayescl_lab\nassert len(bayescl_lab.load('run').similar_items('film 3', 4)) == 4\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
-
-
 def test_a_broken_recommender_goes_on_from_what_it_remembers(bayescl, recommender):
     whole = Result.read_file(Path("run/result.json")).row.scores
     Path("run/result.json").unlink()
-    Path("run/embeddings.npz").unlink()
     Path("bought.csv").unlink()
     assert bayescl("train ranking --out run --resume").status == 0
     assert Result.read_file(Path("run/result.json")).row.scores == whole

@@ -66,7 +66,7 @@ AGAIN = "nothing was done yet: run the same command again"
             "runs.ranking.run.RankingRun.fit",
             "bayescl train ranking --out run --resume continues from the start",
         ),
-        ("train ranking --encoder ease", "runs.ranking.baselines.evaluate_ranking", AGAIN),
+        ("train ranking --encoder mf", "ranking.datasets.read_interactions", AGAIN),
         ("train images", "images.datasets.array_names", AGAIN),
         ("compare images --losses info_nce", "images.datasets.array_names", AGAIN),
     ],

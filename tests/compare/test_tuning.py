@@ -15,7 +15,7 @@ from bayescl_lab.compare.comparison import settle_methods
 from bayescl_lab.compare.images import compare_images, recorded_hyperparameters
 from bayescl_lab.compare.plan import Plan
 from bayescl_lab.compare.ranking import compare_ranking
-from bayescl_lab.compare.tuning import best, check_same_budget, other_values, temperatures
+from bayescl_lab.compare.tuning import best, other_values, temperatures
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.report.verdicts import comparison_verdict
 from bayescl_lab.runs.images.model import AFFINE_STRENGTH
@@ -34,13 +34,6 @@ def record_of(name: str) -> dict:
 def chosen(entry: dict) -> dict[str, float]:
     """The values with the best score."""
     return entry["scores"][best(entry["scores"])]["values"]
-
-
-def test_a_plan_that_favors_a_loss_is_refused():
-    with pytest.raises(ValueError, match="the same number of settings"):
-        check_same_budget(
-            {"info_nce": {"temperature": (0.5, 0.6)}, "hard": {"temperature": (0.5,)}}
-        )
 
 
 @pytest.mark.parametrize("name", ["digits", "cifar10-jpeg"])

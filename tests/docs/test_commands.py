@@ -13,7 +13,6 @@ from tests.docs.test_pages import PAGES, blocks, name_of
 from bayescl_lab.cli import train
 from bayescl_lab.cli._app import COMMANDS, SECOND_WORDS, application
 from bayescl_lab.runs.losses import ranking_loss
-from bayescl_lab.runs.ranking.settings import BaselineSettings
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -64,12 +63,8 @@ def test_every_option_in_the_sentences_of_a_recommenders_page_exists(name: str) 
 
 def test_defaults_in_the_help_of_training_a_recommender_are_those_of_its_settings() -> None:
     text = " ".join(str(train.ranking.__doc__).split())
-    cosine, inner = (ranking_loss("hard").resolved(score=score) for score in ("cosine", "inner"))
-    beta = ranking_loss("bayesian").resolved(score="cosine")["beta"]
+    hard, beta = ranking_loss("hard").resolved(), ranking_loss("bayesian").resolved()["beta"]
     assert (
-        f"Default temperature: {cosine['temperature']:g} with cosines and "
-        f"{inner['temperature']:g} with inner products. Default beta: {beta:g}. Default "
-        f"concentration: {cosine['concentration']:g}."
+        f"Default temperature: {hard['temperature']:g}. Default beta: {beta:g}. Default "
+        f"concentration: {hard['concentration']:g}."
     ) in text
-    penalties = [BaselineSettings(name).regularization for name in ("ease", "ials")]
-    assert f"Default: {penalties[0]:g} for ease, {penalties[1]:g} for ials." in text

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from bayescl_lab.ranking.ease import EASE, check_ease, ease_memory
+from bayescl_lab.ranking.ease import EASE
 from bayescl_lab.ranking.fold_in import NewcomerScorer
-from bayescl_lab.ranking.ials import IALS, newcomer_scores
+from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity
+from bayescl_lab.ranking.scorers import EmbeddingScorer
 
 GENERATOR = np.random.default_rng(0)
 CHOSEN = np.argwhere(GENERATOR.random((40, 25)) < 0.3)
@@ -21,29 +21,22 @@ USERS, ITEMS = (torch.from_numpy(GENERATOR.normal(size=(size, 4))).float() for s
 THERE = np.arange(40) != 7
 
 
-def test_ease_is_the_inverse_of_the_gram_matrix_in_blocks_too(monkeypatch):
+def test_ease_is_the_inverse_of_the_gram_matrix():
     inverse = np.linalg.inv((LIKED.T @ LIKED).numpy() + 3.0 * np.eye(25))
     expected = -inverse / np.diag(inverse)
     np.fill_diagonal(expected, 0)
     np.testing.assert_allclose(EASE(TRAIN, 3.0).weights, expected, atol=1e-6)
-    monkeypatch.setattr("bayescl_lab.ranking.ease._BLOCK_ENTRIES", 25 * 4)
-    np.testing.assert_allclose(EASE(TRAIN, 3.0).weights, expected, atol=1e-6)
 
 
 def test_ease_is_refused_where_memory_or_the_penalty_does_not_suffice(monkeypatch):
-    allowed = [ease_memory(25)]
-    monkeypatch.setattr("bayescl_lab.ranking.ease.usable_memory", lambda: 2 * allowed[0])
-    assert EASE(TRAIN, 2.0).weights.dtype == np.float32
     # Two items that always go together: without a penalty their Gram matrix is singular.
     twins = Interactions.from_pairs([0, 0], [0, 1], user_ids=1, item_ids=2)
     for penalty, message in ((1e-17, "1e-17 is too small to invert"), (0.0, "must be positive")):
         with pytest.raises(ValueError, match=f"regularization {message}"):
             EASE(twins, penalty)
-    allowed[0] -= 1
-    with pytest.raises(ValueError, match=r"EASE of 25 items needs .* more than the"):
+    monkeypatch.setattr("bayescl_lab.ranking.ease.MOST_ITEMS", 24)
+    with pytest.raises(ValueError, match="it takes at most 24 items, got 25"):
         EASE(TRAIN, 2.0)
-    with pytest.raises(ValueError, match="EASE takes up to 30,000 items, got 40,000"):
-        check_ease(40_000)
 
 
 def objective(users: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
@@ -101,18 +94,8 @@ def test_bad_settings_of_ials_are_refused(options, message):
         IALS(TRAIN, **options)
 
 
-def test_baselines_score_a_newcomer_as_a_user_with_those_items():
-    user = torch.tensor([5])
-    own = torch.from_numpy(TRAIN.matrix[[5]].indices.astype(np.int64))
-    for baseline in (EASE(TRAIN, 3.0), Popularity(TRAIN)):
-        torch.testing.assert_close(baseline.scores_from(own), baseline.scores(user)[0])
-    penalty = {"regularization": 0.2, "unobserved_weight": 0.3}
-    ials = IALS(TRAIN, dim=4, **penalty)
-    torch.testing.assert_close(newcomer_scores(ials.items, own, penalty), ials.scores(user)[0])
-
-
 def newcomers(users: torch.Tensor) -> NewcomerScorer:
-    return NewcomerScorer(EmbeddingScorer(users, ITEMS, "inner"), TRAIN)
+    return NewcomerScorer(EmbeddingScorer(users, ITEMS), TRAIN)
 
 
 def means() -> torch.Tensor:

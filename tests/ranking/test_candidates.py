@@ -7,7 +7,7 @@ import torch
 from bayescl.losses import BayesianContrastiveLoss, InfoNCELoss
 from bayescl_lab.ranking.batches import UserBatch, UserBatches
 from bayescl_lab.ranking.candidates import DrawnCandidates
-from bayescl_lab.ranking.encoder import MatrixFactorization
+from bayescl_lab.ranking.encoders import MatrixFactorization
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.losses import BPRLoss
 

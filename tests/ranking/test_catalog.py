@@ -82,42 +82,29 @@ def test_a_known_data_set_that_is_absent_says_how_to_get_it(monkeypatch, tmp_pat
             fetch_interactions(source)
 
 
-def test_a_copy_is_compared_with_published_counts_and_checksums(publish, monkeypatch, tmp_path):
+def test_a_copy_is_compared_with_published_counts(publish, monkeypatch, tmp_path):
     fetch_interactions(publish({"ml-100k/u.data": RATINGS}))
-    digest = hashlib.sha256(RATINGS.encode()).hexdigest()
-
-    def published(users: int, checksum: str) -> None:
-        figures = Published(("u.data",), users, 5, 20, {"u.data": f"sha256:{checksum}"})
-        monkeypatch.setitem(catalog.PUBLISHED, "ml-100k", figures)
-
     (tmp_path / "data" / "ml-100k" / "ml-100k.zip").unlink()
-    published(4, digest)
-    counts, checked = verify_interactions("ml-100k")
+    monkeypatch.setitem(catalog.PUBLISHED, "ml-100k", Published(("u.data",), 4, 5, 20))
+    (counts,) = verify_interactions("ml-100k")
     assert counts.endswith("as published: 4 users, 5 items, 20 interactions")
-    assert checked == "u.data is the published file (its checksum matches)"
-    published(5, digest)
+    monkeypatch.setitem(catalog.PUBLISHED, "ml-100k", Published(("u.data",), 5, 5, 20))
     with pytest.raises(ValueError, match="is not ml-100k as published: 5 users, got 4"):
-        verify_interactions("ml-100k")
-    published(4, "0" * 64)
-    with pytest.raises(ValueError, match="is damaged: sha256 must be 000"):
         verify_interactions("ml-100k")
 
 
 @pytest.mark.parametrize(
-    ("name", "pairs", "files"),
+    ("name", "pairs"),
     [
-        ("ml-100k", "100,000", 1),
-        ("ml-1m", "802,553 + 197,656", 0),
-        ("gowalla", "810,128 + 217,242", 0),
-        ("yelp2018", "1,237,259 + 324,147", 0),
+        ("ml-100k", "100,000"),
+        ("ml-1m", "802,553 + 197,656"),
+        ("gowalla", "810,128 + 217,242"),
+        ("yelp2018", "1,237,259 + 324,147"),
     ],
 )
-def test_real_copies_are_as_published(real_data, name, pairs, files):
+def test_real_copies_are_as_published(real_data, name, pairs):
     real_data(name)
-    counts, *checked = verify_interactions(name)
-    assert f"{pairs} interactions" in counts
-    assert len(checked) >= files
-    assert all("is the published file" in line for line in checked)
+    assert f"{pairs} interactions" in verify_interactions(name)[0]
 
 
 def test_a_known_data_set_may_be_there_as_a_split(monkeypatch, tmp_path):

@@ -5,17 +5,21 @@ from __future__ import annotations
 import pytest
 from ranking.checkerboard import checkerboard
 
-from bayescl_lab.ranking.encoder import Encoder, MatrixFactorization
-from bayescl_lab.ranking.encoders import ENCODERS, build_encoder
+from bayescl_lab.ranking.encoders import (
+    ENCODERS,
+    Encoder,
+    LightGCN,
+    MatrixFactorization,
+    build_encoder,
+)
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.light_gcn import LightGCN
 from bayescl_lab.report.results import result_title
 from bayescl_lab.runs.ranking.run import RankingRun
 from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.result import Result
 
 TRAIN = checkerboard().train
-SETTINGS = {"dim": 4, "layers": 3, "score": "inner", "epochs": 7}
+SETTINGS = {"dim": 4, "layers": 3, "epochs": 7}
 
 
 class Doubled(Encoder):
@@ -40,7 +44,7 @@ def test_each_encoder_gets_the_settings_that_it_takes_and_no_others() -> None:
     assert graph.layers == 3
     for encoder in (factors, graph):
         assert (encoder.num_users, encoder.num_items) == (TRAIN.num_users, TRAIN.num_items)
-        assert (encoder.dim, encoder.score) == (4, "inner")
+        assert encoder.dim == 4
         assert float(encoder.user_table.detach().std()) == pytest.approx(0.1, rel=0.3)
 
 

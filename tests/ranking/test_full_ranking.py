@@ -9,7 +9,6 @@ from ranking.checkerboard import interactions
 from reference.ranking import ranked_list
 
 from bayescl_lab.ranking.full_ranking import full_ranking, top_columns
-from bayescl_lab.ranking.scorers import EmbeddingScorer
 
 
 class Table:
@@ -70,13 +69,6 @@ def test_nan_is_refused_wherever_it_is():
         scores[1, place] = torch.nan
         with pytest.raises(ValueError, match="must not be NaN"):
             top_columns(scores, 3)
-
-
-def test_cosine_scores_do_not_depend_on_lengths_and_inner_products_do():
-    users = torch.tensor([[1.0, 0.0]])
-    items = torch.tensor([[1.0, 0.0], [5.0, 5.0]])
-    assert full_ranking(EmbeddingScorer(users, items, "cosine"), 2).items.tolist() == [[0, 1]]
-    assert full_ranking(EmbeddingScorer(users, items, "inner"), 2).items.tolist() == [[1, 0]]
 
 
 def test_bad_arguments_are_refused():

@@ -8,7 +8,7 @@ from reference.ranking import figures, ranked_list
 
 from bayescl_lab.ranking.full_ranking import TopItems
 from bayescl_lab.ranking.interactions import RankingParts
-from bayescl_lab.ranking.metrics import METRICS, evaluate_ranking, ranking_metrics
+from bayescl_lab.ranking.metrics import METRICS, Evaluation, evaluate_ranking, ranking_metrics
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 
 USERS, ITEMS = 30, 40
@@ -27,7 +27,7 @@ def case(request):
 
 
 def scorer_of(scores: np.ndarray) -> EmbeddingScorer:
-    return EmbeddingScorer(torch.from_numpy(scores), torch.eye(ITEMS), "inner")
+    return EmbeddingScorer(torch.from_numpy(scores), torch.eye(ITEMS))
 
 
 def test_figures_equal_the_slow_reference(case):
@@ -43,9 +43,8 @@ def test_figures_equal_the_slow_reference(case):
             by_user.append(figures(ranked_list(scores[user].tolist(), seen, k), wanted, k))
         for name in METRICS:
             expected = np.mean([of_user[name] for of_user in by_user])
-            assert ours["metrics"][f"{name}@{k}"] == pytest.approx(expected, abs=1e-12), (name, k)
-    assert ours["users"] == len(judged)
-    assert ours["users_left_out"] == USERS - len(judged)
+            assert ours.metrics[f"{name}@{k}"] == pytest.approx(expected, abs=1e-12), (name, k)
+    assert (ours.users, ours.users_left_out) == (len(judged), USERS - len(judged))
 
 
 def test_places_without_an_item_are_no_hits():
@@ -53,7 +52,7 @@ def test_places_without_an_item_are_no_hits():
     wanted = np.zeros((2, 4), dtype=bool)
     wanted[0, 3] = wanted[1, 0] = True
     lists = TopItems(torch.tensor([1]), torch.tensor([[1, -1, -1]]), torch.zeros(1, 3))
-    assert ranking_metrics(lists, interactions(wanted), (3,))["hit_rate@3"] == 0
+    assert ranking_metrics(lists, interactions(wanted), (3,))["recall@3"] == 0
 
 
 def test_lists_that_are_too_short_are_refused_and_nothing_to_find_gives_no_metrics():
@@ -62,5 +61,5 @@ def test_lists_that_are_too_short_are_refused_and_nothing_to_find_gives_no_metri
         ranking_metrics(lists, interactions(np.ones((1, 9))), (3,))
     nothing = interactions(np.zeros((USERS, ITEMS)))
     scorer = scorer_of(np.zeros((USERS, ITEMS), dtype=np.float32))
-    figures = evaluate_ranking(scorer, RankingParts(nothing, nothing, "test"))
-    assert figures == {"metrics": {}, "users": 0, "users_left_out": USERS}
+    found = evaluate_ranking(scorer, RankingParts(nothing, nothing, "test"))
+    assert found == Evaluation(0, users_left_out=USERS)

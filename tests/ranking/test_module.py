@@ -9,10 +9,8 @@ from bayescl.losses import InfoNCELoss
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.batches import UserBatches
 from bayescl_lab.ranking.candidates import DrawnCandidates
-from bayescl_lab.ranking.encoder import MatrixFactorization
+from bayescl_lab.ranking.encoders import LightGCN, MatrixFactorization
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.light_gcn import LightGCN
-from bayescl_lab.ranking.losses import BPRLoss
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.ranking.propagation import normalized_graph
 
@@ -169,12 +167,10 @@ def test_gradients_of_a_step_do_not_depend_on_how_threads_take_turns():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: module(loss=BPRLoss()), "score like the encoder, by cosine: got normalize=Fal"),
         (lambda: module(learning_rate=0.0), "learning_rate must be positive"),
         (lambda: UserBatches(TRAIN.subset(slice(0)), 2, 0), "number of users with items must be"),
         (lambda: UserBatches(TRAIN, 2, 0, num_ranks=3), "device, got batches of 2 for 3 devices"),
         (lambda: LightGCN(TRAIN, layers=-1), "layers must be"),
-        (lambda: MatrixFactorization(TRAIN, score="dot"), "score must be one of cosine, inner"),
     ],
 )
 def test_bad_settings_are_refused(make, message):

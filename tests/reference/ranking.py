@@ -18,12 +18,8 @@ def figures(ranking: Sequence[int], wanted: set[int], k: int) -> dict[str, float
     places = [place for place, hit in enumerate(hits, start=1) if hit]
     dcg = sum(1 / math.log2(place + 1) for place in places)
     ideal = sum(1 / math.log2(place + 1) for place in range(1, min(k, len(wanted)) + 1))
-    precisions = sum(sum(hits[:place]) / place for place in places)
     return {
         "precision": sum(hits) / k,
         "recall": sum(hits) / len(wanted),
         "ndcg": dcg / ideal,
-        "hit_rate": float(any(hits)),
-        "mrr": 1 / places[0] if places else 0.0,
-        "map": precisions / min(k, len(wanted)),
     }

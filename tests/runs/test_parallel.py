@@ -23,7 +23,7 @@ def test_runs_are_saved_often_and_free_their_memory_and_a_killed_worker_is_told(
         def __init__(self) -> None:
             self.model = SimpleNamespace(trainer=self)
 
-    def train(settings, out, *, resume, checkpoint_every, progress, pulse):
+    def train(settings, out, *, resume, checkpoint_every, progress):
         assert not any(one() for one in alive)
         trainer = Trainer()
         alive.append(weakref.ref(trainer))

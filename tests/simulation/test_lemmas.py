@@ -44,12 +44,12 @@ def over_draws(measure, settings: Settings, draws: int) -> tuple[torch.Tensor, t
 
 def test_lemma_1_the_posterior_is_the_frequency_of_true_negatives() -> None:
     # With the proposal CDF known, so that only the formula is tested.
-    settings = Settings(anchors=2000, alpha=0.85, tau_plus=0.3, proposal="normal", temperature=1.0)
+    settings = Settings(anchors=2000, alpha=0.85, tau_plus=0.3, gamma=0.0, temperature=1.0)
     scores, labels = [], []
     for chunk in observe(settings, generator(0)):
         scores.append(chunk.unlabeled.flatten())
         labels.append(chunk.true_negative.flatten())
-    posterior = F.posterior(torch.special.ndtr(torch.cat(scores)), alpha=0.85, tau_plus=0.3)
+    posterior = F.posterior(torch.cat(scores) + 0.5, alpha=0.85, tau_plus=0.3)
     label = torch.cat(labels).double()
     for low in torch.arange(0.25, 0.95, 0.1).tolist():
         inside = (posterior >= low) & (posterior < low + 0.1)

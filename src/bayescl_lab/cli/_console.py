@@ -124,10 +124,6 @@ class Bar(Progress):
             about = f"; about {left} left" if left else ""
             say(f"{task.description}: {done:.4g} of {task.total:g}{about}", stderr=True)
 
-    def epoch_done(self, epochs: int, mean_loss: float) -> None:
-        """Show the loss of a finished epoch."""
-        self.tell(epochs, f"loss {mean_loss:.3f}")
-
-    def step_done(self, epochs: int, step: int, steps: int, *_: object) -> None:
-        """Show the progress within an epoch."""
-        self.tell(epochs + step / steps)
+    def trained(self, epochs: float, mean_loss: float | None) -> None:
+        """Show the progress of training and, after an epoch, its loss."""
+        self.tell(epochs, None if mean_loss is None else f"loss {mean_loss:.3f}")

@@ -27,7 +27,7 @@ from bayescl_lab.runs.losses import BASELINE, IMAGE_METHODS, SHARE, LossSettings
 from bayescl_lab.runs.ranking.settings import RankingOptions, RankingSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from bayescl_lab.compare.plan import Plan
     from bayescl_lab.runs.result import Result
@@ -143,7 +143,6 @@ def perform(
     folder: Path,
     place: Place,
     workers: int | None,
-    finished: Callable[[str, Result], object] = lambda *_: None,
 ) -> list[Result]:
     """Run or resume plans with a progress bar, and return and print their results."""
     from bayescl_lab.compare.plan import run_plans
@@ -160,7 +159,6 @@ def perform(
             resume=place.resume,
             workers=workers or usual,
             progress=lambda name, _, done: bar.tell(done, name),
-            finished=finished,
         )
     for result in results:
         print_result(result_title(result), result)

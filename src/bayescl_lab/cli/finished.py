@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -63,9 +63,8 @@ def embed(
 def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) -> None:
     """Evaluate a run: images by every probe, recommenders by full ranking.
 
-    The run need not be finished. The last checkpoint is evaluated, or the best one if a
-    recommender's epoch was chosen on validation. The metrics are also written to evaluation.json in
-    the run's folder. It is an error if the data have changed since training.
+    The run need not be finished. The last checkpoint is evaluated. The metrics are also written to
+    evaluation.json in the run's folder. It is an error if the images have changed since training.
 
     Args:
         run: Run folder.
@@ -77,9 +76,9 @@ def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) 
     from bayescl_lab.runs.run import Kind
 
     if Kind.of(run) is Kind.RANKING:
-        from bayescl_lab.runs.ranking.evaluation import evaluate_run
+        from bayescl_lab.runs.ranking.run import evaluate_recommender
 
-        result = evaluate_run(run, data=data)
+        result = evaluate_recommender(run, data=data)
     else:
         from bayescl_lab.runs.images.run import evaluate_images
 
@@ -116,7 +115,6 @@ def recommend(
     table: Annotated[TableOptions, FLAT] = TableOptions(),
     k: Annotated[Count, Parameter(name=("-k", "--k"))] = 10,
     all: bool = False,
-    users: Path | None = None,
     out: Path | None = None,
     exclude: Path | None = None,
     allow_known: bool = False,
@@ -136,59 +134,45 @@ def recommend(
             are written to --out. The following options describe the table.
         k: Number of items per list.
         all: Write lists for all users to --out.
-        users: Text file with ids of users, one per line. Lists are written to --out.
         out: Output file, ending in .csv or .parquet.
         exclude: Text file with ids of further items to exclude, one per line.
         allow_known: Include items that the user already has.
     """
-    from bayescl_lab.runs.ranking.serving import load_recommender
+    from bayescl_lab.runs.ranking.serving import Recommender
 
-    to_file = [all, users is not None, newcomers is not None]
-    if sum((*to_file, user is not None, bool(items))) != 1:
-        raise ValueError(
-            "give one of --user ID, --items A,B,..., --users FILE, --newcomers FILE and --all"
-        )
-    if any(to_file) and out is None:
-        raise ValueError(
-            "--all, --users and --newcomers need --out, a file that ends in .csv or .parquet"
-        )
+    if sum((all, newcomers is not None, user is not None, bool(items))) != 1:
+        raise ValueError("give one of --user ID, --items A,B,..., --newcomers FILE and --all")
+    if (all or newcomers is not None) and out is None:
+        raise ValueError("--all and --newcomers need --out, a file that ends in .csv or .parquet")
     if out is not None:
         check_output(out, ".csv", ".parquet")
-    left_out = [] if exclude is None else _lines(exclude, "excluded items")
-    many = None if users is None else _lines(users, "users")
-    if many == []:
-        raise ValueError(f"the file of users {users} is empty")
-    of_new: Any = _newcomers(newcomers, table) if newcomers is not None else items or None
-    recommender = load_recommender(run)
-    theirs = of_new.values() if isinstance(of_new, dict) else [of_new or ()]
-    named = {"user": many or (), "item": [*left_out, *chain.from_iterable(theirs)]}
-    skipped = {kind: recommender.unknown(kind, ids) for kind, ids in named.items()}
-    if items and len(skipped["item"]) >= len(set(items)):
+    left_out = [] if exclude is None else _lines(exclude)
+    owned = {} if newcomers is None else _newcomers(newcomers, table)
+    recommender = Recommender(run)
+    skipped = recommender.unknown("item", [*left_out, *items, *chain(*owned.values())])
+    known = [item for item in items if item not in skipped]
+    if items and not known:
         raise ValueError(f"the run knows none of the items {', '.join(items)}")
-    if many and len(skipped["user"]) >= len(set(many)):
-        raise ValueError(f"the run knows none of the users in {users}")
+    of_new = {
+        name: [item for item in theirs if item not in skipped] for name, theirs in owned.items()
+    }
     try:
         lists = recommender.recommend(
-            many or user,
+            user,
             k,
-            items=of_new,
+            items=of_new or known or None,
             all_users=all,
-            exclude=left_out,
+            exclude=[item for item in left_out if item not in skipped],
             allow_known=allow_known,
-            skip_unknown=True,
         )
     except ValueError as error:
         if user is None or not recommender.unknown("user", user):
             raise
         raise ValueError(f"{error}: name the items of a new user with --items") from None
-    for kind, ids in skipped.items():
-        if ids:
-            shown = ", ".join(map(printable, ids[:10])) + ", ..." * (len(ids) > 10)
-            say(f"unknown {kind}s skipped, {len(ids):,} of them: {shown}")
-    wanted = 1
-    if any(to_file):
-        wanted = len(recommender.record.known.user_ids) if all else len(set(many or of_new))
-        wanted -= len(skipped["user"])
+    if skipped:
+        shown = ", ".join(map(printable, skipped[:10])) + ", ..." * (len(skipped) > 10)
+        say(f"unknown items skipped, {len(skipped):,} of them: {shown}")
+    wanted = recommender.record.known.num_users if all else len(of_new) or 1
     _show_lists(lists, user, out, wanted)
 
 
@@ -228,9 +212,9 @@ def similar(
         item: Id of the item in the data set.
         k: Number of items.
     """
-    from bayescl_lab.runs.ranking.serving import load_recommender
+    from bayescl_lab.runs.ranking.serving import Recommender
 
-    found = load_recommender(run).similar_items(item, k)
+    found = Recommender(run).similar_items(item, k)
     rows = [[*row[:-1], f"{row[-1]:.4f}"] for row in found.rows()]
     title = f"similar to {printable(item)}"
     console().print(table_of(title, found.columns, rows, words=len(found.columns) - 1))
@@ -270,10 +254,10 @@ def _newcomers(file: Path, options: TableOptions) -> dict[int | str, list[int | 
     return dict(grouped.agg("item").rows())
 
 
-def _lines(file: Path, what: str) -> list[str]:
+def _lines(file: Path) -> list[str]:
     """Read the non-empty lines of a text file; raise ``ValueError`` if it cannot be read."""
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError):
-        raise ValueError(f"cannot read the file of {what} {file}") from None
+        raise ValueError(f"cannot read the file of excluded items {file}") from None
     return [line.strip() for line in lines if line.strip()]

@@ -48,10 +48,7 @@ def reproduce(
         f"to continue after an interruption: bayescl reproduce {table} --resume --out {folder}",
         stderr=True,
     )
-    results = perform(
-        *(f"reproduce {table}", options, plans, folder, place, workers),
-        lambda name, result: write_atomically(folder / f"{name}.md", results_markdown([result])),
-    )
+    results = perform(f"reproduce {table}", options, plans, folder, place, workers)
     write_atomically(folder / "table.md", results_markdown(results))
     say(f"figures: {folder / 'result.json'}", f"table: {folder / 'table.md'}")
 
@@ -82,10 +79,7 @@ def ranking(
         for plan in plans:
             print_guesses(next(iter(plan.methods.values())).data)
     collected = folder if request.results is None else Path(request.results)
-    results = perform(
-        *("reproduce ranking", options, plans, folder, place, workers or 1),
-        lambda name, result: collect(collected, name, result),
-    )
+    results = perform("reproduce ranking", options, plans, folder, place, workers or 1)
     for plan, cell in zip(plans, results, strict=True):
         collect(collected, plan.name, cell)
     say(f"table: {collected / 'table.md'}")

@@ -24,8 +24,8 @@ def simulate(
     """Run the numerical experiments and write a data file and a figure for each.
 
     Labeled scores are generated, and estimators of the mean over true negatives are compared with
-    the labels. The finding of each experiment is printed. The defaults are the paper's. If an
-    experiment varies a parameter, its option is ignored.
+    the labels. The defaults are the paper's. If an experiment varies a parameter, its option is
+    ignored.
 
     Args:
         names: Experiments to run: densities, weights, pair-order, mse, means and hard. Default:
@@ -33,10 +33,10 @@ def simulate(
         out: Folder for data files and figures. Existing files are replaced.
         seed: Seed of all random numbers. The same seed gives the same files.
     """
-    from bayescl_lab.paper.simulation.experiments import EXPERIMENTS, chosen, write
+    from bayescl_lab.paper.simulation.experiments import chosen, write
     from bayescl_lab.runs.folder import check_writable, write_json
 
-    experiments = chosen([*names]) if names else EXPERIMENTS
+    experiments = chosen(names)
     check_writable(out)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Bar(len(experiments), *columns) as bar:
@@ -49,6 +49,6 @@ def simulate(
             result = experiment.run(settings, seed, tick)
             out.mkdir(parents=True, exist_ok=True)
             write(experiment, result, out)
-            say(f"{experiment.name}: {experiment.finding(result)}")
+            say(f"{experiment.name}: {experiment.summary}")
     write_json(out / "simulation.json", {"seed": seed, **asdict(settings)})
     say(f"files: {out}")

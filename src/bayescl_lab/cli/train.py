@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from bayescl_lab._fields import Count, Positive
+from bayescl_lab._fields import Count
 from bayescl_lab.cli._console import Bar, print_guesses, say
 from bayescl_lab.cli._options import (
     FLAT,
@@ -19,18 +19,10 @@ from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.settings import ImageOptions, ImageSettings
 from bayescl_lab.runs.losses import SHARE, TEACHER, LossSettings, losses_of, ranking_loss
-from bayescl_lab.runs.ranking.settings import (
-    BASELINES,
-    IALS_NAME,
-    BaselineSettings,
-    RankingOptions,
-    RankingSettings,
-)
+from bayescl_lab.runs.ranking.settings import RankingOptions, RankingSettings
 
 if TYPE_CHECKING:
     from bayescl_lab.runs.result import Result
-
-RECOMMENDERS = (*ENCODERS, *BASELINES, IALS_NAME)
 
 
 def images(
@@ -73,8 +65,7 @@ def images(
             encoder=encoder,
             resume=place.resume,
             checkpoint_every=checkpoint_every,
-            progress=bar.epoch_done,
-            pulse=bar.step_done,
+            progress=bar.trained,
         )
     if result.rows:  # only the first process has a result
         _print_run(result, folder)
@@ -83,53 +74,25 @@ def images(
 def ranking(
     *,
     data: Annotated[RankingData, FLAT] = RankingData(),
-    encoder: Literal[RECOMMENDERS] = "mf",  # type: ignore[valid-type]
+    encoder: Literal[tuple(ENCODERS)] = "mf",  # type: ignore[valid-type]
     loss: Literal[losses_of("ranking")] = "bayesian",  # type: ignore[valid-type]
     hyperparameters: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
-    regularization: Positive | None = None,
-    unobserved_weight: Positive = 0.1,
-    typed: Typed,
     place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
 ) -> None:
     """Train a recommender on interactions, and evaluate it by full ranking.
 
     Args:
-        encoder: Model of the embeddings, or a model that is fitted without a loss: ials, ease or
-            popularity.
-        loss: Loss to train mf and lightgcn with. Its hyper-parameters follow. Default temperature:
-            0.15 with cosines and 1 with inner products. Default beta: 0.5. Default concentration:
-            0.03. Default tau_plus: the density of the interactions (debiased, hard: a tenth of it).
-        regularization: L2 penalty of ease and ials. Default: 300 for ease, 0.03 for ials.
-        unobserved_weight: Weight of all pairs in ials, besides the weight 1 of interactions.
+        encoder: Model of the embeddings.
+        loss: Loss to train with. Its hyper-parameters follow. Default temperature: 0.15. Default
+            beta: 0.5. Default concentration: 0.03. Default tau_plus: the density of the
+            interactions (debiased, hard: a tenth of it).
     """
-    from bayescl_lab.runs.ranking.baselines import fit_baseline
     from bayescl_lab.runs.ranking.run import train_ranking
 
     rank = settings.this_process().rank
     if not place.resume and rank == 0:
         print_guesses(data)
-    if encoder not in ENCODERS:
-        if rank:  # a baseline needs only one process
-            return
-        if unused := typed & {"loss", *vars(hyperparameters)}:
-            option = min(unused).replace("_", "-")
-            raise ValueError(f"{encoder} is fitted without a loss: leave out --{option}")
-        shared = {
-            name: getattr(settings, name) for name in ("evaluate_on", "dim", "epochs", "seed")
-        }
-        fitted = BaselineSettings(
-            encoder,
-            data,
-            regularization,
-            unobserved_weight=unobserved_weight,
-            **shared,
-        )
-        folder = place.folder(f"{encoder}-{data.data}")
-        with place.interruptible("train ranking", folder):
-            result = fit_baseline(fitted, folder, resume=place.resume, baselines=True)
-        _print_run(result, folder)
-        return
     chosen = ranking_loss(loss, vars(hyperparameters))
     run = RankingSettings(**vars(settings), loss=chosen, data=data, encoder=encoder)
     folder = place.folder(f"{encoder}-{loss}-{data.data}")
@@ -139,8 +102,7 @@ def ranking(
             folder,
             resume=place.resume,
             baselines=True,
-            progress=bar.epoch_done,
-            pulse=bar.step_done,
+            progress=bar.trained,
         )
     if result.rows:  # only the first process has a result
         _print_run(result, folder)

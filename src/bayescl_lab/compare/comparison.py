@@ -98,7 +98,7 @@ def settle_methods(
     for name in given:
         if not any(takes(method, name) for method in names):
             raise ValueError(f"none of the losses {', '.join(names)} takes {name}")
-    # The default temperature of recommenders depends on the score, and is equal for all losses.
+    # The default temperature of recommenders is equal for all losses.
     default = LossSettings(BASELINE).resolved() if room == "images" else {}
     common = {**default, **recorded(BASELINE)}
     temperature = {name: value for name, value in common.items() if name == "temperature"}

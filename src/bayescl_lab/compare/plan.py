@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -211,7 +211,6 @@ def run_plans(
     resume: bool = False,
     workers: int = 1,
     progress: Progress | None = None,
-    finished: Callable[[str, Result], object] = lambda *_: None,
 ) -> list[Result]:
     """Perform plans in a folder, and write ``result.json``.
 
@@ -224,7 +223,6 @@ def run_plans(
             continues from its last checkpoint.
         workers: Number of parallel processes, each with one thread.
         progress: Function called after every epoch.
-        finished: Function called with the name and the result of each plan.
 
     Returns:
         One result per plan.
@@ -240,10 +238,7 @@ def run_plans(
     plans = [plan.prepared(out) for plan in plans]
     with start.work() as folder:
         work = Work(folder.path, workers, progress)
-        results = []
-        for plan in plans:
-            results.append(replace(plan.perform(work), settings=request))
-            finished(plan.name, results[-1])
+        results = [replace(plan.perform(work), settings=request) for plan in plans]
     commits = sorted({str(one.origin.get("commit")) for one in work.results.values()})
     return start.finish(*results, workers=workers, threads_per_run=1, commits_of_runs=commits)
 

@@ -12,9 +12,10 @@ from typing_extensions import Self
 from bayescl_lab.compare.comparison import compared
 from bayescl_lab.compare.plan import Plan
 from bayescl_lab.compare.tuning import Values
+from bayescl_lab.ranking.ease import ease_left_out
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.parallel import Train
-from bayescl_lab.runs.ranking.baselines import ease_left_out, fit_baseline
+from bayescl_lab.runs.ranking.baselines import fit_baseline
 from bayescl_lab.runs.ranking.run import RankingRun, train_ranking
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
@@ -31,22 +32,18 @@ class RankingPlan(Plan[RankingSettings]):
     train: Train = train_ranking
 
     def prepared(self, out: Path) -> Self:
-        """Return the plan, without EASE if its matrix does not fit into memory.
+        """Return the plan, without EASE if there are too many items.
 
         The interactions are read from the record of the first run, if it exists.
         """
         name, settings = next(iter(self.runs().items()))
         recorded = RankingRun.restore(RunFolder(out / "runs" / name, RankingRun.kind))
         items = RankingRun(settings, **recorded).parts.train.num_items
-        reason = self.ease_left_out(items)
+        reason = ease_left_out(items)
         if reason is None or self.baselines is None or EASE_NAME not in self.baselines.methods:
             return self
         result = replace(self.result, remarks=(*self.result.remarks, reason))
         return replace(self, baselines=self.baselines.without(EASE_NAME), result=result)
-
-    def ease_left_out(self, items: int) -> str | None:
-        """Return the reason to skip EASE, or ``None``."""
-        return ease_left_out(items)
 
 
 def compare_ranking(

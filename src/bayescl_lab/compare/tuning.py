@@ -106,10 +106,3 @@ def check_once(name: str, values: Sequence[str], what: str = "each") -> None:
     """Check that there is at least one name, and no name twice."""
     if not values or len(set(values)) < len(values):
         raise ValueError(f"{name} must name {what} once, got {', '.join(values) or 'none'}")
-
-
-def check_same_budget(loss_grids: Mapping[str, Grid]) -> None:
-    """Check that all losses have the same number of settings."""
-    sizes = {loss: len(settings_of(grid)) for loss, grid in loss_grids.items()}
-    if len(set(sizes.values())) != 1:
-        raise ValueError(f"every loss must get the same number of settings, got {sizes}")

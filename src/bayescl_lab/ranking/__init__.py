@@ -6,10 +6,10 @@ reading a data set does not load the training loop.
 =============================  ==============================================================
 ``data``, ``datasets``         options for reading; training and evaluation part
 ``readers``                    tables and fixed formats, with error messages for damaged files
-``filters``, ``splits``        minimum rating and k-core; training and test part
+``filters``, ``splits``        minimum rating, numbers of ids; training and test part
 ``interactions``               pairs of users and items as a sparse matrix, with original ids
 ``catalog``                    sources of public data sets, download and verification
-``encoders``, ``encoder``      table of encoders (matrix factorization, LightGCN); base class
+``encoders``                   matrix factorization and LightGCN
 ``candidates``, ``losses``     sampling of candidates; BPR
 ``module``, ``batches``        the Lightning module; batches of users
 ``scorers``, ``fold_in``       scores of embeddings and popularity; scores for new users

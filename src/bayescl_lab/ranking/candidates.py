@@ -10,7 +10,7 @@ from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl.checks import check_count
 from bayescl.losses import ContrastiveLoss
 from bayescl_lab.ranking.batches import UserBatch
-from bayescl_lab.ranking.encoder import Encoder
+from bayescl_lab.ranking.encoders import Encoder
 
 
 class DrawnCandidates:

@@ -26,9 +26,8 @@ class RankingData:
     """Data set and options for reading it.
 
     Attributes:
-        data: Name of a data set (see "bayescl data list"), or the path of a table (CSV, TSV, JSON
-            Lines, Parquet or RecBole's .inter; text also as .gz), or of a folder with train.txt and
-            test.txt, or train.csv and test.csv.
+        data: Name of a data set (see "bayescl data list"), or the path of a table (CSV, TSV or
+            Parquet; text also as .gz), or of a folder with LightGCN's train.txt and test.txt.
         split: How the test part is chosen: per-user (a random fifth of each user's interactions),
             random, last (each user's latest interaction), time (the latest fifth of all
             interactions), given, author (ml-100k), or none, which trains on all interactions
@@ -41,8 +40,6 @@ class RankingData:
         min_rating: Lowest rating that counts. Default: all count.
         sum_ratings: Add up the ratings of each user and item before min_rating applies, for example
             quantities with negative returns. Pairs with a sum of at most 0 are left out.
-        k_core: Smallest number of interactions of a user or item. Users and items with fewer are
-            left out.
         separator: Column separator of a table. Default: detected.
         encoding: Encoding of a text table, such as latin-1. Default: UTF-8.
         no_header: Whether the first line of a table is an interaction. Columns are then named 1, 2
@@ -66,7 +63,6 @@ class RankingData:
     timestamp_column: str | None = None
     min_rating: FiniteFloat | None = None
     sum_ratings: bool = False
-    k_core: CountOr0 = 0
     separator: str | None = None
     encoding: str | None = None
     no_header: bool = False
@@ -88,10 +84,10 @@ class RankingData:
             return {kind: name or usual[kind] for kind, name in names.items()}
         return names
 
-    def refuse(self, what: str, names: tuple[str, ...] = _OF_TABLES) -> None:
-        """Raise ``ValueError`` if an option of tables is given for a fixed format."""
-        if wrong := [name for name in names if getattr(self, name) not in (None, False)]:
-            raise ValueError(f"{what} has a fixed format: {wrong[0]} is for tables")
+    def refuse(self, data: str) -> None:
+        """Raise ``ValueError`` if an option of tables is given for data of a fixed format."""
+        if wrong := [name for name in _OF_TABLES if getattr(self, name) not in (None, False)]:
+            raise ValueError(f"{data} has a fixed format: {wrong[0]} is for tables")
 
     @property
     def title(self) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 from bayescl.checks import check_choice
 from bayescl_lab._downloads import data_folder, verify_file
-from bayescl_lab._tables import TABLES, table_suffix
 from bayescl_lab.ranking import catalog
 from bayescl_lab.ranking.catalog import PUBLISHED, required_folder
 from bayescl_lab.ranking.data import RankingData
@@ -32,8 +31,7 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
     Args:
         data: Known name (one of :data:`~bayescl_lab.ranking.catalog.PUBLISHED`), or the path of a
             file or folder: MovieLens' ``u.data`` or ``ratings.dat``, a folder with ``train.txt``
-            and ``test.txt`` in LightGCN's format or with ``train.csv`` and ``test.csv``, RecBole's
-            ``.inter``, or a table as text (also as ``.gz``), JSON Lines or Parquet.
+            and ``test.txt`` in LightGCN's format, or a table as text (also as ``.gz``) or Parquet.
         evaluate_on: Part to evaluate on, "test" or "validation".
         **options: Options of :class:`~bayescl_lab.ranking.data.RankingData`. For the kinds of
             splits, see :func:`~bayescl_lab.ranking.splits.split_interactions`.
@@ -65,12 +63,8 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
         raise ValueError(f"{data} comes with a test part: split must be 'given', got {split!r}")
     if split == "given" and not given:
         raise ValueError(f"{data} comes without a test part: split cannot be 'given'")
-    train, test, report = numbered_interactions(
-        raw,
-        min_rating=settings.min_rating,
-        sum_ratings=settings.sum_ratings,
-        k_core=settings.k_core,
-    )
+    ratings: Any = {"min_rating": settings.min_rating, "sum_ratings": settings.sum_ratings}
+    train, test, report = numbered_interactions(raw, **ratings)
     if split == "none":
         if evaluate_on != "test":
             raise ValueError("split 'none' leaves no validation part: evaluate on 'test'")
@@ -100,12 +94,10 @@ def read_interactions(options: RankingData) -> RawInteractions:
         options.refuse(data)
         name = data if known else path.resolve().name
         return read(path if path.is_dir() else path.parent, name)
-    train, test = _tables(path)
-    if options.test_data is not None:
-        if test is not None:
-            raise ValueError(f"{path} has a test part: test_data is for single files")
-        test = Path(options.test_data)
-    return read_tables(train, test, options, name=path.resolve().name)
+    if path.is_dir():
+        raise ValueError(f"{path} must hold train.txt and test.txt, u.data or ratings.dat")
+    test = None if options.test_data is None else Path(options.test_data)
+    return read_tables(path, test, options, name=path.resolve().name)
 
 
 def guessed_columns(options: RankingData) -> dict[str, str]:
@@ -116,9 +108,9 @@ def guessed_columns(options: RankingData) -> dict[str, str]:
     data sets that are not tables. Raises ``ValueError`` if a column cannot be guessed.
     """
     path = Path(options.data)
-    if options.data in PUBLISHED or not path.exists() or recognized(path):
+    if options.data in PUBLISHED or not path.is_file() or recognized(path):
         return {}
-    table, columns = opened_table(_tables(path)[0], options)
+    table, columns = opened_table(path, options)
     first = dict(zip(table.header, table.first, strict=True)) if options.no_header else {}
     return {
         kind: name + (f" (such as {first[name]!r})" if name in first else "")
@@ -142,31 +134,16 @@ def _author_split(data: str) -> RawInteractions:
     return read_tables(train, test, columns, name="ml-100k, author split")
 
 
-def _tables(path: Path) -> tuple[Path, Path | None]:
-    """Return the table at a path, and its test part if there is one."""
-    if not path.is_dir():
-        return path, None
-    for train in sorted(path.glob("train.*")):
-        test = train.with_name(train.name.replace("train", "test", 1))
-        if table_suffix(train) in TABLES and test.is_file():
-            return train, test
-    raise ValueError(
-        f"{path} has no interactions: it must hold train.txt and test.txt, train.csv and test.csv, "
-        "u.data or ratings.dat"
-    )
-
-
 def verify_interactions(name: str) -> list[str]:
     """Compare a known data set in the data folder with the published one.
 
-    Checksums of archives and files, if published, and the numbers of users, items and interactions
-    are compared. Returns one line per check. Raises ``ValueError`` if the data set is missing,
-    cannot be read or differs.
+    The checksum of an archive, and the numbers of users, items and interactions are compared.
+    Returns one line per check. Raises ``ValueError`` if the data set is missing, cannot be read or
+    differs.
     """
     source = next(source for source in catalog.SOURCES if source.name == name)
     published, folder = PUBLISHED[name], required_folder(name)
     checksums = {data_folder() / name / file.filename: file.checksum for file in source.files}
-    checksums |= {folder / file: checksum for file, checksum in published.checksums.items()}
     present = [path for path in checksums if path.is_file()]
     for path in present:
         verify_file(path, checksums[path])

@@ -35,7 +35,7 @@ class NewcomerScorer:
     Example:
         >>> train = Interactions.from_pairs([0, 0, 1, 1], [0, 1, 2, 3], user_ids=2, item_ids=4)
         >>> items = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
-        >>> newcomers = NewcomerScorer(EmbeddingScorer(torch.eye(2), items, "inner"), train)
+        >>> newcomers = NewcomerScorer(EmbeddingScorer(torch.eye(2), items), train)
         >>> newcomers.scores_from(torch.tensor([0]))
         tensor([1., 1., 0., 0.])
     """

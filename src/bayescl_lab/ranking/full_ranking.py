@@ -54,7 +54,7 @@ def full_ranking(
 
     Example:
         >>> from bayescl_lab.ranking.scorers import EmbeddingScorer
-        >>> scorer = EmbeddingScorer(torch.eye(2), torch.tensor([[0.0, 1.0], [3.0, 4.0]]))
+        >>> scorer = EmbeddingScorer(torch.eye(2), torch.tensor([[0.0, 1.0], [0.6, 0.8]]))
         >>> full_ranking(scorer, k=1).items
         tensor([[1],
                 [0]])

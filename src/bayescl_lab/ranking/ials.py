@@ -6,13 +6,11 @@ of users and items. According to Rendle et al., this dependence is needed for co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from bayescl.axes import Float, Int, Tensor
+from bayescl.axes import Float, Tensor
 from bayescl.checks import check_count, check_positive
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.interactions import Interactions
@@ -84,19 +82,7 @@ class IALS(EmbeddingScorer):
         for _ in range(epochs):
             items = _solved(by_item, users, **penalty)
             users = _solved(train.matrix, items, **penalty)
-        super().__init__(users, items, "inner")
-
-
-def newcomer_scores(
-    items: Float[Tensor, "items dim"], chosen: Int[Tensor, " chosen"], penalty: Mapping[str, float]
-) -> Float[Tensor, " items"]:
-    """Return the scores of all items for a new user, embedded like the other users.
-
-    ``chosen`` are the newcomer's items; ``penalty`` holds the weights of :class:`IALS` by name.
-    """
-    ones = np.ones(len(chosen), dtype=np.float32)
-    row = csr_array((ones, chosen.numpy(), np.array([0, len(chosen)])), shape=(1, len(items)))
-    return items @ _solved(row, items, **penalty)[0]
+        super().__init__(users, items)
 
 
 @torch.no_grad()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
@@ -64,24 +65,15 @@ class Interactions:
             user_ids = np.arange(user_ids, dtype=np.int64)
         if isinstance(item_ids, int):
             item_ids = np.arange(item_ids, dtype=np.int64)
-        rows, columns = np.asarray(users, dtype=np.int64), np.asarray(items, dtype=np.int64)
-        times = None if timestamps is None else np.asarray(timestamps)
-        shape = (len(user_ids), len(item_ids))
-        flat = rows * shape[1] + columns
-        if times is None:
-            flat.sort()  # several times faster than finding the order
-        else:
-            order = np.argsort(flat)
-            flat, times = flat[order], times[order]
-        first = np.diff(flat, prepend=-1) != 0
-        if times is not None:
-            times = np.minimum.reduceat(times, np.flatnonzero(first))
-        rows, columns = np.divmod(flat[first], max(shape[1], 1))
-        small = max(len(rows), *shape) < 2**31
-        indptr = np.zeros(shape[0] + 1, dtype=np.int32 if small else np.int64)
-        np.cumsum(np.bincount(rows, minlength=shape[0]), out=indptr[1:])
-        ones = np.ones(len(rows), dtype=np.float32)
-        matrix = csr_array((ones, columns.astype(indptr.dtype), indptr), shape=shape)
+        columns = {"user": np.asarray(users, np.int64), "item": np.asarray(items, np.int64)}
+        if timestamps is not None:
+            columns["time"] = np.asarray(timestamps)
+        pairs = pl.DataFrame(columns).group_by("user", "item").agg(pl.all().min())
+        pairs = pairs.sort("user", "item")
+        places = pairs["user"].to_numpy(), pairs["item"].to_numpy()
+        ones = np.ones(len(pairs), dtype=np.float32)
+        matrix = csr_array((ones, places), shape=(len(user_ids), len(item_ids)))
+        times = None if timestamps is None else pairs["time"].to_numpy()
         return cls(matrix, user_ids, item_ids, times, name)
 
     @property
@@ -112,14 +104,16 @@ class Interactions:
 
     def subset(self, entries: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Interactions:
         """Return the entries of a mask or of indices, with the same users and items."""
-        mask = np.zeros(self.num_interactions, dtype=bool)
-        mask[entries] = True
-        whole = self.matrix
-        kept_before = np.concatenate([[0], np.cumsum(mask)]).astype(whole.indptr.dtype)
-        entries_of = (whole.data[mask], whole.indices[mask], kept_before[whole.indptr])
-        matrix = csr_array(entries_of, shape=whole.shape)
-        times = None if self.timestamps is None else self.timestamps[mask]
-        return replace(self, matrix=matrix, timestamps=times)
+        users, items = (numbers[entries] for numbers in self.pairs())
+        times = None if self.timestamps is None else self.timestamps[entries]
+        return self._with_pairs(users, items, times)
+
+    def _with_pairs(
+        self, users: NDArray[Any], items: NDArray[Any], times: NDArray[Any] | None = None
+    ) -> Interactions:
+        """Return other pairs of the same users and items."""
+        ids = {"user_ids": self.user_ids, "item_ids": self.item_ids}
+        return self.from_pairs(users, items, timestamps=times, name=self.name, **ids)
 
     def contains(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.bool_]:
         """Return True for pairs of a row and a column that are stored.
@@ -132,11 +126,9 @@ class Interactions:
         is_stored: NDArray[np.bool_] = stored[np.searchsorted(stored, wanted)] == wanted
         return is_stored & (items >= 0)
 
-    def joined(self, *others: Interactions) -> Interactions:
+    def joined(self, other: Interactions) -> Interactions:
         """Join interactions of the same users and items. Times are dropped."""
-        matrix = csr_array(sum((other.matrix for other in others), self.matrix))
-        matrix.data[:] = 1
-        return replace(self, matrix=matrix, timestamps=None)
+        return self._with_pairs(*np.concatenate([self.pairs(), other.pairs()], axis=1))
 
 
 def in_words(report: Mapping[str, int]) -> list[str]:

@@ -13,7 +13,7 @@ from bayescl.checks import check_positive
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.batches import UserBatch, UserBatches
 from bayescl_lab.ranking.candidates import DrawnCandidates
-from bayescl_lab.ranking.encoder import Encoder
+from bayescl_lab.ranking.encoders import Encoder
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 
 
@@ -24,21 +24,19 @@ class RankingModule(pl.LightningModule):
 
     Args:
         encoder: Encoder of users and items.
-        loss: Loss of :mod:`bayescl.losses` or :mod:`bayescl_lab.ranking.losses`. Checkpoints
-            include its state. It needs ``gather=True`` if several processes share batches.
+        loss: Loss of :mod:`bayescl.losses` or :mod:`bayescl_lab.ranking.losses` with
+            ``normalize=True``. Checkpoints include its state. It needs ``gather=True`` if several
+            processes share batches.
         candidates: Object that draws the candidates and calls the loss.
         learning_rate: Initial learning rate of Adam. It decreases to 0 by a cosine schedule.
         weight_decay: Weight decay of Adam, applied to all embeddings at every step.
         total_steps: Number of steps of the whole run, for the cosine schedule.
-        propagate: Number of layers of :func:`~bayescl_lab.ranking.propagation.propagated` in
-            ranking. Training does not depend on it.
-        item_norm_exponent: Exponent of the item norm in ranking; see
-            :class:`~bayescl_lab.ranking.scorers.EmbeddingScorer`. Training does not depend on it.
+        propagate: Argument of :meth:`.Encoder.scorer`. Training does not depend on it.
+        item_norm_exponent: Argument of :meth:`.Encoder.scorer`. Training does not depend on it.
         seed: Seed of the run.
 
     Raises:
-        ValueError: if an argument is out of range, or ``normalize`` of the loss does not match the
-            score of the encoder.
+        ValueError: if an argument is out of range.
     """
 
     def __init__(
@@ -55,12 +53,6 @@ class RankingModule(pl.LightningModule):
         seed: int,
     ) -> None:
         super().__init__()
-        cosine = encoder.score == "cosine"
-        if (normalize := getattr(loss, "normalize", cosine)) != cosine:
-            raise ValueError(
-                f"the loss must score like the encoder, by {encoder.score}: "
-                f"got normalize={normalize}"
-            )
         self.encoder, self.loss, self.candidates = encoder, loss, candidates
         self.learning_rate = check_positive("learning_rate", learning_rate)
         self.weight_decay, self.total_steps = weight_decay, total_steps
@@ -69,11 +61,7 @@ class RankingModule(pl.LightningModule):
 
     def training_step(self, batch: UserBatch, batch_idx: int) -> Float[Tensor, ""]:
         """Compute the loss of one batch of users."""
-        loss = self.step_loss(batch, self.current_epoch, batch_idx)
-        # The mean over processes is the mean over all pairs.
-        pairs = len(batch.items)
-        self.log("loss", loss, on_step=False, on_epoch=True, batch_size=pairs, sync_dist=True)
-        return loss
+        return self.step_loss(batch, self.current_epoch, batch_idx)
 
     def step_loss(self, batch: UserBatch, epoch: int, step: int) -> Float[Tensor, ""]:
         """Compute the loss of one batch with the candidates of a step."""

@@ -47,7 +47,7 @@ def propagated(
 ) -> tuple[Float[Tensor, "users dim"], Float[Tensor, "items dim"]]:
     r"""Average trained embeddings, scaled to length 1, over neighbors in the graph.
 
-    The formula of :class:`~bayescl_lab.ranking.light_gcn.LightGCN` is applied once, after training.
+    The formula of :class:`~bayescl_lab.ranking.encoders.LightGCN` is applied once, after training.
     On sparse data, this gives much of the gain of propagation in every step, without its cost. On
     dense data, it lowers the scores. The embeddings of items with many users become longer, which
     the exponent of the item norm uses.

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, get_args
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_choice
-from bayescl.ops.similarity import unit_vectors
 from bayescl_lab.ranking.interactions import Interactions
-
-Score = Literal["cosine", "inner"]
-"""Score of two embeddings: cosine or inner product."""
-
-SCORES: tuple[Score, ...] = get_args(Score)
 
 
 class Scorer(Protocol):
@@ -31,38 +24,22 @@ class Scorer(Protocol):
 
 
 class EmbeddingScorer:
-    """Scores from embeddings of users and items.
+    """Inner products of embeddings as scores. With rows of length 1, they are cosines.
 
     Args:
         users: One row per user.
         items: One row per item.
-        score: Kind of score, ``"cosine"``, or ``"inner"`` for the inner product.
-        item_norm_exponent: Exponent of the length of the item embedding, which cosines are
-            multiplied by. Items with many pairs have longer embeddings, so larger exponents favor
-            popular items.
 
     Example:
         >>> scorer = EmbeddingScorer(torch.eye(2), torch.tensor([[2.0, 0.0], [3.0, 3.0]]))
         >>> scorer.scores(torch.tensor([0]))
-        tensor([[1.0000, 0.7071]])
+        tensor([[2., 3.]])
     """
 
     def __init__(
-        self,
-        users: Float[Tensor, "users dim"],
-        items: Float[Tensor, "items dim"],
-        score: Score = "cosine",
-        *,
-        item_norm_exponent: float = 0.0,
+        self, users: Float[Tensor, "users dim"], items: Float[Tensor, "items dim"]
     ) -> None:
-        check_choice("score", score, SCORES)
-        users, items = users.detach(), items.detach()
-        if score == "cosine":
-            lengths = items.norm(dim=1, keepdim=True)
-            users, items = unit_vectors(users), unit_vectors(items)
-            if item_norm_exponent > 0:
-                items = items * lengths**item_norm_exponent
-        self.users, self.items = users, items
+        self.users, self.items = users.detach(), items.detach()
         self.num_users, self.num_items = len(users), len(items)
 
     @torch.no_grad()
@@ -82,11 +59,6 @@ class Popularity:
     def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
         """Return the same counts for each user."""
         return self.counts.repeat(len(users), 1)
-
-    def scores_from(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, " items"]:
-        """Return the counts for any items."""
-        del items
-        return self.counts.clone()
 
 
 class ServedScorer:

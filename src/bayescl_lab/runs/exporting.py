@@ -13,7 +13,7 @@ import torch
 from bayescl.checks import check_choice
 from bayescl_lab._files import open_atomically, staged_folder
 from bayescl_lab.runs.folder import RunFolder, check_vacant, write_json
-from bayescl_lab.runs.ranking.serving import load_recommender
+from bayescl_lab.runs.ranking.serving import Recommender
 from bayescl_lab.runs.record import write_arrays
 from bayescl_lab.runs.run import ALL_PARTS, Kind
 
@@ -52,7 +52,7 @@ def run_embeddings(
         if data is not None or output != "features":
             option = "data" if data is not None else "output"
             raise ValueError(f"--{option} is for images: a recommender has one kind of embeddings")
-        return load_recommender(path).embeddings(of)
+        return Recommender(path).embeddings(of)
 
     from bayescl_lab.runs.images.run import ImageRun
 
@@ -134,7 +134,7 @@ def _write_encoder(run: RunFolder, folder: Path, encoder: nn.Module | None) -> d
 
 def _write_recommender(run: RunFolder, folder: Path) -> dict[str, Any]:
     """Write ids, matrices and known items; return their description."""
-    recommender = load_recommender(run.path)
+    recommender = Recommender(run.path)
     users, items = (recommender.embeddings(of) for of in ("users", "items"))
     known = recommender.record.known
     rows, columns = (np.flatnonzero(recommender.trained_rows(of)) for of in ("users", "items"))

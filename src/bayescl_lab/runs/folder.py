@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -95,24 +93,20 @@ class RunFolder:
         return self._read_config()[1]
 
     def write_metrics(self, rows: Sequence[Mapping[str, object]]) -> None:
-        """Write the rows of ``metrics.csv``; missing values are left empty."""
-        text = io.StringIO()
-        columns = list(dict.fromkeys(name for row in rows for name in row))
-        writer = csv.DictWriter(text, fieldnames=columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        write_atomically(self.metrics_file, text.getvalue())
+        """Write the rows of ``metrics.csv``."""
+        import polars as pl
+
+        write_atomically(self.metrics_file, pl.DataFrame(rows).write_csv())
 
     def read_metrics(self) -> list[dict[str, float]]:
         """Read the rows of ``metrics.csv``; none if the file does not exist."""
         if not self.metrics_file.is_file():
             return []
+        import polars as pl
+
         try:
-            rows = csv.DictReader(self.metrics_file.read_text(encoding="utf-8").splitlines())
-            return [
-                {name: _number(value) for name, value in row.items() if value != ""} for row in rows
-            ]
-        except (ValueError, TypeError):
+            return pl.read_csv(self.metrics_file).to_dicts()
+        except (OSError, pl.exceptions.PolarsError):
             raise UnreadableError(f"{self.metrics_file} is damaged") from None
 
     def sweep(self) -> None:
@@ -173,8 +167,3 @@ def read_json(path: Path) -> dict[str, Any]:
         return {**json.loads(path.read_text(encoding="utf-8"))}
     except (TypeError, json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         raise UnreadableError(f"{path} is damaged") from None
-
-
-def _number(text: str) -> float:
-    """Parse a number and keep its notation, so it is written in the same way."""
-    return int(text) if text.lstrip("-").isdecimal() else float(text)

@@ -29,11 +29,12 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> Any:
     Raises:
         ValueError: if the folder does not hold a trained run.
     """
-    folder = RunFolder(Path(path), Kind.of(Path(path)))
-    if folder.kind is Kind.RANKING:
+    path = Path(path)
+    kind = Kind.of(path)
+    if kind is Kind.RANKING:
         from bayescl_lab.runs.ranking.serving import Recommender
 
-        return Recommender(folder)
+        return Recommender(path)
     from bayescl_lab.runs.images.encoder import load_encoder
 
-    return load_encoder(folder, encoder)
+    return load_encoder(RunFolder(path, kind), encoder)

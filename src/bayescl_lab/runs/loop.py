@@ -115,28 +115,24 @@ class Journal(pl.Callback):
 
     Args:
         folder: Folder of the run.
-        progress: Function called after every epoch with the number of finished epochs and the mean
-            loss.
-        pulse: Function called between steps, at most a few times per second, with the number of
-            finished epochs, the finished steps of this epoch, the steps of an epoch and the steps
-            per second.
+        progress: Function called with the number of finished epochs and the mean loss after every
+            epoch, and with a fraction of epochs and ``None`` between steps, at most a few times per
+            second.
         checkpoint_every: Number of epochs between checkpoints. The last epoch always has one.
     """
 
     folder: RunFolder
-    progress: Callable[[int, float], None] | None = None
-    pulse: Callable[[int, int, int, float], None] | None = None
+    progress: Callable[[float, float | None], None] | None = None
     checkpoint_every: int = 1
 
     def __post_init__(self) -> None:
         self.rows = self.folder.read_metrics()
         self._total: torch.Tensor | float = 0.0
-        self._steps, self._since, self._last_pulse = 0, 0.0, (0.0, 0)
+        self._steps, self._since, self._told = 0, 0.0, 0.0
 
     def on_train_start(self, trainer: pl.Trainer, *_: Any) -> None:
-        """Drop rows of epochs after the checkpoint, and start the timer for ``pulse``."""
+        """Drop rows of epochs after the checkpoint."""
         self.rows = [row for row in self.rows if row["epoch"] <= trainer.current_epoch]
-        self._last_pulse = (time.perf_counter(), trainer.global_step)
 
     def on_train_epoch_start(self, *_: Any) -> None:
         """Start an epoch."""
@@ -150,12 +146,11 @@ class Journal(pl.Callback):
         del pl_module
         self._total = self._total + outputs["loss"].detach().double()
         self._steps += 1
-        now, (before, done) = time.perf_counter(), self._last_pulse
-        if self.pulse is not None and trainer.is_global_zero and now - before >= _PULSE_SECONDS:
-            self._last_pulse = (now, trainer.global_step)
-            speed = (trainer.global_step - done) / (now - before)
-            batch, batches = trainer.fit_loop.batch_idx + 1, int(trainer.num_training_batches)
-            self.pulse(trainer.current_epoch, batch, batches, speed)
+        now = time.perf_counter()
+        if self.progress and trainer.is_global_zero and now - self._told >= _PULSE_SECONDS:
+            self._told = now
+            share = trainer.fit_loop.batch_idx / trainer.num_training_batches
+            self.progress(trainer.current_epoch + share, None)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, *_: Any) -> None:
         """Write the epoch's row in the first process, and save."""

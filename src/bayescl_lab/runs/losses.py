@@ -173,16 +173,15 @@ class LossSettings:
         """Class of the loss."""
         return getattr(LOSSES[self.loss], self.room)
 
-    def build(self, *, score: str = "cosine", density: float = 0.01, **options: Any) -> Any:
+    def build(self, *, density: float = 0.01, **options: Any) -> Any:
         """Create the loss with further arguments of :class:`~bayescl.ContrastiveLoss`.
 
-        ``score`` and ``density`` describe a recommender: its score, and the density of its training
-        interactions.
+        ``density`` is the density of the training interactions of a recommender.
         """
-        values = self.resolved(score=score)
+        values = self.resolved()
         if values.get("tau_plus", 0) is None:
             values["tau_plus"] = density * self.density_share
-        return self.made(normalize=score == "cosine", **values, **options)
+        return self.made(normalize=True, **values, **options)
 
     @property
     def takes_ranks(self) -> bool:
@@ -194,13 +193,12 @@ class LossSettings:
         """Default ``tau_plus`` of a recommender as a share of the density."""
         return _DENSITY_SHARES.get(self.loss, 1.0)
 
-    def resolved(self, *, score: str = "cosine") -> dict[str, Any]:
+    def resolved(self) -> dict[str, Any]:
         """Return all hyper-parameters with defaults. ``tau_plus`` is ``None`` for the density."""
         kinds, built = LOSSES[self.loss].hyperparameters, self.made()
         values = {name: kinds[name](value) for name, value in self.hyperparameters.items()}
         if self.room == "ranking":
-            temperature = 0.15 if score == "cosine" else 1.0
-            values = {"temperature": temperature, "concentration": 0.03, "tau_plus": None} | values
+            values = {"temperature": 0.15, "concentration": 0.03, "tau_plus": None} | values
         return {
             name: values[name] if name in values else kind(getattr(built, name))
             for name, kind in kinds.items()

@@ -62,7 +62,7 @@ def train_runs(
     if progress is not None:
         progress("starting", 0, 0)  # workers take seconds to import libraries
 
-    def report(name: str, epoch: float, _loss: float = 0.0) -> None:
+    def report(name: str, epoch: float, _loss: float | None = None) -> None:
         epochs[name] = epoch
         if progress is not None:
             progress(name, epoch, sum(epochs.values()))
@@ -118,12 +118,10 @@ def _train_one(
     train: Train, settings: Any, folder: Path, progress: Callable[..., None] | None = None
 ) -> Result:
     """Start, resume or read one run, and free its memory."""
-    checkpoint_every = max(1, min(settings.epochs // 3, AT_MOST_LOST))
-    saving: Any = {"checkpoint_every": checkpoint_every, "progress": progress}
-    if progress is not None:
-        saving["pulse"] = lambda epochs, step, steps, _: progress(epochs + step / steps)
+    every = max(1, min(settings.epochs // 3, AT_MOST_LOST))
+    resume = folder.is_dir()
     try:
-        return train(settings, folder, resume=folder.is_dir(), **saving)
+        return train(settings, folder, resume=resume, checkpoint_every=every, progress=progress)
     finally:
         gc.collect()  # a trainer and its model refer to each other; the next run needs the device
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tests.ranking.readers.tables import read_table
 
 from bayescl_lab.ranking.data import RankingData
-from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.ranking.readers.table import common_ids, read_tables
 
 NAMES = {"user": "u", "item": "i"}
@@ -86,31 +85,6 @@ def test_text_may_be_compressed_or_in_another_encoding(write):
     ):
         with pytest.raises(ValueError, match=message):
             read_table(write("b.csv", text), NAMES, encoding=encoding)
-
-
-JSON = '{"u": 7, "i": "x", "t": 5, "more": {"a": [1]}}\n\n{"u": "007", "t": "6", "i": "é"}\n'
-
-
-def test_lines_of_json_are_read_as_text_is_also_compressed(write):
-    path, packed = write("a.jsonl", JSON), write("b.ndjson.gz", gzip.compress(JSON.encode()))
-    expected = [("7", "x", 5.0), ("007", "é", 6.0)]
-    for file in (path, packed):
-        assert read_table(file, {**NAMES, "timestamp": "t"}).rows() == expected
-    for content, message in (
-        ("", ": it is empty"),
-        (JSON + '{"u": 1, "i"', ": a line is not a JSON object"),
-        ("[1, 2]\n", ": a line is not a JSON object"),
-        (JSON + '{"u": 1, "i": null}', ", row 3: there is no i"),
-        (JSON.encode("latin-1"), ": line 3 is not UTF-8: name"),
-        ('{"user": 1}', " has no column 'u' for the users; it has user: name the right one"),
-    ):
-        path = write("a.jsonl", content)
-        with pytest.raises(ValueError, match=re.escape(f"{path}{message}")):
-            read_table(path, NAMES)
-    with pytest.raises(
-        ValueError, match=r"\.jsonl text has a fixed format: no_header is for tables"
-    ):
-        load_interactions(str(path), no_header=True)
 
 
 def test_values_must_be_numbers_only_in_columns_that_are_read(write, tmp_path):
@@ -242,20 +216,3 @@ def test_a_table_without_a_header_has_numbers_for_names(write):
         read_table(path, {"user": "5"}, no_header=True)
     with pytest.raises(ValueError, match="line 4: there is no item"):
         read_table(write("b.csv", "a,x\nb,y\n\nc, \n"), no_header=True)
-
-
-INTER = "user_id:token\titem_id:token\trating:float\ttime:float\nu1\ti1\t4.5\t10\nu2\ti1\t1\t2\n"
-
-
-def test_recbole_finds_fields_by_their_typed_names(write):
-    path = write("x.inter", INTER)
-    assert read_table(path, split="last").rows() == [("u1", "i1", 10.0), ("u2", "i1", 2.0)]
-    assert read_table(path, {"rating": "rating"})["rating"].to_list() == [4.5, 1.0]
-    assert read_table(write("y.inter", INTER + "u3\t\t1\t2\n"), skip_bad_rows=True).height == 2
-    for content, message in (
-        (INTER.replace("user_id", "who"), " has no column that looks like users; it has who"),
-        (INTER + "u3\t\t1\t2\n", ", line 4: there is no item; --skip-bad-rows leaves"),
-    ):
-        path = write("x.inter", content)
-        with pytest.raises(ValueError, match=re.escape(f"{path}{message}")):
-            read_table(path)

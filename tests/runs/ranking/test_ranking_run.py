@@ -45,7 +45,7 @@ def test_settings_come_back_from_their_plain_values_and_there_is_no_oracle(setti
     with pytest.raises(ValueError, match="encoder must be one of mf, lightgcn, got 'gcn'"):
         replace(settings, encoder="gcn")
     for loss in losses_of("ranking"):
-        config = replace(settings, loss=ranking_loss(loss), score="inner").as_config()
+        config = replace(settings, loss=ranking_loss(loss)).as_config()
         assert RankingSettings.from_config(json.loads(json.dumps(config))).as_config() == config
 
 
@@ -53,7 +53,7 @@ def test_tau_plus_is_the_density_of_training_unless_given(settings):
     def tau_plus(loss: str, **given: float) -> float:
         return RankingRun(replace(settings, loss=ranking_loss(loss, given))).model.loss.tau_plus
 
-    density = RankingRun(settings).interactions.density
+    density = RankingRun(settings).parts.train.density
     assert tau_plus("bayesian") == pytest.approx(density)
     assert tau_plus("hard") == pytest.approx(density / 10)
     assert tau_plus("bayesian", tau_plus=0.2) == 0.2

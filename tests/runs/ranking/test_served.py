@@ -14,10 +14,9 @@ from bayescl_lab.ranking.full_ranking import TopItems
 from bayescl_lab.ranking.metrics import METRICS, ranking_metrics
 from bayescl_lab.runs.exporting import export_run, run_embeddings
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.ranking.evaluation import evaluate_run
 from bayescl_lab.runs.ranking.record import seen_pairs
-from bayescl_lab.runs.ranking.run import train_ranking
-from bayescl_lab.runs.ranking.serving import load_recommender
+from bayescl_lab.runs.ranking.run import RankingRun, evaluate_recommender, train_ranking
+from bayescl_lab.runs.ranking.serving import Recommender
 from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.result import Result
 
@@ -49,12 +48,12 @@ def shop(tmp_path_factory) -> Path:
 
 
 def test_the_figures_are_those_of_the_lists_that_are_served(shop):
-    run = load_recommender(shop / "run")
+    run = Recommender(shop / "run")
     result = Result.read_file(shop / "run" / "result.json")
-    known, wanted = run.parts.train, run.parts.evaluation
+    known, wanted = run.trained_on, run.record.parts("test").evaluation
     column = {item: place for place, item in enumerate(known.item_ids.tolist())}
     row = {user: place for place, user in enumerate(known.user_ids.tolist())}
-    is_new = np.diff(run.trained_on.matrix.indptr) == 0
+    is_new = np.diff(known.matrix.indptr) == 0
     judged = np.flatnonzero(np.diff(wanted.matrix.indptr))
     served = run.recommend(all_users=True, k=99, allow_known=True)
     lists = {}
@@ -78,11 +77,11 @@ def test_the_figures_are_those_of_the_lists_that_are_served(shop):
     assert {user for user, source in sources.items() if source == "popularity"} == {
         user for user, place in row.items() if is_new[place]
     }
-    assert evaluate_run(shop / "run").groups == result.groups
+    assert evaluate_recommender(shop / "run").groups == result.groups
 
 
 def test_what_training_did_not_see_is_left_out_everywhere(shop, tmp_path):
-    run = load_recommender(shop / "run")
+    run = Recommender(shop / "run")
     trained = {of: run.trained_rows(of) for of in ("users", "items")}
     assert not any(rows.all() for rows in trained.values())
     ids = {"users": run.trained_on.user_ids, "items": run.trained_on.item_ids}
@@ -107,7 +106,7 @@ def test_what_training_did_not_see_is_left_out_everywhere(shop, tmp_path):
 
 
 def test_lists_of_everybody_are_made_only_when_asked_for(shop):
-    run = load_recommender(shop / "run")
+    run = Recommender(shop / "run")
     for arguments in ({}, {"user_id": None}, {"user_id": "u1", "all_users": True}):
         with pytest.raises(ValueError, match=r"give one of user_id, items .* and all_users"):
             run.recommend(**arguments)
@@ -116,7 +115,7 @@ def test_lists_of_everybody_are_made_only_when_asked_for(shop):
 
 
 def test_text_is_one_id(shop):
-    run = load_recommender(shop / "run")
+    run = Recommender(shop / "run")
     alone = run.recommend(items=["i12"], k=5)
     assert run.recommend(items="i12", k=5).equals(alone)
     assert run.recommend(items={"eve": "i12"}, k=5).drop("user").equals(alone)
@@ -127,18 +126,14 @@ def test_text_is_one_id(shop):
     assert run.recommend(np.str_("u1"), k=2).equals(run.recommend("u1", k=2))
 
 
-def test_unknown_ids_are_named_or_skipped_on_request(shop):
-    run = load_recommender(shop / "run")
+def test_unknown_ids_are_named_and_a_new_user_without_items_gets_popular_ones(shop):
+    run = Recommender(shop / "run")
     assert run.unknown("user", ["u1", "x", "y", "x"]) == ["x", "y"]
     with pytest.raises(ValueError, match="has no users x, y"):
         run.recommend(["u1", "x", "y"])
-    lists = run.recommend(["u1", "x"], skip_unknown=True, exclude="zz")
-    assert set(lists["user"]) == {"u1"}
-    both = run.recommend(items={"ann": ["i1", "q"], "bob": ["q"]}, k=3, skip_unknown=True)
-    assert both.select("user", "source").unique(maintain_order=True).rows() == [
-        ("ann", "model"),
-        ("bob", "popularity"),
-    ]
+    lists = run.recommend(items={"ann": ["i1"], "bob": []}, k=3)
+    sources = lists.select("user", "source").unique(maintain_order=True)
+    assert sources.rows() == [("ann", "model"), ("bob", "popularity")]
 
 
 def test_a_start_from_a_run_that_saw_the_evaluation_part_is_refused(shop, tmp_path):
@@ -158,6 +153,6 @@ def test_a_start_from_a_run_that_saw_the_evaluation_part_is_refused(shop, tmp_pa
         train_ranking(replace(timed, init=str(tmp_path / "second")), tmp_path / "x")
     # A run that kept the same part for evaluation may be continued.
     train_ranking(replace(timed, init=str(shop / "run")), tmp_path / "y")
-    evaluation = load_recommender(tmp_path / "y").parts.evaluation
+    evaluation = RankingRun.reopen(tmp_path / "y")[1].parts.evaluation
     assert seen_pairs(RunFolder.find(tmp_path / "second"), evaluation).all()
     assert not seen_pairs(RunFolder.find(tmp_path / "y"), evaluation).any()

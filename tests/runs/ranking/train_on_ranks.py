@@ -13,19 +13,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.ranking.run import train_ranking
+from bayescl_lab.runs.ranking.serving import Recommender
 from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.result import Result
 
 CASES: dict[str, dict[str, Any]] = {
     "mf, a draw, bayesian": {"weight_decay": 0.01, "propagate": 1},
-    "mf, a draw, bpr, inner": {"loss": ranking_loss("bpr"), "score": "inner"},
+    "mf, a draw, bpr": {"loss": ranking_loss("bpr")},
     "mf, all, hard": {"loss": ranking_loss("hard"), "candidates": 999},
     "lightgcn, all, bayesian": {"encoder": "lightgcn", "candidates": 999},
 }
@@ -57,13 +57,12 @@ def found(folder: Path) -> dict[str, dict[str, Any]]:
     results = {}
     for number, case in enumerate(CASES):
         own = folder / str(number)
-        with np.load(own / "embeddings.npz") as tables:
-            arrays = {name: tables[name] for name in ("users", "items")}
+        scorer = Recommender(own).scorer
         row = Result.read_file(own / "result.json").row
         metrics = {name: score.mean for name, score in row.scores.items()}
         loss = RunFolder(own, "").read_metrics()[-1]["loss"]
         figures = {"metrics": metrics, "loss": loss, "epochs": row.epochs}
-        results[case] = {**figures, "tables": arrays}
+        results[case] = {**figures, "tables": {"users": scorer.users, "items": scorer.items}}
     return results
 
 

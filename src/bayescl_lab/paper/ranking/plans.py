@@ -16,9 +16,8 @@ from bayescl.checks import check_choice
 from bayescl_lab._fields import Count, Words
 from bayescl_lab.compare.plan import Plan, with_values
 from bayescl_lab.compare.ranking import RankingPlan
-from bayescl_lab.compare.tuning import Values, check_once, check_same_budget, settings_of
+from bayescl_lab.compare.tuning import Values, check_once, settings_of
 from bayescl_lab.ranking.data import RankingData, Split
-from bayescl_lab.ranking.ease import check_ease
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.losses import losses_of, ranking_loss
 from bayescl_lab.runs.ranking.baselines import fit_baseline
@@ -61,14 +60,6 @@ class CellPlan(RankingPlan):
             best_ranking(folder, self.rankings) if len(self.rankings) > 1 else self.rankings[0]
         )
         return with_values(settings, {"epochs": self.final_epochs or settings.epochs, **ranking})
-
-    def ease_left_out(self, items: int) -> str | None:
-        """Return the reason to skip EASE if it does not fit into memory, or ``None``."""
-        try:
-            check_ease(items)
-        except ValueError as error:
-            return f"EASE is left out: {error}"
-        return None
 
 
 def best_ranking(folder: Path, tried: Sequence[Values]) -> Values:
@@ -153,7 +144,6 @@ def cell_plan(
             known = ", ".join(grids)
             raise ValueError(f"the plan of {name}-{encoder} has settings for {known}, not {loss}")
     check_once("losses", losses or list(grids), "every loss")
-    check_same_budget(grids)
     tried = {loss: settings_of(grids[loss]) for loss in losses or grids}
     ials = settings_of(plan["ials_grid"])
     if smoke:

@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +24,7 @@ from matplotlib.figure import Figure
 
 from bayescl import functional as F
 from bayescl.axes import Tensor
-from bayescl_lab._cores import usable_cores
+from bayescl.checks import check_choice
 from bayescl_lab._figures import (
     FALSE_COLOR,
     LEVELS,
@@ -133,33 +131,17 @@ class Experiment:
     def run(
         self, settings: Settings, seed: int, tick: Callable[[float], None] = lambda _: None
     ) -> pl.DataFrame:
-        """Measure every point, on one thread per core, and join the tables in order.
+        """Measure every point, and join the tables.
 
-        Tensor operations on tens of thousands of numbers gain nothing from several threads and lose
-        much on busy cores. So each operation runs on one thread, and points run in parallel;
         ``tick`` is called with the finished share after each point.
         """
-        points, rows = self.points(settings), list[list[Row]]()
-        # The initializer's setting is that of the worker's own thread.
-        pool = ThreadPoolExecutor(usable_cores(), initializer=torch.set_num_threads, initargs=(1,))
-        with pool:
-            for measured in pool.map(lambda point: self.measure(point, seed), points):
-                rows.append(measured)
-                tick(len(rows) / len(points))
-        table = pl.DataFrame([*chain(*rows)], SCHEMA, orient="row")
+        points, rows = self.points(settings), list[Row]()
+        for number, point in enumerate(points, start=1):
+            rows += self.measure(point, seed)
+            tick(number / len(points))
+        table = pl.DataFrame(rows, SCHEMA, orient="row")
         # Six digits are enough for figures, and hide effects of summation order.
         return table.with_columns(pl.col(pl.Float64).round_sig_figs(6))
-
-    def finding(self, table: pl.DataFrame) -> str:
-        """Name the estimator with the smallest error at each point; else return the summary."""
-        if not self.is_error:
-            return self.summary
-        shown = table.filter(pl.col("curve") != "bayesian_upper")
-        best = shown.filter(pl.col("y") == pl.col("y").min().over("panel", "x"))
-        points = len(shown.unique(["panel", "x"]))
-        counts = best["curve"].value_counts(sort=True).rows()
-        wins = ", ".join(f"{LOOKS[name].title} {count}" for name, count in counts)
-        return f"Smallest mean error at {points} swept points (ties count for each): {wins}."
 
     def draw(self, table: pl.DataFrame) -> Figure:
         """Draw the table."""
@@ -368,16 +350,15 @@ EXPERIMENTS = (
 
 
 def chosen(names: Sequence[str]) -> tuple[Experiment, ...]:
-    """Return the experiments with these names, each once, in this order.
+    """Return the experiments with these names, each once, in this order; all without names.
 
     Raises:
         ValueError: if a name is unknown.
     """
     known = {experiment.name: experiment for experiment in EXPERIMENTS}
     for name in names:
-        if name not in known:
-            raise ValueError(f"unknown experiment {name!r}; known are {', '.join(known)}")
-    return tuple(known[name] for name in dict.fromkeys(names))
+        check_choice("experiment", name, tuple(known))
+    return tuple(known[name] for name in dict.fromkeys(names or known))
 
 
 def write(experiment: Experiment, table: pl.DataFrame, folder: Path) -> None:

@@ -9,8 +9,6 @@ Each anchor's scores come from a proposal distribution before they are split int
     :math:`U(a, b)` with :math:`a` uniform in the lowest share :math:`\gamma` of
     :math:`[-1/t^2, 0]` and :math:`b` in the highest share of :math:`[0, 1/t^2]`, as in the authors'
     published script. Observations then span thirty orders of magnitude at :math:`t = 0.3`.
-``normal``
-    :math:`N(0, 1)` for every anchor, as in the figures of densities, without ``gamma``.
 
 Scores of a class are drawn by inversion of the closed-form CDFs. All numbers are float64.
 """
@@ -31,7 +29,7 @@ from bayescl.axes import Bool, Float, Tensor
 from bayescl.checks import check_count
 from bayescl_lab._fields import Count, NonNegative, Positive, at_least, between
 
-Proposal = Literal["slide", "script", "normal"]
+Proposal = Literal["slide", "script"]
 
 CHUNK_ELEMENTS = 2**16
 """Number of scores drawn at a time. A chunk and its results take about ten megabytes."""
@@ -54,8 +52,7 @@ class Settings:
         temperature: Softmax scale t, which divides scores.
         positives: Number K of positives for the debiased and hard estimators.
         concentration: Exponent of the hard estimator.
-        proposal: Proposal distributions: slide (the paper's text), script (the authors' script) or
-            normal.
+        proposal: Proposal distributions: slide (the paper's text) or script (the authors' script).
         draws: Number of repetitions.
 
     Reference:
@@ -94,16 +91,8 @@ Quantile = Callable[[Float[Tensor, "anchors columns"]], Float[Tensor, "anchors c
 """Function that converts levels in [0, 1] to scores, by the proposal of each row."""
 
 
-def normal_quantile(level: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Compute quantiles of N(0, 1). A level of 0 is replaced by the smallest positive number."""
-    score: Tensor = torch.special.ndtri(level.clamp(min=torch.finfo(level.dtype).tiny))
-    return score
-
-
 def draw_proposals(settings: Settings, count: int, generator: torch.Generator) -> Quantile:
     """Draw the proposal distributions of ``count`` anchors."""
-    if settings.proposal == "normal":
-        return normal_quantile
     slides = torch.rand((2, count, 1), generator=generator, dtype=torch.float64)
     if settings.proposal == "slide":
         center = settings.gamma * (2 * slides[0] - 1)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-from bayescl_lab._tables import INTER, JSONL, Table, open_table, table_suffix
+from bayescl_lab._tables import Table, open_table
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.readers.columns import check_order, chosen_columns
 from bayescl_lab.ranking.readers.times import times
@@ -63,8 +63,6 @@ def opened_table(path: Path, options: RankingData) -> tuple[Table, dict[str, str
     Raises:
         ValueError: if a column is missing, or cannot be guessed.
     """
-    if (suffix := table_suffix(path)) in (INTER, *JSONL):
-        options.refuse(f"{suffix} text", ("separator", "no_header"))
     table = open_table(
         path,
         separator=options.separator,

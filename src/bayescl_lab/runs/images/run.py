@@ -312,7 +312,7 @@ def train_images(
         resume: Whether to resume the run in ``out`` from its last checkpoint, or from the start if
             there is none. A finished run is not changed. ``settings.data`` may be a new location of
             the same images. If False, ``out`` must be empty or must not exist.
-        **fit_options: ``progress``, ``pulse`` and ``checkpoint_every``; see
+        **fit_options: ``progress`` and ``checkpoint_every``; see
             :class:`~bayescl_lab.runs.loop.Journal`.
 
     Returns:

@@ -1,16 +1,16 @@
-"""Baselines: recommenders that are fitted without gradients."""
+"""Baselines: recommenders that are fitted without gradients. They are evaluated, not served."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab.ranking.ease import ease_memory
-from bayescl_lab.ranking.interactions import Interactions, RankingParts
-from bayescl_lab.ranking.metrics import evaluate_ranking
-from bayescl_lab.ranking.scorers import EmbeddingScorer, Scorer
-from bayescl_lab.runs.ranking.record import RankingRecord, write_embeddings
+from bayescl_lab.ranking.datasets import load_interactions
+from bayescl_lab.ranking.ease import ease_left_out
+from bayescl_lab.ranking.interactions import RankingParts
+from bayescl_lab.ranking.metrics import Evaluation, evaluate_ranking
+from bayescl_lab.ranking.scorers import Scorer
 from bayescl_lab.runs.ranking.settings import (
     BASELINES,
     EASE_NAME,
@@ -20,48 +20,34 @@ from bayescl_lab.runs.ranking.settings import (
     RankingSettings,
 )
 from bayescl_lab.runs.result import Result, Row, Score
-from bayescl_lab.runs.run import Kind, RunStart
+from bayescl_lab.runs.run import RunStart
 
-USER_GROUPS = {
+TITLES = {
+    POPULARITY: "popularity",
+    EASE_NAME: "EASE",
+    IALS_NAME: "iALS",
     "known_users": "users known to training",
     "unknown_users": "other users, who get popular items",
 }
-"""Groups of users with scores of their own, with their titles."""
-
-TITLES = {POPULARITY: "popularity", EASE_NAME: "EASE", IALS_NAME: "iALS", **USER_GROUPS}
-"""Titles of baselines and groups in tables."""
-
-_MOST_UNASKED = 2**30
-"""Largest memory in bytes of EASE as an additional baseline."""
+"""Titles of baselines, and of groups of users with scores of their own, in tables."""
 
 
 def fit_baseline(
-    settings: BaselineSettings,
-    out: Path,
-    *,
-    resume: bool = False,
-    baselines: bool = False,
-    **fit_options: Any,
+    settings: BaselineSettings, out: Path, *, resume: bool = False, **fit_options: Any
 ) -> Result:
     """Fit a baseline, evaluate it by full ranking and write the metrics to a run folder.
 
-    The folder has no checkpoint: an interrupted run starts again. The embeddings of iALS are
-    stored. Other baselines are fitted again for recommending. Arguments, result and errors
+    The folder has no checkpoint: an interrupted run starts again. Arguments, result and errors
     are the same as in :func:`~bayescl_lab.runs.ranking.run.train_ranking`.
     """
     del fit_options
-    start = RunStart(out, Kind.RANKING, settings.as_config(), resume=resume)
+    start = RunStart(out, "baseline", settings.as_config(), resume=resume)
     if start.results:
         return start.results[0]
-    record = RankingRecord.of(settings.data, settings.evaluate_on)
-    parts = record.parts(settings.evaluate_on)
-    scorer = settings.fitted(parts.train)
-    result = ranking_result(scorer, parts, settings, baselines=baselines)
-    with start.work() as folder:
-        record.write(folder)
-        if isinstance(scorer, EmbeddingScorer):
-            write_embeddings(folder, scorer, settings.epochs)
-    return start.finish(result)[0]
+    parts = load_interactions(**asdict(settings.data), evaluate_on=settings.evaluate_on)
+    result = ranking_result(settings.fitted(parts.train), parts, settings)
+    with start.work():
+        return start.finish(result)[0]
 
 
 def ranking_result(
@@ -69,7 +55,6 @@ def ranking_result(
     parts: RankingParts,
     settings: RankingSettings | BaselineSettings,
     *,
-    trained_on: Interactions | None = None,
     part: str | None = None,
     baselines: bool = False,
     **row: Any,
@@ -80,68 +65,45 @@ def ranking_result(
         scorer: Model to evaluate.
         parts: Interactions to evaluate on.
         settings: Settings of the run.
-        trained_on: Training interactions. Default: the ``train`` of the parts.
         part: Name of the evaluated part. Default: the part of the data.
-        baselines: Whether to evaluate popularity and EASE too.
+        baselines: Whether to evaluate popularity and EASE too. EASE is skipped with a remark if
+            there are too many items.
         **row: Further fields of the row of the method.
     """
-    train, part = trained_on or parts.train, part or parts.evaluated_on
-    figures = evaluate_ranking(scorer, parts, trained_on=train)
-    groups = {name: figures[name] for name in USER_GROUPS if name in figures}
-    sizes = {
-        "users": train.num_users,
-        "items": train.num_items,
-        "train": train.num_interactions,
-        part: parts.evaluation.num_interactions,
-        "judged": figures["users"],
-        "users_left_out": figures["users_left_out"],
-        **{name: group["users"] for name, group in groups.items()},
-    }
-    others, remarks = _baselines(parts, settings.encoder) if baselines else ({}, [])
-    if not figures["metrics"]:
-        remarks = ["all data were trained on: nothing is left to evaluate"]
+    train, part = parts.train, part or parts.evaluated_on
+    evaluation = evaluate_ranking(scorer, parts)
+    remarks: list[str] = []
+    others: dict[str, Row] = {}
+    if not evaluation.users:
+        remarks.append("all data were trained on: nothing is left to evaluate")
+    for name in BASELINES if baselines and evaluation.users else ():
+        if name == EASE_NAME and (reason := ease_left_out(train.num_items)):
+            remarks.append(reason)
+            continue
+        others[name] = _row(evaluate_ranking(BaselineSettings(name).fitted(train), parts))
     return Result(
         settings.data.title,
         part,
-        {settings.method: _row(figures, **row)},
+        {settings.method: _row(evaluation, **row)},
         1,
         baselines=others,
-        groups={name: _row(group) for name, group in groups.items()},
+        groups={name: _row(group) for name, group in evaluation.groups.items()},
         encoder=settings.encoder,
-        sizes=sizes,
+        sizes={
+            "users": train.num_users,
+            "items": train.num_items,
+            "train": train.num_interactions,
+            part: parts.evaluation.num_interactions,
+            "judged": evaluation.users,
+            "users_left_out": evaluation.users_left_out,
+            **{name: group.users for name, group in evaluation.groups.items()},
+        },
         settings=settings.as_config(),
         skipped=parts.report,
         remarks=remarks,
     )
 
 
-def _row(figures: Mapping[str, Any], **more: Any) -> Row:
+def _row(evaluation: Evaluation, **more: Any) -> Row:
     """Return a row with the metrics of an evaluation."""
-    return Row({name: Score(value) for name, value in figures["metrics"].items()}, **more)
-
-
-def _baselines(parts: RankingParts, without: str) -> tuple[dict[str, Row], list[str]]:
-    """Evaluate popularity and EASE on the data that a recommender is evaluated on.
-
-    EASE is skipped with a remark if its matrix of items times items needs more than a gigabyte.
-    Inverting a larger matrix would take minutes. There are no rows without an evaluation part.
-    """
-    rows: dict[str, Row] = {}
-    for name in BASELINES:
-        if name == without or parts.evaluation.num_interactions == 0:
-            continue
-        if name == EASE_NAME and (reason := ease_left_out(parts.train.num_items)):
-            return rows, [reason]
-        rows[name] = _row(evaluate_ranking(BaselineSettings(name).fitted(parts.train), parts))
-    return rows, []
-
-
-def ease_left_out(items: int) -> str | None:
-    """Return the reason to skip EASE as an additional baseline, or ``None``."""
-    needed = ease_memory(items)
-    if needed <= _MOST_UNASKED:
-        return None
-    return (
-        f"EASE is left out: its matrix for {items:,} items takes {needed / 2**30:.1f} GiB; "
-        "--encoder ease fits it on its own"
-    )
+    return Row({name: Score(value) for name, value in evaluation.metrics.items()}, **more)

@@ -1,7 +1,7 @@
 """A run's record of its interactions, which replaces the files of the data.
 
 ``data.json`` describes the data. ``interactions.npz`` has the ids and every interaction with its
-part. ``embeddings.npz`` has the matrices of a finished recommender.
+part.
 """
 
 from __future__ import annotations
@@ -12,24 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.datasets import guessed_columns, load_interactions
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
-from bayescl_lab.ranking.scorers import EmbeddingScorer
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.record import (
-    places,
-    read_arrays,
-    read_record,
-    write_arrays,
-    write_record,
-)
+from bayescl_lab.runs.record import places, read_record, write_record
 
-FILE, EMBEDDINGS = "interactions.npz", "embeddings.npz"
+FILE = "interactions.npz"
 PARTS = ("train", "validation", "test")
 
 
@@ -115,6 +107,11 @@ class RankingRecord:
             places(other.item_ids.tolist(), self.known.item_ids),
         )
 
+    def pairs_of(self, other: Interactions) -> list[NDArray[np.int64]]:
+        """Return the pairs of other interactions as rows and columns of this run."""
+        both = zip(self.rows_of(other), other.pairs(), strict=True)
+        return [rows[numbers] for rows, numbers in both]
+
     def on(self, data: str, folder: RunFolder) -> RankingRecord:
         """Return the record with other interactions to evaluate on.
 
@@ -127,10 +124,7 @@ class RankingRecord:
         reading = RankingData.taken_from(folder.config())
         reading = replace(reading, data=data, test_data=None, split="none")
         parts = load_interactions(**asdict(reading))
-        users, items = (
-            rows[numbers]
-            for rows, numbers in zip(self.rows_of(parts.train), parts.train.pairs(), strict=True)
-        )
+        users, items = self.pairs_of(parts.train)
         is_known = (users >= 0) & (items >= 0)
         other = Interactions.from_pairs(
             users[is_known],
@@ -163,28 +157,8 @@ def seen_pairs(folder: RunFolder, other: Interactions) -> NDArray[np.bool_]:
     while folder.data_file.is_file() and folder.path.resolve() not in visited:
         visited.add(folder.path.resolve())
         record = RankingRecord.read(folder)
-        users, items = (
-            rows[numbers]
-            for rows, numbers in zip(record.rows_of(other), other.pairs(), strict=True)
-        )
+        users, items = record.pairs_of(other)
         seen |= (users >= 0) & record.parts("validation").train.contains(users, items)
         if init := folder.config().get("init"):
             folder = RunFolder(Path(init), folder.kind)
     return seen
-
-
-def write_embeddings(folder: RunFolder, scorer: EmbeddingScorer, epochs: int) -> None:
-    """Write the matrices of users and items, scaled such that products of rows are scores."""
-    arrays = {"users": scorer.users.cpu().numpy(), "items": scorer.items.cpu().numpy()}
-    write_arrays(folder.path / EMBEDDINGS, {**arrays, "epochs": np.array(epochs)})
-
-
-def read_embeddings(folder: RunFolder) -> tuple[EmbeddingScorer, int]:
-    """Read the scorer of a finished run and its number of epochs."""
-    path = folder.path / EMBEDDINGS
-    arrays = read_arrays(path)
-    try:
-        users, items = (torch.from_numpy(arrays[name]) for name in ("users", "items"))
-        return EmbeddingScorer(users, items, "inner"), int(arrays["epochs"])
-    except (KeyError, TypeError, ValueError):
-        raise ValueError(f"{path} is damaged") from None

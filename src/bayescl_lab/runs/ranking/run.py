@@ -15,10 +15,10 @@ from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.loop import Journal
 from bayescl_lab.runs.ranking.baselines import ranking_result
-from bayescl_lab.runs.ranking.record import RankingRecord, seen_pairs, write_embeddings
+from bayescl_lab.runs.ranking.record import RankingRecord, seen_pairs
 from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.result import Result
-from bayescl_lab.runs.run import Kind, Rows, TrainedRun
+from bayescl_lab.runs.run import Kind, Rows, TrainedRun, write_evaluation
 from bayescl_lab.runs.weights import read_weights
 
 CRITERION = "ndcg@20"
@@ -34,8 +34,7 @@ class RankingRun(TrainedRun[RankingSettings]):
         baselines: Whether to evaluate popularity and EASE too.
 
     Attributes:
-        parts: Interactions to evaluate on. Lists exclude interactions of its ``train``.
-        interactions: Training interactions.
+        parts: Interactions for training and evaluation.
     """
 
     kind = Kind.RANKING
@@ -56,9 +55,9 @@ class RankingRun(TrainedRun[RankingSettings]):
             record = RankingRecord.of(settings.data, settings.evaluate_on)
         self.record = record
         self.parts = record.parts(settings.evaluate_on)
-        self.interactions = self.parts.train
+        train = self.parts.train
         self.batches = UserBatches(
-            self.interactions,
+            train,
             settings.batch_size,
             settings.seed,
             device=self.device,
@@ -66,15 +65,14 @@ class RankingRun(TrainedRun[RankingSettings]):
             num_ranks=settings.num_processes,
         )
         with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
-            encoder = build_encoder(settings.encoder, self.interactions, vars(settings))
+            encoder = build_encoder(settings.encoder, train, vars(settings))
         self.model = RankingModule(
             encoder=encoder,
             loss=settings.loss.build(
-                score=settings.score,
-                density=self.interactions.density,
+                density=train.density,
                 gather=settings.num_processes > 1,
             ),
-            candidates=DrawnCandidates(self.interactions.num_items, settings.candidates),
+            candidates=DrawnCandidates(train.num_items, settings.candidates),
             learning_rate=settings.lr,
             weight_decay=settings.weight_decay,
             total_steps=settings.epochs * len(self.batches),
@@ -85,9 +83,11 @@ class RankingRun(TrainedRun[RankingSettings]):
 
     @classmethod
     def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
-        """Return the interactions recorded in the folder."""
-        del data  # see :func:`~bayescl_lab.runs.ranking.evaluation.evaluate_run`
-        return {"record": RankingRecord.read(folder)} if folder.data_file.is_file() else {}
+        """Return the interactions recorded in the folder, with other data to evaluate on."""
+        if not folder.data_file.is_file():
+            return {}
+        record = RankingRecord.read(folder)
+        return {"record": record if data is None else record.on(data, folder)}
 
     def write_record(self, folder: RunFolder) -> None:
         """Record the interactions in the run's folder."""
@@ -108,7 +108,7 @@ class RankingRun(TrainedRun[RankingSettings]):
                 f"`bayescl evaluate {path} --data FILE`"
             )
         state = read_weights(folder)
-        users, items = RankingRecord.read(folder).rows_of(self.interactions)
+        users, items = RankingRecord.read(folder).rows_of(self.parts.train)
         for name, rows in (("user_table", users), ("item_table", items)):
             table, source = getattr(self.model.encoder, name), state[f"encoder.{name}"]
             if source.shape[1] != table.shape[1]:
@@ -124,20 +124,15 @@ class RankingRun(TrainedRun[RankingSettings]):
         """Train without sharing buffers: the module's only buffer, the graph, is constant."""
         return super().fit(folder, share_buffers=False, **options)
 
-    def evaluate(self) -> Result:
-        """Evaluate the current recommender."""
-        self.model.to(self.device)
-        return ranking_result(
-            self.model.scorer(),
-            self.parts,
-            self.settings,
-            trained_on=self.interactions,
-            baselines=self.baselines,
-        )
+    def evaluate(self, **options: Any) -> Result:
+        """Evaluate the current recommender, with options of :func:`.ranking_result`."""
+        scorer = self.model.to(self.device).scorer()
+        options["baselines"] = self.baselines
+        return ranking_result(scorer, self.parts, self.settings, **options)
 
     def results(self, folder: RunFolder, rows: Rows) -> Result:
-        """Evaluate the recommender, and write its embeddings."""
-        write_embeddings(folder, self.model.scorer(), len(rows))
+        """Evaluate the recommender."""
+        del folder, rows
         return self.evaluate()
 
 
@@ -163,7 +158,7 @@ def train_ranking(
             there is none. A finished run is not changed. If False, ``out`` must be empty or must
             not exist.
         baselines: Whether to evaluate popularity and EASE too.
-        **fit_options: ``progress``, ``pulse`` and ``checkpoint_every``; see
+        **fit_options: ``progress`` and ``checkpoint_every``; see
             :class:`~bayescl_lab.runs.loop.Journal`.
 
     Returns:
@@ -174,3 +169,12 @@ def train_ranking(
             holds another run.
     """
     return RankingRun.train(settings, out, fit_options, resume=resume, baselines=baselines)
+
+
+def evaluate_recommender(path: Path, *, data: str | None = None) -> Result:
+    """Evaluate a run, finished or not, by full ranking; write ``evaluation.json``.
+
+    With ``data``, the run is evaluated on other interactions, without its training interactions.
+    """
+    folder, run, epochs = RankingRun.reopen(path, data=data, baselines=True)
+    return write_evaluation(folder, run.evaluate(part=data, epochs=epochs))

@@ -1,13 +1,13 @@
 """Serving of runs: lists of items for users, and embeddings.
 
-A finished run serves from its own folder, which holds interactions, ids and matrices. This module
-does not read the original data or import Lightning.
+A run serves from its own folder, which holds interactions, ids and weights. The original data are
+not read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,11 @@ from bayescl.axes import Tensor
 from bayescl.checks import check_count
 from bayescl_lab.ranking.fold_in import NewcomerScorer
 from bayescl_lab.ranking.full_ranking import full_ranking, top_columns
-from bayescl_lab.ranking.ials import newcomer_scores
-from bayescl_lab.ranking.scorers import Scorer, ServedScorer
+from bayescl_lab.ranking.scorers import ServedScorer
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.ranking.record import EMBEDDINGS, RankingRecord, read_embeddings
-from bayescl_lab.runs.ranking.settings import IALS_NAME, baseline_of
+from bayescl_lab.runs.ranking.record import RankingRecord
+from bayescl_lab.runs.ranking.run import RankingRun
+from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.run import Kind
 
 Items = Sequence[int | str]
@@ -35,22 +35,24 @@ class Recommender:
     """Recommender of a run.
 
     Args:
-        folder: Folder of the run. The run may still be training.
+        path: Folder of the run. The run may still be training.
 
     Attributes:
         record: Interactions of the run by part.
-        parts: Interactions that the run is evaluated on.
         trained_on: Training interactions.
+        scorer: Trained model.
 
     Raises:
-        ValueError: if the folder has no record of its data, or the record is damaged.
+        ValueError: if the folder does not hold a recommender, has no checkpoint or damaged files.
     """
 
-    def __init__(self, folder: RunFolder) -> None:
-        self._folder, self._config = folder, folder.config()
-        self.record = RankingRecord.read(folder)
-        self.parts = self.record.parts(self._config.get("evaluate_on", "test"))
-        self.trained_on = self.record.parts("validation").train
+    def __init__(self, path: Path) -> None:
+        folder = RunFolder.open(path, Kind.RANKING)
+        settings = RankingSettings.from_config({**folder.config(), "device": "cpu"})
+        checkpoint = folder.kept_checkpoint()
+        run = RankingRun(settings, record=RankingRecord.read(folder))
+        run.load(checkpoint)
+        self.record, self.scorer, self.trained_on = run.record, run.model.scorer(), run.parts.train
         self._ids = {"user": self.trained_on.user_ids, "item": self.trained_on.item_ids}
 
     def recommend(
@@ -62,15 +64,14 @@ class Recommender:
         all_users: bool = False,
         exclude: int | str | Items = (),
         allow_known: bool = False,
-        skip_unknown: bool = False,
     ) -> pl.DataFrame:
         """Return the best items that users do not have yet.
 
         A user's items in all parts of the data are excluded. Items without interactions in training
         are never listed. Users without interactions in training get the most popular items. A new
-        user gets a list based on the user's items; see :mod:`bayescl_lab.ranking.fold_in`. EASE and
-        iALS use their own formulas. Items of the new user without interactions in training are
-        ignored; without other items, the list has popular items.
+        user gets a list based on the user's items; see :mod:`bayescl_lab.ranking.fold_in`. Items of
+        the new user without interactions in training are ignored; without other items, the list has
+        popular items.
 
         Args:
             user_id: Id of the user in the data set, or several ids.
@@ -80,14 +81,11 @@ class Recommender:
             all_users: Whether to make lists of all users, instead of ``user_id``. Default: False.
             exclude: Ids of further items to exclude. Default: none.
             allow_known: Whether lists may have items that the user has. Default: False.
-            skip_unknown: Whether unknown ids are skipped if several are given; see
-                :meth:`unknown`. Otherwise they are an error. Default: False.
 
         Returns:
             One row per item, list by list, with columns ``user`` (not for ``items`` of one user),
-            ``rank`` from 1, ``item``, ``score`` and
-            ``source``. The source is "model", or "popularity" for popular items, which have the
-            number of their users as score.
+            ``rank`` from 1, ``item``, ``score`` and ``source``. The source is "model", or
+            "popularity" for popular items, which have the number of their users as score.
 
         Raises:
             ValueError: if ``exclude``, ``items`` or the users have an unknown id, not exactly one
@@ -99,18 +97,16 @@ class Recommender:
         if items is not None and len(_listed(items)) == 0:
             raise ValueError("items must name at least one item, got none")
         k = min(check_count("k", k, 1), self.trained_on.num_items)
-        without = self._places("item", exclude, skip_unknown=skip_unknown)
-        served = ServedScorer(self.trained[0], self.trained_on, without)
+        without = self._places("item", exclude)
+        served = ServedScorer(self.scorer, self.trained_on, without)
         if items is not None:
             many: Any = items if isinstance(items, Mapping) else {None: items}
             owned = {
-                None if user is None else str(user): self._places("item", theirs, skip_unknown)
+                None if user is None else str(user): self._places("item", theirs)
                 for user, theirs in many.items()
             }
             return self._newcomer_lists(owned, k, served, allow_known=allow_known)
-        rows = np.arange(served.num_users)
-        if not all_users:
-            rows = self._places("user", user_id, skip_unknown and not np.isscalar(user_id))
+        rows = np.arange(served.num_users) if all_users else self._places("user", user_id)
         known = None if allow_known else self.record.known
         top = full_ranking(served, k, seen=known, users=torch.from_numpy(rows))
         return self._frame(top.items, top.scores, self._ids["user"][rows], ~served.is_new[rows])
@@ -126,8 +122,8 @@ class Recommender:
         Columns are ``rank`` from 1, ``item`` and ``similarity``.
 
         Raises:
-            ValueError: if the item is unknown or has no interactions in training, ``k`` is below 1,
-                or the recommender has no embeddings.
+            ValueError: if the item is unknown or has no interactions in training, or ``k`` is below
+                1.
         """
         check_count("k", k, 1)
         items, is_trained = torch.from_numpy(self.matrix("items")), self.trained_rows("items")
@@ -144,9 +140,6 @@ class Recommender:
         """Return the embeddings of "users" or "items": ``id`` and ``embedding``, in data order.
 
         Users and items without interactions in training are excluded.
-
-        Raises:
-            ValueError: if the recommender has no embeddings.
         """
         rows = np.flatnonzero(self.trained_rows(of))
         ids = self._ids[of.removesuffix("s")][rows]
@@ -154,30 +147,12 @@ class Recommender:
 
     def matrix(self, of: str) -> NDArray[np.float32]:
         """Return the embeddings of all "users" or "items", including untrained rows."""
-        rows = getattr(self.trained[0], of, None)
-        if rows is None:
-            raise ValueError("popularity and ease have no embeddings: train with mf or ials")
-        return np.asarray(rows.cpu())
+        return np.asarray(self.scorer.users if of == "users" else self.scorer.items)
 
     def trained_rows(self, of: str) -> NDArray[np.bool_]:
         """Return True for "users" or "items" with interactions in training."""
         counts: NDArray[Any] = self.trained_on.matrix.sum(axis=1 if of == "users" else 0)
         return np.asarray(counts > 0)
-
-    @cached_property
-    def trained(self) -> tuple[Scorer, int | None]:
-        """Scorer, and its number of epochs. A baseline without embeddings is fitted again."""
-        if self._folder.is_finished and (self._folder.path / EMBEDDINGS).is_file():
-            return read_embeddings(self._folder)
-        if baseline := baseline_of(self._config):
-            return baseline.fitted(self.parts.train), None
-
-        from bayescl_lab.runs.ranking.run import RankingRun
-
-        settings = RankingRun.settings_type.from_config(self._config)
-        run = RankingRun(settings, record=self.record)
-        epochs = run.load(self._folder.kept_checkpoint())
-        return run.model.scorer(), epochs
 
     def _newcomer_lists(
         self,
@@ -193,8 +168,8 @@ class Recommender:
         for user, columns in owned.items():
             known = np.unique(columns[is_trained[columns]])
             by_model = len(known) > 0
-            scores = self._scores_from(torch.from_numpy(known)) if by_model else served.popularity
-            scores = scores.clone()
+            chosen = torch.from_numpy(known)
+            scores = self._newcomers.scores_from(chosen) if by_model else served.popularity.clone()
             scores[served.left_out] = -torch.inf
             if not allow_known:
                 scores[torch.from_numpy(columns)] = -torch.inf
@@ -204,16 +179,9 @@ class Recommender:
         return pl.concat(frames)
 
     @cached_property
-    def _scores_from(self) -> Callable[[Tensor], Tensor]:
-        """Function of the items of new users that returns the scores of all items."""
-        scorer: Any = self.trained[0]
-        baseline = baseline_of(self._config)
-        if baseline is None:
-            return NewcomerScorer(scorer, self.trained_on).scores_from
-        if baseline.encoder == IALS_NAME:
-            return partial(newcomer_scores, scorer.items, penalty=baseline.penalty)
-        scores_from: Callable[[Tensor], Tensor] = scorer.scores_from
-        return scores_from
+    def _newcomers(self) -> NewcomerScorer:
+        """Scorer of new users."""
+        return NewcomerScorer(self.scorer, self.trained_on)
 
     @cached_property
     def _index(self) -> dict[str, dict[str, int]]:
@@ -223,18 +191,17 @@ class Recommender:
             for kind, ids in self._ids.items()
         }
 
-    def _places(self, kind: str, ids: Any, skip_unknown: bool = False) -> NDArray[np.int64]:
-        """Return the rows of users or columns of items; raise on unknown ids or skip them."""
+    def _places(self, kind: str, ids: Any) -> NDArray[np.int64]:
+        """Return the rows of users or columns of items; raise ``ValueError`` on unknown ids."""
         index, unknown = self._index[kind], self.unknown(kind, ids)
-        if unknown and not skip_unknown:
+        if unknown:
             names = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
             close = (f"{unknown[0]}.0", unknown[0].removesuffix(".0"), unknown[0].lstrip("0"))
             hint = next((f", but {name}" for name in close if name in index), "")
             raise ValueError(
                 f"{self.trained_on.name} has no {kind}{'s' * (len(unknown) > 1)} {names}{hint}"
             )
-        rows = [index[name] for name in _listed(ids) if name in index]
-        return np.array(rows, dtype=np.int64)
+        return np.array([index[name] for name in _listed(ids)], dtype=np.int64)
 
     def _frame(
         self, items: Tensor, scores: Tensor, users: Any = None, by_model: Tensor | None = None
@@ -253,8 +220,3 @@ class Recommender:
 def _listed(ids: Any) -> list[str]:
     """Convert ids to stripped text. A single text or number is one id."""
     return [str(name).strip() for name in ([ids] if np.isscalar(ids) else ids)]
-
-
-def load_recommender(path: Path) -> Recommender:
-    """Load the recommender of a run, finished or not, with its last weights."""
-    return Recommender(RunFolder.open(path, Kind.RANKING))

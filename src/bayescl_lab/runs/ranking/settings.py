@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import field
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -16,11 +15,7 @@ from bayescl_lab.ranking.ease import EASE
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.scorers import (
-    Popularity,
-    Score,
-    Scorer,
-)
+from bayescl_lab.ranking.scorers import Popularity, Scorer
 from bayescl_lab.runs.losses import LossSettings, ranking_loss
 from bayescl_lab.runs.settings import Device, StoredSettings, TrainedSettings
 
@@ -28,7 +23,7 @@ POPULARITY: Literal["popularity"] = "popularity"
 EASE_NAME: Literal["ease"] = "ease"
 IALS_NAME: Literal["ials"] = "ials"
 BASELINES = (POPULARITY, EASE_NAME)
-"""Names of the baselines."""
+"""Names of the baselines beside every result."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,6 @@ class RankingOptions(TrainedSettings):
     Attributes:
         dim: Length of an embedding.
         layers: Number of propagation steps on the graph of users and items (lightgcn).
-        score: Score of a user and an item: cosine, or inner for the inner product.
         propagate: Number of layers in which ranking averages embeddings over neighbors in the
             graph. Training does not depend on it. 1 helps on sparse data.
         item_norm_exponent: Exponent of the length of the item embedding, which ranking multiplies
@@ -65,7 +59,6 @@ class RankingOptions(TrainedSettings):
 
     dim: Count = 128
     layers: CountOr0 = 2
-    score: Score = "cosine"
     propagate: CountOr0 = 0
     item_norm_exponent: NonNegative = 0.0
     candidates: Count = 4096
@@ -79,12 +72,6 @@ class RankingOptions(TrainedSettings):
     device: Device = "auto"
     devices: Count = 1
     num_nodes: Count = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("item_norm_exponent", "propagate"):
-            if self.score != "cosine" and (value := getattr(self, name)):
-                raise ValueError(f"{name} must be 0 if the score is {self.score}, got {value:g}")
 
 
 @dataclass(frozen=True)
@@ -112,18 +99,7 @@ class RankingSettings(RankingOptions):
         """Name of the loss."""
         return self.loss.loss
 
-    def as_config(self) -> dict[str, Any]:
-        """Return the settings as plain values, with every hyper-parameter of the loss."""
-        return {**super().as_config(), **self.loss.resolved(score=self.score)}
 
-
-_PENALTY = ("regularization", "unobserved_weight")
-_OWN = {
-    POPULARITY: (),
-    EASE_NAME: ("regularization",),
-    IALS_NAME: ("dim", *_PENALTY, "epochs", "seed"),
-}
-"""Names of the settings of each baseline, besides data and part."""
 _REGULARIZATION = {POPULARITY: 1.0, EASE_NAME: 300.0, IALS_NAME: 0.03}
 
 
@@ -132,7 +108,7 @@ class BaselineSettings(StoredSettings):
     """Settings of a baseline; see :class:`~bayescl_lab.ranking.ials.IALS` for the objective.
 
     Attributes:
-        encoder: Kind of baseline: popularity, ease or ials. Only ials has embeddings.
+        encoder: Kind of baseline: popularity, ease or ials.
         data: Data set, and options to read it.
         regularization: L2 penalty. Default: 300 for ease, 0.03 for ials.
         evaluate_on: Part to evaluate on, "test" or "validation".
@@ -163,26 +139,18 @@ class BaselineSettings(StoredSettings):
         """Name of the baseline."""
         return self.encoder
 
-    @property
-    def penalty(self) -> dict[str, float]:
-        """Weights of the terms of the objective of ials."""
-        return {name: getattr(self, name) for name in _PENALTY}
-
-    def as_config(self) -> dict[str, Any]:
-        """Return the settings as plain values, without settings of other baselines."""
-        others = {*_OWN[IALS_NAME]} - {*_OWN[self.encoder]}
-        config = super().as_config()
-        return {name: value for name, value in config.items() if name not in others}
-
     def fitted(self, train: Interactions) -> Scorer:
-        """Fit the baseline to interactions; raise ``ValueError`` if memory does not suffice."""
+        """Fit the baseline to interactions; raise ``ValueError`` if there are too many items."""
+        penalty: Any = self.regularization
         if self.encoder == POPULARITY:
             return Popularity(train)
         if self.encoder == EASE_NAME:
-            return EASE(train, self.penalty["regularization"])
-        return IALS(train, dim=self.dim, epochs=self.epochs, seed=self.seed, **self.penalty)
-
-
-def baseline_of(config: Mapping[str, Any]) -> BaselineSettings | None:
-    """Return the settings of a baseline from plain values; ``None`` if the run is trained."""
-    return BaselineSettings.from_config(config) if config.get("encoder") in _OWN else None
+            return EASE(train, penalty)
+        return IALS(
+            train,
+            dim=self.dim,
+            regularization=penalty,
+            unobserved_weight=self.unobserved_weight,
+            epochs=self.epochs,
+            seed=self.seed,
+        )
