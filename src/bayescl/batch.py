@@ -165,11 +165,6 @@ class Excluded:
     columns: Int[Tensor, "rows excluded"] | None = None
     mask: Bool[Tensor, "rows candidates"] | None = None
 
-    @property
-    def count(self) -> int:
-        """Number of excluded columns per anchor, if there is no mask."""
-        return 0 if self.columns is None else self.columns.shape[1]
-
     def fill_(self, values: Float[Tensor, "rows candidates"], value: float) -> None:
         """Overwrite the excluded entries of ``values``, in place."""
         if self.mask is not None:
@@ -266,7 +261,8 @@ class Batch:
         excluded, device = self.excluded(rows), self.anchors.embeddings.device
         if excluded.mask is not None:
             return (~excluded.mask).sum(dim=1).to(dtype).log()
-        left = self.num_candidates - excluded.count
+        few = 0 if excluded.columns is None else excluded.columns.shape[1]
+        left = self.num_candidates - few
         return torch.full((1,), math.log(left) if left else -math.inf, dtype=dtype, device=device)
 
     def excluded(self, rows: slice) -> Excluded:

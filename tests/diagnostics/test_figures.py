@@ -1,4 +1,4 @@
-"""Weights, detection, calibration and histogram, each against what must hold."""
+"""Weights, detection and calibration, each against what must hold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchmetrics.functional.classification import binary_calibration_error
 
 import bayescl
 from bayescl.diagnostics import Calibration, candidate_weights, diagnose, score_candidates
-from bayescl.diagnostics.summary import calibration, detection, histogram
+from bayescl.diagnostics.summary import calibration, detection
 
 
 def judged(scored, alpha: float, tau_plus: float) -> Calibration:
@@ -83,16 +83,3 @@ def test_effective_negatives_follow_the_definition(views) -> None:
     valid = torch.tensor([[True] * 3, [False] * 3])
     scored = score_candidates(loss, logits[:, 0], logits, layout="logits", valid=valid)
     assert diagnose([scored]).effective.in_gradient == 1  # the mean of 2 and 0
-
-
-def test_a_histogram_counts_every_weight_once() -> None:
-    weights = torch.rand(1000, generator=torch.Generator().manual_seed(2)) * 3
-    truth = weights < 0.6
-    found, places = histogram(weights, truth, (0.0, 3.0), 17)
-    assert torch.equal(places.bincount(), found.true_negatives + found.false_negatives)
-    assert int(found.true_negatives.sum()) == int((~truth).sum())
-    assert int(found.false_negatives.sum()) == int(truth.sum())
-    expected = torch.histogram(weights[~truth].double(), found.edges).hist.long()
-    assert torch.equal(found.true_negatives, expected)
-    flat, _ = histogram(torch.tensor([-1.0, 0.0, 2.0]), None, (0.0, 1.0), 3)
-    assert flat.true_negatives.tolist() == [2, 0, 1]

@@ -73,7 +73,6 @@ def test_without_labels_what_needs_none_is_there(views) -> None:
     assert found.measured is None
     assert found.posteriors == ()
     assert found.by_weight is None
-    assert found.histogram.false_negatives is None
     with pytest.raises(ValueError, match="batches must not be empty"):
         diagnose([])
 

@@ -9,7 +9,6 @@
 from bayescl.diagnostics.candidates import (
     ScoredCandidates,
     candidate_weights,
-    in_eval_mode,
     score_candidates,
 )
 from bayescl.diagnostics.summary import (
@@ -17,7 +16,6 @@ from bayescl.diagnostics.summary import (
     Detection,
     Diagnosis,
     EffectiveNegatives,
-    WeightHistogram,
     diagnose,
 )
 
@@ -27,9 +25,7 @@ __all__ = [
     "Diagnosis",
     "EffectiveNegatives",
     "ScoredCandidates",
-    "WeightHistogram",
     "candidate_weights",
     "diagnose",
-    "in_eval_mode",
     "score_candidates",
 ]

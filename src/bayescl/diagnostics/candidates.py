@@ -6,14 +6,12 @@ are therefore the same as in training.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from bayescl.axes import Bool, Float, Int, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.batch import Layout
@@ -216,15 +214,3 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
         log_mean = masked_logsumexp(powers, valid) - log_count(powers, valid)
         weights = weights * (powers - log_mean[:, None]).exp()
     return torch.where(scored.true_negative if scored.sees_labels else valid, weights, 0.0)
-
-
-@contextmanager
-def in_eval_mode(model: nn.Module) -> Iterator[None]:
-    """Put all modules of a model into ``eval()`` mode, and restore their modes at the end."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training

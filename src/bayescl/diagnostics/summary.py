@@ -90,19 +90,6 @@ class Calibration:
         return f"{self.source}: alpha {self.alpha:.3f}, tau_plus {self.tau_plus:.3f}"
 
 
-class WeightHistogram(NamedTuple):
-    """Histogram of weights or similarities."""
-
-    edges: Float[Tensor, " edges"]
-    """Bin edges, ascending; one more than bins."""
-
-    true_negatives: Int[Tensor, " bins"]
-    """Counts of true negatives, or of all candidates without labels."""
-
-    false_negatives: Int[Tensor, " bins"] | None
-    """Counts of false negatives; ``None`` without labels."""
-
-
 @dataclass(frozen=True)
 class Diagnosis:
     """Diagnosis of a loss on some batches.
@@ -110,7 +97,6 @@ class Diagnosis:
     Attributes:
         anchors: Number of anchors.
         effective: Effective numbers of negatives.
-        histogram: Weights of true and false negatives, or of all candidates without labels.
         label_free: Label-free ``alpha`` at the loss's ``tau_plus``, or else at the measured one.
             ``None`` without both.
         measured: ``alpha`` from the labels. This and the following are ``None`` without labels.
@@ -126,7 +112,6 @@ class Diagnosis:
 
     anchors: int
     effective: EffectiveNegatives
-    histogram: WeightHistogram
     label_free: MeasuredAlpha | None
     measured: MeasuredAlpha | None = None
     measured_tau_plus: float | None = None
@@ -186,7 +171,6 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
                 _shares(scored.unlabeled.masked_fill(~valid, -torch.inf))
             ),
         ),
-        histogram=histogram(weights, truth, (0.0, float(weights.max()) or 1.0), 40)[0],
         label_free=free,
     )
     if truth is None or share is None:
@@ -273,18 +257,3 @@ def calibration(
     variance = float(truth.var(correction=0))
     skill = 1 - float((values - truth).square().mean()) / variance if variance > 0 else None
     return Calibration(source, alpha, tau_plus, *means, count, ece, skill)
-
-
-def histogram(
-    values: Float[Tensor, " candidates"],
-    false_negative: Bool[Tensor, " candidates"] | None,
-    span: tuple[float, float],
-    bins: int,
-) -> tuple[WeightHistogram, Int[Tensor, " candidates"]]:
-    """Count values in bins of equal width, and return their bins. The outermost bins are open."""
-    edges = torch.linspace(*span, bins + 1, dtype=torch.float64, device=values.device)
-    places = (torch.searchsorted(edges, values.double(), right=True) - 1).clamp(0, bins - 1)
-    if false_negative is None:
-        return WeightHistogram(edges, places.bincount(minlength=bins), None), places
-    kinds = (places[kind].bincount(minlength=bins) for kind in (~false_negative, false_negative))
-    return WeightHistogram(edges, *kinds), places

@@ -6,6 +6,8 @@ of the features.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +16,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from bayescl.axes import Float, Int, Tensor
-from bayescl.diagnostics import in_eval_mode
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 
 if TYPE_CHECKING:
@@ -93,6 +94,18 @@ def _features(model: nn.Module, parts: ImageParts) -> ProbeData:
     )
 
 
+@contextmanager
+def _eval_mode(model: nn.Module) -> Iterator[None]:
+    """Put all modules of a model into ``eval()`` mode, and restore their modes at the end."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
 @torch.no_grad()
 def extract_features(model: nn.Module, store: ImageStore) -> Float[Tensor, "images features"]:
     """Compute features of all images in ``eval()`` mode, without augmentation.
@@ -102,7 +115,7 @@ def extract_features(model: nn.Module, store: ImageStore) -> Float[Tensor, "imag
     """
     _, height, width = store.image_shape
     batch_size = min(LARGEST_BATCH, max(1, PIXELS_AT_ONCE // (height * width)))
-    with in_eval_mode(model):
+    with _eval_mode(model):
         batches = torch.arange(len(store)).split(batch_size)
         return torch.cat([model(store.take(rows)).float() for rows in batches])
 
@@ -127,7 +140,7 @@ def augmented_linear_probe(
     The authors use a learning rate of 1e-2 for STL10. The seed determines the initial weights, the
     order of images and their views.
     """
-    with in_eval_mode(model):
+    with _eval_mode(model):
         features = extract_features(model, evaluation)
         with seeded(derived_seed(seed, Purpose.WEIGHTS)):
             classifier = nn.Linear(features.shape[1], train.num_classes)
