@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from reference.process import true_negative_mean
 
 from bayescl_lab.paper.simulation.estimators import estimates
 from bayescl_lab.paper.simulation.process import Observations, Settings, generator, observe
@@ -67,32 +66,3 @@ def test_estimators_meet_at_their_limits(observed: Observations) -> None:
     # Without true negatives there is no supervised mean.
     hidden = observed._replace(true_negative=torch.zeros_like(observed.true_negative))
     assert estimates(hidden, SETTINGS)["supervised"].isnan().all()
-
-
-def test_true_negative_mean_has_its_closed_form_for_uniform_proposals() -> None:
-    alpha, low, high, t = 0.8, -0.7, 1.1, 0.4
-    # The integral of exp(p + c u) [2 alpha + (2 - 4 alpha) u] over the unit interval.
-    p, c = low / t, (high - low) / t
-    plain = (math.exp(c) - 1) / c
-    linear = (math.exp(c) * (c - 1) + 1) / c**2
-    expected = math.exp(p) * (2 * alpha * plain + (2 - 4 * alpha) * linear)
-    found = true_negative_mean(
-        lambda level: low + (high - low) * level, 1, alpha=alpha, temperature=t
-    )
-    assert float(found) == pytest.approx(expected, rel=1e-12)
-
-
-def test_supervised_and_bayesian_estimates_converge_to_the_expectation_and_others_do_not() -> None:
-    settings = Settings(anchors=40, candidates=20_000, tau_plus=0.3)
-    errors: dict[str, list[torch.Tensor]] = {}
-    for chunk in observe(settings, generator(2)):
-        size = len(chunk.unlabeled)
-        truth = true_negative_mean(chunk.quantile, size, alpha=0.9, temperature=0.5)
-        for name, values in estimates(chunk, settings).items():
-            errors.setdefault(name, []).append(values / truth - 1)
-    relative = {name: torch.cat(parts) for name, parts in errors.items()}
-    for name in ("supervised", "bayesian_upper", "bayesian_mid"):
-        assert abs(float(relative[name].mean())) < 4 * float(relative[name].std()) / 40**0.5
-        assert float(relative[name].abs().max()) < 0.03
-    for name in ("biased", "hard"):
-        assert float(relative[name].min()) > 0.1
