@@ -133,7 +133,6 @@ def train_ours(folder: str, loss: str, epochs: int, seed: int) -> Figures:
     settings = ImageSettings(**own, **shared)
     figures: Figures = {}
     with tempfile.TemporaryDirectory() as place:
-        os.environ["BAYESCL_CACHE"] = place  # so that every run decodes the images itself
         start = seconds()
         run = Path(place, "run")
         result = train_images(settings, run, progress=lambda *_: figures.update(since(start)))

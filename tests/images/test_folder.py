@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import errno
-import os
-import shutil
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -283,96 +279,8 @@ def test_one_size_is_kept_and_others_become_squares_of_the_most_frequent_shorter
     assert load_folder(tmp_path, image_size=40)[0].image_shape == (3, 40, 40)
 
 
-def test_a_store_larger_than_the_disk_is_refused_with_advice(tmp_path, always_cached, monkeypatch):
+def test_images_larger_than_the_memory_are_refused_with_advice(tmp_path, monkeypatch):
     make_folder(tmp_path, {"ant": 3})
-    usage = type(shutil.disk_usage(tmp_path))(total=100, used=90, free=10)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    said = r"pixels need 576 bytes, .* has 10 free: pass a smaller --image-size, .* BAYESCL_CACHE$"
-    with pytest.raises(ValueError, match=said):
+    monkeypatch.setattr(folder_module, "usable_memory", lambda: 100)
+    with pytest.raises(ValueError, match=r"the images need 0.0 GB, .* pass a smaller --image-size"):
         load_folder(tmp_path)
-
-
-def test_several_processes_may_decode_the_same_folder(tmp_path, always_cached):
-    make_folder(tmp_path, {"ant": 30, "bee": 30})
-    with ThreadPoolExecutor(4) as pool:
-        loaded = list(pool.map(lambda _: load_folder(tmp_path)[0].images.clone(), range(4)))
-    assert all(torch.equal(images, loaded[0]) for images in loaded)
-    assert len(list(Path(os.environ["BAYESCL_CACHE"]).iterdir())) == 2
-
-
-@pytest.fixture
-def always_cached(monkeypatch):
-    monkeypatch.setattr(folder_module, "CACHE_FROM", 1)
-
-
-def test_the_second_load_takes_the_pixels_that_the_first_one_kept(tmp_path, monkeypatch):
-    make_folder(tmp_path, {"train/ant": 3, "train/bee": 3, "test/ant": 2})
-    (tmp_path / "train" / "bee" / "000.png").write_bytes(b"nothing")
-    first = load_images(str(tmp_path))  # too few to be cached
-    monkeypatch.setattr(folder_module, "CACHE_FROM", 1)
-    load_images(str(tmp_path)).train.images.zero_()  # of this process alone
-
-    def refuse(*_: object) -> None:
-        raise RuntimeError("decoded again")
-
-    monkeypatch.setattr(folder_module, "decode_into", refuse)
-    second = load_images(str(tmp_path))
-    for name in ("train", "evaluation"):
-        old, new = getattr(first, name), getattr(second, name)
-        assert torch.equal(old.images, new.images)
-        assert torch.equal(old.labels, new.labels)
-    assert first.remarks == second.remarks
-    assert "1 of 8 files left out" in first.remarks[0]
-
-
-def test_a_folder_that_changed_or_is_read_otherwise_is_decoded_again(tmp_path, always_cached):
-    make_folder(tmp_path, {"ant": 3, "bee": 3})
-    first, last = tmp_path / "ant" / "000.png", tmp_path / "bee" / "zzz.png"
-
-    def change_content() -> None:
-        save(colors(), first)
-        os.utime(first, ns=(1, 1))
-
-    before = pixels_of(load_folder(tmp_path)[0])
-    for change in (
-        change_content,
-        lambda: save(colors(), tmp_path / "ant" / "new.png"),
-        lambda: first.rename(last),
-        last.unlink,
-    ):
-        change()
-        after = pixels_of(load_folder(tmp_path)[0])
-        assert after != before
-        before = after
-    for choice in ({"image_size": 4}, {"values": (0, 2000)}):
-        load_folder(tmp_path, **choice)
-        assert pixels_of(load_folder(tmp_path)[0]) == before
-    assert len(list(Path(os.environ["BAYESCL_CACHE"]).iterdir())) == 2 * 7
-
-
-def test_damage_to_cached_pixels_is_named(tmp_path, always_cached):
-    make_folder(tmp_path, {"ant": 3, "bee": 3})
-    load_folder(tmp_path)
-    cache = Path(os.environ["BAYESCL_CACHE"])
-    (cached,), (notes,) = cache.glob("*.npy"), cache.glob("*.json")
-    notes.rename(cache / "lost")
-    with pytest.raises(ValueError, match=r"is damaged \(.*json.*\): remove it to decode"):
-        load_folder(tmp_path)
-    (cache / "lost").rename(notes)
-    cached.write_bytes(cached.read_bytes()[:-10])
-    with pytest.raises(ValueError, match=r"\.npy is damaged"):
-        load_folder(tmp_path)
-
-
-def test_a_full_disk_while_decoding_leaves_no_half_cache(tmp_path, always_cached, monkeypatch):
-    make_folder(tmp_path, {"ant": 3})
-
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(np, "memmap", full)
-        with pytest.raises(ValueError, match=r"cannot write \S*: No space left on device"):
-            load_folder(tmp_path)
-    assert list(Path(os.environ["BAYESCL_CACHE"]).iterdir()) == []
-    assert len(load_folder(tmp_path)[0]) == 3

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
@@ -227,6 +228,29 @@ def test_damaged_members_are_refused_and_leave_no_store(
     with pytest.raises(ValueError, match=message):
         load_images(name)
     assert not [path for path in data.rglob("*") if path.name.startswith((".", "pixels"))]
+
+
+def test_damage_to_decoded_pixels_is_named(publish, data):
+    publish("stl10")
+    load_images("stl10")
+    pixels = data / "stl10/pixels.npy"
+    pixels.write_bytes(pixels.read_bytes()[:-10])
+    with pytest.raises(ValueError, match=r"pixels.npy is damaged \(.*\): remove it to decode"):
+        load_images("stl10")
+
+
+def test_a_full_disk_while_decoding_leaves_no_pixels(publish, data, monkeypatch):
+    publish("stl10")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "memmap", full)
+        with pytest.raises(ValueError, match=r"cannot write \S*: No space left on device"):
+            load_images("stl10")
+    assert not [path for path in data.rglob("*") if path.name.startswith((".", "pixels"))]
+    assert len(load_images("stl10").train) == 10
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -14,8 +14,7 @@ from torch.nn import functional as F
 
 from bayescl.axes import Float, Tensor
 from bayescl_lab.images.encoders import Views
-from bayescl_lab.images.pixel_files import Pixels
-from bayescl_lab.images.store import ImageStore, copied_to
+from bayescl_lab.images.store import ImageStore, Pixels, copied_to
 
 MEASURED_VALUES = 2**28  # pixel values measured for mean and deviation, at most
 _VALUES_AT_ONCE = 2**24  # pixel values measured at a time; limits memory

@@ -12,8 +12,7 @@ from torchvision.transforms.v2.functional import rgb_to_grayscale
 from bayescl.axes import Bool, Float, Int, Tensor
 from bayescl_lab.images.augmentation import Augmentation
 from bayescl_lab.images.encoders import Views
-from bayescl_lab.images.pixel_files import Pixels
-from bayescl_lab.images.store import copied_to
+from bayescl_lab.images.store import Pixels, copied_to
 
 Factor = Float[Tensor, " batch"]
 

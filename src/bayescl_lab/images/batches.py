@@ -10,8 +10,7 @@ import torch
 
 from bayescl.axes import Int, Tensor
 from bayescl_lab._randomness import Purpose, derived_seed
-from bayescl_lab.images.pixel_files import Pixels
-from bayescl_lab.images.store import ImageStore, copied_to
+from bayescl_lab.images.store import ImageStore, Pixels, copied_to
 
 
 class ImageBatch(NamedTuple):

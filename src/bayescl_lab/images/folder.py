@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bayescl.axes import Bool, Tensor
+from bayescl_lab._cores import usable_memory
 from bayescl_lab.images.decoding import (
     SUFFIXES,
     common_shape,
@@ -20,8 +20,7 @@ from bayescl_lab.images.decoding import (
     read_headers,
     value_range,
 )
-from bayescl_lab.images.pixel_files import Notes, Pixels, cached, map_pixels, write_pixels
-from bayescl_lab.images.store import ImageStore, labeled_store
+from bayescl_lab.images.store import ImageStore, Pixels, labeled_store
 from bayescl_lab.images.table import ImageTable
 
 TRAIN_FOLDER = "train"
@@ -29,7 +28,6 @@ TEST_FOLDERS = ("test", "val", "validation", "valid")
 """Names of the test part. The first that exists is used."""
 
 UNLABELED_FOLDER = "unlabeled"  # folder of images of unknown class, beside class folders
-CACHE_FROM = 2000  # number of images from which decoded pixels are cached
 
 _NAMED = 3  # files that a remark names
 _SOURCE = re.compile(
@@ -60,9 +58,7 @@ def load_folder(
 ) -> tuple[ImageStore, Bool[Tensor, " images"], list[str]]:
     """Load the images of a folder; see :func:`find_images` for its structure.
 
-    Files that are not readable images are left out and counted. From 2,000 images on, decoded
-    pixels are cached in the user's cache folder (``$BAYESCL_CACHE``), and later runs map them into
-    memory. The cache key covers the names, sizes and times of all files.
+    Files that are not readable images are left out and counted.
 
     Args:
         folder: Folder of the images.
@@ -78,8 +74,7 @@ def load_folder(
     has_labels = table is not None and "label" in table.columns
     files = find_images(folder, flat=has_labels)
     rows, remarks = ({}, []) if table is None else table.matched([file.name for file in files])
-    pixels, notes = _pixels(folder, files, image_size, values)
-    left_out = notes["left_out"]
+    pixels, left_out, values, more = _decoded(files, image_size, values)
     readable = [number for number, file in enumerate(files) if file.name not in left_out]
     kept = [files[number] for number in readable]
     for is_test, part in ((False, "training"), (True, "test")):
@@ -106,7 +101,7 @@ def load_folder(
         name=folder.resolve().name,
         rows=None if len(kept) == len(files) else torch.tensor(readable),
         ids=np.array([file.name for file in kept]),
-        values=tuple(notes["values"]) if notes["values"] else None,
+        values=values,
     )
     if folders == "classes" and not has_labels and store.class_names:
         train = part_folders(folder)[0]
@@ -119,7 +114,7 @@ def load_folder(
     if left_out:
         named = _listed([f"{folder / name} ({reason})" for name, reason in left_out.items()])
         remarks.append(f"{folder}: {len(left_out)} of {len(files)} files left out: {named}")
-    remarks += [f"{folder}: {line}" for line in notes["remarks"]]
+    remarks += [f"{folder}: {line}" for line in more]
     return store, torch.tensor([file.is_test for file in kept]), remarks
 
 
@@ -193,50 +188,42 @@ def _is_visible(name: str) -> bool:
     return not name.startswith((".", "__MACOSX"))
 
 
-def _pixels(
-    folder: Path,
-    files: Sequence[ImageFile],
-    image_size: int | None,
-    values: tuple[int, int] | None,
-) -> tuple[Pixels, Notes]:
-    """Return the pixels of all files, decoded or memory-mapped, and notes on them."""
+def _decoded(
+    files: Sequence[ImageFile], image_size: int | None, values: tuple[int, int] | None
+) -> tuple[Pixels, dict[str, str], tuple[int, int] | None, list[str]]:
+    """Decode all files.
+
+    Returns:
+        Pixels, with undefined rows for unreadable files; the reasons for these, by name; the values
+        of 16-bit images that became black and white, if there are any; and remarks.
+    """
     paths = [file.path for file in files]
-    array = None
-    if len(files) >= CACHE_FROM:
-        chosen = [image_size or "own", *(values or ())]
-        array = cached(folder, paths, f"{'-'.join(map(str, chosen))}.npy")
-        if array.is_file():
-            return map_pixels(array)
     headers = read_headers(paths)
     channels, height, width = common_shape(list(headers.values()), image_size)
+    size = len(files) * channels * height * width
+    if size > usable_memory():
+        raise ValueError(
+            f"the images need {size / 1e9:.1f} GB, more than there is memory: pass a smaller "
+            "--image-size"
+        )
     deep = [path for path, header in headers.items() if header.is_deep]
-    if deep:
-        values = values or value_range(deep)
-
-    def fill(pixels: NDArray[np.uint8]) -> Notes:
-        reasons = decode_into(pixels, paths, values or (0, 65535))
-        left_out = {file.name: reasons[file.path] for file in files if file.path in reasons}
-        remarks = []
-        resized = sum((it.width, it.height) != (width, height) for it in headers.values())
-        if resized and image_size is None:
-            images = f"{len(files) - len(left_out)} images"
-            remarks.append(f"{resized} of {images} scaled and cropped to {width} x {height} pixels")
-        pages = {file.name: headers[file.path].pages for file in files if file.path in headers}
-        if several := [f"{name} ({count} pages)" for name, count in pages.items() if count > 1]:
-            remarks.append(
-                f"the first page is read of {len(several)} files with several: {_listed(several)}"
-            )
-        if deep and values:
-            remarks.append(
-                f"{len(deep)} gray images of 16 bits: values from {values[0]} to {values[1]} "
-                "become 0 to 255 (--value-range LOW,HIGH to change)"
-            )
-        return {"left_out": left_out, "remarks": remarks, "values": values if deep else None}
-
-    shape = (len(files), channels, height, width)
-    if array is not None:
-        write_pixels(array, shape, fill)
-        return map_pixels(array)
-    pixels = np.empty(shape, np.uint8)
-    notes = fill(pixels)
-    return torch.from_numpy(pixels), notes
+    values = (values or value_range(deep)) if deep else None
+    pixels = np.empty((len(files), channels, height, width), np.uint8)
+    reasons = decode_into(pixels, paths, values or (0, 65535))
+    left_out = {file.name: reasons[file.path] for file in files if file.path in reasons}
+    remarks = []
+    resized = sum((it.width, it.height) != (width, height) for it in headers.values())
+    if resized and image_size is None:
+        images = f"{len(files) - len(left_out)} images"
+        remarks.append(f"{resized} of {images} scaled and cropped to {width} x {height} pixels")
+    pages = {file.name: headers[file.path].pages for file in files if file.path in headers}
+    if several := [f"{name} ({count} pages)" for name, count in pages.items() if count > 1]:
+        remarks.append(
+            f"the first page is read of {len(several)} files with several: {_listed(several)}"
+        )
+    if values is not None:
+        remarks.append(
+            f"{len(deep)} gray images of 16 bits: values from {values[0]} to {values[1]} "
+            "become 0 to 255 (--value-range LOW,HIGH to change)"
+        )
+    return torch.from_numpy(pixels), left_out, values, remarks

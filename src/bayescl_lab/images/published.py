@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import math
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,10 +17,10 @@ from numpy.typing import NDArray
 from torchvision import datasets
 
 from bayescl_lab._downloads import data_folder, extract_archive, verify_file
+from bayescl_lab._files import open_atomically, write_atomically
 from bayescl_lab.images import catalog
 from bayescl_lab.images.decoding import decode_into
-from bayescl_lab.images.pixel_files import Notes, map_pixels, write_pixels
-from bayescl_lab.images.store import ImageStore
+from bayescl_lab.images.store import ImageStore, Pixels
 
 
 class RawImages(NamedTuple):
@@ -30,13 +33,12 @@ class RawImages(NamedTuple):
     blocks: Sequence[NDArray[np.uint8]] = ()  # pixels, one block of images after the other
     files: Sequence[Path] = ()  # or the image files instead
 
-    def fill(self, pixels: NDArray[np.uint8]) -> Notes:
-        """Write the pixels of all images, and return the notes to store beside them."""
+    def fill(self, pixels: NDArray[np.uint8]) -> None:
+        """Write the pixels of all images."""
         if self.blocks:
             np.concatenate(self.blocks, out=pixels)
         for path, reason in decode_into(pixels, self.files).items():
             raise ValueError(f"{path} is damaged: {reason}")
-        return {name: getattr(self, name) for name in ("train", "labels", "class_names")}
 
 
 def load_published(name: str) -> tuple[ImageStore, ImageStore]:
@@ -48,21 +50,59 @@ def load_published(name: str) -> tuple[ImageStore, ImageStore]:
     if not path.is_file():
         try:
             with _unpacked(name) as folder:
-                raw = READERS[name][1](folder)
-                write_pixels(path, (len(raw.labels), 3, raw.side, raw.side), raw.fill)
+                _write_pixels(path, READERS[name][1](folder))
         except RuntimeError:  # of torchvision
             raise ValueError(
                 f"{name} is damaged: a file is missing or has another checksum"
             ) from None
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"cannot read {name}: {error}") from None
-    pixels, notes = map_pixels(path)
+    pixels, notes = _map_pixels(path)
     stores = []
     for part, rows in (("train", slice(notes["train"])), ("test", slice(notes["train"], None))):
         labels = torch.tensor(notes["labels"][rows])
         ids = np.array([f"{part}/{number}" for number in range(len(labels))])
         stores.append(ImageStore(pixels[rows], labels, tuple(notes["class_names"]), name, ids=ids))
     return stores[0], stores[1]
+
+
+def _write_pixels(path: Path, raw: RawImages) -> None:
+    """Write a ``.npy`` file of pixels and a ``.json`` file of the other values atomically."""
+    shape = (len(raw.labels), 3, raw.side, raw.side)
+    try:
+        with open_atomically(path) as file:
+            header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            begin = file.tell()
+            if hasattr(os, "posix_fallocate"):
+                # Running out of space later, in mapped memory, would kill the process.
+                os.posix_fallocate(file.fileno(), 0, begin + math.prod(shape))
+            pixels = np.memmap(file, np.uint8, "r+", begin, shape)
+            raw.fill(pixels)
+            pixels.flush()
+            notes = {name: getattr(raw, name) for name in ("train", "labels", "class_names")}
+            # Before the pixels are moved into place, so that pixels always have notes.
+            write_atomically(path.with_suffix(".json"), json.dumps(notes))
+    except OSError as error:
+        message = f"cannot write {path}: {error.strerror}" if error.strerror else str(error)
+        raise ValueError(message) from None
+
+
+def _map_pixels(path: Path) -> tuple[Pixels, dict[str, Any]]:
+    """Memory-map the pixels of a ``.npy`` file, and read the notes beside it.
+
+    Writing to the pixels does not change the file.
+    """
+    try:
+        pixels = np.load(path, mmap_mode="c", allow_pickle=False)
+        notes = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        if pixels.dtype != np.uint8 or pixels.ndim != 4:
+            raise ValueError("it does not hold images")
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(
+            f"{path} is damaged ({error}): remove it to decode the images again"
+        ) from None
+    return torch.from_numpy(pixels), notes
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.augmentation import Augmentation
 from bayescl_lab.images.batches import ImageBatch
 from bayescl_lab.images.encoders import Views
-from bayescl_lab.images.pixel_files import Pixels
+from bayescl_lab.images.store import Pixels
 
 Embed = Callable[[Pixels, int, bool], tuple[Tensor, ...]]
 """Function like :meth:`SimCLR.embed`."""

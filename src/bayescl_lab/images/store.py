@@ -6,13 +6,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from jaxtyping import UInt8
 from numpy.typing import NDArray
 
 from bayescl.axes import Int, Tensor
 from bayescl_lab._arrays import numbered
-from bayescl_lab.images.pixel_files import Pixels
 
 UNLABELED = -1  # the label of an image of unknown class
+
+Pixels = UInt8[Tensor, "images channels height width"]
+"""Images with values from 0 to 255."""
 
 
 @dataclass(frozen=True)

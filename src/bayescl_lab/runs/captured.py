@@ -16,8 +16,8 @@ from torch import nn
 
 from bayescl.axes import Tensor
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
-from bayescl_lab.images.pixel_files import Pixels
 from bayescl_lab.images.simclr import SimCLR
+from bayescl_lab.images.store import Pixels
 
 Embeddings = tuple[Tensor, ...]
 
