@@ -20,7 +20,6 @@ from bayescl_lab.images.published import READERS, load_published
 from bayescl_lab.images.store import UNLABELED, ImageStore, store_from_arrays
 from bayescl_lab.images.subsets import (
     SEED,
-    balanced_rows,
     chosen_classes,
     only_classes,
     stratified_split,
@@ -82,8 +81,8 @@ def load_images(
         evaluate_on: Part to evaluate on, "test" or "validation".
         classes: Comma-separated names of classes, or a number of classes to draw. Labels are
             renumbered, and images without a label are left out. Default: all classes.
-        max_train_images: Largest number of training images, equally many of each class. Default:
-            all.
+        max_train_images: Approximate number of training images, with the same share of each class.
+            Default: all.
         labels_per_class: Smallest number of labeled images of each class that stay in the training
             part when a part is split off. Default: 0.
         **of_folder: Options of :func:`~bayescl_lab.images.folder.load_folder`.
@@ -96,7 +95,7 @@ def load_images(
         >>> len(parts.train), len(parts.evaluation), parts.train.image_shape
         (1258, 539, (1, 8, 8))
         >>> load_images("digits", classes="3,8", max_train_images=100).train.labels.bincount()
-        tensor([50, 50])
+        tensor([51, 49])
     """
     keep = labels_per_class or 0
     stores, remarks = _load(data, keep, **of_folder)
@@ -119,7 +118,8 @@ def load_images(
         only = f"{data}: all labels are {train.class_names[0]!r}, and probes need two classes"
         raise ValueError(f"{only}: images without labels are only trained on")
     if max_train_images is not None:
-        train = train.subset(balanced_rows(train.labels, max_train_images, seed=SEED))
+        share = min(1.0, max_train_images / len(train))
+        train = train.subset(stratified_split(train.labels, share=share, seed=SEED)[0])
         if evaluation is not None and (train.labels == UNLABELED).all():
             raise ValueError(f"max_train_images must leave a labeled image, got {max_train_images}")
     return ImageParts(train, evaluation, remarks)

@@ -71,11 +71,6 @@ class ImageStore:
         """Device of pixels and labels."""
         return self.labels.device
 
-    @property
-    def is_labeled(self) -> bool:
-        """Whether the class of every image is known."""
-        return bool((self.labels != UNLABELED).all())
-
     def take(self, rows: Int[Tensor, " rows"]) -> Pixels:
         """Return the images of some rows as a new tensor.
 

@@ -9,42 +9,17 @@ import torch
 
 from bayescl.axes import Int, Tensor
 from bayescl.checks import check_count
-from bayescl_lab.images.store import UNLABELED, ImageStore
+from bayescl_lab.images.store import ImageStore
 
 SEED = 0  # seed of splits and subsets, independent of the seed of a run
-
-
-def balanced_rows(labels: Int[Tensor, " images"], count: int, *, seed: int) -> Int[Tensor, " rows"]:
-    """Choose rows with equally many of each class, as far as possible.
-
-    All rows of a small class are chosen, and more rows of the others. Rows with label -1 keep their
-    share. A larger count includes the rows of a smaller one, if all classes are large enough. Rows
-    are ascending. All rows are returned if the count is not smaller than their number.
-
-    Example:
-        >>> labels = torch.tensor([0] * 2 + [1] * 20 + [2] * 20)
-        >>> labels[balanced_rows(labels, 12, seed=0)].bincount().tolist()
-        [2, 5, 5]
-    """
-    labels = labels.cpu()
-    if count >= len(labels):
-        return torch.arange(len(labels))
-    orders = _shuffled_classes(labels, seed)
-    unlabeled = orders.pop(UNLABELED, torch.arange(0))
-    chosen = [unlabeled[: round(count * len(unlabeled) / len(labels))]]
-    # Smallest class first, so larger classes make up for its missing rows.
-    for position, rows in enumerate(sorted(orders.values(), key=len)):
-        left = count - sum(map(len, chosen))
-        chosen.append(rows[: left // (len(orders) - position)])
-    return torch.cat(chosen).sort().values
 
 
 def stratified_split(
     labels: Int[Tensor, " images"], *, share: float, seed: int, least: int = 0
 ) -> tuple[Int[Tensor, " first"], Int[Tensor, " second"]]:
-    """Split rows in two, with the same proportion for every class.
+    """Split rows in two, with the same proportion for every label, including -1.
 
-    The first set gets a ``share`` of every class, in (0, 1) and rounded, but at least ``least``
+    The first set gets a ``share`` of every class, in (0, 1] and rounded, but at least ``least``
     rows. Rows are ascending, and every row is in exactly one set.
 
     Example:
@@ -53,22 +28,14 @@ def stratified_split(
         >>> labels[first].bincount().tolist(), labels[second].bincount().tolist()
         ([7, 14], [3, 6])
     """
-    classes = _shuffled_classes(labels.cpu(), seed).values()
-    sizes = (max(least, round(share * len(rows))) for rows in classes)
-    parts = (rows.tensor_split([size]) for rows, size in zip(classes, sizes, strict=True))
-    halves = zip(*parts, strict=True)
-    first, second = (torch.cat(half).sort().values for half in halves)
-    return first, second
-
-
-def _shuffled_classes(labels: Int[Tensor, " rows"], seed: int) -> dict[int, Int[Tensor, " class"]]:
-    """Return the rows of every label in random order, the smallest label first."""
-    generator = torch.Generator().manual_seed(seed)
-    orders = {}
-    for label in labels.unique().tolist():
+    labels, generator = labels.cpu(), torch.Generator().manual_seed(seed)
+    parts = []
+    for label in labels.unique():
         rows = (labels == label).nonzero().squeeze(1)
-        orders[label] = rows[torch.randperm(len(rows), generator=generator)]
-    return orders
+        rows = rows[torch.randperm(len(rows), generator=generator)]
+        parts.append(rows.tensor_split([max(least, round(share * len(rows)))]))
+    first, second = (torch.cat(half).sort().values for half in zip(*parts, strict=True))
+    return first, second
 
 
 def chosen_classes(

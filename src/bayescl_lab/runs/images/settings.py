@@ -37,8 +37,8 @@ class ImageOptions(TrainedSettings):
             excluded from training.
         classes: Classes to use: comma-separated names, or a number of classes to draw. Default:
             all.
-        max_train_images: Largest number of training images, equally many of each class. Default:
-            all.
+        max_train_images: Approximate number of training images, with the same share of each class.
+            Default: all.
         image_size: Side in pixels that the images of a folder are resized to. Default: no resizing.
         encoder: "small"; a ResNet of torchvision such as resnet18, resnet34 or resnet50; or your
             own, my_module:build, where build() returns it.
