@@ -5,7 +5,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.store import ImageStore
@@ -42,17 +41,6 @@ def test_batches_hold_each_image_with_its_own_label():
     for batch in StoreBatches(store, EpochOrder(len(store), 256, 0)):
         for image, label in zip(batch.images, batch.labels, strict=True):
             assert label_of[image.numpy().tobytes()] == int(label)
-
-
-def test_derived_seeds_of_nearby_places_all_differ():
-    seeds = {
-        derived_seed(seed, purpose, epoch, step)
-        for seed in range(4)
-        for purpose in Purpose
-        for epoch in range(10)
-        for step in range(10)
-    }
-    assert len(seeds) == 4 * len(Purpose) * 100
 
 
 def test_devices_take_their_parts_of_the_same_batches():

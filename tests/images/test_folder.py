@@ -130,13 +130,10 @@ def test_many_damaged_images_are_counted_and_too_many_are_refused(tmp_path):
     (remark,) = load_folder(tmp_path)[2]
     assert "7 of 14 files left out" in remark
     assert remark.count(".png") == 3
-    for file in (tmp_path / "test").rglob("*.png"):
-        file.write_bytes(file.read_bytes()[:-60])
-    with pytest.raises(ValueError, match=r"no file of the test part is readable: test/ant/000.png"):
-        load_images(str(tmp_path))
-    for file in files:
+    for file in files[:2]:  # of the test part
         file.write_bytes(b"nothing")
-    with pytest.raises(ValueError, match=r"no file of the training .*000.png \(not an image\)"):
+    message = r"no file of the test part is readable: test/ant/000.png \(not an image\)"
+    with pytest.raises(ValueError, match=message):
         load_images(str(tmp_path))
 
 
@@ -215,9 +212,7 @@ def test_files_of_several_pages_are_counted_and_named_and_the_first_page_is_read
         (("scope1", "scope2"), True),
         (("Batch A", "batch-b"), True),
         (("2024-05-01", "2024-05-02"), True),
-        (("camera", "site2"), True),
         (("0", "1"), False),
-        (("camel", "runner"), False),
         (("scope1", "cat"), False),
     ],
 )

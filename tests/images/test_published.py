@@ -5,8 +5,7 @@ import hashlib
 import io
 import os
 import pickle
-import tarfile
-import zipfile
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,34 +35,29 @@ class Published:
     test: Part
     members: dict[str, bytes]
 
-    def write_archive(self, path: Path) -> Path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".zip":
-            with zipfile.ZipFile(path, "w") as archive:
-                for name, content in self.members.items():
-                    archive.writestr(f"{self.folder}/{name}", content)
-        else:
-            with tarfile.open(path, "w:gz") as archive:
-                for name, content in self.members.items():
-                    info = tarfile.TarInfo(f"{self.folder}/{name}")
-                    info.size = len(content)
-                    archive.addfile(info, io.BytesIO(content))
-        return path
+    def write_archive(self, path: Path, place: Path) -> Path:
+        """Write the archive of a folder that is made in a place."""
+        for name, content in self.members.items():
+            (file := place / self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        form = "zip" if path.suffix == ".zip" else "gztar"
+        base = str(path).removesuffix(path.suffix).removesuffix(".tar")
+        return Path(shutil.make_archive(base, form, place, self.folder))
 
 
 def random_part(labels: list[int], side: int) -> Part:
     return RNG.integers(0, 256, (len(labels), 3, side, side), dtype=np.uint8), labels
 
 
-def cifar(folder: str, meta: str, key: str, files: tuple[str, ...]) -> Published:
+def cifar10() -> Published:
     class_names = ("airplane", "automobile", "bird")
+    files = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
     parts = [random_part([0, 1, 2], 32) for _ in files]
-    members = {meta: pickle.dumps({key: [*class_names]})}
+    members = {"batches.meta": pickle.dumps({"label_names": [*class_names]})}
     for file, (images, labels) in zip(files, parts, strict=True):
-        named = {"data": images.reshape(3, -1), key.replace("label_names", "labels"): labels}
-        members[file] = pickle.dumps(named)
+        members[file] = pickle.dumps({"data": images.reshape(3, -1), "labels": labels})
     train = np.concatenate([images for images, _ in parts[:-1]]), [0, 1, 2] * len(parts[:-1])
-    return Published(folder, class_names, train, parts[-1], members)
+    return Published("cifar-10-batches-py", class_names, train, parts[-1], members)
 
 
 def stl10() -> Published:
@@ -114,13 +108,7 @@ def tiny_imagenet() -> Published:
     )
 
 
-BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
-MAKE = {
-    "cifar10": lambda: cifar("cifar-10-batches-py", "batches.meta", "label_names", BATCHES),
-    "cifar100": lambda: cifar("cifar-100-python", "meta", "fine_label_names", ("train", "test")),
-    "stl10": stl10,
-    "tiny-imagenet": tiny_imagenet,
-}
+MAKE = {"cifar10": cifar10, "stl10": stl10, "tiny-imagenet": tiny_imagenet}
 READERS = {"cifar10": datasets.CIFAR10, "cifar100": datasets.CIFAR100, "stl10": datasets.STL10}
 """Torchvision's readers, which compare the checksum of every file."""
 
@@ -140,7 +128,7 @@ def data() -> Path:
 
 
 @pytest.fixture
-def publish(monkeypatch, data):
+def publish(monkeypatch, data, tmp_path):
     """Make a small data set the published one, its archive in the data folder."""
 
     def make(name: str, damage: dict[str, bytes | None] | None = None) -> tuple[Published, Path]:
@@ -154,7 +142,8 @@ def publish(monkeypatch, data):
                 monkeypatch.setattr(reader, "meta", known)
         members = {**small.members, **(damage or {})}
         small.members = {name: it for name, it in members.items() if it is not None}
-        archive = small.write_archive(data / name / source.files[0].filename)
+        (data / name).mkdir()
+        archive = small.write_archive(data / name / source.files[0].filename, tmp_path / name)
         file = replace(source.files[0], checksum=f"md5:{md5(archive.read_bytes())}")
         monkeypatch.setattr(catalog, "SOURCES", (replace(source, files=(file,)),))
         return small, archive
@@ -195,15 +184,9 @@ def test_a_copy_that_is_there_is_used(publish, data, form):
     assert_same(load_images("stl10").train, small.train)
 
 
-@pytest.mark.parametrize("damage", ["truncated", "flipped"])
-def test_a_damaged_archive_is_refused_before_it_is_read(publish, damage):
+def test_a_damaged_archive_is_refused_before_it_is_read(publish):
     _, archive = publish("tiny-imagenet")
-    content = bytearray(archive.read_bytes())
-    if damage == "truncated":
-        del content[len(content) // 2 :]
-    else:
-        content[len(content) // 2] ^= 1
-    archive.write_bytes(content)
+    archive.write_bytes(archive.read_bytes()[:-100])
     with pytest.raises(ValueError, match=r"is damaged: md5 must be .*, got "):
         load_images("tiny-imagenet")
     assert list(archive.parent.iterdir()) == [archive]
@@ -213,7 +196,7 @@ def test_a_damaged_archive_is_refused_before_it_is_read(publish, damage):
     ("name", "member", "content", "message"),
     [
         ("cifar10", "data_batch_3", b"", "cifar10 is damaged: a file is missing or has another"),
-        ("cifar100", "meta", None, "cifar100 is damaged: a file is missing"),
+        ("cifar10", "batches.meta", None, "cifar10 is damaged: a file is missing"),
         ("stl10", "train_y.bin", bytes(6), "stl10 is damaged: a file is missing"),
         ("tiny-imagenet", "train/n01/images/n01_2.JPEG", b"nothing", "n01_2.JPEG is damaged: not"),
         ("tiny-imagenet", "wnids.txt", b"n01 n77", "the class n77 has no training images"),
