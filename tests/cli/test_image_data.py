@@ -58,7 +58,7 @@ def test_a_table_is_counted_copies_are_listed_and_few_images_have_an_interval(ba
     said = result(run)
     remarks = "\n".join(said.remarks)
     assert "files from 'file', labels from 'type', domains from 'scope'" in remarks
-    assert "1 of 73 rows name no image, or several: gone.png" in remarks
+    assert "1 of 73 rows match no image, or several: gone.png" in remarks
     assert "3 of 75 images have no row: copy0.png" in remarks
     assert "51 of 75 images have no label" in remarks
     assert "3 domains: s0 (24), s1 (24), s2 (24); 3 images have none" in remarks
@@ -152,7 +152,7 @@ def test_unlabeled_images_of_an_archive_are_in_no_figure(bayescl):
     counts = dict(frame["label"].value_counts().rows())
     assert counts == {-1: 48, 0: 8, 1: 8, 2: 8}
     more = bayescl(f"train images --data some.npz {QUICK} --labels-per-class 7 --out more")
-    assert "the loss knew the labels of 21 of 69 images" in more.out
+    assert "the loss was given the labels of 21 of 69 images" in more.out
     assert result("more").sizes == {"train": 69, "test": 3}
     refused = bayescl(f"train images --data some.npz {QUICK} --labels-per-class 9 --out none")
     assert "got 9: class 0 has 8, and 0 more in the test part" in refused.complaint

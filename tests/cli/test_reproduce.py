@@ -45,7 +45,10 @@ def test_a_smoke_table_is_printed_written_and_resumed_with_the_settings_in_its_f
 @pytest.mark.skipif(torch.cuda.is_available(), reason="here the paper's size can be had")
 def test_the_papers_size_without_a_gpu_is_refused_at_once(bayescl):
     outcome = bayescl("reproduce multiclass --size paper")
-    assert outcome.complaint == "size paper takes weeks without a GPU: say --device cpu to try it"
+    assert (
+        outcome.complaint
+        == "size paper takes weeks without a GPU: pass --device cpu to run it anyway"
+    )
 
 
 def test_all_tables_are_made_by_one_command_that_says_first_what_it_takes(bayescl, monkeypatch):

@@ -77,7 +77,7 @@ def test_labels_that_training_asks_for_are_not_held_out(tmp_path, keep, train, e
     assert parts.evaluation.labels.bincount(minlength=2).tolist() == evaluation
     rest = load_images(str(tmp_path / "a.npz"), labels_per_class=10)
     assert rest.evaluation is None
-    assert "all labeled images are trained on" in rest.remarks[-1]
+    assert "all labeled images are used for training" in rest.remarks[-1]
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_images_in_the_folder_unlabeled_have_no_label_and_only_train(tmp_path):
     assert pixels_of(unlabeled) == bytes_of(images[10:15])
     assert unlabeled.ids.tolist()[-1] == "unlabeled/more/000.png"
     assert parts.remarks == (
-        f"{tmp_path}: 5 of 35 images have no label: they are only trained on",
+        f"{tmp_path}: 5 of 35 images have no label: they are used only for training",
         f"{tmp_path}: 1 domain: more (1); 34 images have none",
     )
     assert sorted(pixels_of(parts.train) + pixels_of(parts.evaluation)) == sorted(bytes_of(images))
@@ -202,7 +202,7 @@ def test_files_of_several_pages_are_counted_and_named_and_the_first_page_is_read
     assert pixels_of(train)[0] == pages[0].tobytes()
     (remark,) = remarks
     assert remark.endswith(
-        "the first page is read of 2 files with several: a.tif (3 pages), b.gif (3 pages)"
+        "only the first page is read of 2 files: a.tif (3 pages), b.gif (3 pages)"
     )
 
 

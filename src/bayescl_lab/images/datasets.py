@@ -109,19 +109,21 @@ def load_images(
         stores = _split(stores[0], keep)
     train, evaluation = stores[0], stores[1] if len(stores) == 2 else None
     if evaluation is None and train.class_names and keep <= len(train):
-        remarks += (f"{data}: all labeled images are trained on: none is left to evaluate on",)
+        remarks += (
+            f"{data}: all labeled images are used for training, and none is left for evaluation",
+        )
     for remark in remarks:
         announce(remark)
     if evaluation is not None and (evaluation.labels == UNLABELED).all():
         raise ValueError(f"{data}: no image of the {evaluate_on} part has a label")
     if evaluation is not None and len(train.class_names) < 2:  # every probe would be right
         only = f"{data}: all labels are {train.class_names[0]!r}, and probes need two classes"
-        raise ValueError(f"{only}: images without labels are only trained on")
+        raise ValueError(f"{only}: images without labels are used only for training")
     if max_train_images is not None:
         share = min(1.0, max_train_images / len(train))
         train = train.subset(stratified_split(train.labels, share=share, seed=SEED)[0])
         if evaluation is not None and (train.labels == UNLABELED).all():
-            raise ValueError(f"max_train_images must leave a labeled image, got {max_train_images}")
+            raise ValueError(f"max_train_images leaves no labeled image, got {max_train_images}")
     return ImageParts(train, evaluation, remarks)
 
 
@@ -167,10 +169,10 @@ def _load(data: str, keep: int, **of_folder: Any) -> tuple[Sequence[ImageStore],
 def _about(data: str, store: ImageStore, train: ImageStore) -> Iterator[str]:
     """Describe the number of images without a label and of each domain."""
     if not store.class_names:
-        yield f"{data}: the images have no labels: they are only trained on"
+        yield f"{data}: the images have no labels: they are used only for training"
     elif unknown := int((train.labels == UNLABELED).sum()):
         every = len(train)
-        yield f"{data}: {unknown} of {every} images have no label: they are only trained on"
+        yield f"{data}: {unknown} of {every} images have no label: they are used only for training"
     if store.domains is not None:
         none, *sizes = (store.domains + 1).bincount().tolist()
         named = [f"{it} ({n})" for it, n in zip(store.domain_names, sizes, strict=True)]

@@ -170,7 +170,7 @@ def _with_channels(image: Image.Image, mode: str, values: tuple[int, int]) -> Im
         scaled = (_gray_values(image) - black) * (255 / max(1, white - black))
         image = Image.fromarray(scaled.clip(0, 255).round().astype(np.uint8))
     elif image.mode == "F":
-        raise ValueError("floating-point pixels")
+        raise ValueError("floating-point pixels are not supported")
     elif image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
     image.load()
@@ -181,7 +181,7 @@ def _gray_values(image: Image.Image) -> NDArray[np.int64]:
     """Read the values of a 16-bit gray image."""
     values = np.asarray(image).astype(np.int64)
     if values.min() < 0 or values.max() > 65535:
-        raise ValueError("pixels of 32 bits")
+        raise ValueError("32-bit pixels are not supported")
     return values
 
 

@@ -218,9 +218,7 @@ def _decoded(
         remarks.append(f"{resized} of {images} scaled and cropped to {width} x {height} pixels")
     pages = {file.name: headers[file.path].pages for file in files if file.path in headers}
     if several := [f"{name} ({count} pages)" for name, count in pages.items() if count > 1]:
-        remarks.append(
-            f"the first page is read of {len(several)} files with several: {_listed(several)}"
-        )
+        remarks.append(f"only the first page is read of {len(several)} files: {_listed(several)}")
     if values is not None:
         remarks.append(
             f"{len(deep)} gray images of 16 bits: values from {values[0]} to {values[1]} "

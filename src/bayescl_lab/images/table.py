@@ -104,15 +104,15 @@ class ImageTable:
         if not found:
             shown = ", ".join(map(repr, missing[:3])) or "nothing"
             raise ValueError(
-                f"{self.path}: column {self.columns['file']!r} names no image of the folder: it "
-                f"holds {shown}, the folder {names[0]!r}: name the right one with --file-column"
+                f"{self.path}: column {self.columns['file']!r} matches no image of the folder: it "
+                f"has {shown}, and the folder {names[0]!r}: name another with --file-column"
             )
         kinds = (f"{kind}s from {name!r}" for kind, name in self.columns.items())
         remarks = [f"{self.path}: {', '.join(kinds)}"]
         if missing:
             listed = ", ".join(missing[:3]) + ", ..." * (len(missing) > 3)
             remarks.append(
-                f"{self.path}: {len(missing)} of {len(self.rows)} rows name no image, or several: "
+                f"{self.path}: {len(missing)} of {len(self.rows)} rows match no image, or several: "
                 f"{listed}"
             )
         if rowless := [name for name in names if name not in found]:

@@ -145,7 +145,9 @@ class TableRequest:
 
     def __post_init__(self) -> None:
         if self.size == "paper" and self.device == "auto" and not torch.cuda.is_available():
-            raise ValueError("size paper takes weeks without a GPU: say --device cpu to try it")
+            raise ValueError(
+                "size paper takes weeks without a GPU: pass --device cpu to run it anyway"
+            )
 
     def plans(self, tables: Sequence[PaperTable]) -> list[ImagePlan]:
         """Return the requested part of each table, without empty tables.

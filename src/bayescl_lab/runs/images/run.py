@@ -212,7 +212,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         row, remarks = self.evaluate() if self.parts.has_labels else Row({}), [*self.remarks]
         if labels is not None:
             known = int((labels != UNLABELED).sum())
-            remarks.append(f"the loss knew the labels of {known} of {len(labels)} images")
+            remarks.append(f"the loss was given the labels of {known} of {len(labels)} images")
         return self.result(row, [*remarks, *self._suspicion(row, remarks)])
 
     def _suspicion(self, row: Row, remarks: Sequence[str]) -> Iterator[str]:
