@@ -70,9 +70,7 @@ class DataSet:
         with torch.device("cpu"):
             data = ProbeData(features, labels, new, truth, int(labels.max()) + 1)
             scores = {
-                f"few_label_{count}": few_label_probe(
-                    data, labels_per_class=count, draws=DRAWS
-                ).mean
+                f"few_label_{count}": few_label_probe(data, labels_per_class=count, draws=DRAWS)[0]
                 for count in (1, 5)
             }
             if self.retrieval:

@@ -144,12 +144,6 @@ SITUATIONS: dict[str, tuple[Made, str | None, tuple[str, ...], str]] = {
         (),
         "has not collapsed",
     ),
-    "a view beside itself": (
-        lambda: EmbeddingArrays(CLEAR, CLEAR),
-        None,
-        (),
-        "both views are the same",
-    ),
     "views in another order": (
         lambda: EmbeddingArrays(view(CLOUD, 1), view(CLOUD, 2)[::-1].copy()),
         None,

@@ -83,7 +83,7 @@ def test_a_run_shows_settings_scores_and_pictures(tmp_path) -> None:
     run = image_run(tmp_path / "a")
     picture = (ROOT / "results/digits/comparison.png").read_bytes()
     (run.path / "comparison.png").write_bytes(picture)
-    (run.path / "fake.png").write_text("<svg onload=alert(1)>")
+    (run.path / "other.png").write_bytes(picture)
     section = section_of(run.path)
     assert section.title == "Bayesian on digits"
     assert section.scores == {"1 label/class": "50.0 ± 10.0", "k-NN": "75.0"}

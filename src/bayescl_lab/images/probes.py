@@ -73,9 +73,10 @@ def run_probes(
     scores = {}
     for count in FEW_LABELS:
         if count <= fewest:
-            score = few_label_probe(data, labels_per_class=count, draws=draws)
-            scores[f"few_label_{count}"] = score.mean
-            scores[f"few_label_{count}_spread"] = score.spread
+            name = f"few_label_{count}"
+            scores[name], scores[f"{name}_spread"] = few_label_probe(
+                data, labels_per_class=count, draws=draws
+            )
     scores["knn"] = knn_probe(data)
     if linear_protocol == "fast":
         return scores | linear_probe(data)
@@ -183,13 +184,6 @@ class ProbeData(NamedTuple):
         return (train - mean) / scale, (self.features - mean) / scale
 
 
-class FewLabelScore(NamedTuple):
-    """Mean accuracy over draws of labeled images, in [0, 1], and standard deviation."""
-
-    mean: float
-    spread: float
-
-
 @torch.no_grad()
 def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> float:
     r"""Compute the accuracy of a vote among the nearest training images.
@@ -248,8 +242,10 @@ def top_scores(
 
 def few_label_probe(
     data: ProbeData, *, labels_per_class: int, draws: int = 100, seed: int = 0
-) -> FewLabelScore:
+) -> tuple[float, float]:
     """Compute the accuracy of a linear classifier trained on a few labels per class.
+
+    The result is the mean over draws and their standard deviation.
 
     Labeled images are drawn ``draws`` times, and a softmax regression is fitted to each draw. Draws
     depend only on ``seed`` and the labels, so all encoders are compared on the same draws. Features
@@ -268,7 +264,7 @@ def few_label_probe(
         is_right = fit.logits(features).argmax(dim=2) == data.labels[:, None]
         accuracies += is_right.double().mean(dim=0).tolist()
     spread = stdev(accuracies) if draws > 1 else 0.0
-    return FewLabelScore(fmean(accuracies), spread)
+    return fmean(accuracies), spread
 
 
 def few_label_draws(

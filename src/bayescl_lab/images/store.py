@@ -94,15 +94,6 @@ class ImageStore:
         labels, own = self.labels[rows], rows if self.rows is None else self.rows[rows]
         return replace(self, labels=labels, rows=own, ids=ids, domains=domains)
 
-    def require_labels(self, purpose: str) -> None:
-        """Raise a ``ValueError`` that names the purpose if the class of an image is unknown."""
-        unknown = int((self.labels == UNLABELED).sum())
-        if unknown:
-            raise ValueError(
-                f"{purpose} needs the class of every image, "
-                f"{unknown} of {len(self)} images of {self.name} have none"
-            )
-
     def labeled(self) -> ImageStore:
         """Return the images with a known class; raise ``ValueError`` if there are none."""
         known = self.labels != UNLABELED

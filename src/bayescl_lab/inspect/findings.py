@@ -12,13 +12,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bayescl.functional import unit_vectors
 from bayescl_lab.inspect.files import EmbeddingArrays
 from bayescl_lab.inspect.measures import EmbeddingDiagnosis
-
-Rows = NDArray[np.generic]
 
 _FEW = 0.5
 """Number of false negatives per anchor below which they have no effect."""
@@ -43,14 +40,13 @@ class Reason(Enum):
     """Reason for a recommended loss, or for none."""
 
     COLLAPSED = auto()
-    EQUAL_VIEWS = auto()
     UNRELATED_VIEWS = auto()
     FEW_FALSE_NEGATIVES = auto()
     ALL_LABELS = auto()
     FALSE_NEGATIVES = auto()
 
 
-_NONE = (Reason.COLLAPSED, Reason.EQUAL_VIEWS, Reason.UNRELATED_VIEWS)
+_NONE = (Reason.COLLAPSED, Reason.UNRELATED_VIEWS)
 """Reasons for no loss."""
 
 
@@ -158,27 +154,19 @@ def advise(diagnosis: EmbeddingDiagnosis, arrays: EmbeddingArrays) -> Advice:
     """
     if diagnosis.neighborhood.variance < _COLLAPSED:
         return Advice(Reason.COLLAPSED, diagnosis)
-    last = _unit(arrays.embeddings if arrays.second_view is None else arrays.second_view)
-    if arrays.second_view is not None:
-        is_equal = np.isclose(_unit(arrays.embeddings), last, rtol=1e-5, atol=1e-7).all(axis=1)
-        if is_equal.mean() > 0.99:
-            return Advice(Reason.EQUAL_VIEWS, diagnosis)
-        if diagnosis.agreement is not None and diagnosis.agreement < _BY_CHANCE:
-            return Advice(Reason.UNRELATED_VIEWS, diagnosis)
+    if diagnosis.agreement is not None and diagnosis.agreement < _BY_CHANCE:
+        return Advice(Reason.UNRELATED_VIEWS, diagnosis)
     reason = Reason.FALSE_NEGATIVES
     if diagnosis.false_negatives is not None and diagnosis.false_negatives < _FEW:
         reason = Reason.FEW_FALSE_NEGATIVES
     elif diagnosis.labeled_items == diagnosis.items and not diagnosis.are_pairs:
         reason = Reason.ALL_LABELS
     if arrays.groups is None:
-        ids = np.unique(last.round(4), axis=0, return_inverse=True)[1].ravel()
+        last = arrays.embeddings if arrays.second_view is None else arrays.second_view
+        rows = unit_vectors(torch.from_numpy(last.astype(np.float64))).numpy()
+        ids = np.unique(rows.round(4), axis=0, return_inverse=True)[1].ravel()
     else:
         numbers = arrays.groups.astype(np.int64)
         ids = np.where(numbers < 0, -1 - np.arange(len(numbers)), numbers)  # unknown ones differ
     counts = np.unique(ids, return_counts=True)[1]
     return Advice(reason, diagnosis, copied=float(counts[counts > 1].sum()) / len(ids))
-
-
-def _unit(rows: Rows) -> NDArray[np.float64]:
-    """Scale rows of any finite length to length 1."""
-    return np.asarray(unit_vectors(torch.from_numpy(rows.astype(np.float64))))

@@ -30,7 +30,6 @@ _CAPTIONS = {
     "ranking": "Metrics by loss and baseline.",
 }
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError)
-_LARGEST_PICTURE = 16 * 2**20
 
 
 @dataclass
@@ -135,13 +134,9 @@ def _results_section(
 
 
 def _pictures(folder: Path) -> list[tuple[str, bytes]]:
-    """Return the PNG files in a folder, with captions."""
-    pictures = []
-    for file in sorted(folder.glob("*.png")):
-        content = file.read_bytes()
-        if content.startswith(b"\x89PNG") and len(content) <= _LARGEST_PICTURE:
-            pictures.append((_CAPTIONS.get(file.stem, file.stem), content))
-    return pictures
+    """Return the figures in a folder, with captions."""
+    files = {caption: folder / f"{name}.png" for name, caption in _CAPTIONS.items()}
+    return [(caption, file.read_bytes()) for caption, file in files.items() if file.is_file()]
 
 
 def _rich(text: object) -> Markup:

@@ -118,22 +118,12 @@ def score_text(score: Score, measure: str, images: int | None = None) -> str:
     if measure == SECONDS:
         return score.text(".2f")
     if is_percent(measure) and images is not None and images < FEW_IMAGES:
-        low, high = accuracy_interval(score.mean, images)
-        return f"{score.text(scale=100)} ({100 * low:.0f} to {100 * high:.0f})"
+        right = stats.binomtest(round(score.mean * images), images)
+        interval = right.proportion_ci(method="wilson")  # of 95 %
+        return f"{score.text(scale=100)} ({100 * interval.low:.0f} to {100 * interval.high:.0f})"
     if is_percent(measure):
         return score.text(scale=100)
     return re.sub(r"(?<!\d)0\.", ".", score.text(".4f"))
-
-
-def accuracy_interval(accuracy: float, images: int) -> tuple[float, float]:
-    """Compute Wilson's 95 % confidence interval of an accuracy.
-
-    Example:
-        >>> [round(bound, 3) for bound in accuracy_interval(0.9, 20)]
-        [0.699, 0.972]
-    """
-    interval = stats.binomtest(round(accuracy * images), images).proportion_ci(method="wilson")
-    return float(interval.low), float(interval.high)
 
 
 def difference_text(difference: Score, measure: str) -> str:

@@ -91,8 +91,12 @@ class ImageRun(TrainedRun[ImageSettings]):
         """Metadata of each training image, by the names of the loss's arguments."""
         settings, train = self.settings, self.parts.train
         loss = LOSSES[settings.loss.loss]
-        if loss.needs_labels:
-            train.require_labels(f"the {loss.title} loss")
+        unknown = int((train.labels == UNLABELED).sum())
+        if loss.needs_labels and unknown:
+            raise ValueError(
+                f"the {loss.title} loss needs the class of every image, "
+                f"{unknown} of {len(train)} images of {train.name} have none"
+            )
         known = _known_labels(self.parts, settings)
         if settings.domains:
             if train.domains is None:
