@@ -83,21 +83,6 @@ def test_it_ends_with_a_recommendation(bayescl, names, options, recommendation) 
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_unknown_labels_are_words_of_no_letters_missing_or_minus_one(bayescl) -> None:
-    labels = np.where(np.arange(240) < 120, np.arange(240) % 4, -1)
-    words = [f"class {label}" if label >= 0 else "" for label in labels]
-    rows = arrays()["embeddings"]
-    np.savez("a.npz", embeddings=rows, labels=labels)
-    np.savez("b.npz", embeddings=rows, labels=np.where(labels < 0, np.nan, labels))
-    np.savez("c.npz", embeddings=rows, labels=np.array(words))
-    frame = pl.DataFrame({"embedding": rows, "label": [word or None for word in words]})
-    frame.write_parquet("d.parquet")
-    for file in ("a.npz", "b.npz", "c.npz", "d.parquet"):
-        assert bayescl(f"inspect {file} --out page.html").status == 0
-        assert figures()["labeled_items"] == 120
-
-
-@pytest.mark.usefixtures("undrawn")
 def test_every_format_and_byte_order_gives_the_same_figures(bayescl) -> None:
     first, second, labels = arrays().values()
     np.savez("a.npz", view_1=first, view_2=second.astype(">f8"), label=labels)

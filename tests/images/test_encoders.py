@@ -8,18 +8,6 @@ from torch import nn
 from bayescl_lab.images.encoders import ResNetEncoder, SmallConvEncoder, feature_dim_of
 
 
-def parameters(model: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
-def test_a_resnet_is_that_of_torchvision_but_for_stem_and_classifier():
-    encoder = ResNetEncoder("resnet18", channels=3, image_size=32)
-    plain = torchvision.models.get_model("resnet18", weights=None)
-    assert encoder.feature_dim == 512
-    lost = parameters(plain.fc) + (7 * 7 - 3 * 3) * 3 * 64
-    assert parameters(encoder) == parameters(plain) - lost
-
-
 def test_the_stem_for_small_images_keeps_their_size_and_the_ordinary_one_quarters_it():
     images, sizes = torch.zeros(1, 3, 64, 64), []
     for image_size in (64, 65):

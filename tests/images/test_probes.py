@@ -20,7 +20,6 @@ from bayescl_lab.images.probes import (
     knn_probe,
     linear_probe,
     run_probes,
-    top_scores,
 )
 from bayescl_lab.images.store import store_from_arrays
 
@@ -127,18 +126,6 @@ def test_larger_images_pass_the_network_in_smaller_batches(side, most):
     store = store_from_arrays(np.zeros((1100, side, side), np.uint8), np.arange(1100) % 2)
     assert len(extract_features(model, store)) == 1100
     assert max(model.seen) == most
-
-
-def test_top_5_counts_a_class_among_the_five_most_probable():
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(200, 9, generator=generator)
-    labels = torch.randint(9, (200,), generator=generator)
-    expected = np.mean(
-        [label in row.argsort()[-5:] for row, label in zip(logits.numpy(), labels, strict=True)]
-    )
-    scores = top_scores(logits, labels)
-    assert scores["linear_top5"] == pytest.approx(expected)
-    assert scores["linear"] == (logits.argmax(1) == labels).double().mean().item()
 
 
 class Plain(torch.nn.Module):
