@@ -39,13 +39,12 @@ _SOURCE = re.compile(
 
 
 class ImageFile(NamedTuple):
-    """Image file with the names of its class folder and of the folder below."""
+    """Image file with the name of its class folder, if it has one."""
 
     path: Path
     name: str  # relative to the folder of the data set
     is_test: bool
-    label: str = ""
-    domain: str = ""
+    folder: str
 
 
 def load_folder(
@@ -83,34 +82,24 @@ def load_folder(
             reason = f"{own[0]} ({left_out[own[0]]}), ..."
             raise ValueError(f"{folder}: no file of the {part} part is readable: {reason}")
 
-    def known(file: ImageFile) -> tuple[str, str]:
-        """Return label and domain of a file, empty if unknown."""
-        label, domain = ("", file.label) if folders == "domains" else (file.label, file.domain)
-        row = rows.get(file.name, {})
-        if has_labels:
-            label = row.get("label", "")
-        if table is not None and "domain" in table.columns:
-            domain = row.get("domain", "")
-        return "" if label == UNLABELED_FOLDER else label, domain
-
-    labels, domains = zip(*map(known, kept), strict=True)
+    names = [file.folder for file in kept]
+    known = dict.fromkeys(("label", "domain"), [""] * len(kept))
+    known["label" if folders == "classes" else "domain"] = names
+    for kind in known.keys() & (() if table is None else table.columns.keys()):
+        known[kind] = [rows.get(file.name, {}).get(kind, "") for file in kept]
+    labels = np.array(known["label"])
     store = labeled_store(
         pixels,
-        np.array(labels),
-        np.array(domains),
+        np.where(labels == UNLABELED_FOLDER, "", labels),
+        np.array(known["domain"]),
         name=folder.resolve().name,
         rows=None if len(kept) == len(files) else torch.tensor(readable),
         ids=np.array([file.name for file in kept]),
         values=values,
     )
-    if folders == "classes" and not has_labels and store.class_names:
-        train = part_folders(folder)[0]
-        every = {it.name for it in train.iterdir() if it.is_dir() and _is_visible(it.name)}
-        if empty := sorted(every - {file.label for file in files}):
-            plural = "s" * (len(empty) > 1)
-            remarks.append(f"{folder}: no images in the class folder{plural} {_listed(empty)}")
-        if len(store.class_names) > 1 and all(map(_SOURCE.fullmatch, store.class_names)):
-            remarks.append(f"{folder}: {caution(store.class_names)}")
+    is_by_folder = folders == "classes" and not has_labels and len(store.class_names) > 1
+    if is_by_folder and all(map(_SOURCE.fullmatch, store.class_names)):
+        remarks.append(f"{folder}: {caution(store.class_names)}")
     if left_out:
         named = _listed([f"{folder / name} ({reason})" for name, reason in left_out.items()])
         remarks.append(f"{folder}: {len(left_out)} of {len(files)} files left out: {named}")
@@ -145,9 +134,8 @@ def find_images(folder: Path, *, flat: bool = False) -> list[ImageFile]:
 
     The folder has one subfolder of images per class, or images without subfolders, or a folder
     ``train`` and optionally ``test`` (or ``val``) with this structure. A folder ``unlabeled``
-    beside class folders has images of unknown class. Folders below class folders are domains
-    (batches, devices or sources) with the same names in every class. Hidden files and other files
-    are skipped. With ``flat``, images may be both in folders and beside them.
+    beside class folders has images of unknown class. Hidden files and other files are skipped. With
+    ``flat``, images may be both in folders and beside them.
     """
     files = []
     for number, part in enumerate(part_folders(folder)):
@@ -164,7 +152,7 @@ def find_images(folder: Path, *, flat: bool = False) -> list[ImageFile]:
             raise ValueError(f"{part} holds no images ({', '.join(SUFFIXES)})")
         for path in ordered:
             name = path.relative_to(folder).as_posix()
-            files.append(ImageFile(path, name, number == 1, *paths[path][:-1][:2]))
+            files.append(ImageFile(path, name, number == 1, [*paths[path][:-1], ""][0]))
     return files
 
 

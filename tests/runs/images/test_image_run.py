@@ -65,7 +65,7 @@ def test_domains_reach_the_loss_and_data_without_any_are_refused(settings, tmp_p
     batch = next(iter(run.batches))
     assert list(batch.known) == ["domains"]
     assert batch.known["domains"].tolist() == run.parts.train.domains[first_rows(run)].tolist()
-    with pytest.raises(ValueError, match="has no domains: give folders below the class folders"):
+    with pytest.raises(ValueError, match="has no domains: give a column of a table"):
         _ = ImageRun(replace(settings, domains=True)).known
 
 

@@ -101,8 +101,8 @@ class ImageRun(TrainedRun[ImageSettings]):
         if settings.domains:
             if train.domains is None:
                 raise ValueError(
-                    f"{self.data} has no domains: give folders below the class folders, a column "
-                    "of a table (--domain-column), or an array domains in an .npz file"
+                    f"{self.data} has no domains: give a column of a table (--domain-column), "
+                    "folders (--folders domains), or an array domains in an .npz file"
                 )
             known["domains"] = train.domains
         if settings.teacher is not None and settings.positive_share < 1:

@@ -62,8 +62,8 @@ class ImageOptions(TrainedSettings):
         labels_per_class: Number of labeled training images per class for the loss, drawn by the
             seed. The oracles use all labels. Default: none.
         domains: Use only candidates of the image's domain (batch, device, source). Domains come
-            from an array "domains" of an .npz file, a column of a table, or folders below the class
-            folders.
+            from an array "domains" of an .npz file, a column of a table, or folders (--folders
+            domains).
         ranks: Kind of rank in the Bayesian loss: mid counts half of the equal logits and of the
             candidate itself, upper counts all of them, as in the paper.
         positive_share: Share of the target for the other view. The embeddings of the images without
