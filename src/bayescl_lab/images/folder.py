@@ -21,7 +21,7 @@ from bayescl_lab.images.decoding import (
     value_range,
 )
 from bayescl_lab.images.store import ImageStore, Pixels, labeled_store
-from bayescl_lab.images.table import ImageTable
+from bayescl_lab.images.table import ImageTable, listed
 
 TRAIN_FOLDER = "train"
 TEST_FOLDERS = ("test", "val", "validation", "valid")
@@ -29,7 +29,6 @@ TEST_FOLDERS = ("test", "val", "validation", "valid")
 
 UNLABELED_FOLDER = "unlabeled"  # folder of images of unknown class, beside class folders
 
-_NAMED = 3  # files that a remark names
 _SOURCE = re.compile(
     r"\d{4}-?\d\d-?\d\d|(batch|cam|camera|center|centre|day|device|hospital|lab|microscope|plate|"
     r"run|scanner|scope|sensor|session|site|source|station)[-_ ]?([a-z]|\d+)?",
@@ -101,7 +100,7 @@ def load_folder(
     if is_by_folder and all(map(_SOURCE.fullmatch, store.class_names)):
         remarks.append(f"{folder}: {caution(store.class_names)}")
     if left_out:
-        named = _listed([f"{folder / name} ({reason})" for name, reason in left_out.items()])
+        named = listed([f"{folder / name} ({reason})" for name, reason in left_out.items()])
         remarks.append(f"{folder}: {len(left_out)} of {len(files)} files left out: {named}")
     remarks += [f"{folder}: {line}" for line in more]
     return store, torch.tensor([file.is_test for file in kept]), remarks
@@ -110,14 +109,9 @@ def load_folder(
 def caution(folders: Sequence[str]) -> str:
     """Return a note that class folders may be sources."""
     return (
-        f"folders are read as classes ({_listed(folders)}); if they are sources, "
+        f"folders are read as classes ({listed(folders)}); if they are sources, "
         "pass --folders domains"
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Join the first few of many names."""
-    return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
 
 
 def part_folders(folder: Path) -> list[Path]:
@@ -206,7 +200,7 @@ def _decoded(
         remarks.append(f"{resized} of {images} scaled and cropped to {width} x {height} pixels")
     pages = {file.name: headers[file.path].pages for file in files if file.path in headers}
     if several := [f"{name} ({count} pages)" for name, count in pages.items() if count > 1]:
-        remarks.append(f"only the first page is read of {len(several)} files: {_listed(several)}")
+        remarks.append(f"only the first page is read of {len(several)} files: {listed(several)}")
     if values is not None:
         remarks.append(
             f"{len(deep)} gray images of 16 bits: values from {values[0]} to {values[1]} "

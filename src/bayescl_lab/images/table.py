@@ -22,6 +22,8 @@ _NAMES = {
 }
 """Usual names of each kind of column. The first name in a header is used."""
 
+_NAMED = 3  # names that a remark lists
+
 _UNKNOWN = ("", "-1", "nan", "none", "null", "na", "n/a")
 """Values of an unknown label or domain, in lower case."""
 
@@ -102,7 +104,7 @@ class ImageTable:
             elif found.setdefault(name, row) | {"file": ""} != row | {"file": ""}:
                 raise ValueError(f"{self.path}: rows of {name} contradict each other")
         if not found:
-            shown = ", ".join(map(repr, missing[:3])) or "nothing"
+            shown = listed([repr(name) for name in missing]) or "nothing"
             raise ValueError(
                 f"{self.path}: column {self.columns['file']!r} matches no image of the folder: it "
                 f"has {shown}, and the folder {names[0]!r}: name another with --file-column"
@@ -110,17 +112,17 @@ class ImageTable:
         kinds = (f"{kind}s from {name!r}" for kind, name in self.columns.items())
         remarks = [f"{self.path}: {', '.join(kinds)}"]
         if missing:
-            listed = ", ".join(missing[:3]) + ", ..." * (len(missing) > 3)
-            remarks.append(
-                f"{self.path}: {len(missing)} of {len(self.rows)} rows match no image, or several: "
-                f"{listed}"
-            )
+            count = f"{len(missing)} of {len(self.rows)} rows"
+            remarks.append(f"{self.path}: {count} match no image, or several: {listed(missing)}")
         if rowless := [name for name in names if name not in found]:
-            listed = ", ".join(rowless[:3]) + ", ..." * (len(rowless) > 3)
-            remarks.append(
-                f"{self.path}: {len(rowless)} of {len(names)} images have no row: {listed}"
-            )
+            count = f"{len(rowless)} of {len(names)} images"
+            remarks.append(f"{self.path}: {count} have no row: {listed(rowless)}")
         return found, remarks
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join the first few of many names."""
+    return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
 
 
 def _ends(path: str) -> Iterator[str]:
