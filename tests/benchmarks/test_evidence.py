@@ -11,8 +11,7 @@ import pytest
 import torch
 from evidence import Case
 from evidence_sets import data_set
-from exact_pairs import made_up_pairs
-from rivals import FNC, GloFND, best_candidates, kept_candidates_loss, two_view_logits
+from rivals import FNC, GloFND, best_candidates, two_view_logits
 from torch.nn import functional as F
 
 import bayescl
@@ -43,28 +42,6 @@ def test_both_views_of_an_image_have_its_nuisance_and_the_plain_image_too(kind):
         own = missing.gather(1, data.nuisance[rows, None]).squeeze(1)
         assert own.mean() < missing.mean() / 2
     assert len(data.nuisance.unique()) == evidence_sets.NUISANCES
-
-
-def test_views_remove_a_background_that_they_draw_anew():
-    data, rows = data_set("removed"), torch.zeros(200, dtype=torch.int64)
-    same = data_set("backgrounds")
-    assert data.view(rows).std(0).mean() > 1.5 * same.view(rows).std(0).mean()
-
-
-def test_an_affine_view_of_strength_0_is_the_image():
-    images = torch.rand(5, 1, 8, 8)
-    torch.testing.assert_close(evidence_sets.affine_noise(images, 0.0), images)
-
-
-@pytest.mark.parametrize("what", ["batches-6", "measured-0.7"])
-def test_vectors_keep_their_batch_in_views(what):
-    data = data_set(what)
-    rows = torch.arange(300)
-    first, second = data.view(rows), data.view(rows)
-    number = data.nuisance[rows]
-    means = torch.stack([first[number == each].mean(0) for each in number.unique()])
-    guess = torch.cdist(second, means).argmin(1)
-    assert (number.unique()[guess] == number).float().mean() > 0.6
 
 
 def test_sets_without_data_are_named_with_a_reason(monkeypatch, tmp_path):
@@ -137,13 +114,6 @@ def test_a_summary_compares_runs_of_one_seed_with_each_other_and_lists_the_worst
     assert (worst["data"], worst["probe"]) == ("marks", "knn")
 
 
-def test_the_partners_of_exact_pairs_are_the_nearest_by_their_content():
-    (labels, first, second), _ = made_up_pairs(1)
-    assert len(labels) == len(first) == len(second)
-    again, _ = made_up_pairs(1)
-    assert torch.equal(first, again[1])
-
-
 def test_false_negatives_are_among_the_best_and_above_the_threshold():
     score = torch.tensor([[0.9, 0.8, 0.3, 0.95]])
     candidate = torch.tensor([[True, True, True, False]])
@@ -164,20 +134,6 @@ def test_fnc_is_the_oracle_if_its_average_knows_classes_and_info_nce_if_it_finds
     torch.testing.assert_close(knowing, loss(temperature=0.3)(view_1, view_2, **known))
 
 
-def test_kept_candidates_stand_for_all():
-    pairs = two_view_logits(*views(), 0.5)
-    kept = pairs.candidate.clone()
-    kept[0, pairs.candidate[0].nonzero()[:4]] = False
-    row = pairs.logits[0]
-    size = int(pairs.candidate[0].sum())
-    rest = row[kept[0]].exp().sum() * size / (size - 4)
-    positive = row[pairs.positive[0]].exp().squeeze()
-    losses = kept_candidates_loss(pairs, kept)
-    torch.testing.assert_close(losses[0], -torch.log(positive / (positive + rest)))
-    none = kept_candidates_loss(pairs, torch.zeros_like(kept))
-    assert torch.equal(none, torch.zeros(2 * BATCH))
-
-
 def test_thresholds_of_a_batchs_items_start_at_their_quantiles_and_follow_them():
     view_1, view_2 = views()
     rival, items = GloFND(0.5, BATCH, share=0.2, start=0.5, rate=0.01), torch.arange(BATCH)
@@ -193,8 +149,3 @@ def test_thresholds_of_a_batchs_items_start_at_their_quantiles_and_follow_them()
         rival(view_1, view_2, items, 0.5)
     above = (similarity > rival.threshold[:, None]).float().mean(1)
     assert ((above - 0.2).abs() < 0.11).all()  # one in twenty on either side, and a swing
-    rival = GloFND(0.5, 20, start=0.0)
-    items = torch.tensor([3, 4, 5, 6, 7, 8])
-    rival(view_1, view_2, items, 0.5)
-    assert rival.updates.nonzero().squeeze(1).tolist() == items.tolist()
-    assert (rival.threshold[:3] == 1).all()

@@ -75,12 +75,6 @@ def test_users_of_ials_are_the_dense_solution_given_the_items_in_blocks_too(monk
     torch.testing.assert_close(fit_ials(epochs=3).items, model.items, atol=1e-6, rtol=1e-4)
 
 
-def test_the_seed_of_ials_decides():
-    first, again, other = fit_ials(), fit_ials(), fit_ials(seed=1)
-    assert torch.equal(first.users, again.users)
-    assert not torch.equal(first.users, other.users)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -9,7 +9,7 @@ from tests.ranking.readers.tables import zipped
 
 from bayescl_lab._downloads import DataSource, RemoteFile
 from bayescl_lab.ranking import catalog
-from bayescl_lab.ranking.catalog import PUBLISHED, SOURCES, Published, fetch_interactions
+from bayescl_lab.ranking.catalog import SOURCES, Published, fetch_interactions
 from bayescl_lab.ranking.datasets import load_interactions, verify_interactions
 
 RATINGS = "".join(f"{user}\t{item}\t3\t1\n" for user in range(4) for item in range(5))
@@ -30,11 +30,6 @@ def publish(monkeypatch, tmp_path):
         return DataSource("ml-100k", "interactions", "MovieLens-100k", (file,), "", "", "")
 
     return put
-
-
-def test_every_known_name_has_a_source_and_published_counts():
-    assert tuple(source.name for source in SOURCES) == tuple(PUBLISHED)
-    assert all(source.terms and source.instructions and source.homepage for source in SOURCES)
 
 
 def test_a_fetched_archive_lies_where_its_name_is_looked_for(publish, tmp_path):

@@ -136,7 +136,7 @@ def cell_plan(
     """
     plan = _PLANS.get(data.data, _PLANS["ml-100k"])[encoder]
     grids, fixed = dict(plan["loss_grids"]), dict(plan["fixed"])
-    final_epochs, penalties = plan.get("final_epochs"), plan["regularizations"]
+    final_epochs, penalties = plan.get("final_epochs"), plan.get("regularizations", [])
     name = "-".join(filter(None, (Path(data.data).name, data.split)))
     for loss in losses:
         check_choice("loss", loss, losses_of("ranking"))
@@ -150,9 +150,7 @@ def cell_plan(
         fixed |= {"epochs": 2}
         tried = {loss: values[:1] for loss, values in tried.items()}
         ials = [{**ials[0], "epochs": 2}]
-        # EASE of a large catalogue, which has short trials, takes many minutes.
-        penalties = penalties[:1] if final_epochs is None else []
-        final_epochs = None
+        penalties, final_epochs = penalties[:1], None
     settings = RankingSettings(data=data, **fixed)
     return CellPlan(
         {loss: with_values(settings, {"loss": ranking_loss(loss)}) for loss in tried},
