@@ -89,13 +89,6 @@ def test_what_ranks_best_on_validation_is_chosen_without_training_and_used_on_te
     assert result.remarks == ()
 
 
-def test_ease_is_left_out_with_a_remark_where_it_does_not_fit(small, tmp_path, monkeypatch):
-    monkeypatch.setattr("bayescl_lab.ranking.ease.MOST_ITEMS", 20)
-    plan = small.prepared(tmp_path)
-    assert plan.baselines.methods.keys() == {"popularity", "ials"}
-    assert plan.result.remarks[0].startswith("EASE is left out: it takes at most 20 items")
-
-
 def test_a_loss_without_settings_in_the_plan_is_refused():
     with pytest.raises(ValueError, match="has settings for info_nce, bayesian, not bpr"):
         cell_plan(RankingData("gowalla"), "mf", losses=["bpr"])

@@ -55,11 +55,6 @@ def test_the_defaults_of_a_comparison_are_those_of_a_run_and_those_recorded_for_
     assert {**defaults, "strength": AFFINE_STRENGTH}.items() >= shared.items()
 
 
-def test_a_folder_is_known_by_its_name_and_a_name_by_itself():
-    assert recorded_hyperparameters("digits", "info_nce")
-    assert not recorded_hyperparameters("mine/digits", "info_nce")
-
-
 @pytest.fixture(params=["images", "ranking"])
 def comparison(request, settings, tmp_path) -> Plan:
     """A comparison of two losses, with four settings for each."""
