@@ -53,13 +53,6 @@ def test_lists_leave_out_what_a_user_has_in_any_part_and_what_is_excluded(bayesc
         assert len(has[user]) + len(items) == 24
     assert bayescl("recommend run --all -k 24 --allow-known --out all.csv").status == 0
     assert len(pl.read_csv("all.csv")) == 48 * 24
-    Path("sold-out.txt").write_text("film 0\n\nfilm 3\n", encoding="utf-8-sig")
-    assert bayescl("recommend run --all -k 24 --exclude sold-out.txt --out left.csv").status == 0
-    assert not {"film 0", "film 3"} & set(pl.read_csv("left.csv")["item"])
-    Path("sold-out.txt").write_text("film 99\n")
-    line = "recommend run --user u-1 --exclude"
-    assert "unknown items skipped, 1 of them: film 99" in bayescl(f"{line} sold-out.txt").out
-    assert "cannot read" in bayescl(f"{line} nowhere.txt").complaint
 
 
 def test_a_folder_moved_away_without_its_data_serves_as_before(

@@ -97,8 +97,8 @@ class Recommender:
         if items is not None and len(_listed(items)) == 0:
             raise ValueError("items must name at least one item, got none")
         k = min(check_count("k", k, 1), self.trained_on.num_items)
-        without = self._places("item", exclude)
-        served = ServedScorer(self.scorer, self.trained_on, without)
+        served = ServedScorer(self.scorer, self.trained_on)
+        served.left_out[torch.from_numpy(self._places("item", exclude))] = True
         if items is not None:
             many: Any = items if isinstance(items, Mapping) else {None: items}
             owned = {
