@@ -11,7 +11,7 @@ import pytest
 import torch
 from evidence import Case
 from evidence_sets import data_set
-from rivals import FNC, GloFND, best_candidates, two_view_logits
+from rivals import FNC
 from torch.nn import functional as F
 
 import bayescl
@@ -86,13 +86,6 @@ def test_every_method_and_variant_trains_and_differs_from_info_nce(short, method
     assert _weight(encoder) != _weight(plain)
 
 
-def test_a_run_of_share_1_asks_for_no_teacher(short):
-    refusing = replace(short, plain=None)
-    assert evidence.trained(Case("batches-6"), refusing)
-    with pytest.raises(TypeError):
-        evidence.trained(Case("batches-6", share=0.5), refusing)
-
-
 def test_a_summary_compares_runs_of_one_seed_with_each_other_and_lists_the_worst_first():
     def line(knn, **about):
         return asdict(Case("marks", **about)) | {"scores": {"knn": knn}}
@@ -114,14 +107,6 @@ def test_a_summary_compares_runs_of_one_seed_with_each_other_and_lists_the_worst
     assert (worst["data"], worst["probe"]) == ("marks", "knn")
 
 
-def test_false_negatives_are_among_the_best_and_above_the_threshold():
-    score = torch.tensor([[0.9, 0.8, 0.3, 0.95]])
-    candidate = torch.tensor([[True, True, True, False]])
-    for top_k, threshold, wanted in ((2, 0.5, [0, 1]), (2, 0.85, [0]), (1, 0.0, [0])):
-        best = best_candidates(score, candidate, top_k=top_k, threshold=threshold)
-        assert best[0].nonzero().flatten().tolist() == wanted
-
-
 @pytest.mark.parametrize("attract", [False, True])
 def test_fnc_is_the_oracle_if_its_average_knows_classes_and_info_nce_if_it_finds_nothing(attract):
     view_1, view_2 = views()
@@ -132,20 +117,3 @@ def test_fnc_is_the_oracle_if_its_average_knows_classes_and_info_nce_if_it_finds
     loss = bayescl.SupervisedContrastiveLoss if attract else bayescl.OracleContrastiveLoss
     known = {"labels": LABELS} if loss.needs_labels else {"groups": LABELS}
     torch.testing.assert_close(knowing, loss(temperature=0.3)(view_1, view_2, **known))
-
-
-def test_thresholds_of_a_batchs_items_start_at_their_quantiles_and_follow_them():
-    view_1, view_2 = views()
-    rival, items = GloFND(0.5, BATCH, share=0.2, start=0.5, rate=0.01), torch.arange(BATCH)
-    before = rival(view_1, view_2, items, 0.4)
-    torch.testing.assert_close(before, bayescl.InfoNCELoss()(view_1, view_2))
-    assert torch.equal(rival.updates, torch.zeros(BATCH))
-    rival(view_1, view_2, items, 0.5)
-    pairs = two_view_logits(view_1, view_2, 0.5)
-    similarity = pairs.similarity[pairs.candidate].view(2, BATCH, -1).transpose(0, 1).flatten(1)
-    torch.testing.assert_close(rival.threshold, similarity.quantile(0.8, dim=1))
-    rival.threshold.fill_(-1.0)  # everything is above: thresholds must rise
-    for _ in range(400):
-        rival(view_1, view_2, items, 0.5)
-    above = (similarity > rival.threshold[:, None]).float().mean(1)
-    assert ((above - 0.2).abs() < 0.11).all()  # one in twenty on either side, and a swing

@@ -128,16 +128,6 @@ def test_images_that_came_went_or_changed_are_refused_by_count(bayescl, encoder,
     assert "1 changed" in bayescl("train images --out run --resume").complaint
 
 
-def test_images_that_moved_are_named_and_found_again(bayescl, encoder):
-    assert bayescl("evaluate run").status == 0
-    before = Result.read_file(Path("run/evaluation.json")).row.scores
-    Path("photos").rename("moved")
-    assert "the images of the run are missing from" in bayescl("evaluate run").complaint
-    assert bayescl("evaluate run --data moved").status == 0
-    assert Result.read_file(Path("run/evaluation.json")).row.scores == before
-    assert bayescl("report run").status == 0
-
-
 def test_an_encoder_loads_without_its_images_and_embeds_as_the_run_did(bayescl, encoder):
     assert bayescl("embed run --of train --out e.parquet").status == 0
     frame = pl.read_parquet("e.parquet")
