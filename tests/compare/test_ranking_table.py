@@ -163,4 +163,4 @@ def test_the_page_and_the_table_are_made_of_the_committed_cells():
         assert not any("+" in commit for commit in content["commits_of_runs"])
     for one in cells:
         assert one.criterion.endswith("on the validation part")
-        assert len({len(row.tuning["scores"]) for row in one.rows.values()}) == 1
+        assert len({len(row.tuning.scores) for row in one.rows.values()}) == 1

@@ -172,7 +172,8 @@ class Experiment:
         note = "line: mean of the draws; band: their 5 % to 95 % quantiles" if has_draws else ""
         lines = {line.get_label(): line for axis in axes for line in axis.get_lines()}
         place: Any = {"loc": "outside lower center", "ncols": 2 if columns < 3 else 4}
-        figure.legend(handles=[*lines.values()], **place, title=note or None, title_fontsize=9)
+        place |= {"title": note or None, "title_fontsize": 9, "frameon": False}
+        figure.legend(handles=[*lines.values()], **place)
         return figure
 
 
