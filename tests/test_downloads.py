@@ -100,16 +100,15 @@ def test_a_source_is_fetched_once_into_its_own_folder_and_progress_ends_at_its_s
     server, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
-    files = tuple(remote(server, filename=name) for name in ("a", "b"))
-    source = DataSource("things", "images", "Things", files, "none", "http://example.org")
+    source = DataSource("things", "images", "Things", (remote(server),), "none", "http://home")
+    seen: list[int] = []
     for _ in range(2):
-        seen: list[tuple[int, int]] = []
-        paths = fetch_source(source, progress=lambda *at, seen=seen: seen.append(at))
-        assert paths == (tmp_path / "things" / "a", tmp_path / "things" / "b")
-        assert [path.read_bytes() for path in sorted(paths[0].parent.iterdir())] == [CONTENT] * 2
-        assert seen == sorted(seen)
-        assert seen[-1] == (source.size, source.size)
-    assert server.requests == 2
+        path = fetch_source(source, progress=seen.append)
+        assert path == tmp_path / "things" / "data.bin"
+        assert path.read_bytes() == CONTENT
+    assert seen == sorted(seen)
+    assert seen[-1] == source.size
+    assert server.requests == 1
 
 
 def test_what_cannot_be_fetched_or_verified_says_why(tmp_path):

@@ -57,7 +57,7 @@ def test_list_shows_every_data_set_with_size_and_terms_and_what_is_there(bayescl
 def test_fetch_downloads_once_and_verify_finds_it_whole(bayescl, small_movielens):
     outcome = bayescl("data fetch ml-100k")
     assert "terms: cite" in outcome.out
-    assert Path("data/ml-100k/u.data").read_text() == RATINGS
+    assert Path("data/ml-100k/ml-100k/u.data").read_text() == RATINGS
     assert bayescl("data fetch ml-100k").status == 0
     assert small_movielens.requests == 1
     outcome = bayescl("data verify ml-100k")
