@@ -52,9 +52,9 @@ def numbered_interactions(
         before, rating = sum(map(len, frames)), pl.col("rating")
         kept = rating > 0 if min_rating is None else rating >= min_rating
         frames = [frame.filter(kept) for frame in frames]
-        few = "sums of ratings not above 0"
-        if min_rating is not None:
-            few = f"ratings below {min_rating:g}"
+        few = (
+            "sums of ratings not above 0" if min_rating is None else f"ratings below {min_rating:g}"
+        )
         counts[f"{few} left out"] = before - sum(map(len, frames))
     user_ids, rows = _numbered([frame["user"] for frame in frames])
     item_ids, columns = _numbered([frame["item"] for frame in frames])

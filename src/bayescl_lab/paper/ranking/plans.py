@@ -56,14 +56,14 @@ class CellPlan(RankingPlan):
 
     def adapted(self, settings: RankingSettings, folder: Path) -> RankingSettings:
         """Return the settings for the test part, with the best ranking."""
-        ranking = (
-            best_ranking(folder, self.rankings) if len(self.rankings) > 1 else self.rankings[0]
-        )
+        ranking = best_ranking(folder, self.rankings)
         return with_values(settings, {"epochs": self.final_epochs or settings.epochs, **ranking})
 
 
 def best_ranking(folder: Path, tried: Sequence[Values]) -> Values:
     """Return the settings with which a finished run ranks best on the validation part."""
+    if len(tried) == 1:
+        return tried[0]
     _, run, _ = RankingRun.reopen(folder)
 
     def score(values: Values) -> float:
