@@ -109,10 +109,16 @@ def trained(
         seed=seed,
     )
     made = module.configure_optimizers()
+    optimizer, schedule = made["optimizer"], made["lr_scheduler"]["scheduler"]
     seconds = 0.0
     for epoch in range(of["epochs"]):
         start = time.process_time()
-        module.train_epoch(batches, epoch, made)
+        batches.set_epoch(epoch)
+        for step, batch in enumerate(batches):
+            optimizer.zero_grad()
+            module.step_loss(batch, epoch, step).backward()
+            optimizer.step()
+            schedule.step()
         seconds += time.process_time() - start
         yield epoch + 1, module, seconds
 

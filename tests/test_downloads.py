@@ -100,16 +100,15 @@ def test_a_source_is_fetched_once_into_its_own_folder_and_progress_ends_at_its_s
     server, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
-    files = tuple(remote(server, filename=name) for name in ("a", "b"))
-    source = DataSource("things", "images", "Things", files, "none", "http://example.org")
+    source = DataSource("things", "images", "Things", (remote(server),), "none", "http://home")
+    seen: list[int] = []
     for _ in range(2):
-        seen: list[tuple[int, int]] = []
-        paths = fetch_source(source, progress=lambda *at, seen=seen: seen.append(at))
-        assert paths == (tmp_path / "things" / "a", tmp_path / "things" / "b")
-        assert [path.read_bytes() for path in sorted(paths[0].parent.iterdir())] == [CONTENT] * 2
-        assert seen == sorted(seen)
-        assert seen[-1] == (source.size, source.size)
-    assert server.requests == 2
+        path = fetch_source(source, progress=seen.append)
+        assert path == tmp_path / "things" / "data.bin"
+        assert path.read_bytes() == CONTENT
+    assert seen == sorted(seen)
+    assert seen[-1] == source.size
+    assert server.requests == 1
 
 
 def test_what_cannot_be_fetched_or_verified_says_why(tmp_path):
@@ -120,20 +119,18 @@ def test_what_cannot_be_fetched_or_verified_says_why(tmp_path):
         verify_file(tmp_path / "nowhere", f"md5:{MD5}")
 
 
-def make_tar(path: Path, members: list[tarfile.TarInfo], mode: str = "w:gz") -> Path:
-    with tarfile.open(path, mode) as archive:
+def make_tar(path: Path, *members: tarfile.TarInfo) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
         for member in members:
             member.size = len(CONTENT) if member.isfile() else 0
             archive.addfile(member, io.BytesIO(CONTENT) if member.isfile() else None)
     return path
 
 
-def make_zip(path: Path, names: list[str], kind: int = 0) -> Path:
+def make_zip(path: Path, *names: str) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in names:
-            info = zipfile.ZipInfo(name)
-            info.external_attr = kind << 16
-            archive.writestr(info, b"" if name.endswith("/") else CONTENT)
+            archive.writestr(name, CONTENT)
     return path
 
 
@@ -143,83 +140,36 @@ def tar_member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarf
     return member
 
 
-def test_archives_are_unpacked_whatever_their_compression(tmp_path):
-    (tmp_path / "zip").mkdir()  # an empty folder may be there
-    members = [tar_member("a", tarfile.DIRTYPE), tar_member("a/b.bin"), tar_member("./c/d.bin")]
-    link = 0o120777  # becomes a plain file
-    for mode in ("w:gz", "w:bz2", "w:xz", "w", "zip"):
-        if mode == "zip":
-            path = make_zip(tmp_path / "x", ["a/", "a/b.bin", "c/d.bin"], kind=link)
-        else:
-            path = make_tar(tmp_path / "x", members, mode)
-        into = extract_archive(path, tmp_path / mode)
-        assert (into / "a/b.bin").read_bytes() == (into / "c/d.bin").read_bytes() == CONTENT
-        assert not (into / "c/d.bin").is_symlink()
-
-
-@pytest.mark.parametrize("kind", ["tar", "zip"])
-@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "..\\x", "C:\\x", "\\\\host\\x"])
-def test_nothing_is_unpacked_outside_of_the_folder(tmp_path_factory, kind, name):
-    top = tmp_path_factory.mktemp("top")
-    path, into = top / "in" / "archive", top / "in" / "out"
-    path.parent.mkdir()
-    if kind == "tar":
-        make_tar(path, [tar_member("fine"), tar_member(name)])
-    else:
-        make_zip(path, ["fine", name])
-    if kind == "tar" and "../" in name:
-        with pytest.raises(ValueError, match=r"is unsafe: .* outside the destination"):
-            extract_archive(path, into)
-    else:
-        extract_archive(path, into)
-    files = [file for file in top.rglob("*") if file.is_file()]
-    assert all(file == path or into in file.parents for file in files)
-
-
-@pytest.mark.parametrize(
-    ("kind", "target"),
-    [
-        (tarfile.SYMTYPE, "../fine"),
-        (tarfile.SYMTYPE, "/etc/passwd"),
-        (tarfile.LNKTYPE, "../../fine"),
-        (tarfile.CHRTYPE, ""),
-        (tarfile.BLKTYPE, ""),
-        (tarfile.FIFOTYPE, ""),
-    ],
-)
-def test_devices_and_links_that_lead_out_of_a_tar_archive_are_refused(tmp_path, kind, target):
-    path = make_tar(tmp_path / "x", [tar_member("fine"), tar_member("odd", kind, target)])
-    with pytest.raises(ValueError, match=r"^\S+ is unsafe: [^\n]*'odd'"):
-        extract_archive(path, tmp_path / "out")
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
-@pytest.mark.parametrize(
-    "make", [lambda path: make_tar(path, [tar_member("a")]), lambda path: make_zip(path, ["a"])]
-)
-def test_a_truncated_archive_is_damaged_and_leaves_nothing(tmp_path, make, share):
-    path = make(tmp_path / "x")
-    content = path.read_bytes()
-    path.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(ValueError, match=r"^[^\n]* is damaged: [^\n]*$"):
-        extract_archive(path, tmp_path / "out")
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_disk_that_fills_and_a_folder_that_is_there_leave_everything(tmp_path, monkeypatch):
-    def full(*args: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    path = make_zip(tmp_path / "x", ["a"])
-    with monkeypatch.context() as patch:
-        patch.setattr(zipfile.shutil, "copyfileobj", full)
-        with pytest.raises(ValueError, match=r"cannot unpack .*: No space left on device"):
-            extract_archive(path, tmp_path / "out")
-    assert list(tmp_path.iterdir()) == [path]
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "mine").touch()
-    with pytest.raises(ValueError, match="out exists already"):
-        extract_archive(path, tmp_path / "out")
+def test_an_archive_is_unpacked_into_an_empty_folder(tmp_path):
+    (tmp_path / "one").mkdir()
+    packed = make_tar(tmp_path / "x", tar_member("a/b.bin")), make_zip(tmp_path / "y", "a/b.bin")
+    for path, name in zip(packed, ("one", "two"), strict=True):
+        assert (extract_archive(path, tmp_path / name) / "a/b.bin").read_bytes() == CONTENT
+    with pytest.raises(ValueError, match="one exists already"):
+        extract_archive(packed[0], tmp_path / "one")
     with pytest.raises(ValueError, match=r"cannot unpack \S+: No such file"):
         extract_archive(tmp_path / "nowhere", tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        tar_member("../x"),
+        tar_member("odd", tarfile.SYMTYPE, "/etc/passwd"),
+        tar_member("odd", tarfile.LNKTYPE, "../../fine"),
+        tar_member("odd", tarfile.FIFOTYPE),
+    ],
+)
+def test_what_leads_out_of_a_tar_archive_is_refused(tmp_path, odd):
+    path = make_tar(tmp_path / "x", tar_member("fine"), odd)
+    with pytest.raises(ValueError, match=r"^\S+ is unsafe: [^\n]*"):
+        extract_archive(path, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["/x", "../x", "a/../../x", "..\\x", "C:\\x"])
+def test_a_zip_archive_is_unpacked_inside_of_the_folder(tmp_path, name):
+    path = make_zip(tmp_path / "in", "fine", name)
+    into = extract_archive(path, tmp_path / "out")
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert all(file == path or into in file.parents for file in files)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from pathlib import Path
@@ -54,22 +53,6 @@ def test_a_file_reaches_the_disk_before_it_gets_its_name(
     monkeypatch.setattr(os, "fsync", fsync)
     write_atomically(file, b"12345")
     assert synced == [5]
-
-
-def test_a_disk_that_refuses_is_named_with_the_target_even_through_two_writers(
-    tmp_path: Path,
-) -> None:
-    outer, inner = tmp_path / "outer", tmp_path / "inner"
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    with (
-        pytest.raises(OSError, match=r"^cannot write \S*/inner: No space left on device$"),
-        open_atomically(outer),
-        open_atomically(inner),
-    ):
-        raise full
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(OSError, match=r"^cannot write \S*/nowhere/file: No such file or directory"):
-        write_atomically(tmp_path / "nowhere" / "file", "")
 
 
 def test_a_folder_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from bayescl_lab._files import staged_folder
 DATA_VARIABLE = "BAYESCL_DATA"
 """The environment variable that names the folder of data sets."""
 
-Progress = Callable[[int, int], None]
-"""Function called with the bytes downloaded so far and the total."""
+Progress = Callable[[int], object]
+"""Function called with the bytes downloaded so far."""
 
 _BLOCK = 1 << 20
 _TIMEOUT = 30.0  # seconds without data
@@ -43,7 +43,7 @@ class DataSource:
         name: Name in commands.
         kind: "images" or "interactions".
         title: Name for display.
-        files: Files to download. Empty if users must get the data themselves.
+        files: The archive to download. Empty if users must get the data themselves.
         terms: Conditions of use in one line.
         homepage: Web page of the data set.
         instructions: How to get a copy if there is no download.
@@ -69,44 +69,28 @@ def data_folder() -> Path:
 
 
 def fetch_source(
-    source: DataSource, folder: Path | None = None, *, progress: Progress | None = None
-) -> tuple[Path, ...]:
-    """Fetch every file of a data set into ``<folder>/<name of the data set>``, and verify it.
+    source: DataSource, folder: Path | None = None, *, progress: Progress = lambda _: None
+) -> Path:
+    """Fetch the archive of a data set into ``<folder>/<name of the data set>``, and verify it.
 
     Args:
         source: Data set to fetch.
         folder: Folder of data sets. Default: :func:`data_folder`.
-        progress: Function called with the bytes downloaded so far and the total.
+        progress: Function called with the bytes downloaded so far.
 
     Raises:
         ValueError: if there is no download, or as in :func:`fetch_file`.
     """
     if not source.files:
         raise ValueError(f"{source.name} cannot be downloaded: {source.instructions}")
-    place = (folder or data_folder()) / source.name
-    paths = []
-    done = end = 0
-
-    def tell(count: int) -> None:
-        nonlocal done
-        done = min(done + count, end)  # the last block may be counted as a whole one
-        if progress is not None:
-            progress(done, source.size)
-
-    for file in source.files:
-        end += file.size
-        paths.append(fetch_file(file, place, tell))
-        tell(file.size)
-    return tuple(paths)
+    (file,) = source.files
+    return fetch_file(file, (folder or data_folder()) / source.name, progress)
 
 
-def fetch_file(
-    file: RemoteFile, folder: Path, tell: Callable[[int], object] = lambda _: None
-) -> Path:
+def fetch_file(file: RemoteFile, folder: Path, progress: Progress = lambda _: None) -> Path:
     """Download a file, or use an existing one; verify it and return its path.
 
     Bytes are written to ``<filename>.part``, which is renamed once its checksum is verified.
-    ``tell`` is called with the number of bytes of each block.
 
     Raises:
         ValueError: if the file cannot be fetched or written, or has another checksum. A failed
@@ -120,8 +104,14 @@ def fetch_file(
     from requests import RequestException
 
     part = target.with_name(target.name + ".part")
-    # Only update counts; before the end, pooch counts the total once more.
-    meter = SimpleNamespace(total=0, update=tell, reset=lambda: None, close=lambda: None)
+    done = 0
+
+    def update(count: int) -> None:
+        nonlocal done
+        done = min(done + count, file.size)  # at the end, pooch counts the total once more
+        progress(done)
+
+    meter = SimpleNamespace(total=0, update=update, reset=lambda: None, close=lambda: None)
     headers = {"User-Agent": "bayescl", "Accept-Encoding": "identity"}
     fetch = pooch.HTTPDownloader(meter, _BLOCK, timeout=_TIMEOUT, headers=headers)
     try:

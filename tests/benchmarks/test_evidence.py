@@ -11,8 +11,7 @@ import pytest
 import torch
 from evidence import Case
 from evidence_sets import data_set
-from exact_pairs import made_up_pairs
-from rivals import FNC, GloFND, best_candidates, kept_candidates_loss, two_view_logits
+from rivals import FNC
 from torch.nn import functional as F
 
 import bayescl
@@ -43,28 +42,6 @@ def test_both_views_of_an_image_have_its_nuisance_and_the_plain_image_too(kind):
         own = missing.gather(1, data.nuisance[rows, None]).squeeze(1)
         assert own.mean() < missing.mean() / 2
     assert len(data.nuisance.unique()) == evidence_sets.NUISANCES
-
-
-def test_views_remove_a_background_that_they_draw_anew():
-    data, rows = data_set("removed"), torch.zeros(200, dtype=torch.int64)
-    same = data_set("backgrounds")
-    assert data.view(rows).std(0).mean() > 1.5 * same.view(rows).std(0).mean()
-
-
-def test_an_affine_view_of_strength_0_is_the_image():
-    images = torch.rand(5, 1, 8, 8)
-    torch.testing.assert_close(evidence_sets.affine_noise(images, 0.0), images)
-
-
-@pytest.mark.parametrize("what", ["batches-6", "measured-0.7"])
-def test_vectors_keep_their_batch_in_views(what):
-    data = data_set(what)
-    rows = torch.arange(300)
-    first, second = data.view(rows), data.view(rows)
-    number = data.nuisance[rows]
-    means = torch.stack([first[number == each].mean(0) for each in number.unique()])
-    guess = torch.cdist(second, means).argmin(1)
-    assert (number.unique()[guess] == number).float().mean() > 0.6
 
 
 def test_sets_without_data_are_named_with_a_reason(monkeypatch, tmp_path):
@@ -109,13 +86,6 @@ def test_every_method_and_variant_trains_and_differs_from_info_nce(short, method
     assert _weight(encoder) != _weight(plain)
 
 
-def test_a_run_of_share_1_asks_for_no_teacher(short):
-    refusing = replace(short, plain=None)
-    assert evidence.trained(Case("batches-6"), refusing)
-    with pytest.raises(TypeError):
-        evidence.trained(Case("batches-6", share=0.5), refusing)
-
-
 def test_a_summary_compares_runs_of_one_seed_with_each_other_and_lists_the_worst_first():
     def line(knn, **about):
         return asdict(Case("marks", **about)) | {"scores": {"knn": knn}}
@@ -137,21 +107,6 @@ def test_a_summary_compares_runs_of_one_seed_with_each_other_and_lists_the_worst
     assert (worst["data"], worst["probe"]) == ("marks", "knn")
 
 
-def test_the_partners_of_exact_pairs_are_the_nearest_by_their_content():
-    (labels, first, second), _ = made_up_pairs(1)
-    assert len(labels) == len(first) == len(second)
-    again, _ = made_up_pairs(1)
-    assert torch.equal(first, again[1])
-
-
-def test_false_negatives_are_among_the_best_and_above_the_threshold():
-    score = torch.tensor([[0.9, 0.8, 0.3, 0.95]])
-    candidate = torch.tensor([[True, True, True, False]])
-    for top_k, threshold, wanted in ((2, 0.5, [0, 1]), (2, 0.85, [0]), (1, 0.0, [0])):
-        best = best_candidates(score, candidate, top_k=top_k, threshold=threshold)
-        assert best[0].nonzero().flatten().tolist() == wanted
-
-
 @pytest.mark.parametrize("attract", [False, True])
 def test_fnc_is_the_oracle_if_its_average_knows_classes_and_info_nce_if_it_finds_nothing(attract):
     view_1, view_2 = views()
@@ -162,39 +117,3 @@ def test_fnc_is_the_oracle_if_its_average_knows_classes_and_info_nce_if_it_finds
     loss = bayescl.SupervisedContrastiveLoss if attract else bayescl.OracleContrastiveLoss
     known = {"labels": LABELS} if loss.needs_labels else {"groups": LABELS}
     torch.testing.assert_close(knowing, loss(temperature=0.3)(view_1, view_2, **known))
-
-
-def test_kept_candidates_stand_for_all():
-    pairs = two_view_logits(*views(), 0.5)
-    kept = pairs.candidate.clone()
-    kept[0, pairs.candidate[0].nonzero()[:4]] = False
-    row = pairs.logits[0]
-    size = int(pairs.candidate[0].sum())
-    rest = row[kept[0]].exp().sum() * size / (size - 4)
-    positive = row[pairs.positive[0]].exp().squeeze()
-    losses = kept_candidates_loss(pairs, kept)
-    torch.testing.assert_close(losses[0], -torch.log(positive / (positive + rest)))
-    none = kept_candidates_loss(pairs, torch.zeros_like(kept))
-    assert torch.equal(none, torch.zeros(2 * BATCH))
-
-
-def test_thresholds_of_a_batchs_items_start_at_their_quantiles_and_follow_them():
-    view_1, view_2 = views()
-    rival, items = GloFND(0.5, BATCH, share=0.2, start=0.5, rate=0.01), torch.arange(BATCH)
-    before = rival(view_1, view_2, items, 0.4)
-    torch.testing.assert_close(before, bayescl.InfoNCELoss()(view_1, view_2))
-    assert torch.equal(rival.updates, torch.zeros(BATCH))
-    rival(view_1, view_2, items, 0.5)
-    pairs = two_view_logits(view_1, view_2, 0.5)
-    similarity = pairs.similarity[pairs.candidate].view(2, BATCH, -1).transpose(0, 1).flatten(1)
-    torch.testing.assert_close(rival.threshold, similarity.quantile(0.8, dim=1))
-    rival.threshold.fill_(-1.0)  # everything is above: thresholds must rise
-    for _ in range(400):
-        rival(view_1, view_2, items, 0.5)
-    above = (similarity > rival.threshold[:, None]).float().mean(1)
-    assert ((above - 0.2).abs() < 0.11).all()  # one in twenty on either side, and a swing
-    rival = GloFND(0.5, 20, start=0.0)
-    items = torch.tensor([3, 4, 5, 6, 7, 8])
-    rival(view_1, view_2, items, 0.5)
-    assert rival.updates.nonzero().squeeze(1).tolist() == items.tolist()
-    assert (rival.threshold[:3] == 1).all()

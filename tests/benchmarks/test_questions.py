@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from questions import find_data, load_questions, partners, precisions
+from questions import find_data, load_questions, precisions
 from sklearn.feature_extraction.text import CountVectorizer
 
 NOUNS = ("card", "transfer", "fee")
@@ -47,28 +47,6 @@ def test_only_the_training_part_gives_words(folder):
     (folder / "train.csv").write_text("question,intent\na,b\n")
     with pytest.raises(ValueError, match="columns text and category"):
         load_questions(folder)
-
-
-def test_a_dropped_word_takes_its_pairs_with_it(folder):
-    questions, *_ = load_questions(folder)
-    torch.manual_seed(0)
-    rows = torch.arange(50)
-    whole = questions.take(rows)
-    dropped = questions.take(rows, dropout=0.5)
-    assert 0 < len(dropped.features) < len(whole.features) / 2
-    none = questions.take(rows, dropout=1.0)
-    assert (len(none.features), none.offsets.tolist()) == (0, [0] * 50)
-    same = questions.take(rows, dropout=1e-9)
-    assert torch.equal(same.features, whole.features)
-
-
-def test_partners_are_other_questions_of_the_intent_each_once():
-    labels = torch.tensor([0, 1, 0, 1, 1, 2])
-    partner = partners(labels, torch.Generator().manual_seed(3))
-    assert torch.equal(labels[partner], labels)
-    assert partner.sort().values.tolist() == list(range(6))
-    assert (partner[:5] != torch.arange(5)).all()
-    assert partner[5] == 5
 
 
 def test_precision_counts_neighbors_of_the_intent():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -129,24 +128,11 @@ def test_a_senseless_command_line_gets_one_line_and_leaves_nothing_behind(refuse
 
 def test_deeply_nested_files_of_a_run_are_damaged(bayescl, image_run):
     deep = "[" * 50_000
-    for name, line in (
-        ("result.json", "report run"),
-        ("config.yaml", "evaluate run"),
-        ("config.yaml", "train images --config run/config.yaml"),
-    ):
-        file = Path(image_run, name)
-        file.write_text(file.read_text().splitlines()[0] + "\n" + deep)
-        if name == "result.json":
-            file.write_text(deep)
+    for name, line in (("result.json", "report run"), ("config.yaml", "evaluate run")):
+        Path(image_run, name).write_text(
+            "# bayescl train images\n" * (name != "result.json") + deep
+        )
         assert f"run/{name}" in bayescl(line).complaint
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
-def test_a_folder_without_permission_is_named(bayescl, bars):
-    Path("locked").mkdir(mode=0o500)
-    assert (
-        "cannot write to locked/run" in bayescl(f"train images {bars} --out locked/run").complaint
-    )
 
 
 def test_a_run_without_a_checkpoint_cannot_be_evaluated_yet_but_can_go_on(bayescl, image_run):

@@ -78,15 +78,6 @@ def test_a_table_without_header_says_its_columns_and_asks_if_ids_contradict(
         assert said in outcome.out
 
 
-def test_bytes_that_are_no_text_get_no_hint_of_another_library(bayescl):
-    for content in (b"user,item\na,\xe9\n", b'user,item\na,"b\nc,d\n', b"user,item\n\x00\xff"):
-        Path("a.csv").write_bytes(content)
-        complaint = bayescl(f"{TRAIN} --data a.csv").complaint
-        assert "a.csv" in complaint
-        for word in ("polars", "schema", "ignore_errors", "infer", "extra_columns", "dtype"):
-            assert word not in complaint
-
-
 def test_returned_purchases_are_subtracted_on_request_and_mentioned_otherwise(bayescl):
     lines = [f"{row},2" for row in ROWS] + [f"{row},-2" for row in ROWS[:3]] + [f"{ROWS[5]},-1"]
     Path("a.csv").write_text("\n".join(["user,item,quantity", *lines]))

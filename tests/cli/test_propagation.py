@@ -11,7 +11,6 @@ from ranking_data import OPTIONS
 
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.ranking.serving import Recommender
-from bayescl_lab.runs.result import Result
 from bayescl_lab.runs.run import Kind
 from bayescl_lab.runs.weights import read_weights
 
@@ -63,14 +62,3 @@ def test_lists_and_exports_use_propagated_embeddings_of_the_same_training(bayesc
     np.testing.assert_allclose(scores, expected, atol=1e-5)
     one = loaded.recommend("u-4", 5, allow_known=True)
     assert one["item"].equals(lists.filter(lists["user"] == "u-4")["item"])
-
-
-def test_judging_again_and_resuming_keep_the_propagation(bayescl, propagated):
-    scores = Result.read_file(Path("smooth/result.json")).row.scores
-    assert bayescl("evaluate smooth").status == 0
-    assert Result.read_file(Path("smooth/evaluation.json")).row.scores == scores
-    smooth, plain = (RunFolder(Path(run), "").read_metrics()[-1] for run in ("smooth", "run"))
-    assert smooth["loss"] == plain["loss"]
-    Path("smooth/result.json").unlink()
-    assert bayescl("train ranking --out smooth --resume").status == 0
-    assert Result.read_file(Path("smooth/result.json")).row.scores == scores

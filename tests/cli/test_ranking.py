@@ -65,13 +65,6 @@ def test_columns_that_nobody_named_are_guessed_and_said(bayescl, bought):
     assert "columns guessed" not in bayescl("train ranking --out run --resume").out
 
 
-def test_the_configuration_of_a_run_repeats_it(bayescl, recommender):
-    assert bayescl("train ranking --config run/config.yaml --out again").status == 0
-    assert Path("run/config.yaml").read_text() == Path("again/config.yaml").read_text()
-    first, second = (Result.read_file(Path(name, "result.json")) for name in ("run", "again"))
-    assert first.row.scores == second.row.scores
-
-
 def test_embeddings_are_written_with_and_without_ids(bayescl, recommender):
     assert bayescl("embed run --out items.npy").status == 0
     items = np.load("items.npy")
@@ -88,18 +81,6 @@ def test_embeddings_are_written_with_and_without_ids(bayescl, recommender):
     best = pl.read_csv("best.csv").row(0, named=True)
     own = users["embedding"].to_numpy()[0] @ items[ids.index(best["item"])]
     assert best["score"] == pytest.approx(own, abs=1e-5)
-
-
-def test_images_are_embedded_by_the_same_command(bayescl, image_run):
-    assert bayescl("embed run --out features.parquet").status == 0
-    test = pl.read_parquet("features.parquet")
-    assert {"id", "image", "label", "class", "embedding"} <= set(test.columns)
-    assert bayescl("embed run --of train --out train.npy").status == 0
-    assert len(np.load("train.npy")) + len(test) == 90
-    assert (
-        "of must be one of evaluation, train, all, got 'users'"
-        in bayescl("embed run --of users --out x.npy").complaint
-    )
 
 
 def test_the_table_is_made_resumed_and_collected(bayescl, bought):

@@ -53,13 +53,6 @@ def test_lists_leave_out_what_a_user_has_in_any_part_and_what_is_excluded(bayesc
         assert len(has[user]) + len(items) == 24
     assert bayescl("recommend run --all -k 24 --allow-known --out all.csv").status == 0
     assert len(pl.read_csv("all.csv")) == 48 * 24
-    Path("sold-out.txt").write_text("film 0\n\nfilm 3\n", encoding="utf-8-sig")
-    assert bayescl("recommend run --all -k 24 --exclude sold-out.txt --out left.csv").status == 0
-    assert not {"film 0", "film 3"} & set(pl.read_csv("left.csv")["item"])
-    Path("sold-out.txt").write_text("film 99\n")
-    line = "recommend run --user u-1 --exclude"
-    assert "unknown items skipped, 1 of them: film 99" in bayescl(f"{line} sold-out.txt").out
-    assert "cannot read" in bayescl(f"{line} nowhere.txt").complaint
 
 
 def test_a_folder_moved_away_without_its_data_serves_as_before(
@@ -133,16 +126,6 @@ def test_images_that_came_went_or_changed_are_refused_by_count(bayescl, encoder,
     assert bayescl("evaluate run --data photos").status == 0
     Path("run/result.json").unlink()
     assert "1 changed" in bayescl("train images --out run --resume").complaint
-
-
-def test_images_that_moved_are_named_and_found_again(bayescl, encoder):
-    assert bayescl("evaluate run").status == 0
-    before = Result.read_file(Path("run/evaluation.json")).row.scores
-    Path("photos").rename("moved")
-    assert "the images of the run are missing from" in bayescl("evaluate run").complaint
-    assert bayescl("evaluate run --data moved").status == 0
-    assert Result.read_file(Path("run/evaluation.json")).row.scores == before
-    assert bayescl("report run").status == 0
 
 
 def test_an_encoder_loads_without_its_images_and_embeds_as_the_run_did(bayescl, encoder):

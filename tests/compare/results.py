@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bayescl_lab.ranking.metrics import METRICS
 from bayescl_lab.runs.losses import ranking_loss
 from bayescl_lab.runs.ranking.settings import BASELINES, RankingSettings
-from bayescl_lab.runs.result import Result, Row, Score
+from bayescl_lab.runs.result import Result, Row, Score, Trial, Tuning
 
 NAMES = [f"{metric}@{k}" for k in (5, 10, 20) for metric in METRICS]
 ORIGIN = {
@@ -40,7 +40,7 @@ def cell(
     """A cell of the ranking table whose metrics are all the same."""
     methods = methods or {"info_nce": [0.5, 0.52], "bayesian": [0.53, 0.54]}
     settings = RankingSettings(encoder=encoder, loss=ranking_loss("hard")).as_config()
-    tuning = {"choice": {}, "scores": {"a": {}, "b": {}}}
+    tuning = Tuning({}, {name: Trial({}, Score(0.5)) for name in "ab"})
 
     def row(values: Sequence[float]) -> Row:
         scores = {name: Score.of(values) for name in NAMES}

@@ -46,7 +46,7 @@ def test_the_papers_table_is_whole_and_its_misprint_stands_out():
 @pytest.mark.parametrize("encoder", ["mf", "lightgcn"])
 @pytest.mark.parametrize("data", ["ml-100k", "gowalla", "yelp2018", "my.csv"])
 def test_every_plan_tries_as_many_settings_for_each_loss_and_never_looks_at_test(data, encoder):
-    plan = cell_plan(RankingData(data), encoder)
+    (plan,) = RankingRequest((data,), encoders=(encoder,)).plans()
     (stage,) = plan.stages
     assert len({len(values) for values in stage.values()}) == 1
     assert {"info_nce", "bayesian"} <= stage.keys() == plan.methods.keys()
@@ -62,7 +62,7 @@ def test_every_plan_tries_as_many_settings_for_each_loss_and_never_looks_at_test
 def small(tmp_path) -> CellPlan:
     """One setting for each loss, on a small table."""
     data = RankingData(str(write_groups(tmp_path)), user_column="customer", item_column="product")
-    plan = cell_plan(data, "mf", losses=["info_nce"], seeds=1, smoke=True)
+    plan = cell_plan(RankingRequest(losses=("info_nce",), seeds=1, size="smoke"), data, "mf")
     settings = plan.methods["info_nce"]
     assert settings.epochs == 2
     return replace(plan, methods={"info_nce": replace(settings, dim=8, batch_size=6)})
@@ -89,16 +89,9 @@ def test_what_ranks_best_on_validation_is_chosen_without_training_and_used_on_te
     assert result.remarks == ()
 
 
-def test_ease_is_left_out_with_a_remark_where_it_does_not_fit(small, tmp_path, monkeypatch):
-    monkeypatch.setattr("bayescl_lab.ranking.ease.MOST_ITEMS", 20)
-    plan = small.prepared(tmp_path)
-    assert plan.baselines.methods.keys() == {"popularity", "ials"}
-    assert plan.result.remarks[0].startswith("EASE is left out: it takes at most 20 items")
-
-
 def test_a_loss_without_settings_in_the_plan_is_refused():
     with pytest.raises(ValueError, match="has settings for info_nce, bayesian, not bpr"):
-        cell_plan(RankingData("gowalla"), "mf", losses=["bpr"])
+        RankingRequest(("gowalla",), encoders=("mf",), losses=("bpr",)).plans()
     request = RankingRequest(data=("gowalla",), encoders=("mf",), seeds=2)
     (plan,) = request.plans()
     assert ([*plan.methods], plan.name) == (["info_nce", "bayesian"], "gowalla-mf")
@@ -170,4 +163,4 @@ def test_the_page_and_the_table_are_made_of_the_committed_cells():
         assert not any("+" in commit for commit in content["commits_of_runs"])
     for one in cells:
         assert one.criterion.endswith("on the validation part")
-        assert len({len(row.tuning["scores"]) for row in one.rows.values()}) == 1
+        assert len({len(row.tuning.scores) for row in one.rows.values()}) == 1

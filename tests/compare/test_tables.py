@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from compare.results import ORIGIN
-from runs.same_run import PowerCut
 
 from bayescl_lab.compare.images import ImagePlan
 from bayescl_lab.compare.plan import run_plans
@@ -44,15 +43,6 @@ def made_up(name: str, request: TableRequest) -> Result:
         for name, settings in plan.methods.items()
     }
     return replace(plan.result, rows=rows, origin=ORIGIN, seeds=2)
-
-
-@pytest.mark.parametrize(
-    ("data", "gain"), [("CIFAR10", 0.2), ("STL10", 1.0), ("CIFAR100", 1.3), ("tinyImageNet", 2.0)]
-)
-def test_the_gains_that_the_papers_text_names_for_two_classes_are_those_of_the_table(data, gain):
-    figures = printed("binary")
-    difference = figures[data, "Bayesian", "510"].value - figures[data, "InfoNCE", "510"].value
-    assert difference == pytest.approx(gain)
 
 
 def test_the_papers_tables_agree_on_cifar10_and_contradict_one_another_on_stl10():
@@ -114,13 +104,6 @@ def test_a_smoke_test_shows_none_of_the_papers_values_and_says_what_it_is(name):
             assert figure.note in page
 
 
-def test_the_papers_values_go_with_another_number_of_epochs() -> None:
-    own, other = (plan_of("multiclass", replace(PAPER, epochs=count)).result for count in (400, 20))
-    assert any(row.printed for row in own.rows.values())
-    assert not any(row.printed for row in other.rows.values())
-    assert other.remarks[1].startswith("20 epochs: ")
-
-
 @pytest.fixture
 def tiny(settings) -> ImagePlan:
     """Two losses on ninety images, with something in the paper's column."""
@@ -133,37 +116,6 @@ def tiny(settings) -> ImagePlan:
     }
     known = Result(rows=rows, title="Tiny")
     return ImagePlan(methods, range(2), name="tiny", result=known, measures=("linear",))
-
-
-def test_a_table_cut_off_and_resumed_equals_the_unbroken_one(tiny, tmp_path):
-    def made(place: str, **options) -> Result:
-        (result,) = run_plans("reproduce tiny", {}, [tiny], tmp_path / place, **options)
-        return result
-
-    whole = made("whole")
-    assert list(whole.rows["info_nce"].scores["linear"].values) == [
-        Result.read_file(file).row.scores["linear"].mean
-        for file in sorted((tmp_path / "whole/runs").glob("*info_nce*/result.json"))
-    ]
-
-    def cut(name: str, epoch: int, total: int) -> None:
-        if total == 3:
-            raise PowerCut
-
-    with pytest.raises(PowerCut):
-        made("cut", progress=cut)
-    finished = sorted((tmp_path / "cut").rglob("result.json"))
-    before = [file.stat().st_mtime_ns for file in finished]
-    assert before
-    assert not (tmp_path / "cut/result.json").exists()
-    resumed = made("cut", resume=True)
-    assert [file.stat().st_mtime_ns for file in finished] == before
-    assert {name: row.scores for name, row in resumed.rows.items()} == {
-        name: row.scores for name, row in whole.rows.items()
-    }
-    page = results_markdown([resumed])
-    assert page.startswith("### Tiny")
-    assert "(91)" in page
 
 
 @pytest.mark.parametrize("size", SIZES)

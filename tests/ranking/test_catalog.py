@@ -9,7 +9,7 @@ from tests.ranking.readers.tables import zipped
 
 from bayescl_lab._downloads import DataSource, RemoteFile
 from bayescl_lab.ranking import catalog
-from bayescl_lab.ranking.catalog import PUBLISHED, SOURCES, Published, fetch_interactions
+from bayescl_lab.ranking.catalog import SOURCES, Published, fetch_interactions
 from bayescl_lab.ranking.datasets import load_interactions, verify_interactions
 
 RATINGS = "".join(f"{user}\t{item}\t3\t1\n" for user in range(4) for item in range(5))
@@ -32,35 +32,20 @@ def publish(monkeypatch, tmp_path):
     return put
 
 
-def test_every_known_name_has_a_source_and_published_counts():
-    assert tuple(source.name for source in SOURCES) == tuple(PUBLISHED)
-    assert all(source.terms and source.instructions and source.homepage for source in SOURCES)
-
-
-def test_a_fetched_archive_lies_where_its_name_is_looked_for(publish, tmp_path):
-    files = {"ml-100k/u.data": RATINGS, "ml-100k/u.item": "0|Zero|\n", "ml-100k/sub/x": ""}
-    source = publish(files)
-    done = []
-    folder = fetch_interactions(source, progress=lambda bytes_done, due: done.append(bytes_done))
-    assert folder == tmp_path / "data" / "ml-100k"
-    names = {path.name for path in folder.iterdir()}
-    assert names == {"ml-100k.zip", "u.data", "u.item", "sub"}
-    assert done[-1] == source.size
-    parts = load_interactions("ml-100k")
-    assert parts.train.matrix.shape == (4, 5)
-
-
-def test_files_already_there_are_not_fetched_again_nor_replaced(publish, tmp_path):
+def test_a_fetched_archive_lies_where_its_name_is_looked_for_and_replaces_nothing(
+    publish, tmp_path
+):
     with pytest.raises(ValueError, match="the archive of ml-100k lacks its files"):
         fetch_interactions(publish({"ml-100k/README": "nothing"}))
     source = publish({"ml-100k/u.data": RATINGS, "ml-100k/u.item": "0|Zero|\n"})
     mine = tmp_path / "data" / "ml-100k" / "u.item"
     mine.write_text("0|Mine|\n")
-    fetch_interactions(source)
+    folder = fetch_interactions(source)
     assert mine.read_text() == "0|Mine|\n"
+    assert {path.name for path in folder.iterdir()} == {"u.data", "u.item"}
+    assert load_interactions("ml-100k").train.matrix.shape == (4, 5)
     (mine.parent / "ml-100k.zip").unlink()
-    fetch_interactions(source)
-    assert not (mine.parent / "ml-100k.zip").exists()
+    assert fetch_interactions(source) == folder
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from ranking.checkerboard import checkerboard
 
 from bayescl_lab.ranking.encoders import (
     ENCODERS,
     Encoder,
-    LightGCN,
-    MatrixFactorization,
-    build_encoder,
 )
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.report.results import result_title
@@ -34,18 +30,6 @@ class Doubled(Encoder):
 
     def users_and_items(self):
         return self.layers * self.user_table, self.layers * self.item_table
-
-
-def test_each_encoder_gets_the_settings_that_it_takes_and_no_others() -> None:
-    assert [ENCODERS[name].own_settings for name in ("mf", "lightgcn")] == [(), ("layers",)]
-    factors, graph = (build_encoder(name, TRAIN, SETTINGS) for name in ("mf", "lightgcn"))
-    assert type(factors) is MatrixFactorization
-    assert type(graph) is LightGCN
-    assert graph.layers == 3
-    for encoder in (factors, graph):
-        assert (encoder.num_users, encoder.num_items) == (TRAIN.num_users, TRAIN.num_items)
-        assert encoder.dim == 4
-        assert float(encoder.user_table.detach().std()) == pytest.approx(0.1, rel=0.3)
 
 
 def test_a_row_in_the_table_is_all_that_a_new_encoder_needs(monkeypatch, tmp_path) -> None:

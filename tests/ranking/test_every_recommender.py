@@ -109,13 +109,3 @@ def test_lists_hold_unseen_items_once_in_blocks_of_any_size(fitted, monkeypatch)
         monkeypatch.setattr("bayescl_lab.ranking.full_ranking._BLOCK_SCORES", scores)
         lists = full_ranking(scorer, 7, seen=TRAIN, users=users)
         assert torch.equal(lists.items, long[users, :7])
-
-
-def test_it_says_how_many_users_and_items_it_knows_and_scores_all(fitted):
-    name, scorer = fitted
-    assert (scorer.num_users, scorer.num_items) == TRAIN.matrix.shape
-    scores = scorer.scores(EVERYBODY)
-    assert scores.shape == TRAIN.matrix.shape
-    assert bool(scores.isfinite().all())
-    if name == "lightgcn, BPR":  # training again with the same seed gives the same
-        assert torch.equal(ALL[name](TRAIN).scores(EVERYBODY), scores)

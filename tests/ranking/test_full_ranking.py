@@ -48,14 +48,6 @@ def test_lists_equal_the_slow_reference_ties_included(seed, items, levels, k, de
     assert torch.equal(top.scores[listed], scores.gather(1, top.items.clamp(min=0))[listed])
 
 
-def test_equal_scores_go_by_item_number():
-    scores = torch.zeros(1, 6400)
-    scores[0, [6399, 70, 3000]] = 1.0
-    values, columns = top_columns(scores, 5)
-    assert columns.tolist() == [[70, 3000, 6399, 0, 1]]
-    assert values.tolist() == [[1.0, 1.0, 1.0, 0.0, 0.0]]
-
-
 def test_infinite_scores_are_ranked_and_double_precision_is_told_apart():
     scores = torch.tensor([[torch.inf, 0.0, -torch.inf, torch.inf]])
     assert full_ranking(Table(scores), 4).items.tolist() == [[0, 3, 1, -1]]

@@ -50,11 +50,6 @@ def test_per_user_holds_out_the_rounded_share_and_leaves_everyone_something(coun
         assert held_out == max(0, min(rounded, count - 1))
 
 
-def test_a_random_split_rounds_the_share_of_all():
-    train, test = split_interactions(chosen_by([10, 10, 3]), "random", share=0.2, seed=0)
-    assert (train.num_interactions, test.num_interactions) == (18, 5)
-
-
 def test_last_holds_out_the_latest_interaction_of_all_who_have_two():
     users, items, times = [0, 0, 0, 1, 2, 2], [3, 1, 2, 0, 4, 1], [9.0, 5.0, 7.0, 1.0, 6.0, 6.0]
     whole = Interactions.from_pairs(users, items, user_ids=4, item_ids=5, timestamps=times)
@@ -92,17 +87,6 @@ def test_a_split_depends_on_its_seed_and_draw_alone(kind):
     ]
     assert (first.matrix != again.matrix).nnz == 0
     assert all((first.matrix != other.matrix).nnz for other in others)
-
-
-def test_every_interaction_of_a_user_is_held_out_equally_often():
-    whole = chosen_by([10] * 3)
-    often = np.zeros(30)
-    for seed in range(400):
-        _, test = split_interactions(whole, "per-user", share=0.2, seed=seed)
-        often += whole.matrix.multiply(test.matrix).toarray()[whole.matrix.toarray() > 0]
-    # binomial with mean 80 and standard deviation 8
-    assert often.sum() == 400 * 6
-    assert np.abs(often - 80).max() < 4 * 8
 
 
 def test_what_cannot_be_split_is_refused():

@@ -7,27 +7,12 @@ from typing import Any
 
 import torch
 
-from bayescl_lab.images.augmentation import AffineNoise
 from bayescl_lab.runs.result import Result
 from bayescl_lab.runs.weights import read_checkpoint
 
 
 class PowerCut(BaseException):
     """What no handler of the library may swallow."""
-
-
-def cut_power_at(monkeypatch: Any, call: int, owner: type = AffineNoise, name: str = "forward"):
-    """Stop at the n-th call of a method; by default, at the n-th draw of views."""
-    method, calls = getattr(owner, name), 0
-
-    def failing(self: Any, *arguments: Any, **named: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == call:
-            raise PowerCut
-        return method(self, *arguments, **named)
-
-    monkeypatch.setattr(owner, name, failing)
 
 
 def final_state(out: Path) -> dict[str, Any]:

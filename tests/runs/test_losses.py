@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import torch
-from runs.same_run import PowerCut
 from typing_extensions import Unpack
 
 from bayescl.axes import Tensor
@@ -20,11 +18,9 @@ from bayescl_lab.inspect.images import image_arrays
 from bayescl_lab.report.figures import results_figure
 from bayescl_lab.report.results import scores_table
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.run import train_images
 from bayescl_lab.runs.images.settings import ImageSettings
-from bayescl_lab.runs.losses import LOSSES, LossRow, LossSettings, ranking_loss
+from bayescl_lab.runs.losses import LOSSES, LossRow, ranking_loss
 from bayescl_lab.runs.ranking.run import train_ranking
-from bayescl_lab.runs.weights import read_checkpoint
 
 
 class PowerLoss(ContrastiveLoss):
@@ -41,10 +37,8 @@ class PowerLoss(ContrastiveLoss):
     def __init__(self, *, power: int = 3, **shared: Unpack[SharedOptions]) -> None:
         super().__init__(**shared)
         self.power = power
-        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
 
     def objective(self, temperature: float | Tensor) -> Objective:
-        self.calls += 1
         weighted = HardContrastiveLoss(concentration=float(self.power), tau_plus=0.0)
         return weighted.objective(temperature)
 
@@ -67,25 +61,6 @@ def test_a_new_row_is_trained_compared_plotted_and_inspected_on_images(toy, sett
     loss = ImageSettings.from_config(RunFolder.find(run).config()).loss
     assert loss.hyperparameters["power"] == 2
     assert len(image_arrays(run)[0].embeddings) == 63
-
-
-@pytest.mark.usefixtures("no_probes")
-def test_what_a_loss_remembers_survives_a_resume(toy, settings, tmp_path):
-    settings = replace(settings, loss=LossSettings(toy))
-    train_images(settings, tmp_path / "unbroken")
-
-    def cut(epoch: int, loss: float) -> None:
-        if epoch == 3:
-            raise PowerCut
-
-    with pytest.raises(PowerCut):
-        train_images(settings, tmp_path / "broken", progress=cut)
-    train_images(settings, tmp_path / "broken", resume=True)
-    unbroken, broken = (
-        read_checkpoint(RunFolder.find(tmp_path / run).checkpoint)["state_dict"]["loss.calls"]
-        for run in ("unbroken", "broken")
-    )
-    assert unbroken == broken > 0
 
 
 def test_a_new_row_trains_recommenders(toy, ranking_settings, tmp_path):

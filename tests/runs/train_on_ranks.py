@@ -1,15 +1,17 @@
-"""Train small networks without batch normalization on as many ranks as the environment says.
+"""Train encoders without batch normalization, and recommenders, on as many ranks as there are.
 
     python train_on_ranks.py FOLDER DEVICES
 
-Writes the final weights and losses of every case; run by ``test_several_devices.py``.
+Every case has a folder in ``FOLDER``; run by ``test_several_devices.py``.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -19,12 +21,24 @@ from bayescl_lab.images.augmentation import Augmentation
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import ImageStore
+from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.loop import fit_in_folder
+from bayescl_lab.runs.losses import ranking_loss
+from bayescl_lab.runs.ranking.run import train_ranking
+from bayescl_lab.runs.ranking.settings import RankingSettings
 from bayescl_lab.runs.settings import process_rank
+from bayescl_lab.runs.weights import read_checkpoint
 
 BATCH, EPOCHS, IMAGES = 16, 2, 50
-CASES = {"bayesian": BayesianContrastiveLoss, "oracle": OracleContrastiveLoss}
+ENCODERS = {"bayesian": BayesianContrastiveLoss, "oracle": OracleContrastiveLoss}
+RECOMMENDERS: dict[str, dict[str, Any]] = {
+    "mf, a draw, bayesian": {"weight_decay": 0.01, "propagate": 1},
+    "mf, a draw, bpr": {"loss": ranking_loss("bpr")},
+    "mf, all, hard": {"loss": ranking_loss("hard"), "candidates": 999},
+    "lightgcn, all, bayesian": {"encoder": "lightgcn", "candidates": 999},
+}
+CASES = (*ENCODERS, *RECOMMENDERS)
 
 
 class Shifted(Augmentation):
@@ -35,8 +49,8 @@ class Shifted(Augmentation):
         return (images.float() / 255).roll(1, dims=3)
 
 
-def train(case: str, folder: Path, devices: int) -> dict[str, object]:
-    """Train one case and return its weights and the loss of every epoch."""
+def train_encoder(case: str, folder: Path, devices: int) -> None:
+    """Train a small encoder."""
     generator = torch.Generator().manual_seed(1)
     images = torch.randint(0, 256, (IMAGES, 1, 5, 5), generator=generator).to(torch.uint8)
     store = ImageStore(images, torch.arange(IMAGES) % 3, ("a", "b", "c"))
@@ -46,32 +60,49 @@ def train(case: str, folder: Path, devices: int) -> dict[str, object]:
     model = SimCLR(
         encoder=nn.Sequential(nn.Conv2d(1, 4, 3), nn.Tanh(), nn.Flatten()),
         projection_head=nn.Sequential(nn.Linear(36, 8), nn.Tanh(), nn.Linear(8, 6)),
-        loss=CASES[case](gather=devices > 1),
+        loss=ENCODERS[case](gather=devices > 1),
         augmentation=Shifted(),
         normalization=nn.Identity(),
         learning_rate=0.01,
         total_steps=EPOCHS * len(order),
         seed=0,
     )
-    journal = fit_in_folder(
-        model,
-        StoreBatches(store, order),
-        RunFolder(folder, "a test"),
+    folder.mkdir(exist_ok=True)
+    options: Any = {"epochs": EPOCHS, "device": torch.device("cpu"), "devices": devices}
+    fit_in_folder(model, StoreBatches(store, order), RunFolder(folder, "a test"), **options)
+
+
+def train_recommender(case: str, folder: Path, devices: int) -> None:
+    """Train a recommender on groups of users and items."""
+    shared = RankingSettings(
+        data=RankingData(str(folder.parents[1] / "bought.csv")),
+        dim=8,
+        candidates=8,
+        batch_size=7,
+        lr=0.03,
         epochs=EPOCHS,
-        device=torch.device("cpu"),
+        device="cpu",
         devices=devices,
     )
-    weights = {name: value for name, value in model.state_dict().items() if torch.is_tensor(value)}
-    return {"weights": weights, "losses": [row["loss"] for row in journal.rows]}
+    train_ranking(replace(shared, **RECOMMENDERS[case]), folder)
 
 
-def train_all(parent: Path, devices: int) -> dict[str, dict[str, object]]:
-    """Train every case, each in a folder of its own."""
+def train_all(parent: Path, devices: int) -> None:
+    """Train every case in a folder of its own, named by its number."""
+    parent.mkdir(exist_ok=True)
+    for number, case in enumerate(CASES):
+        train = train_encoder if case in ENCODERS else train_recommender
+        train(case, parent / str(number), devices)
+
+
+def found(parent: Path) -> dict[str, tuple[dict[str, torch.Tensor], list[float]]]:
+    """Weights, and the loss of every epoch, by case."""
     results = {}
-    for number, name in enumerate(CASES):
-        own = parent / str(number)
-        own.mkdir(parents=True, exist_ok=True)
-        results[name] = train(name, own, devices)
+    for number, case in enumerate(CASES):
+        folder = RunFolder(parent / str(number), "")
+        state = read_checkpoint(folder.checkpoint)["state_dict"]
+        weights = {name: value for name, value in state.items() if torch.is_tensor(value)}
+        results[case] = weights, [row["loss"] for row in folder.read_metrics()]
     return results
 
 
@@ -79,5 +110,4 @@ if __name__ == "__main__":
     warnings.simplefilter("error")
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")
     torch.set_num_threads(1)
-    out, ranks = Path(sys.argv[1]), int(sys.argv[2])
-    torch.save(train_all(out, ranks), out / f"rank{process_rank(ranks).rank}.pt")
+    train_all(Path(sys.argv[1]), int(sys.argv[2]))

@@ -50,14 +50,6 @@ def test_estimators_equal_the_papers_formulas_in_loops(observed: Observations) -
         assert {name: float(value[row]) for name, value in found.items()} == pytest.approx(expected)
 
 
-def test_the_debiased_estimate_is_floored() -> None:
-    low = torch.full((1, 4), -1.0, dtype=torch.float64)
-    high = torch.full((1, 2), 3.0, dtype=torch.float64)
-    observed = Observations(low, torch.ones(1, 4, dtype=torch.bool), high, torch.sigmoid)
-    found = estimates(observed, Settings(temperature=0.5))
-    assert float(found["debiased"]) == pytest.approx(math.exp(-2))
-
-
 def test_estimators_meet_at_their_limits(observed: Observations) -> None:
     plain = estimates(observed, replace(SETTINGS, concentration=0.0, alpha=0.5))
     torch.testing.assert_close(plain["hard"], plain["debiased"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -42,13 +41,6 @@ def test_every_experiment_leaves_its_files_and_is_named(
     assert "mse: error of the estimators" in capsys.readouterr().out
 
 
-def test_an_experiment_counts_its_steps() -> None:
-    done: list[float] = []
-    chosen(["hard"])[0].run(SMALL, 0, done.append)
-    assert done == sorted(done)
-    assert done[-1] == 1.0
-
-
 def test_figures_stand_errors_of_zero(tmp_path: Path) -> None:
     # So few candidates that some draws have no false negative: the biased error is then 0.
     (experiment,) = chosen(["mse"])
@@ -64,13 +56,6 @@ def test_the_same_seed_gives_the_same_files_and_another_seed_other_data(tmp_path
         runs.append([file.read_bytes() for file in sorted(tmp_path.iterdir())])
     assert runs[0] == runs[1]
     assert runs[0][0] != runs[2][0]
-
-
-@pytest.mark.parametrize("name", ["means", "pair-order"])
-def test_settings_reach_the_experiment(name: str) -> None:
-    (experiment,) = chosen([name])
-    other = experiment.run(replace(SMALL, tau_plus=0.3), 0)
-    assert not experiment.run(SMALL, 0).equals(other)
 
 
 @pytest.mark.parametrize("name", ["densities", "weights"])
@@ -113,11 +98,6 @@ def test_anchors_without_true_negatives_are_left_out() -> None:
     settings = Settings(candidates=1, tau_plus=0.999, anchors=1, draws=2)
     with pytest.raises(ValueError, match="no anchor has a true negative at concentration = 0"):
         chosen(["hard"])[0].run(settings, 0)
-
-
-def test_a_sweeps_value_draws_the_same_alone_and_among_others() -> None:
-    alone, among = points_of("gamma")(SMALL), points_of("temperature", "gamma")(SMALL)
-    assert sweep(alone[3], 5) == sweep(among[8 + 3], 5)
 
 
 def test_independent_pairs_have_the_closed_form_auc_not_alpha() -> None:

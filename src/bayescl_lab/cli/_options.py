@@ -19,7 +19,6 @@ from bayescl_lab._files import open_atomically
 
 if TYPE_CHECKING:
     import polars as pl
-    import torch
     from torch import nn
 
 FLAT = Parameter(name="*")
@@ -101,14 +100,7 @@ class Place:
 
 
 Workers = Annotated[Count | None, RUNTIME_OPTION]
-"""Number of parallel runs, with one thread each. ``None`` for :func:`usual_workers`."""
-
-
-def usual_workers(device: torch.device, runs: int) -> int:
-    """Return the default number of workers: one per core on the CPU, one on a GPU."""
-    from bayescl_lab._cores import usable_cores
-
-    return min(usable_cores(), runs) if device.type == "cpu" else 1
+"""Number of parallel runs, with one thread each. ``None`` for one per core, or one on a GPU."""
 
 
 def named_encoder(name: str | None) -> nn.Module | None:

@@ -18,7 +18,6 @@ from bayescl_lab.cli._options import (
     Place,
     Typed,
     Workers,
-    usual_workers,
 )
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
@@ -145,11 +144,13 @@ def perform(
     workers: int | None,
 ) -> list[Result]:
     """Run or resume plans with a progress bar, and return and print their results."""
+    from bayescl_lab._cores import usable_cores
     from bayescl_lab.compare.plan import run_plans
     from bayescl_lab.report.results import result_title
 
     first = next(iter(plans[0].methods.values()))
-    usual = usual_workers(first.torch_device(), sum(len(plan.runs()) for plan in plans))
+    runs = sum(len(plan.runs()) for plan in plans)
+    usual = min(usable_cores(), runs) if first.torch_device().type == "cpu" else 1
     with Bar(sum(plan.epochs for plan in plans)) as bar, place.interruptible(kind, folder):
         results = run_plans(
             kind,

@@ -61,7 +61,7 @@ def fetch(name: str) -> None:
     get: Callable[..., object] = fetch_interactions if of_interactions else fetch_source
     speeds = DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
     with Bar(source.size, BarColumn(), *speeds) as bar:
-        get(source, progress=lambda done, _: bar.tell(done, "bytes"))
+        get(source, progress=lambda done: bar.tell(done, "bytes"))
     say("fetched and verified")
 
 

@@ -116,7 +116,6 @@ def recommend(
     k: Annotated[Count, Parameter(name=("-k", "--k"))] = 10,
     all: bool = False,
     out: Path | None = None,
-    exclude: Path | None = None,
     allow_known: bool = False,
 ) -> None:
     """Show the best new items for a user, or write lists for many users.
@@ -124,7 +123,7 @@ def recommend(
     Lists exclude all items that the user has in the data. Users without items in the training part
     get the most popular items, with "popularity" in the column source. Use --items for a user who
     is not in the data, or --newcomers for several. Only the run's folder is needed, not the data.
-    Unknown ids in files are skipped with a note.
+    Unknown items are skipped with a note.
 
     Args:
         run: Run folder of "train ranking". The run may still be training.
@@ -135,7 +134,6 @@ def recommend(
         k: Number of items per list.
         all: Write lists for all users to --out.
         out: Output file, ending in .csv or .parquet.
-        exclude: Text file with ids of further items to exclude, one per line.
         allow_known: Include items that the user already has.
     """
     from bayescl_lab.runs.ranking.serving import Recommender
@@ -146,10 +144,9 @@ def recommend(
         raise ValueError("--all and --newcomers need --out, a file that ends in .csv or .parquet")
     if out is not None:
         check_output(out, ".csv", ".parquet")
-    left_out = [] if exclude is None else _lines(exclude)
     owned = {} if newcomers is None else _newcomers(newcomers, table)
     recommender = Recommender(run)
-    skipped = recommender.unknown("item", [*left_out, *items, *chain(*owned.values())])
+    skipped = recommender.unknown("item", [*items, *chain(*owned.values())])
     known = [item for item in items if item not in skipped]
     if items and not known:
         raise ValueError(f"the run knows none of the items {', '.join(items)}")
@@ -162,7 +159,6 @@ def recommend(
             k,
             items=of_new or known or None,
             all_users=all,
-            exclude=[item for item in left_out if item not in skipped],
             allow_known=allow_known,
         )
     except ValueError as error:
@@ -252,12 +248,3 @@ def _newcomers(file: Path, options: TableOptions) -> dict[int | str, list[int | 
     rows, _ = read_interactions_of(file, RankingData(str(file), **vars(options)))
     grouped = rows.select(pl.all().cast(pl.String)).group_by("user", maintain_order=True)
     return dict(grouped.agg("item").rows())
-
-
-def _lines(file: Path) -> list[str]:
-    """Read the non-empty lines of a text file; raise ``ValueError`` if it cannot be read."""
-    try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError):
-        raise ValueError(f"cannot read the file of excluded items {file}") from None
-    return [line.strip() for line in lines if line.strip()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from bayescl_lab._fields import Count
 from bayescl_lab.cli._console import Bar, print_guesses, say
@@ -22,7 +22,10 @@ from bayescl_lab.runs.losses import SHARE, TEACHER, LossSettings, losses_of, ran
 from bayescl_lab.runs.ranking.settings import RankingOptions, RankingSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bayescl_lab.runs.result import Result
+    from bayescl_lab.runs.settings import TrainedSettings
 
 
 def images(
@@ -55,20 +58,8 @@ def images(
     run = ImageSettings(**vars(settings), loss=LossSettings(loss, {**recorded, **given}))
     encoder = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
     folder = place.folder(f"{loss}-{data}")
-    with (
-        Bar(run.epochs) as bar,
-        place.interruptible("train images", folder, run.this_process().rank),
-    ):
-        result = train_images(
-            run,
-            folder,
-            encoder=encoder,
-            resume=place.resume,
-            checkpoint_every=checkpoint_every,
-            progress=bar.trained,
-        )
-    if result.rows:  # only the first process has a result
-        _print_run(result, folder)
+    options: Any = {"encoder": encoder, "checkpoint_every": checkpoint_every}
+    _train("train images", train_images, run, folder, place, **options)
 
 
 def ranking(
@@ -90,21 +81,27 @@ def ranking(
     """
     from bayescl_lab.runs.ranking.run import train_ranking
 
-    rank = settings.this_process().rank
-    if not place.resume and rank == 0:
+    if not place.resume and settings.this_process().rank == 0:
         print_guesses(data)
     chosen = ranking_loss(loss, vars(hyperparameters))
     run = RankingSettings(**vars(settings), loss=chosen, data=data, encoder=encoder)
     folder = place.folder(f"{encoder}-{loss}-{data.data}")
-    with Bar(run.epochs) as bar, place.interruptible("train ranking", folder, rank):
-        result = train_ranking(
-            run,
-            folder,
-            resume=place.resume,
-            baselines=True,
-            progress=bar.trained,
-        )
-    if result.rows:  # only the first process has a result
+    _train("train ranking", train_ranking, run, folder, place, baselines=True)
+
+
+def _train(
+    kind: str,
+    train: Callable[..., Result],
+    run: TrainedSettings,
+    folder: Path,
+    place: Place,
+    **options: Any,
+) -> None:
+    """Train with a progress bar, and print the result in the first process."""
+    rank = run.this_process().rank
+    with Bar(run.epochs) as bar, place.interruptible(kind, folder, rank):
+        result = train(run, folder, resume=place.resume, progress=bar.trained, **options)
+    if rank == 0:
         _print_run(result, folder)
 
 

@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 from typing_extensions import Self
 
 from bayescl.checks import check_count
-from bayescl_lab.compare.tuning import Values, best, name_of
+from bayescl_lab.compare.tuning import Values, name_of
 from bayescl_lab.runs.parallel import Progress, Train, train_runs
-from bayescl_lab.runs.result import Result, Row, Score
+from bayescl_lab.runs.result import Result, Row, Score, Trial, Tuning
 from bayescl_lab.runs.run import RunStart
 from bayescl_lab.runs.settings import StoredSettings
 
@@ -94,11 +94,10 @@ class Plan(Generic[Settings]):
 
     def perform(self, work: Work) -> Result:
         """Tune, train every method with every seed, and summarize."""
-        choices, final = {}, dict(self.methods)
-        for name, entry in self._tuned(work).items():
-            choices[name] = entry
-            tried = with_values(self.methods[name], entry["choice"])
-            run = self._run(best(entry["scores"]), self.tuning_seeds[0])
+        tuned, final = self._tuned(work), dict(self.methods)
+        for name, tuning in tuned.items():
+            tried = with_values(self.methods[name], tuning.choice)
+            run = self._run(_trial(name, tuning.choice), self.tuning_seeds[0])
             final[name] = self.adapted(tried, work.places[run])
         plan = replace(self, methods=final)
         results = work.train(plan, plan.runs(), "runs")
@@ -106,7 +105,7 @@ class Plan(Generic[Settings]):
             name: Row.of(
                 [results[self._run(name, seed)] for seed in self.seeds],
                 self.measures,
-                tuning=choices.get(name, {}),
+                tuning=tuned.get(name, Tuning()),
                 keys=row.keys if (row := self.result.rows.get(name)) else {},
                 printed=row.printed if row else {},
             )
@@ -122,19 +121,19 @@ class Plan(Generic[Settings]):
             part=first.part,
             rows=rows,
             seeds=len(self.seeds),
-            criterion=_criterion(next(iter(rows.values())).scores) if choices else "",
+            criterion=_criterion(next(iter(rows.values())).scores) if tuned else "",
             baselines={} if self.baselines is None else self.baselines.perform(work).rows,
         )
 
-    def _tuned(self, work: Work) -> dict[str, dict[str, Any]]:
-        """Tune; return the ``choice`` and the ``scores`` of all tried settings by method."""
-        tuned: dict[str, dict[str, Any]] = {}
+    def _tuned(self, work: Work) -> dict[str, Tuning]:
+        """Tune, and return the trials of each method."""
+        tuned: dict[str, Tuning] = {}
         for stage in self.stages:
             tried: dict[str, dict[str, Values]] = {}
             for name, changes in stage.items():
-                entry = tuned.setdefault(name, {"choice": {}, "scores": {}})
-                some = [{**entry["choice"], **change} for change in changes]
-                tried[name] = {f"{name}-{name_of(values)}": values for values in some}
+                choice = tuned.get(name, Tuning()).choice
+                some = [{**choice, **change} for change in changes]
+                tried[name] = {_trial(name, values): values for values in some}
             runs = {
                 self._run(place, seed): with_values(
                     self.methods[name], {**values, "seed": seed, "evaluate_on": "validation"}
@@ -145,11 +144,11 @@ class Plan(Generic[Settings]):
             }
             results = work.train(self, runs, "tuning")
             for name, settings in tried.items():
-                scores = tuned[name]["scores"]
+                trials = dict(tuned.get(name, Tuning()).scores)
                 for place, values in settings.items():
                     of_setting = [results[self._run(place, seed)] for seed in self.tuning_seeds]
-                    scores[place] = {"values": values, "score": _score(of_setting).stored()}
-                tuned[name]["choice"] = scores[best(scores)]["values"]
+                    trials[place] = Trial(values, _score(of_setting))
+                tuned[name] = Tuning.of(trials)
         return tuned
 
 
@@ -251,6 +250,11 @@ def with_values(settings: Settings, values: Values) -> Settings:
         loss: Any = settings.loss  # type: ignore[attr-defined]
         changes["loss"] = replace(loss, hyperparameters={**loss.hyperparameters, **others})
     return replace(settings, **changes)  # type: ignore[type-var]
+
+
+def _trial(name: str, values: Values) -> str:
+    """Return the name of a trial of a method."""
+    return f"{name}-{name_of(values)}"
 
 
 def _criterion(scores: Mapping[str, Any]) -> str:

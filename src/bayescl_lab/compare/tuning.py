@@ -69,16 +69,6 @@ def other_values(loss: str, values: Values) -> list[dict[str, float]]:
     return [*({SHARE: share} for share in shares), *further]
 
 
-def best(scores: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the name of the highest mean score. Ties go to the first.
-
-    Example:
-        >>> best({"a": {"score": {"mean": 0.5}}, "b": {"score": {"mean": 0.6}}})
-        'b'
-    """
-    return max(scores, key=lambda name: float(scores[name]["score"]["mean"]))
-
-
 def settings_of(grid: Grid) -> list[dict[str, Any]]:
     """Return every combination of a grid.
 

@@ -71,9 +71,14 @@ def known_folder(name: str) -> Path | None:
     """Return ``<data folder>/<name>``, or its subfolder of that name, if it has the files."""
     for patterns in (PUBLISHED[name].patterns, SPLIT):
         for place in (data_folder() / name, data_folder() / name / name):
-            if all(any(place.glob(pattern)) for pattern in patterns):
+            if _has_files(place, patterns):
                 return place
     return None
+
+
+def _has_files(folder: Path, patterns: tuple[str, ...]) -> bool:
+    """Return whether a folder has a file for each pattern."""
+    return all(any(folder.glob(pattern)) for pattern in patterns)
 
 
 def required_folder(name: str) -> Path:
@@ -85,23 +90,16 @@ def required_folder(name: str) -> Path:
     raise ValueError(f"{name} is not in {data_folder() / name}: {fetch}{source.instructions}")
 
 
-def fetch_interactions(source: DataSource, *, progress: Progress | None = None) -> Path:
+def fetch_interactions(source: DataSource, *, progress: Progress = lambda _: None) -> Path:
     """Download and unpack a data set unless it exists; return its folder."""
     if existing := known_folder(source.name):
         return existing
-    folder = data_folder() / source.name
-    for archive in fetch_source(source, progress=progress):
-        staging = folder / f".{archive.stem}"
-        shutil.rmtree(staging, ignore_errors=True)  # files of an interrupted call
-        extract_archive(archive, staging)
-        # Move the files of the archive to the folder where users would copy them. Existing files
-        # stay. Required files come last, so an interrupted call leaves no partial data set.
-        root = staging / source.name
-        needed = {path for mark in PUBLISHED[source.name].patterns for path in root.glob(mark)}
-        for path in sorted(root.glob("*"), key=needed.__contains__):
-            if not (folder / path.name).exists():
-                path.rename(folder / path.name)
-        shutil.rmtree(staging)
-    if known_folder(source.name) is None:
+    archive = fetch_source(source, progress=progress)
+    staging = archive.with_name(f".{archive.stem}")
+    shutil.rmtree(staging, ignore_errors=True)  # files of an interrupted call
+    root = extract_archive(archive, staging) / source.name
+    if not _has_files(root, PUBLISHED[source.name].patterns):
         raise ValueError(f"the archive of {source.name} lacks its files")
+    folder = root.rename(archive.with_name(source.name))
+    shutil.rmtree(staging)
     return folder

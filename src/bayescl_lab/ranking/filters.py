@@ -52,9 +52,9 @@ def numbered_interactions(
         before, rating = sum(map(len, frames)), pl.col("rating")
         kept = rating > 0 if min_rating is None else rating >= min_rating
         frames = [frame.filter(kept) for frame in frames]
-        few = "sums of ratings not above 0"
-        if min_rating is not None:
-            few = f"ratings below {min_rating:g}"
+        few = (
+            "sums of ratings not above 0" if min_rating is None else f"ratings below {min_rating:g}"
+        )
         counts[f"{few} left out"] = before - sum(map(len, frames))
     user_ids, rows = _numbered([frame["user"] for frame in frames])
     item_ids, columns = _numbered([frame["item"] for frame in frames])
@@ -96,13 +96,9 @@ def _summed(frame: pl.DataFrame) -> pl.DataFrame:
 def _numbered(columns: list[pl.Series]) -> tuple[NDArray[Any], list[NDArray[np.int64]]]:
     """Return the sorted ids of several columns, and each column as indices of these ids."""
     together = pl.concat(columns)
-    distinct = together.unique()
-    if together.dtype == pl.Int64:
-        ids = np.sort(distinct.to_numpy())
-        numbers = np.searchsorted(ids, together.to_numpy())
-    else:
-        distinct = distinct.cast(pl.String).sort()
-        ids = np.array(distinct.to_list(), dtype=np.str_)
-        numbers = together.cast(pl.Enum(distinct)).to_physical().cast(pl.Int64).to_numpy()
-    ends = np.cumsum([len(column) for column in columns])[:-1]
-    return ids, np.split(numbers, ends)
+    if together.dtype != pl.Int64:
+        together = together.cast(pl.String)
+    distinct = together.unique().sort()
+    ids = distinct.to_numpy() if distinct.dtype == pl.Int64 else np.array(distinct, dtype=np.str_)
+    numbers = distinct.search_sorted(together).cast(pl.Int64).to_numpy()
+    return ids, np.split(numbers, np.cumsum([len(column) for column in columns])[:-1])

@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR
 from bayescl.axes import Float, Tensor
 from bayescl.checks import check_positive
 from bayescl_lab._randomness import Purpose, derived_seed
-from bayescl_lab.ranking.batches import UserBatch, UserBatches
+from bayescl_lab.ranking.batches import UserBatch
 from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.encoders import Encoder
 from bayescl_lab.ranking.scorers import EmbeddingScorer
@@ -68,16 +68,6 @@ class RankingModule(pl.LightningModule):
         seed = derived_seed(self.seed, Purpose.CANDIDATES, epoch, step)
         loss: Tensor = self.candidates(self.loss, self.encoder, batch, seed=seed)
         return loss
-
-    def train_epoch(self, batches: UserBatches, epoch: int, made: Any) -> None:
-        """Train one epoch without a trainer, with a new optimizer and schedule."""
-        optimizer, schedule = made["optimizer"], made["lr_scheduler"]["scheduler"]
-        batches.set_epoch(epoch)
-        for step, batch in enumerate(batches):
-            optimizer.zero_grad()
-            self.step_loss(batch, epoch, step).backward()
-            optimizer.step()
-            schedule.step()
 
     def scorer(self) -> EmbeddingScorer:
         """Return a scorer of the current embeddings for a full ranking."""

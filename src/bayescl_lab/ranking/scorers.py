@@ -6,7 +6,6 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bayescl.axes import Float, Int, Tensor
 from bayescl_lab.ranking.interactions import Interactions
@@ -70,17 +69,17 @@ class ServedScorer:
     Args:
         scorer: Trained model.
         train: Training interactions of the model.
-        without: Further items to exclude.
+
+    Attributes:
+        is_new: True for users without interactions in training.
+        left_out: True for items that are never listed.
     """
 
-    def __init__(
-        self, scorer: Scorer, train: Interactions, without: NDArray[np.int64] | tuple[()] = ()
-    ) -> None:
+    def __init__(self, scorer: Scorer, train: Interactions) -> None:
         self.scorer, self.popularity = scorer, Popularity(train).counts
         self.num_users, self.num_items = scorer.num_users, scorer.num_items
         self.is_new = torch.from_numpy(np.diff(train.matrix.indptr) == 0)
         self.left_out = self.popularity == 0
-        self.left_out[torch.as_tensor(without, dtype=torch.int64)] = True
 
     def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
         """Return the score of every item for each of some users."""

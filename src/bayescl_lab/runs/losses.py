@@ -180,18 +180,13 @@ class LossSettings:
         """
         values = self.resolved()
         if values.get("tau_plus", 0) is None:
-            values["tau_plus"] = density * self.density_share
+            values["tau_plus"] = density * _DENSITY_SHARES.get(self.loss, 1.0)
         return self.made(normalize=True, **values, **options)
 
     @property
     def takes_ranks(self) -> bool:
         """Whether the loss has an argument ``ranks``."""
         return "ranks" in inspect.signature(self.made).parameters
-
-    @property
-    def density_share(self) -> float:
-        """Default ``tau_plus`` of a recommender as a share of the density."""
-        return _DENSITY_SHARES.get(self.loss, 1.0)
 
     def resolved(self) -> dict[str, Any]:
         """Return all hyper-parameters with defaults. ``tau_plus`` is ``None`` for the density."""

@@ -105,6 +105,28 @@ class Printed:
     note: str = ""
 
 
+@dataclass(frozen=True)
+class Trial:
+    """Values that tuning tried, and their score on the validation part."""
+
+    values: Mapping[str, Any]
+    score: Score
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Trials of a method by the name of their runs, and the chosen values."""
+
+    choice: Mapping[str, Any] = field(default_factory=dict)
+    scores: Mapping[str, Trial] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, trials: Mapping[str, Trial]) -> Tuning:
+        """Choose the values with the highest mean score. Ties go to the first."""
+        best = max(trials.values(), key=lambda trial: trial.score.mean)
+        return cls(best.values, trials)
+
+
 @dataclass(frozen=True, config=_CONFIG)
 class Row:
     """Scores and settings of one method.
@@ -114,7 +136,7 @@ class Row:
         settings: Settings of the runs, without the seed. Empty for a single run.
         seconds: Seconds per epoch. ``None`` without epochs.
         epochs: Number of epochs.
-        tuning: Chosen values and scores of all tried settings. Empty without tuning.
+        tuning: Chosen values and all trials. Empty without tuning.
         keys: Key of the row in a table of the paper, by column.
         printed: Values of the paper by measure.
     """
@@ -123,7 +145,7 @@ class Row:
     settings: Mapping[str, Any] = field(default_factory=dict)
     seconds: Score | None = _stored_as(SECONDS, default=None)
     epochs: int | None = None
-    tuning: Mapping[str, Any] = field(default_factory=dict)
+    tuning: Tuning = field(default_factory=Tuning)
     keys: Mapping[str, str] = field(default_factory=dict)
     printed: Mapping[str, Printed] = field(default_factory=dict)
 

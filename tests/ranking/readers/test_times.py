@@ -72,24 +72,6 @@ def test_no_digit_of_a_time_is_lost():
     assert np.diff(times(text, None, "a").to_physical()).tolist() == [1]
 
 
-@pytest.mark.parametrize(
-    "moments",
-    [
-        (1700000000000000000, 1700000000000000001),
-        ("2024-01-01T00:00:00.000000001", "2024-01-01T00:00:00.000000002"),
-    ],
-)
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_the_last_of_two_close_moments_is_held_out(write, tmp_path, moments, suffix):
-    early, late = moments
-    path = tmp_path / f"a{suffix}"
-    rows = [(user, item, [late, early][item]) for user in range(3) for item in range(2)]
-    frame = pl.DataFrame(rows, schema=["user", "item", "time"], orient="row")
-    frame.write_csv(path) if suffix == ".csv" else frame.write_parquet(path)
-    parts = load_interactions(str(path), split="last", timestamp_column="time")
-    assert parts.evaluation.matrix.toarray().tolist() == [[1.0, 0.0]] * 3
-
-
 def test_american_dates_are_never_read_as_european_ones_even_if_bad_rows_may_go(write):
     rows = [
         f"{user},{item},{month:02}/0{item + 1}/2024"

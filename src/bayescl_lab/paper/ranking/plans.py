@@ -56,14 +56,14 @@ class CellPlan(RankingPlan):
 
     def adapted(self, settings: RankingSettings, folder: Path) -> RankingSettings:
         """Return the settings for the test part, with the best ranking."""
-        ranking = (
-            best_ranking(folder, self.rankings) if len(self.rankings) > 1 else self.rankings[0]
-        )
+        ranking = best_ranking(folder, self.rankings)
         return with_values(settings, {"epochs": self.final_epochs or settings.epochs, **ranking})
 
 
 def best_ranking(folder: Path, tried: Sequence[Values]) -> Values:
     """Return the settings with which a finished run ranks best on the validation part."""
+    if len(tried) == 1:
+        return tried[0]
     _, run, _ = RankingRun.reopen(folder)
 
     def score(values: Values) -> float:
@@ -106,57 +106,37 @@ class RankingRequest:
     def plans(self) -> list[CellPlan]:
         """Return the requested cells; raise ``ValueError`` if a loss is not in a plan."""
         return [
-            cell_plan(
-                RankingData(data, self.split),
-                encoder,
-                losses=self.losses,
-                seeds=self.seeds,
-                smoke=self.size == "smoke",
-            )
+            cell_plan(self, RankingData(data, self.split), encoder)
             for data, encoder in itertools.product(self.data, self.encoders)
         ]
 
 
-def cell_plan(
-    data: RankingData,
-    encoder: str,
-    *,
-    losses: Sequence[str] = (),
-    seeds: int = 5,
-    smoke: bool = False,
-) -> CellPlan:
+def cell_plan(request: RankingRequest, data: RankingData, encoder: str) -> CellPlan:
     """Return the plan for a data set and an encoder. Default: the plan of MovieLens-100k.
 
-    Args:
-        data: Data set.
-        encoder: Name of the encoder.
-        losses: Losses of the plan. Default: all.
-        seeds: Number of seeds for the test part.
-        smoke: Whether to try one setting per method, with two epochs.
+    A smoke test tries one setting per method, with two epochs.
     """
     plan = _PLANS.get(data.data, _PLANS["ml-100k"])[encoder]
     grids, fixed = dict(plan["loss_grids"]), dict(plan["fixed"])
-    final_epochs, penalties = plan.get("final_epochs"), plan["regularizations"]
+    final_epochs, penalties = plan.get("final_epochs"), plan.get("regularizations", [])
     name = "-".join(filter(None, (Path(data.data).name, data.split)))
-    for loss in losses:
+    for loss in request.losses:
         check_choice("loss", loss, losses_of("ranking"))
         if loss not in grids:
             known = ", ".join(grids)
             raise ValueError(f"the plan of {name}-{encoder} has settings for {known}, not {loss}")
-    check_once("losses", losses or list(grids), "every loss")
-    tried = {loss: settings_of(grids[loss]) for loss in losses or grids}
+    check_once("losses", request.losses or list(grids), "every loss")
+    tried = {loss: settings_of(grids[loss]) for loss in request.losses or grids}
     ials = settings_of(plan["ials_grid"])
-    if smoke:
+    if request.size == "smoke":
         fixed |= {"epochs": 2}
         tried = {loss: values[:1] for loss, values in tried.items()}
         ials = [{**ials[0], "epochs": 2}]
-        # EASE of a large catalogue, which has short trials, takes many minutes.
-        penalties = penalties[:1] if final_epochs is None else []
-        final_epochs = None
+        penalties, final_epochs = penalties[:1], None
     settings = RankingSettings(data=data, **fixed)
     return CellPlan(
         {loss: with_values(settings, {"loss": ranking_loss(loss)}) for loss in tried},
-        range(seeds),
+        range(request.seeds),
         name=f"{name}-{encoder}",
         stages=[tried],
         baselines=_baselines(settings, f"{name}-baselines", penalties, ials),

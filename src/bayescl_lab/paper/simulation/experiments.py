@@ -30,7 +30,6 @@ from bayescl_lab._figures import (
     LEVELS,
     NEUTRAL,
     TRUE_COLOR,
-    legend_under,
     panels,
 )
 from bayescl_lab._files import save_figure, write_atomically
@@ -171,13 +170,10 @@ class Experiment:
                 axis.set_yscale("log")
         has_draws = table["y_error"].null_count() < len(table)
         note = "line: mean of the draws; band: their 5 % to 95 % quantiles" if has_draws else ""
-        if len({frozenset(part["curve"]) for part in parts}) == 1:
-            curves = axes[0].get_legend_handles_labels()
-            place: Any = {"loc": "outside lower center", "ncols": 2 if columns < 3 else 4}
-            figure.legend(*curves, **place, title=note or None, title_fontsize=9)
-        else:
-            for axis in axes:
-                legend_under(axis)
+        lines = {line.get_label(): line for axis in axes for line in axis.get_lines()}
+        place: Any = {"loc": "outside lower center", "ncols": 2 if columns < 3 else 4}
+        place |= {"title": note or None, "title_fontsize": 9, "frameon": False}
+        figure.legend(handles=[*lines.values()], **place)
         return figure
 
 

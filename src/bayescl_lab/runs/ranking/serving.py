@@ -97,8 +97,8 @@ class Recommender:
         if items is not None and len(_listed(items)) == 0:
             raise ValueError("items must name at least one item, got none")
         k = min(check_count("k", k, 1), self.trained_on.num_items)
-        without = self._places("item", exclude)
-        served = ServedScorer(self.scorer, self.trained_on, without)
+        served = ServedScorer(self.scorer, self.trained_on)
+        served.left_out[torch.from_numpy(self._places("item", exclude))] = True
         if items is not None:
             many: Any = items if isinstance(items, Mapping) else {None: items}
             owned = {
@@ -126,7 +126,7 @@ class Recommender:
                 1.
         """
         check_count("k", k, 1)
-        items, is_trained = torch.from_numpy(self.matrix("items")), self.trained_rows("items")
+        items, is_trained = self.scorer.items, self.trained_rows("items")
         [column] = self._places("item", item_id)
         if not is_trained[column]:
             raise ValueError(f"item {item_id} has no interactions in training, so no embedding")
@@ -142,12 +142,9 @@ class Recommender:
         Users and items without interactions in training are excluded.
         """
         rows = np.flatnonzero(self.trained_rows(of))
+        matrix = self.scorer.users if of == "users" else self.scorer.items
         ids = self._ids[of.removesuffix("s")][rows]
-        return pl.DataFrame({"id": ids, "embedding": self.matrix(of)[rows]})
-
-    def matrix(self, of: str) -> NDArray[np.float32]:
-        """Return the embeddings of all "users" or "items", including untrained rows."""
-        return np.asarray(self.scorer.users if of == "users" else self.scorer.items)
+        return pl.DataFrame({"id": ids, "embedding": matrix.numpy()[rows]})
 
     def trained_rows(self, of: str) -> NDArray[np.bool_]:
         """Return True for "users" or "items" with interactions in training."""
