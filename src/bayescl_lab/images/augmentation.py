@@ -117,8 +117,8 @@ class AffineNoise(Augmentation):
         shear = uniform(-10 * reach, 10 * reach).deg2rad().tan()
         torch.rand(count, generator=generator)  # not used: noise keeps its place among the draws
         cosine, sine = angle.cos() / scale, angle.sin() / scale
-        # The inverse of the shear [[1, -s], [0, 1]] times that of the scaled rotation; steps of a
-        # pixel differ in length along both sides if the image is not square.
+        # The inverse of the shear [[1, -s], [0, 1]] times the inverse of the scaled rotation. Steps
+        # of one pixel differ in length along the two sides if the image is not square.
         ratio = height / width
         rows = [cosine - shear * sine, ratio * (sine + shear * cosine), -sine / ratio, cosine]
         inverse = torch.stack(rows, dim=1).view(-1, 2, 2)

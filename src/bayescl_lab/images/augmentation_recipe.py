@@ -227,15 +227,15 @@ def _gray(images: Views) -> Views:
 
 
 def _to_gray(images: Views, share: Factor) -> Views:
-    """Blend images with their gray values, of which they get a share."""
+    """Blend each image with a share of its gray values."""
     return torch.lerp(images, _gray(images), share[:, None, None, None])
 
 
 def _blend(images: Views, factor: Factor, gray: Factor, mean: Factor) -> Views:
-    """Blend ``factor`` times the images with shares of their gray values and of the mean of these.
+    """Return ``factor`` times the images plus ``1 - factor`` times other images.
 
-    The rest is black: without shares, this changes the brightness. With the gray values it changes
-    the saturation, and with their mean the contrast.
+    The other image is black (brightness), the gray image (saturation: ``gray`` is 1) or the mean
+    gray value (contrast: ``mean`` is 1).
     """
     factor, gray, mean = (values[:, None, None, None] for values in (factor, gray, mean))
     grays = _gray(images)

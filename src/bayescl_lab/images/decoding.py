@@ -81,7 +81,7 @@ def common_shape(headers: Sequence[Header], image_size: int | None = None) -> tu
 def decode_into(
     pixels: NDArray[np.uint8], files: Sequence[Path], values: tuple[int, int] = (0, 65535)
 ) -> Reasons:
-    """Decode each file into its row of an array, and return those that could not be read.
+    """Decode each file into its row of an array, and return the unreadable files.
 
     An image of another size is scaled to cover the target and cropped at the center. Palettes and
     CMYK are converted to RGB, and transparency is dropped. 16-bit gray values are scaled to 8 bits:

@@ -48,7 +48,7 @@ def comparison_verdict(result: Result) -> list[str]:
 
     seeds = counted(result.seeds, "seed")
     groups = {f"above {base}": above, f"below {base}": below}
-    groups[f"not told apart from {base} by {seeds}"] = level
+    groups[f"not significantly different from {base} with {seeds}"] = level
     standing = "; ".join(
         f"{words} on {measure_title(measure)}: {said(names)}"
         for words, names in groups.items()
