@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -11,7 +10,6 @@ from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, Transf
 from bayescl_lab._downloads import (
     DATA_VARIABLE,
     DataSource,
-    RemoteFile,
     data_folder,
     fetch_source,
     verify_file,
@@ -66,28 +64,21 @@ def fetch(name: str) -> None:
 
 
 def verify(name: str) -> None:
-    """Check that a data set can be read and matches known checksums.
+    """Check a data set: the checksum of an archive of images, or a file of interactions.
 
     Args:
         name: Name from "bayescl data list".
     """
-    from bayescl_lab.images.datasets import load_images
     from bayescl_lab.ranking.datasets import verify_interactions
 
     source = _source(name)
     if source.kind == "interactions":
         say(*verify_interactions(name))
-    elif archives := _archives(source):
-        for path, file in archives.items():
-            verify_file(path, file.checksum)
-            say(f"{path} is the published file (its checksum matches)")
-    else:
-        parts = load_images(name)
-        test = 0 if parts.evaluation is None else len(parts.evaluation)
-        say(
-            f"{name} can be read: {len(parts.train):,} training images, {test:,} test images; "
-            "there is no checksum without an archive"
-        )
+        return
+    for file in source.files:
+        path = data_folder() / name / file.filename
+        verify_file(path, file.checksum)
+        say(f"{path} is the published file (its checksum matches)")
 
 
 def is_there(source: DataSource) -> bool:
@@ -95,15 +86,7 @@ def is_there(source: DataSource) -> bool:
     if source.kind == "interactions":
         return known_folder(source.name) is not None
     files = (data_folder() / source.name).glob("*")
-    # A download that has only begun is a .part.
-    return any(file.suffix != ".part" for file in files) or bool(_archives(source))
-
-
-def _archives(source: DataSource) -> dict[Path, RemoteFile]:
-    """Return the existing files of a data set, in its folder or beside it."""
-    places = (data_folder() / source.name, data_folder())
-    files = {place / file.filename: file for file in source.files for place in places}
-    return {path: file for path, file in files.items() if path.is_file()}
+    return any(file.suffix != ".part" for file in files)  # an incomplete download
 
 
 def _source(name: str) -> DataSource:

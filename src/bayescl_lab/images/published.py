@@ -107,27 +107,19 @@ def _map_pixels(path: Path) -> tuple[Pixels, dict[str, Any]]:
 
 @contextmanager
 def _unpacked(name: str) -> Iterator[Path]:
-    """Return the folder of a data set: its verified archive, unpacked, or a copy by the user.
-
-    Both are searched for in the data set's folder and beside it.
-    """
+    """Return the folder of a data set: its verified archive, unpacked, or a copy by the user."""
     (source,) = (source for source in catalog.SOURCES if source.name == name)
     (file,) = source.files
-    own, data = data_folder() / name, data_folder()
-    raw_folder, _ = READERS[name]
-    for place in (own, data):
-        if (path := place / file.filename).is_file():
-            verify_file(path, file.checksum)
-            own.mkdir(exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=own) as unpacked:
-                yield extract_archive(path, Path(unpacked)) / raw_folder
-            return
-    copies = [path for place in (own, data) if (path := place / raw_folder).is_dir()]
-    if copies:
-        yield copies[0]
+    own, raw_folder = data_folder() / name, READERS[name][0]
+    if (path := own / file.filename).is_file():
+        verify_file(path, file.checksum)
+        with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=own) as unpacked:
+            yield extract_archive(path, Path(unpacked)) / raw_folder
+    elif (copy := own / raw_folder).is_dir():
+        yield copy
     else:
         raise ValueError(
-            f"{name} is not in {data}: get it by 'bayescl data fetch {name}' "
+            f"{name} is not in {own}: get it by 'bayescl data fetch {name}' "
             f"({file.size / 1e6:.0f} MB; {source.terms}), or put {file.filename} there"
         )
 
