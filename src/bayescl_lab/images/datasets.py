@@ -79,8 +79,8 @@ def load_images(
             -1 or empty if unknown. A boolean ``is_train`` is False for test images. Without a test
             part, 30 % of the labeled images of each class become the test part.
         evaluate_on: Part to evaluate on, "test" or "validation".
-        classes: Comma-separated names of classes, or a number of classes to draw. Labels are
-            renumbered, and images without a label are left out. Default: all classes.
+        classes: Comma-separated names of classes. Labels are renumbered, and images without a label
+            are left out. Default: all classes.
         max_train_images: Approximate number of training images, with the same share of each class.
             Default: all.
         labels_per_class: Smallest number of labeled images of each class that stay in the training

@@ -1,4 +1,4 @@
-"""Parts of a data set: splits, numbers of images and classes, drawn with fixed seeds."""
+"""Parts of a data set: splits drawn with fixed seeds, and some of the classes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import replace
 import torch
 
 from bayescl.axes import Int, Tensor
-from bayescl.checks import check_count
 from bayescl_lab.images.store import ImageStore
 
 SEED = 0  # seed of splits and subsets, independent of the seed of a run
@@ -38,29 +37,14 @@ def stratified_split(
     return first, second
 
 
-def chosen_classes(
-    class_names: Sequence[str], classes: str, *, seed: int = SEED
-) -> tuple[str, ...]:
-    """Return the chosen classes, in the order of ``class_names``.
-
-    The choice has comma-separated names, or a number of classes to draw. A larger number includes
-    the classes of a smaller one.
+def chosen_classes(class_names: Sequence[str], classes: str) -> tuple[str, ...]:
+    """Return the chosen classes, given by comma-separated names, in the order of ``class_names``.
 
     Example:
         >>> chosen_classes(("airplane", "bird", "ship"), "ship,airplane")
         ('airplane', 'ship')
-        >>> len(chosen_classes(("airplane", "bird", "ship"), "2"))
-        2
     """
     chosen = [part.strip() for part in classes.split(",") if part.strip()]
-    # A single number is a number of classes, even if classes are named by digits.
-    if len(chosen) == 1 and chosen[0].isdecimal():
-        count = check_count("classes", int(chosen[0]), 2)
-        if count > len(class_names):
-            raise ValueError(f"classes must be at most {len(class_names)}, got {count}")
-        generator = torch.Generator().manual_seed(seed)
-        drawn = torch.randperm(len(class_names), generator=generator)[:count].tolist()
-        return tuple(class_names[index] for index in sorted(drawn))
     unknown = [name for name in chosen if name not in class_names]
     if unknown:
         known = ", ".join(class_names[:20]) + (", ..." if len(class_names) > 20 else "")

@@ -58,7 +58,7 @@ class PaperTable:
             classes = 2 if self.two_classes else about["classes"]
             changes: dict[str, Any] = {
                 "data": data,
-                "classes": of_size["two_classes"] if self.two_classes else None,
+                "classes": about["two_classes"] if self.two_classes else None,
                 "batch_size": 256,
                 "positive_share": 1.0,  # no teacher
                 **of_size["settings"],

@@ -35,8 +35,7 @@ class ImageOptions(TrainedSettings):
             Default: the smallest and the largest value of all images.
         evaluate_on: Part to evaluate on. The "validation" part is for choosing settings and is
             excluded from training.
-        classes: Classes to use: comma-separated names, or a number of classes to draw. Default:
-            all.
+        classes: Comma-separated names of the classes to use. Default: all.
         max_train_images: Approximate number of training images, with the same share of each class.
             Default: all.
         image_size: Side in pixels that the images of a folder are resized to. Default: no resizing.
