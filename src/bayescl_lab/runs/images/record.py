@@ -6,6 +6,8 @@ the id, class, part and checksum of every image.
 
 from __future__ import annotations
 
+import csv
+import io
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -112,17 +114,21 @@ class ImageRecord:
         Returns:
             One line, or none if there are no copies.
         """
-        import polars as pl
-
-        columns = {"group": "checksums", "image": "ids", "part": "parts"}
-        frame = pl.DataFrame({name: self.arrays[array] for name, array in columns.items()})
-        copies = frame.filter((pl.col("group") >= 0) & (pl.len().over("group") > 1)).sort("group")
-        if copies.is_empty():
+        ids, parts, checksums = (self.arrays[name] for name in ("ids", "parts", "checksums"))
+        _, groups, counts = np.unique(checksums, return_inverse=True, return_counts=True)
+        rows = np.flatnonzero((checksums >= 0) & (counts[groups] > 1))
+        if len(rows) == 0:
             return
-        part = pl.col("part").replace_strict({0: "train", 1: "evaluation"})
-        write_atomically(folder.path / COPIES, copies.with_columns(part).write_csv())
-        parts = copies.group_by("group").agg(pl.col("part").n_unique())["part"]
-        again, across = len(copies) - len(parts), int((parts > 1).sum())
+        rows = rows[np.argsort(groups[rows], kind="stable")]
+        table = io.StringIO()
+        writer = csv.writer(table, lineterminator="\n")
+        writer.writerow(("group", "image", "part"))
+        names = np.array(["train", "evaluation"])[parts[rows]]
+        writer.writerows(zip(checksums[rows], ids[rows], names, strict=True))
+        write_atomically(folder.path / COPIES, table.getvalue())
+        pairs = {*zip(groups[rows].tolist(), parts[rows].tolist(), strict=True)}
+        distinct = len({group for group, _ in pairs})
+        again, across = len(rows) - distinct, len(pairs) - distinct
         line = f"{again} images are exact copies of others"
         if again == 1:
             line = "1 image is an exact copy of another"
