@@ -28,9 +28,6 @@ _NAMES = {
 }
 """Accepted names of each array in a file that holds several."""
 
-_CODES = ("labels", "groups", "domains")
-"""Arrays with one code per item, an integer or a word."""
-
 
 class EmbeddingArrays(NamedTuple):
     """Embeddings with metadata of each row."""
@@ -85,9 +82,8 @@ def read_embeddings(path: Path, **chosen: str | None) -> EmbeddingArrays:
         raise
     except Exception as error:
         raise unreadable(path, error) from None
-    known: dict[str, Any] = {
-        role: _codes(path, role, arrays[role]) for role in _CODES if role in arrays
-    }
+    codes = arrays.keys() & {"labels", "groups", "domains"}
+    known: dict[str, Any] = {role: _codes(path, role, arrays[role]) for role in codes}
     if "second_view" in arrays:
         known["second_view"] = _numbers(path, "second_view", arrays["second_view"])
     if "output" in arrays:

@@ -46,10 +46,6 @@ class Reason(Enum):
     FALSE_NEGATIVES = auto()
 
 
-_NONE = (Reason.COLLAPSED, Reason.UNRELATED_VIEWS)
-"""Reasons for no loss."""
-
-
 @dataclass(frozen=True)
 class Advice:
     """Recommended loss and its call, or the reason for none.
@@ -74,7 +70,7 @@ class Advice:
     @property
     def loss(self) -> str | None:
         """Loss and arguments as Python code; ``None`` without a recommendation."""
-        if self.reason in _NONE:
+        if self.reason in (Reason.COLLAPSED, Reason.UNRELATED_VIEWS):
             return None
         if self.reason is Reason.FEW_FALSE_NEGATIVES:
             return "InfoNCELoss()"

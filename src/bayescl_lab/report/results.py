@@ -27,6 +27,7 @@ from bayescl_lab.runs.losses import BASELINE, ORACLE
 from bayescl_lab.runs.result import SECONDS, SPREAD, Printed, Result, Score, is_percent
 
 _HEADLINES = ("few_label_1", "few_label_5", "knn", "linear", "ndcg@20", "recall@20")
+"""Measures for figures, differences and verdicts. The first available ones are used."""
 
 
 def read_results(folder: Path) -> list[Result]:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import pydantic.dataclasses
 import torch
@@ -21,8 +21,7 @@ from bayescl_lab.runs.result import Printed, Result, Row
 from bayescl_lab.runs.settings import Device
 
 Size = Literal["smoke", "paper"]
-SIZES = get_args(Size)
-"""Sizes: a check in minutes on a CPU, and the paper's settings."""
+"""A check in minutes on a CPU, or the paper's settings."""
 
 _DATA = yaml.safe_load(files(__package__).joinpath("tables.yaml").read_text(encoding="utf-8"))
 DATASETS: Mapping[str, Mapping[str, Any]] = _DATA["datasets"]
@@ -38,7 +37,6 @@ class PaperTable:
     printed: Mapping[Any, Any] = field(
         default_factory=dict
     )  # values by the words of their row and column
-    note: str = ""  # what is wrong with one of them
     datasets: Sequence[str] = tuple(DATASETS)[1:]
     losses: Sequence[str] = ("info_nce", "debiased", "hard", "bayesian")
     measures: Sequence[str] = ("linear", "few_label_1")
@@ -95,13 +93,12 @@ class PaperTable:
     def _printed(self, words: set[str]) -> dict[str, Printed]:
         """Return the paper's values of a row by measure, given the words in its cells."""
         found = {}
-        noted, _, note = self.note.partition(": ")
         for place, figure in _figures(self.printed):
             (measure,) = place & {*self.measures} or {"linear"}
             if place <= {*words, measure}:
-                value, _, spread = figure.partition("±")
-                wrong = note if place == {*noted.split()} else ""
-                found[measure] = Printed(float(value), float(spread) if spread else None, wrong)
+                score, _, note = figure.partition("; ")
+                value, _, spread = score.partition("±")
+                found[measure] = Printed(float(value), float(spread) if spread else None, note)
         return found
 
 
