@@ -10,7 +10,7 @@ LINE = f"compare ranking {DATA} --losses info_nce,bayesian,bpr --seeds 2 --worke
 
 
 def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought):
-    outcome = bayescl(f"{LINE} --alpha 0.8 --split random --out first")
+    outcome = bayescl(f"{LINE} --alpha 0.8 --split per-user --out first")
     for words in (
         "InfoNCE",
         "Bayesian",

@@ -48,11 +48,11 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
 
 
 def test_options_of_a_table_are_followed(bayescl, bought):
-    options = f"{OPTIONS} --rating-column stars --min-rating 4 --split random --seed 3"
+    options = f"{OPTIONS} --rating-column stars --min-rating 4 --split per-user --seed 3"
     outcome = bayescl(f"train ranking {options} --epochs 1 --loss info_nce --out run")
     assert "ratings below 4 left out" in outcome.out
     settings = yaml.safe_load(Path("run/config.yaml").read_text())
-    assert (settings["min_rating"], settings["split"]) == (4, "random")
+    assert (settings["min_rating"], settings["split"]) == (4, "per-user")
 
 
 def test_columns_that_nobody_named_are_guessed_and_said(bayescl, bought):
@@ -133,7 +133,7 @@ def test_a_new_user_gets_a_list_by_items_or_an_error_that_names_unknown_ones(bay
     rows = [f"{user},film {item}" for item in (1, 4) for user in ("eve", 7)]
     Path("new.csv").write_text("\n".join(["user,item", *rows]))
     outcome = bayescl("recommend run --newcomers new.csv -k 3 --out new.csv")
-    assert outcome.out == "2 lists: new.csv\n"
+    assert outcome.out == "2 lists written to new.csv\n"
     alone = loaded.recommend(items=["film 1", "film 4"], k=3)
     for user, lists in pl.read_csv("new.csv").group_by("user", maintain_order=True):
         assert user[0] in ("eve", "7")
@@ -142,5 +142,5 @@ def test_a_new_user_gets_a_list_by_items_or_an_error_that_names_unknown_ones(bay
     outcome = bayescl("recommend run --items 'film 1,film 4' -k 3")
     assert "for the new user" in outcome.out
     outcome = bayescl("recommend run --items 'film 1,film 4' -k 3 --out one.csv")
-    assert "1 list: one.csv" in outcome.out
+    assert "1 list written to one.csv" in outcome.out
     assert pl.read_csv("one.csv").columns == ["rank", "item", "score", "source"]

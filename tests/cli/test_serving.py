@@ -82,23 +82,6 @@ def test_a_broken_recommender_goes_on_from_what_it_remembers(bayescl, recommende
     assert Result.read_file(Path("run/result.json")).row.scores == whole
 
 
-def test_a_recommender_is_exported_as_plain_arrays(bayescl, recommender):
-    assert bayescl("export run --to plain").status == 0
-    with np.load("plain/recommender.npz", allow_pickle=False) as archive:
-        arrays = dict(archive)
-    row = arrays["user_ids"].tolist().index("u-4")
-    scores = arrays["items"] @ arrays["users"][row]
-    starts = arrays["known_starts"]
-    scores[arrays["known_items"][starts[row] : starts[row + 1]]] = -np.inf
-    best, loaded = arrays["item_ids"][np.argsort(-scores)[:5]].tolist(), library.load("run")
-    assert best == loaded.recommend("u-4", 5)["item"].to_list()
-    assert best[0] not in loaded.recommend("u-4", 5, exclude=best[:1])["item"].to_list()
-    similar = loaded.similar_items("film 3", 23)
-    assert "film 3" not in set(similar["item"])
-    assert similar["similarity"].is_sorted(descending=True)
-    assert "not empty" in bayescl("export run --to plain").complaint
-
-
 @pytest.fixture
 def photos(bayescl, pictures) -> str:
     """Options of a run on a folder of small images, two classes of fifteen."""

@@ -81,7 +81,7 @@ settings = SentenceTransformerTrainingArguments(
 # Libraries that a page's code needs; of the pages on integrations, else the one of the page's name.
 LIBRARIES = {
     "serving": ("usearch",),
-    "lightning": ("lightning", "safetensors", "huggingface_hub"),
+    "lightning": ("lightning", "huggingface_hub"),
 }
 
 

@@ -25,7 +25,7 @@ def table(write) -> str:
     return str(write("mine.csv", TABLE))
 
 
-@pytest.mark.parametrize("split", [None, "per-user", "random", "last"])
+@pytest.mark.parametrize("split", [None, "per-user", "last"])
 def test_validation_is_carved_from_training_and_test_stays_unseen(table, split):
     final = load_interactions(table, split=split)
     choosing = load_interactions(table, split=split, evaluate_on="validation")

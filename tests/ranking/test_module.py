@@ -121,6 +121,22 @@ def test_propagation_and_its_gradient_equal_those_of_a_dense_graph(layers):
     torch.testing.assert_close(gradient.double(), table.grad)
 
 
+@pytest.mark.parametrize(("layers", "exponent"), [(0, 0.0), (2, 0.5)])
+def test_scores_are_cosines_of_propagated_embeddings_times_a_power_of_lengths(layers, exponent):
+    model = module(propagate=layers, item_norm_exponent=exponent)
+    unit = torch.nn.functional.normalize
+    tables = [unit(table.double()) for table in model.encoder.parameters()]
+    rows = torch.cat(tables)
+    if layers:
+        graph = dense_graph(TRAIN)
+        rows = (rows + graph @ rows + graph @ (graph @ rows)) / 3
+    users, items = rows.detach().split([len(table) for table in tables])
+    lengths = items.norm(dim=1) if layers else model.encoder.item_table.norm(dim=1).detach()
+    expected = unit(users) @ unit(items).T * lengths**exponent
+    scores = model.scorer().scores(torch.arange(len(users)))
+    torch.testing.assert_close(scores.double(), expected, atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("layers", [None, 2])
 def test_rows_of_a_step_are_those_of_all_users_and_items_with_the_same_gradient(layers):
     pairs = np.random.default_rng(0).integers(0, [[30], [50]], (2, 80))

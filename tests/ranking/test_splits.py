@@ -26,7 +26,7 @@ def sizes(interactions: Interactions) -> list[int]:
     return np.diff(interactions.matrix.indptr).tolist()
 
 
-@pytest.mark.parametrize("kind", ["per-user", "random", "last", "time"])
+@pytest.mark.parametrize("kind", ["per-user", "last", "time"])
 @settings(max_examples=60, deadline=None)
 @given(counts=COUNTS, seed=st.integers(0, 3))
 def test_every_interaction_is_in_exactly_one_part(kind, counts, seed):
@@ -74,15 +74,14 @@ def test_a_split_in_time_holds_out_the_latest_of_all_and_divides_no_moment():
         split_interactions(whole, "time", share=0.2, seed=0)
 
 
-@pytest.mark.parametrize("kind", ["per-user", "random"])
-def test_a_split_depends_on_its_seed_and_draw_alone(kind):
+def test_a_split_depends_on_its_seed_and_draw_alone():
     whole = chosen_by([10] * 30)
     np.random.seed(1)  # noqa: NPY002
-    first, _ = split_interactions(whole, kind, share=0.2, seed=0)
+    first, _ = split_interactions(whole, "per-user", share=0.2, seed=0)
     np.random.seed(2)  # noqa: NPY002
-    again, _ = split_interactions(whole, kind, share=0.2, seed=0)
+    again, _ = split_interactions(whole, "per-user", share=0.2, seed=0)
     others = [
-        split_interactions(whole, kind, share=0.2, seed=seed, draw=draw)[0]
+        split_interactions(whole, "per-user", share=0.2, seed=seed, draw=draw)[0]
         for seed, draw in ((1, 0), (0, 1))
     ]
     assert (first.matrix != again.matrix).nnz == 0
@@ -92,8 +91,8 @@ def test_a_split_depends_on_its_seed_and_draw_alone(kind):
 def test_what_cannot_be_split_is_refused():
     whole = chosen_by([5, 5])
     for data, kind, share, message in (
-        (whole, "half", 0.5, "split must be one of per-user, random, last"),
-        (whole, "random", 1.0, r"share must lie in \(0, 1\), got 1.0"),
+        (whole, "half", 0.5, "split must be one of per-user, last"),
+        (whole, "per-user", 1.0, r"share must lie in \(0, 1\), got 1.0"),
         (chosen_by([1, 2, 1]), "per-user", 0.2, "too few to split"),
     ):
         with pytest.raises(ValueError, match=message):

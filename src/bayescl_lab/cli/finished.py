@@ -136,6 +136,7 @@ def recommend(
         out: Output file, ending in .csv or .parquet.
         allow_known: Include items that the user already has.
     """
+    from bayescl_lab.ranking.interactions import in_words
     from bayescl_lab.runs.ranking.serving import Recommender
 
     if sum((all, newcomers is not None, user is not None, bool(items))) != 1:
@@ -146,7 +147,7 @@ def recommend(
         check_output(out, ".csv", ".parquet")
     owned = {} if newcomers is None else _newcomers(newcomers, table)
     recommender = Recommender(run)
-    skipped = recommender.unknown("item", [*items, *chain(*owned.values())])
+    skipped = dict.fromkeys(recommender.unknown("item", [*items, *chain(*owned.values())]))
     known = [item for item in items if item not in skipped]
     if items and not known:
         raise ValueError(f"the run knows none of the items {', '.join(items)}")
@@ -166,36 +167,28 @@ def recommend(
             raise
         raise ValueError(f"{error}: name the items of a new user with --items") from None
     if skipped:
-        shown = ", ".join(map(printable, skipped[:10])) + ", ..." * (len(skipped) > 10)
+        shown = ", ".join(map(printable, [*skipped][:10])) + ", ..." * (len(skipped) > 10)
         say(f"unknown items skipped, {len(skipped):,} of them: {shown}")
-    wanted = recommender.record.known.num_users if all else len(of_new) or 1
-    _show_lists(lists, user, out, wanted)
-
-
-def _show_lists(lists: pl.DataFrame, user: str | None, out: Path | None, wanted: int) -> None:
-    """Write lists to a file, or print the list of one user."""
-    from bayescl_lab.ranking.interactions import in_words
-
-    def count(frame: pl.DataFrame) -> int:
-        return frame["user"].n_unique() if "user" in frame.columns else min(1, len(frame))
-
-    made, by_popularity = count(lists), count(lists.filter(source="popularity"))
-    recipient = "the new user" if user is None else f"user {printable(user)}"
     if out is not None:
         write_table(lists, out)
-        remark = f" ({by_popularity} of popular items, for users without interactions in training)"
-        say(f"{in_words({'lists': made})[0]}{remark if by_popularity else ''}: {out}")
-    elif made:
+    elif len(lists) > 0:
         head = [name for name in lists.columns if name not in ("user", "source")]
         rows = [[*row[:-1], f"{row[-1]:.4f}"] for row in lists.select(head).rows()]
+        recipient = "the new user" if user is None else f"user {printable(user)}"
         console().print(table_of(f"for {recipient}", head, rows, words=len(head) - 1))
-        if by_popularity:
-            what = "these items have" if user is None else f"{recipient} has"
-            say(f"{what} no interactions in training: the most popular items are listed")
-    if nothing := wanted - made:
-        who = recipient if wanted == 1 else in_words({"users": nothing})[0]
-        has = "has" if nothing == 1 else "have"
-        say(f"{who} {has} every item: nothing is left to recommend (see --allow-known)")
+    made, by_popularity = map(_count_lists, (lists, lists.filter(source="popularity")))
+    wanted = recommender.record.known.num_users if all else len(of_new) or 1
+    counts = {
+        f"lists written to {out}": made if out is not None else 0,
+        "lists of popular items, for lack of interactions in training": by_popularity,
+        "users with every item: nothing is left to recommend (see --allow-known)": wanted - made,
+    }
+    say(*in_words({phrase: count for phrase, count in counts.items() if count}))
+
+
+def _count_lists(lists: pl.DataFrame) -> int:
+    """Return the number of lists in a table."""
+    return lists["user"].n_unique() if "user" in lists.columns else min(1, len(lists))
 
 
 def similar(

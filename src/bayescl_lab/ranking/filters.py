@@ -76,7 +76,7 @@ def numbered_interactions(
     test = None
     if given:
         known = train.contains(*given[0].pairs())  # a full ranking leaves out what training has
-        counts["test pairs that are also in training left out"] = int(known.sum())
+        counts["test pairs known from training left out"] = int(known.sum())
         if known.all():
             raise ValueError(f"{raw.name}: the training part has every pair of the test part")
         test = given[0].subset(~known)

@@ -135,15 +135,12 @@ def in_words(report: Mapping[str, int]) -> list[str]:
     """Format counts with their phrases. The first noun is singular for 1.
 
     Example:
-        >>> in_words({"duplicate pairs merged": 1, "users outside the 5-core": 1200})
-        ['1 duplicate pair merged', '1,200 users outside the 5-core']
+        >>> in_words({"duplicate pairs merged": 1, "users without items": 1200})
+        ['1 duplicate pair merged', '1,200 users without items']
     """
-    nouns = re.compile(r"\b(rating|user|item|pair|row|line|interaction|sum|list)s\b( that are)?")
-    verb = {None: "", " that are": " that is"}
+    nouns = re.compile(r"\b(rating|user|item|pair|row|line|interaction|sum|list)s\b")
     return [
-        f"{count:,} {phrase}"
-        if count != 1
-        else "1 " + nouns.sub(lambda found: found[1] + verb[found[2]], phrase, count=1)
+        f"{count:,} {phrase}" if count != 1 else "1 " + nouns.sub(r"\1", phrase, count=1)
         for phrase, count in report.items()
     ]
 

@@ -24,7 +24,6 @@ def split_interactions(
     ``per-user``   at random from each user, ``share`` of the user's interactions rounded to
                    whole ones (halves up). Users with too few interactions keep all of them in
                    training: up to 2 interactions at a share of 0.2, up to 4 at 0.1
-    ``random``     at random from all, regardless of users; a user may lose all or none
     ``last``       by time, the last interaction of every user who has at least two; of
                    equal times the last column of the matrix; ``share`` is ignored
     ``time``       by time, the latest of all, regardless of users: as close to ``share`` as
@@ -33,7 +32,7 @@ def split_interactions(
 
     Args:
         interactions: Interactions to split.
-        kind: Kind of split, "per-user", "random", "last" or "time".
+        kind: Kind of split, "per-user", "last" or "time".
         share: Share to hold out, in (0, 1).
         seed: Seed of the draw.
         draw: Number of the draw. Draws of one seed are independent.
@@ -52,7 +51,7 @@ def split_interactions(
         >>> train.matrix.sum(axis=1).tolist(), test.matrix.sum(axis=1).tolist()
         ([8.0, 8.0, 8.0], [2.0, 2.0, 2.0])
     """
-    check_choice("split", kind, ("per-user", "random", "last", "time"))
+    check_choice("split", kind, ("per-user", "last", "time"))
     check_interval("share", share, 0.0, 1.0, open_low=True, open_high=True)
     if kind == "last":
         held_out = _last(interactions, _times(interactions))
@@ -61,8 +60,7 @@ def split_interactions(
     else:
         generator = np.random.default_rng([seed, draw])
         order = generator.permutation(interactions.num_interactions)
-        in_all = order < np.floor(share * len(order) + 0.5)
-        held_out = in_all if kind == "random" else _first_of_users(interactions, order, share)
+        held_out = _first_of_users(interactions, order, share)
     if not held_out.any() or held_out.all():
         raise ValueError(
             f"{interactions.name}: too few to split ({kind}), "

@@ -7,6 +7,7 @@ a run is killed, and a resumed run gives the same files as an uninterrupted one.
 
 from __future__ import annotations
 
+import io
 import logging
 import math
 import signal
@@ -181,21 +182,13 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, *_: Any, **__: Any) -> None:
-        """Save a checkpoint atomically, for example on a full disk."""
+        """Save a checkpoint. The previous one is kept if this fails, for example on a full disk."""
         target = Path(path)
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with open_atomically(target) as file:
-                torch.save(checkpoint, file)
-        except (OSError, RuntimeError) as error:
-            # torch's writer hides the error of the file behind its own error.
-            reason = error.__context__ or error
-            if not isinstance(reason, OSError):
-                raise
-            raise OSError(
-                f"cannot write the checkpoint {target}: {reason.strerror or reason}; "
-                "the previous one is kept, and --resume continues from there"
-            ) from None
+        target.parent.mkdir(parents=True, exist_ok=True)
+        content = io.BytesIO()  # torch's writer would hide the error of a file behind its own
+        torch.save(checkpoint, content)
+        with open_atomically(target) as file:
+            file.write(content.getbuffer())
 
     def load_checkpoint(self, path: Any, *_: Any, **__: Any) -> Any:
         """Load tensors and plain values; see :func:`read_checkpoint`."""

@@ -10,7 +10,6 @@ import gc
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
@@ -83,7 +82,6 @@ def train_runs(
         max_workers=max(1, min(workers, len(runs))),
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_start_worker,
-        initargs=(sys.orig_argv,),
     )
     try:
         pending = {
@@ -126,9 +124,8 @@ def _train_one(
         gc.collect()  # a trainer and its model refer to each other; the next run needs the device
 
 
-def _start_worker(command: list[str]) -> None:
+def _start_worker() -> None:
     """Prepare a worker: use one thread, ignore Ctrl-C, and end with the parent."""
-    sys.orig_argv = command  # provenance names the command, not this process
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)

@@ -32,15 +32,10 @@ def provenance() -> dict[str, object]:
 
 
 def command_line() -> str:
-    """Return the command of this process as typed, without folders of this machine."""
-    typed = [Path(sys.orig_argv[0]).name, *sys.orig_argv[1:]]
-    if sys.argv[0] not in typed:  # python -m, python -c
-        return shlex.join(typed)
-    place, script = typed.index(sys.argv[0]), Path(sys.argv[0])
-    if script.suffix != ".py":  # an installed command
-        return shlex.join([script.name, *typed[place + 1 :]])
-    typed[place] = script.name if script.is_absolute() else str(script)
-    return shlex.join(typed)
+    """Return the command of this process, without folders of this machine."""
+    program, *words = sys.argv
+    name = Path(program).name
+    return shlex.join(["bayescl" if name == "__main__.py" else name, *words])
 
 
 def versions() -> dict[str, str]:

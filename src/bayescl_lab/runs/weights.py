@@ -5,24 +5,13 @@ Reading does not import Lightning, and does not execute pickled code.
 
 from __future__ import annotations
 
-import pickle
-import struct
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 
 from bayescl_lab.runs.folder import RunFolder
-
-_DAMAGED = (
-    *(RuntimeError, EOFError, OSError, SafetensorError, pickle.UnpicklingError),
-    # further exceptions of torch's reader on files that are not checkpoints
-    *(ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError),
-    *(zipfile.BadZipFile, struct.error),
-)
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
@@ -31,7 +20,9 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         raise ValueError(f"there is no checkpoint {path}")
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    except _DAMAGED:
+    except MemoryError:
+        raise
+    except Exception:  # any exception of torch's reader
         checkpoint = None
     if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
         raise ValueError(f"the checkpoint {path} is damaged")
