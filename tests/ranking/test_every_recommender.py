@@ -80,7 +80,6 @@ ALL: dict[str, Recommender] = {
 
 PARTS = checkerboard()
 TRAIN = PARTS.train
-EVERYBODY = torch.arange(TRAIN.num_users)
 
 
 @pytest.fixture(scope="module", params=ALL)
