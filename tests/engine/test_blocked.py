@@ -63,29 +63,6 @@ def assert_engines_agree(
         assert relative_error(result, right) <= slack * tolerance
 
 
-@pytest.mark.parametrize("ranks", ["mid", "upper"])
-@pytest.mark.parametrize("kind", ["a coarse grid", "a view that has collapsed"])
-def test_runs_of_ties_have_the_weights_of_counted_ranks_in_float32(kind: str, ranks: str) -> None:
-    """Levels of float32 are settled, and rows with many ties sorted a second time."""
-    coarse = kind == "a coarse grid"
-    make = partial(
-        bayescl.BayesianContrastiveLoss,
-        ranks=ranks,
-        normalize=not coarse,
-        chunk_size=13 if coarse else 4,
-    )
-    for seed in range(20):
-        generator = torch.Generator().manual_seed(seed)
-        if coarse:
-            size = 400 if seed == 0 else 30
-            views = torch.randint(-1, 2, (2, size, 3), generator=generator).float().unbind()
-        else:
-            view = torch.randn(5, 33, generator=generator)
-            views = view, view[:1].repeat(5, 1)
-        inputs = [view.clone().requires_grad_() for view in views]
-        assert_engines_agree(make, lambda loss, x: loss(*x), inputs, 1e-5)
-
-
 def test_inputs_that_need_no_gradient_get_none() -> None:
     inputs = embeddings((6, 4), (6, 4), (9, 4), dtype=torch.float32)
     loss = bayescl.BayesianContrastiveLoss(engine="blocked")

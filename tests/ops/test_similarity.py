@@ -24,14 +24,6 @@ def test_an_embedding_without_a_direction_is_zero_with_a_finite_gradient(value: 
     assert rows.grad.isfinite().all()
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script.:FutureWarning")  # torch's own
-@pytest.mark.filterwarnings("ignore:.torch.jit.script.:DeprecationWarning")
-def test_the_gradients_of_unit_vectors_are_right_backward_and_forward() -> None:
-    rows = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(unit_vectors, rows, check_forward_ad=True)
-    assert torch.autograd.gradgradcheck(unit_vectors, rows)
-
-
 @pytest.mark.parametrize("scale", [3e-11, 3e-9, 1.0, 3e9, 3e11])
 def test_short_and_long_embeddings_have_the_gradient_that_their_length_asks_for(
     scale: float,
