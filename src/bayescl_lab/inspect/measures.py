@@ -234,7 +234,7 @@ def _neighbors(
         order = order[domains[order] >= 0]
         if len(domains[order].unique()) < 2 or len(order) <= _NEAREST:
             raise ValueError(
-                f"domains must be known for more than {_NEAREST} items, and of two kinds at least"
+                f"domains must be known for more than {_NEAREST} items and have two values or more"
             )
     order = order[:MOST_ITEMS]
     rows = rows[order]
