@@ -155,7 +155,7 @@ def test_a_bad_file_is_answered_in_one_line_and_leaves_nothing(refused) -> None:
     [
         ({"label": [-1] * 240, "domain": [""] * 240}, ""),
         ({"label": [3] + [-1] * 239}, "labels must be known for at least 2 items, got 1"),
-        ({"domain": ["a"] * 240}, "domains must be known for more than 10 items, and of two kinds"),
+        ({"domain": ["a"] * 240}, "domains must be known for more than 10 items and have two"),
     ],
 )
 def test_codes_of_no_item_are_none_and_codes_of_too_few_are_refused(
