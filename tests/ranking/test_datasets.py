@@ -137,13 +137,3 @@ def test_columns_are_guessed_and_the_guess_is_told_from_the_header(write):
     with pytest.raises(ValueError, match=r"looks like timestamps; .* with --timestamp-column"):
         load_interactions(path, split="last")
     assert told("ml-100k") == {}
-
-
-@pytest.mark.parametrize("split", ["author", None])
-def test_real_splits_have_the_papers_sizes(real_data, split):
-    real_data("ml-100k")
-    parts = load_interactions("ml-100k", split=split)
-    assert parts.train.matrix.shape == parts.evaluation.matrix.shape == (943, 1682)
-    assert (parts.train.num_interactions, parts.evaluation.num_interactions) == (80_000, 20_000)
-    choosing = load_interactions("ml-100k", split=split, evaluate_on="validation")
-    assert choosing.train.num_interactions + choosing.evaluation.num_interactions == 80_000

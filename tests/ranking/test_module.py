@@ -6,7 +6,6 @@ import torch
 from ranking.checkerboard import checkerboard
 
 from bayescl.losses import InfoNCELoss
-from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.batches import UserBatches
 from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.encoders import LightGCN, MatrixFactorization
@@ -33,15 +32,6 @@ def module(**changes) -> RankingModule:
 
 def batch():
     return next(iter(UserBatches(TRAIN, 16, 0)))
-
-
-def test_the_loss_is_that_of_the_candidates_drawn_for_this_step():
-    model, pairs = module(), batch()
-    value = model.training_step(pairs, 5)
-    seed = derived_seed(3, Purpose.CANDIDATES, 0, 5)
-    expected = model.candidates(model.loss, model.encoder, pairs, seed=seed)
-    assert torch.equal(value, expected)
-    assert not torch.equal(value, model.training_step(pairs, 6))
 
 
 def test_checkpoints_hold_embeddings_and_the_state_of_the_loss_and_no_data():
