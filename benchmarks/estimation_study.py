@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import torch
 from harness import options, write_json
+from torch import Tensor
 
 from bayescl.diagnostics import Diagnosis, diagnose, score_candidates
 from bayescl.estimation import label_free_alpha
@@ -28,7 +29,8 @@ from bayescl.losses import BayesianContrastiveLoss
 from bayescl_lab._figures import NEUTRAL, legend_under, panels
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab._randomness import Purpose, derived_seed
-from bayescl_lab.inspect.images import embedded_views
+from bayescl_lab.images.simclr import SimCLR
+from bayescl_lab.images.store import ImageStore
 from bayescl_lab.paper.simulation.process import (
     Settings,
     generator,
@@ -147,7 +149,7 @@ def measurements(run: ImageRun) -> dict[str, float]:
     batches = []
     for step, rows in enumerate(order[: max(1, SCORED_IMAGES // size) * size].split(size)):
         images = store.subset(rows)
-        views = embedded_views(model, images, derived_seed(seed, Purpose.ESTIMATES, step, 6), 0)
+        views = embedded_views(model, images, derived_seed(seed, Purpose.ESTIMATES, step, 6))
         batches.append(score_candidates(model.loss, *views, labels=images.labels))
     found = diagnose(batches)
     if found.measured is None or found.measured_tau_plus is None or found.by_weight is None:
@@ -183,6 +185,18 @@ def measurements(run: ImageRun) -> dict[str, float]:
         "skill_model": by_model.skill or 0.0,
         "skill_auc": by_auc.skill or 0.0,
     }
+
+
+@torch.no_grad()
+def embedded_views(model: SimCLR, images: ImageStore, seed: int) -> list[Tensor]:
+    """Embed two augmented views of each image in ``eval()`` mode, in float32."""
+    model.eval()
+    pixels, views = images.take(torch.arange(len(images), device=images.device)), []
+    for view in (1, 2):
+        drawn = model.augmentation(pixels, seed=derived_seed(seed, Purpose.ESTIMATES, 0, view, 0))
+        views.append(model.projection_head(model.encode_views(drawn)).float())
+    model.train()
+    return views
 
 
 def _summarized(rows: Sequence[dict[str, float]], *, error_of_mean: bool = False) -> dict[str, Any]:
