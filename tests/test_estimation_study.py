@@ -41,12 +41,6 @@ def test_on_digits_views_give_too_high_an_auc_by_the_bias_that_is_derived() -> N
         assert float(record["free_auc"]) == pytest.approx(expected, abs=0.01)
 
 
-def test_the_process_is_studied_anew_with_the_same_result() -> None:
-    first = study.process_study(draws=2, anchors=30)
-    assert first.equals(study.process_study(draws=2, anchors=30))
-    assert len(first) == len(study.ALPHAS) * len(study.PRIORS)
-
-
 def test_the_study_of_digits_measures_at_every_stop(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(study, "SEEDS", (0, 1))
     monkeypatch.setattr(study, "SCORED_IMAGES", 64)

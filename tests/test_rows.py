@@ -52,13 +52,3 @@ def test_a_new_field_of_rows_needs_no_change_but_the_step_that_reads_it() -> Non
     )
     torch.testing.assert_close(value, expected, rtol=1e-12, atol=0)
     assert not torch.equal(value, plain.in_batch(queries, documents, extra=hard, teacher=documents))
-
-
-def test_rows_of_a_new_kind_keep_their_field_when_they_are_taken_and_checked() -> None:
-    rows = Dated(torch.zeros(3, 2), groups=torch.tensor([0, 0, 1]), age=torch.arange(3.0))
-    assert torch.equal(rows[1:].age, torch.tensor([1.0, 2.0]))
-    assert torch.equal(
-        rows.map(lambda part: torch.cat([part, part])).age, torch.arange(3.0).repeat(2)
-    )
-    assert torch.equal(rows.checked("extra").age, rows.age)
-    assert rows.checked("extra").groups.shape == (3, 1)

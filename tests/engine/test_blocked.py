@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 import torch
 from cases import Held
+from reference.cases import CASES, EasyFirst, Sharpened
 from reference.objectives import WEIGHTINGS
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import bayescl
-from bayescl.functional import Debiased
+from bayescl.functional import Debiased, LogSumObjective
 from bayescl.losses import base
 
 MAKERS = {name: row.made for name, row in WEIGHTINGS.items()}
@@ -211,3 +212,17 @@ def test_an_error_in_a_thread_is_the_callers(monkeypatch: pytest.MonkeyPatch) ->
     loss = bayescl.ContrastiveLoss(refuse, engine="blocked", chunk_size=2)
     with pytest.raises(ValueError, match="no such loss"):
         loss(torch.eye(4), torch.eye(4))
+
+
+@pytest.mark.filterwarnings("ignore:half of the anchors have at most")
+@pytest.mark.parametrize("kind", [Sharpened, EasyFirst])
+@pytest.mark.parametrize("case", ["two views", "several positives", "own candidates"])
+def test_the_blocked_engine_never_calls_an_objective_with_the_matrix_of_logits(
+    case: str, kind: type[LogSumObjective], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Tensor, **__: Tensor) -> Tensor:
+        raise AssertionError("the engine fell back to the whole matrix")
+
+    monkeypatch.setattr(LogSumObjective, "__call__", refuse)
+    loss = bayescl.ContrastiveLoss(kind(), engine="blocked", chunk_size=4)
+    assert CASES[case].run(loss, CASES[case].given).isfinite()

@@ -69,16 +69,6 @@ def test_a_comparison_shows_its_tables_findings_and_figure_and_loads_nothing() -
     assert not re.search(r"url\(|@import", page)
 
 
-def test_several_runs_stand_side_by_side_before_each_is_told(tmp_path) -> None:
-    image_run(tmp_path / "a", loss="info_nce")
-    image_run(tmp_path / "b")
-    image_run(tmp_path / "c", finished=False)
-    text = Elements(report_page([tmp_path / name for name in "abc"])).text
-    assert text.index("InfoNCE on digits") < text.index("Bayesian on digits")
-    assert text.count("InfoNCE on digits") == 2
-    assert "Not finished" in text
-
-
 def test_a_run_shows_settings_scores_and_pictures(tmp_path) -> None:
     run = image_run(tmp_path / "a")
     picture = (ROOT / "results/digits/comparison.png").read_bytes()
