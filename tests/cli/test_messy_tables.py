@@ -142,7 +142,7 @@ HOSTILE = [
     ("train ranking --data a.csv --split time", "has no column that looks like timestamps"),
     ("train ranking --data a.csv --min-rating 1", "has no column that looks like ratings"),
     ("train ranking --data gone.csv --min-rating 5", "gone.csv: no interactions are left"),
-    ("train ranking --data one.csv", "one.csv: too few to split (per-user), interactions 1, users"),
+    ("train ranking --data one.csv", "one.csv: too few interactions to split (per-user), got 1"),
     ("train ranking --data one.csv --split none", "every user has every item, so nothing is left"),
     (
         "train ranking --data a.csv --init run",
@@ -163,7 +163,7 @@ HOSTILE = [
     ("similar run 1234", "a.csv has no item 1234"),
     ("similar run i1 -k 0", "k must be at least 1, got 0"),
     ("similar nowhere i1", "there is no run folder nowhere"),
-    ("evaluate run --data a.csv", "has no interaction that the run was not trained on"),
+    ("evaluate run --data a.csv", "has no new interactions"),
     ("embed run --of images --out e.npy", "of must be one of items, users, got 'images'"),
     ("embed run --data a.csv --out e.npy", "--data is for images"),
 ]

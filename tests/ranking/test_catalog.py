@@ -72,9 +72,9 @@ def test_a_copy_is_compared_with_published_counts(publish, monkeypatch, tmp_path
     (tmp_path / "data" / "ml-100k" / "ml-100k.zip").unlink()
     monkeypatch.setitem(catalog.PUBLISHED, "ml-100k", Published(("u.data",), 4, 5, 20))
     (counts,) = verify_interactions("ml-100k")
-    assert counts.endswith("as published: 4 users, 5 items, 20 interactions")
+    assert counts.endswith("is the published ml-100k: 4 users, 5 items, 20 interactions")
     monkeypatch.setitem(catalog.PUBLISHED, "ml-100k", Published(("u.data",), 5, 5, 20))
-    with pytest.raises(ValueError, match="is not ml-100k as published: 5 users, got 4"):
+    with pytest.raises(ValueError, match="is not the published ml-100k: expected 5 users, got 4"):
         verify_interactions("ml-100k")
 
 

@@ -70,7 +70,7 @@ def test_a_split_in_time_holds_out_the_latest_of_all_and_divides_no_moment():
         assert test.num_interactions == held_out
         assert train.timestamps.max() < test.timestamps.min()
     whole = Interactions.from_pairs(users, items, user_ids=4, item_ids=5, timestamps=[1.0] * 20)
-    with pytest.raises(ValueError, match=r"too few to split \(time\)"):
+    with pytest.raises(ValueError, match=r"too few interactions to split \(time\)"):
         split_interactions(whole, "time", share=0.2, seed=0)
 
 
@@ -93,7 +93,7 @@ def test_what_cannot_be_split_is_refused():
     for data, kind, share, message in (
         (whole, "half", 0.5, "split must be one of per-user, last"),
         (whole, "per-user", 1.0, r"share must lie in \(0, 1\), got 1.0"),
-        (chosen_by([1, 2, 1]), "per-user", 0.2, "too few to split"),
+        (chosen_by([1, 2, 1]), "per-user", 0.2, "too few interactions to split"),
     ):
         with pytest.raises(ValueError, match=message):
             split_interactions(data, kind, share=share, seed=0)

@@ -153,10 +153,12 @@ def verify_interactions(name: str) -> list[str]:
     for what, count in counts.items():
         expected = getattr(published, what)
         if expected not in (None, count):
-            raise ValueError(f"{folder} is not {name} as published: {expected} {what}, got {count}")
+            raise ValueError(
+                f"{folder} is not the published {name}: expected {expected} {what}, got {count}"
+            )
     pairs = " + ".join(f"{count:,}" for count in parts)
     return [
-        f"{folder} is {name} as published: {train.num_users:,} users, {train.num_items:,} items, "
+        f"{folder} is the published {name}: {train.num_users:,} users, {train.num_items:,} items, "
         f"{pairs} interactions",
         *(f"{path.name} is the published file (its checksum matches)" for path in present),
         *in_words(report),

@@ -63,8 +63,8 @@ def split_interactions(
         held_out = _first_of_users(interactions, order, share)
     if not held_out.any() or held_out.all():
         raise ValueError(
-            f"{interactions.name}: too few to split ({kind}), "
-            f"interactions {interactions.num_interactions}, users {interactions.num_users}"
+            f"{interactions.name}: too few interactions to split ({kind}), "
+            f"got {interactions.num_interactions} of {interactions.num_users} users"
         )
     return interactions.subset(~held_out), interactions.subset(held_out)
 

@@ -135,7 +135,7 @@ class RankingRecord:
         )
         trained = seen_pairs(folder, other)
         if trained.all():
-            raise ValueError(f"{data} has no interaction that the run was not trained on")
+            raise ValueError(f"{data} has no new interactions: the run was trained on all of them")
         left_out = {
             "interactions that the run was trained on left out": int(trained.sum()),
             "interactions of users or items that the run does not know left out": int(
