@@ -158,3 +158,9 @@ def test_a_small_share_needs_many_false_negatives_that_are_easily_found(known, s
     advice = advice_of(views(CLEAR, **known))
     assert advice.share == share
     assert ("positive_share: small, because" in " ".join(sentences(advice))) == (share == 0.2)
+
+
+def test_copies_are_counted_in_collapsed_embeddings_too() -> None:
+    rows = np.ones((40, 3), np.float32)
+    advice = advice_of(EmbeddingArrays(rows))
+    assert (advice.copied, advice.loss) == (1.0, None)

@@ -44,7 +44,7 @@ def reproduce(
         check_vacant(folder)
     runs = sum(len(plan.runs()) for plan in plans)
     say(
-        f"{runs} runs, {sum(plan.epochs for plan in plans):,} epochs in all",
+        f"up to {runs} runs, {sum(plan.epochs for plan in plans):,} epochs in all",
         f"to continue after an interruption: bayescl reproduce {table} --resume --out {folder}",
         stderr=True,
     )

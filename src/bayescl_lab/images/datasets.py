@@ -112,6 +112,12 @@ def load_images(
         remarks += (
             f"{data}: all labeled images are used for training, and none is left for evaluation",
         )
+    if evaluation is not None and keep:
+        left, held = (int((it.labels != UNLABELED).sum()) for it in (evaluation, train))
+        if left < held / 4:  # without this option, three tenths are held out
+            remarks += (
+                f"{data}: labels_per_class {keep} leaves {left} labeled images for evaluation",
+            )
     for remark in remarks:
         announce(remark)
     if evaluation is not None and (evaluation.labels == UNLABELED).all():

@@ -148,12 +148,12 @@ def advise(diagnosis: EmbeddingDiagnosis, arrays: EmbeddingArrays) -> Advice:
         diagnosis: Result of :func:`~bayescl_lab.inspect.measures.diagnose_embeddings`.
         arrays: Embeddings of the diagnosis.
     """
-    if diagnosis.neighborhood.variance < _COLLAPSED:
-        return Advice(Reason.COLLAPSED, diagnosis)
-    if diagnosis.agreement is not None and diagnosis.agreement < _BY_CHANCE:
-        return Advice(Reason.UNRELATED_VIEWS, diagnosis)
     reason = Reason.FALSE_NEGATIVES
-    if diagnosis.false_negatives is not None and diagnosis.false_negatives < _FEW:
+    if diagnosis.neighborhood.variance < _COLLAPSED:
+        reason = Reason.COLLAPSED
+    elif diagnosis.agreement is not None and diagnosis.agreement < _BY_CHANCE:
+        reason = Reason.UNRELATED_VIEWS
+    elif diagnosis.false_negatives is not None and diagnosis.false_negatives < _FEW:
         reason = Reason.FEW_FALSE_NEGATIVES
     elif diagnosis.labeled_items == diagnosis.items and not diagnosis.are_pairs:
         reason = Reason.ALL_LABELS

@@ -84,10 +84,8 @@ class _Step(nn.Module):
     def __init__(self, model: SimCLR, augmentation: SimCLRAugmentation, with_plain: bool) -> None:
         super().__init__()
         self.encoder, self.projection_head = model.encoder, model.projection_head
-        self._captured = (
-            model,
-            augmentation,
-        )  # in a tuple, so they are not registered as submodules
+        # In a tuple, so they are not registered as submodules.
+        self._captured = model, augmentation
         self._with_plain = with_plain
 
     def forward(self, images: Pixels, rows: Tensor) -> Embeddings:

@@ -65,9 +65,8 @@ def git_commit() -> str | None:
     The result of the first call is cached, because the imported code does not change either.
     """
     try:
-        _git(
-            "ls-files", "--error-unmatch", Path(__file__).name
-        )  # fails if the checkout is of another project
+        # This fails if the checkout is of another project.
+        _git("ls-files", "--error-unmatch", Path(__file__).name)
         return _git("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+")
     except (OSError, subprocess.SubprocessError):
         return None

@@ -285,14 +285,17 @@ class Result:
     def gap_closed(self, name: str, measure: str) -> float | None:
         """Compute (method - InfoNCE) / (oracle - InfoNCE) of the means.
 
-        ``None`` if the oracle is not above InfoNCE, or one of them is missing.
+        ``None`` if one of them is missing, or the oracle is not two standard errors above InfoNCE.
+        With one seed, the oracle must only be above it.
         """
         if not {BASELINE, ORACLE} <= self.rows.keys():
             return None
         baseline, oracle, method = (
             self.rows[one].scores[measure].mean for one in (BASELINE, ORACLE, name)
         )
-        return (method - baseline) / (oracle - baseline) if oracle > baseline else None
+        gap = self.rows[ORACLE].scores[measure] - self.rows[BASELINE].scores[measure]
+        is_above = gap.mean > 0 if gap.spread is None else gap.sign > 0
+        return (method - baseline) / (oracle - baseline) if is_above else None
 
 
 def is_percent(measure: str) -> bool:

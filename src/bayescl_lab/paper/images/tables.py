@@ -34,9 +34,8 @@ class PaperTable:
 
     name: str  # as in "bayescl reproduce NAME"
     title: str
-    printed: Mapping[Any, Any] = field(
-        default_factory=dict
-    )  # values by the words of their row and column
+    # Values by the words of their row and column.
+    printed: Mapping[Any, Any] = field(default_factory=dict)
     datasets: Sequence[str] = tuple(DATASETS)[1:]
     losses: Sequence[str] = ("info_nce", "debiased", "hard", "bayesian")
     measures: Sequence[str] = ("linear", "few_label_1")

@@ -94,7 +94,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         unknown = int((train.labels == UNLABELED).sum())
         if loss.needs_labels and unknown:
             raise ValueError(
-                f"the {loss.title} loss needs the class of every image, "
+                f"the {loss.title} loss needs the class of every image, but "
                 f"{unknown} of {len(train)} images of {train.name} have none"
             )
         known = _known_labels(self.parts, settings)
@@ -282,6 +282,8 @@ def _known_labels(parts: ImageParts, settings: ImageSettings) -> dict[str, Int[T
 
 def _teacher(path: Path, train: ImageStore) -> Float[Tensor, "images dim"]:
     """Read embeddings of the training images from a file."""
+    if path.suffix != ".npy":
+        raise ValueError(f"teacher must be an .npy file, got {path}")
     embeddings = read_array(path, dimensions=[2])
     if len(embeddings) != len(train):
         raise ValueError(

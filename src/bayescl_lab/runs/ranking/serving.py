@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl.axes import Tensor
-from bayescl.checks import check_count
+from bayescl.checks import check_choice, check_count
 from bayescl_lab.ranking.fold_in import NewcomerScorer
 from bayescl_lab.ranking.full_ranking import full_ranking, top_columns
 from bayescl_lab.ranking.scorers import ServedScorer
@@ -113,6 +113,7 @@ class Recommender:
 
     def unknown(self, kind: str, ids: int | str | Items) -> list[str]:
         """Return the distinct ids of users or items ("user" or "item") that are not in the data."""
+        check_choice("kind", kind, ("user", "item"))
         index = self._index[kind]
         return [name for name in dict.fromkeys(_listed(ids)) if name not in index]
 
