@@ -23,12 +23,12 @@ test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES)
 
 fuzz: $(INSTALLED)
-	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz --cases $(CASES) --processes $(PROCESSES)
+	OMP_NUM_THREADS=1 PYTHONPATH=tests/library $(BIN)/python -m fuzz --cases $(CASES) --processes $(PROCESSES)
 
 test-integrations: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt \
-		--constraint tests/integrations/constraints.txt --editable '.[dev,integrations]'
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) tests/integrations src/bayescl/integrations
+		--constraint tests/library/integrations/constraints.txt --editable '.[dev,integrations]' --editable ./lab
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) tests/library/integrations src/bayescl/integrations
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -37,20 +37,20 @@ check: $(INSTALLED)
 	$(BIN)/mypy
 
 docs: $(INSTALLED)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,docs]' --editable ./lab
 	OMP_NUM_THREADS=1 MPLBACKEND=Agg $(BIN)/python -m sphinx -W --keep-going -b html docs build/site
 
 bench: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt \
-		--constraint tests/integrations/constraints.txt \
+		--constraint tests/library/integrations/constraints.txt \
 		pytorch-metric-learning lightly
 	$(BIN)/python benchmarks/loss_speed.py
 	$(BIN)/python benchmarks/loss_memory.py
 	$(BIN)/python docs/quotes.py benchmarks/README.md
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml lab/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]' --editable ./lab
 	touch $@
 
 clean:

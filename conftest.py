@@ -13,7 +13,7 @@ _NEEDED = {
     "src/bayescl/integrations/pytorch_metric_learning.py": "pytorch_metric_learning",
 }
 collect_ignore_glob = [pattern for pattern, library in _NEEDED.items() if not find_spec(library)]
-collect_ignore = ["tests/alone.py"]  # a program of its own
+collect_ignore = ["tests/library/alone.py"]  # a program of its own
 
 
 @pytest.fixture(autouse=True)

@@ -38,8 +38,8 @@ from bayescl_lab.paper.simulation.process import (
     observe,
 )
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.run import ImageRun
-from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.images.image_run import ImageRun
+from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ import bayescl
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.store import ImageStore
 from bayescl_lab.runs.captured import CapturedStep
+from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.images.model import build_model
-from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
 
 DIM = 128

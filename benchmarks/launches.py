@@ -27,8 +27,8 @@ from torch.utils._pytree import tree_leaves
 from bayescl_lab.images.batches import EpochOrder, ImageBatch, StoreBatches
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import ImageStore
+from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.images.model import build_model
-from bayescl_lab.runs.images.settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings, losses_of
 
 BATCH = 16

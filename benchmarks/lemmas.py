@@ -33,7 +33,7 @@ import torch
 from harness import options, write_json
 
 from bayescl import functional as F
-from bayescl.axes import PerAnchor, Tensor
+from bayescl._types import PerAnchor, Tensor
 from bayescl_lab._figures import FALSE_COLOR, LEVELS, NEUTRAL, legend_under, panels
 from bayescl_lab._files import save_figure
 from bayescl_lab.paper.simulation.experiments import SWEEPS, one_draw

@@ -42,8 +42,8 @@ from PIL import Image
 
 from bayescl_lab._cores import usable_cores
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.run import ImageRun, train_images
-from bayescl_lab.runs.images.settings import ImageSettings
+from bayescl_lab.runs.images.image_run import ImageRun, train_images
+from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.provenance import provenance
 from bayescl_lab.runs.result import Score

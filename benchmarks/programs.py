@@ -122,8 +122,8 @@ def train_lightly(folder: str, epochs: int, seed: int) -> Figures:
 
 def train_ours(folder: str, loss: str, epochs: int, seed: int) -> Figures:
     """What ``bayescl train images`` runs, and how its own k-NN probe judges it."""
-    from bayescl_lab.runs.images.run import train_images
-    from bayescl_lab.runs.images.settings import ImageSettings
+    from bayescl_lab.runs.images.image_run import train_images
+    from bayescl_lab.runs.images.image_settings import ImageSettings
     from bayescl_lab.runs.losses import LossSettings
 
     torch.set_num_threads(1)

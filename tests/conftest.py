@@ -14,7 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bayescl_lab.runs.images.settings import ImageSettings
+    from bayescl_lab.runs.images.image_settings import ImageSettings
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,7 +39,7 @@ def shapes(tmp_path) -> str:
 @pytest.fixture
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few-label probes of runs fit five draws, not a hundred, which take longer than training."""
-    from bayescl_lab.runs.images import run
+    from bayescl_lab.runs.images import image_run as run
 
     monkeypatch.setattr(run, "run_probes", partial(run.run_probes, draws=5))
 
@@ -47,7 +47,7 @@ def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def settings(shapes, few_draws) -> ImageSettings:
     """Four epochs of three steps with a tiny encoder."""
-    from bayescl_lab.runs.images.settings import ImageSettings
+    from bayescl_lab.runs.images.image_settings import ImageSettings
     from bayescl_lab.runs.losses import LossSettings
 
     return ImageSettings(
@@ -61,7 +61,7 @@ def settings(shapes, few_draws) -> ImageSettings:
 
 
 _PRELOADED = ["torch._dynamo", "bayescl", "bayescl_lab.runs.loop"]
-_PRELOADED += [f"bayescl_lab.runs.{kind}.run" for kind in ("images", "ranking")]
+_PRELOADED += ["bayescl_lab.runs.images.image_run", "bayescl_lab.runs.ranking.ranking_run"]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -19,9 +19,9 @@ import numpy as np
 
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.losses import ranking_loss
-from bayescl_lab.runs.ranking.run import train_ranking
+from bayescl_lab.runs.ranking.ranking_run import train_ranking
+from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
 from bayescl_lab.runs.ranking.serving import Recommender
-from bayescl_lab.runs.ranking.settings import RankingSettings
 
 smoke = "BAYESCL_SMOKE" in os.environ  # set by the tests
 epochs = 1 if smoke else 15

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _ELSEWHERE = {"DomainBatchSampler": "samplers", "Rows": "batch"}
-_ROOMS = ("batch", "distributed", "engine", "functional", "losses", "samplers")
+_ROOMS = ("batch", "distributed", "functional", "losses", "samplers")
 
 
 def __getattr__(name: str) -> Any:

@@ -13,9 +13,9 @@ from typing import Literal
 
 import torch
 
-from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.checks import check_floating, check_keys, check_labels, check_shape
-from bayescl.ops.similarity import unit_vectors
+from bayescl._checks import check_floating, check_keys, check_labels, check_shape
+from bayescl._ops.similarity import unit_vectors
+from bayescl._types import Bool, Float, Int, Tensor
 
 Layout = Literal["two_views", "in_batch", "sampled", "logits"]
 """Calls of a loss."""

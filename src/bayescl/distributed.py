@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-from bayescl.axes import Float, Tensor
+from bayescl._types import Float, Tensor
 
 NOTE_BYTES = 4096
 _REFUSAL_CHARACTERS = 600

@@ -31,10 +31,10 @@ from dataclasses import dataclass
 
 import torch
 
-from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.checks import check_floating, check_interval, check_mask, check_shape
+from bayescl._checks import check_floating, check_interval, check_mask, check_shape
+from bayescl._ops.mixture import check_tau_plus
+from bayescl._types import Bool, Float, Int, Tensor
 from bayescl.functional import empirical_cdf, unit_vectors
-from bayescl.ops.mixture import check_tau_plus
 
 __all__ = [
     "MeasuredAlpha",

@@ -6,15 +6,15 @@ the logits of its anchor, :func:`proposal_cdf` recovers the proposal CDF from th
 and returns one value per anchor.
 """
 
+from bayescl._ops.mixture import PairMixture, posterior, proposal_cdf
+from bayescl._ops.objective import LogSumObjective, Objective
+from bayescl._ops.ranks import empirical_cdf
+from bayescl._ops.similarity import candidate_logits, pair_logits, unit_vectors
+from bayescl._ops.target import target_probabilities, target_term
+from bayescl._ops.weights import importance_weights, logit_weights
 from bayescl.losses.bayesian import Bayesian, bayesian_loss
 from bayescl.losses.debiased import Debiased, Hard, debiased_loss, hard_loss
 from bayescl.losses.info_nce import InfoNCE, info_nce_loss
-from bayescl.ops.mixture import PairMixture, posterior, proposal_cdf
-from bayescl.ops.objective import LogSumObjective, Objective
-from bayescl.ops.ranks import empirical_cdf
-from bayescl.ops.similarity import candidate_logits, pair_logits, unit_vectors
-from bayescl.ops.target import target_probabilities, target_term
-from bayescl.ops.weights import importance_weights, logit_weights
 
 __all__ = [
     "Bayesian",

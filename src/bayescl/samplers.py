@@ -10,8 +10,8 @@ import torch
 from torch.utils.data import Sampler
 
 from bayescl import distributed
-from bayescl.axes import Int, Tensor
-from bayescl.checks import check_count, check_keys
+from bayescl._checks import check_count, check_keys
+from bayescl._types import Int, Tensor
 
 __all__ = ["DomainBatchSampler"]
 

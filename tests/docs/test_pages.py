@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if "gallery" not in page.parts]
-ROOMS = ("losses", "functional", "diagnostics", "estimation", "engine", "batch", "samplers")
+ROOMS = ("losses", "functional", "diagnostics", "estimation", "batch", "samplers")
 
 # What a page's code speaks of and does not define, because the reader has it.
 READERS_OWN = {

@@ -13,12 +13,12 @@ from typing import Any, get_args
 import torch
 import torch.nn.functional as F
 
-from bayescl.axes import Bool, Float, Int, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
+from bayescl._checks import check_choice, check_mask
+from bayescl._ops.log_space import log_count, masked_logsumexp
+from bayescl._ops.objective import LogSumObjective, Objective
+from bayescl._types import Bool, Float, Int, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.batch import Layout
-from bayescl.checks import check_choice, check_mask
 from bayescl.losses import ContrastiveLoss
-from bayescl.ops.log_space import log_count, masked_logsumexp
-from bayescl.ops.objective import LogSumObjective, Objective
 
 
 @dataclass(frozen=True)

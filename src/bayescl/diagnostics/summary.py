@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl._types import Bool, Float, Int, Tensor
 from bayescl.diagnostics.candidates import ScoredCandidates, candidate_weights, joined
 from bayescl.estimation import MeasuredAlpha, anchor_aucs, label_free_alpha
 from bayescl.functional import empirical_cdf, posterior, proposal_cdf

@@ -7,7 +7,7 @@ import warnings
 import torch
 
 from bayescl import distributed
-from bayescl.axes import Float, Tensor
+from bayescl._types import Float, Tensor
 from bayescl.losses import ContrastiveLoss
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from bayescl.axes import Int, Tensor
+from bayescl._types import Int, Tensor
 
 _NOT_TEXT = frozenset({"pixel_values", "pixel_values_videos", "input_features", "input_values"})
 _BASE, _OTHER = 0x5851F42D4C957F2D, 0x14057B7EF767814F

@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from bayescl import distributed
-from bayescl.axes import Float, Tensor
+from bayescl._types import Float, Tensor
 from bayescl.integrations._last_batch import LoneItems
 from bayescl.losses import ContrastiveLoss, InfoNCELoss
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 from torch import nn
 
 from bayescl import distributed
-from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import check_choice
+from bayescl._checks import check_choice
+from bayescl._types import Float, Int, Tensor
 from bayescl.integrations._last_batch import LoneItems
 from bayescl.integrations._texts import text_keys
 from bayescl.losses import ContrastiveLoss, InfoNCELoss

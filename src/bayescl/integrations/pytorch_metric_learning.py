@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from bayescl.axes import Float, Int, Tensor
-from bayescl.checks import missing
+from bayescl._checks import missing
+from bayescl._types import Float, Int, Tensor
 from bayescl.losses import ContrastiveLoss, InfoNCELoss
 
 try:

@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 from bayescl import distributed
-from bayescl.axes import Float, Tensor
+from bayescl._checks import check_choice, check_count, missing
+from bayescl._types import Float, Tensor
 from bayescl.batch import Rows
-from bayescl.checks import check_choice, check_count, missing
 from bayescl.integrations._texts import decoded_texts, text_groups, text_keys
 from bayescl.losses import ContrastiveLoss, Margin
 

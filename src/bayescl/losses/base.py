@@ -12,10 +12,12 @@ import torch
 from typing_extensions import TypedDict
 
 from bayescl import distributed
-from bayescl.axes import Float, Tensor
+from bayescl._checks import check_choice, check_count
+from bayescl._engine import ENGINES, Engine, blocked_losses, reference_losses
+from bayescl._ops.objective import Objective
+from bayescl._ops.target import check_positive_share
+from bayescl._types import Float, Tensor
 from bayescl.batch import Batch, TargetRule
-from bayescl.checks import check_choice, check_count
-from bayescl.engine import ENGINES, Engine, blocked_losses, reference_losses
 from bayescl.losses import steps
 from bayescl.losses.candidates import CandidateWatch, refuse_not_finite
 from bayescl.losses.margin import Margin, check_margin, within_margin
@@ -25,8 +27,6 @@ from bayescl.losses.parameters import (
     SavedNumbers,
     check_temperature,
 )
-from bayescl.ops.objective import Objective
-from bayescl.ops.target import check_positive_share
 
 Reduction = Literal["mean", "sum", "none"]
 

@@ -8,15 +8,15 @@ from functools import lru_cache
 import torch
 from typing_extensions import Unpack
 
-from bayescl.axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
-from bayescl.checks import check_choice
+from bayescl._checks import check_choice
+from bayescl._ops.mixture import PairMixture, check_alpha, check_beta, check_tau_plus
+from bayescl._ops.objective import LogSumObjective, Objective
+from bayescl._ops.ranks import RANKS, Ranks
+from bayescl._ops.weights import weights_of_cdf
+from bayescl._types import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.losses.base import SharedOptions
 from bayescl.losses.calls import ContrastiveLoss
 from bayescl.losses.parameters import PRIORS_WORTH_TRYING, Hyperparameter, class_prior
-from bayescl.ops.mixture import PairMixture, check_alpha, check_beta, check_tau_plus
-from bayescl.ops.objective import LogSumObjective, Objective
-from bayescl.ops.ranks import RANKS, Ranks
-from bayescl.ops.weights import weights_of_cdf
 
 
 @dataclass(frozen=True)

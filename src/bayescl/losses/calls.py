@@ -11,9 +11,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from bayescl.axes import Bool, Float, Int, Tensor
-from bayescl.batch import UNKNOWN, Batch, Rows
-from bayescl.checks import (
+from bayescl._checks import (
     check_finite,
     check_floating,
     check_mask,
@@ -22,11 +20,13 @@ from bayescl.checks import (
     check_tensor,
     is_eager_cpu,
 )
-from bayescl.engine import losses_of_logits
+from bayescl._engine import losses_of_logits
+from bayescl._ops.similarity import unit_vectors
+from bayescl._types import Bool, Float, Int, Tensor
+from bayescl.batch import UNKNOWN, Batch, Rows
 from bayescl.losses.base import BatchLoss
 from bayescl.losses.margin import Margin
 from bayescl.losses.steps import mean_factor, reversed_pairs
-from bayescl.ops.similarity import unit_vectors
 
 
 class ContrastiveLoss(BatchLoss):

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import torch
 
-from bayescl.axes import Float, Tensor
+from bayescl._checks import check_finite, is_eager_cpu
+from bayescl._types import Float, Tensor
 from bayescl.batch import Batch
-from bayescl.checks import check_finite, is_eager_cpu
 
 _FEW_CANDIDATES = 16
 """Number of candidates below which a warning is given: a rule of thumb, not a measured value."""

@@ -10,14 +10,14 @@ from typing import ClassVar
 import torch
 from typing_extensions import Unpack
 
-from bayescl.axes import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
-from bayescl.checks import check_finite_number, check_non_negative
+from bayescl._checks import check_finite_number, check_non_negative
+from bayescl._ops.log_space import contrast, softplus
+from bayescl._ops.mixture import check_tau_plus
+from bayescl._ops.objective import LogSumObjective, Objective, Slopes
+from bayescl._types import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.losses.base import SharedOptions
 from bayescl.losses.calls import ContrastiveLoss
 from bayescl.losses.parameters import PRIORS_WORTH_TRYING, Hyperparameter, class_prior
-from bayescl.ops.log_space import contrast, softplus
-from bayescl.ops.mixture import check_tau_plus
-from bayescl.ops.objective import LogSumObjective, Objective, Slopes
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from bayescl.axes import Float, Tensor
+from bayescl._types import Float, Tensor
 
 Loss = Callable[..., Tensor]
 """Function of one tensor of embeddings per view and further arguments that returns a scalar."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from typing_extensions import Unpack
 
-from bayescl.axes import CandidateMask, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
+from bayescl._ops.objective import LogSumObjective, Objective
+from bayescl._types import CandidateMask, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.losses.base import SharedOptions
 from bayescl.losses.calls import ContrastiveLoss
-from bayescl.ops.objective import LogSumObjective, Objective
 
 
 def info_nce_loss(

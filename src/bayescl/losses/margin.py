@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from bayescl.axes import Float, Tensor
+from bayescl._checks import check_finite_number, check_positive
+from bayescl._types import Float, Tensor
 from bayescl.batch import Batch, Rows
-from bayescl.checks import check_finite_number, check_positive
 
 
 @dataclass(frozen=True)

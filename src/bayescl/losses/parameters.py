@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, overload
 import torch
 from torch import nn
 
-from bayescl.axes import Float, Tensor
-from bayescl.checks import (
+from bayescl._checks import (
     check_count,
     check_finite_number,
     check_floating,
@@ -19,6 +18,7 @@ from bayescl.checks import (
     check_shape,
     is_eager_cpu,
 )
+from bayescl._types import Float, Tensor
 
 
 class Hyperparameter:

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from bayescl import distributed
-from bayescl.axes import Bool, Float, Int, Tensor
+from bayescl._checks import is_eager_cpu
+from bayescl._types import Bool, Float, Int, Tensor
 from bayescl.batch import Batch, Rows
-from bayescl.checks import is_eager_cpu
 
 _TEMPERATURE = (
     "the temperature (a learnable one belongs to the module that DistributedDataParallel wraps, or "

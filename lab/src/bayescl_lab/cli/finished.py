@@ -1,0 +1,243 @@
+"""Commands on finished runs: embed, evaluate, export, recommend, report and similar."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from bayescl_lab._fields import Count, Words
+from bayescl_lab._files import open_atomically, write_atomically
+from bayescl_lab.cli._console import console, printable, say
+from bayescl_lab.cli._console import table as table_of
+from bayescl_lab.cli._options import FLAT, check_output, named_encoder, write_table
+from bayescl_lab.ranking.data import TableOptions
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def embed(
+    run: Path,
+    *,
+    out: Path,
+    of: str | None = None,
+    output: Literal["features", "head"] = "features",
+    data: str | None = None,
+    encoder: str | None = None,
+) -> None:
+    """Write the embeddings of a run's users, items or images to a file.
+
+    An .npy file holds only the embeddings, in the order of the data. A .parquet file also holds
+    ids. For images, it has the number, the file in the folder, the part, the label, the class name
+    and the domain.
+
+    Args:
+        run: Run folder of "train ranking" or "train images".
+        out: Output file, ending in .npy or .parquet.
+        of: Part to embed: "users" or "items" for recommenders (default: items); "train",
+            "evaluation" or "all" for images (default: evaluation, or all with --data).
+        output: Output to embed, for images: "features" of the encoder, or "head" for the output of
+            the projection head, which the loss compares.
+        data: Other images to embed. Default: the images of the run, which must be unchanged.
+        encoder: Name of your own encoder, my_module:build, if the run has one.
+    """
+    import numpy as np
+
+    from bayescl_lab.runs.exporting import run_embeddings
+
+    check_output(out, ".npy", ".parquet")
+    frame = run_embeddings(run, of, output=output, data=data, encoder=named_encoder(encoder))
+    array = frame["embedding"].to_numpy()
+    if out.suffix == ".npy":
+        with open_atomically(out) as opened:
+            np.save(opened, array, allow_pickle=False)
+    else:
+        write_table(frame, out)
+    kind = f" ({frame['output'][0]} of images)" if "output" in frame else ""
+    say(f"{len(array)} embeddings of {array.shape[1]} coordinates{kind}: {out}")
+
+
+def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) -> None:
+    """Evaluate a run: images by every probe, recommenders by full ranking.
+
+    The run need not be finished. The last checkpoint is evaluated. The metrics are also written to
+    evaluation.json in the run's folder. It is an error if the images have changed since training.
+
+    Args:
+        run: Run folder.
+        data: Other data to evaluate on. Interactions of the training part are excluded. Default:
+            the data of the run.
+        encoder: Name of your own encoder, my_module:build, if the run has one.
+    """
+    from bayescl_lab.cli.compare import print_result
+    from bayescl_lab.runs.run import Kind
+
+    if Kind.of(run) is Kind.RANKING:
+        from bayescl_lab.runs.ranking.ranking_run import evaluate_recommender
+
+        result = evaluate_recommender(run, data=data)
+    else:
+        from bayescl_lab.runs.images.image_run import evaluate_images
+
+        result = evaluate_images(run, data=data, encoder=named_encoder(encoder))
+    epochs, of_epochs = result.row.epochs, result.settings.get("epochs")
+    after = "" if epochs is None else f" after {epochs} of {of_epochs} epochs"
+    print_result(f"{run}{after}, {result.part}{'' if data else ' part'}", result)
+    if not result.measures:
+        say("--data FILE evaluates on other interactions")
+
+
+def export(run: Path, *, to: Path, encoder: str | None = None) -> None:
+    """Export a run's model for use without this library.
+
+    An encoder is exported as a torch program that maps uint8 images to features, a recommender as
+    NumPy arrays. model.json in the same folder describes how to use them.
+
+    Args:
+        run: Run folder of "train ranking" or "train images".
+        to: New folder.
+        encoder: Name of your own encoder, my_module:build, if the run has one.
+    """
+    from bayescl_lab.runs.exporting import export_run
+
+    say(*export_run(run, to, encoder=named_encoder(encoder)))
+
+
+def recommend(
+    run: Path,
+    *,
+    user: str | None = None,
+    items: Words = (),
+    newcomers: Path | None = None,
+    table: Annotated[TableOptions, FLAT] = TableOptions(),
+    k: Annotated[Count, Parameter(name=("-k", "--k"))] = 10,
+    all: bool = False,
+    out: Path | None = None,
+    allow_known: bool = False,
+) -> None:
+    """Show the best new items for a user, or write lists for many users.
+
+    Lists exclude all items that the user has in the data. Users without items in the training part
+    get the most popular items, with "popularity" in the column source. Use --items for a user who
+    is not in the data, or --newcomers for several. Only the run's folder is needed, not the data.
+    Unknown items are skipped with a note.
+
+    Args:
+        run: Run folder of "train ranking". The run may still be training.
+        user: Id of the user in the data set.
+        items: Comma-separated ids of the items of a user who is not in the data.
+        newcomers: Table of users who are not in the data, with one row per user and item. Lists
+            are written to --out. The following options describe the table.
+        k: Number of items per list.
+        all: Write lists for all users to --out.
+        out: Output file, ending in .csv or .parquet.
+        allow_known: Include items that the user already has.
+    """
+    from bayescl_lab.ranking.interactions import in_words
+    from bayescl_lab.runs.ranking.serving import Recommender
+
+    if sum((all, newcomers is not None, user is not None, bool(items))) != 1:
+        raise ValueError("give one of --user ID, --items A,B,..., --newcomers FILE and --all")
+    if (all or newcomers is not None) and out is None:
+        raise ValueError("--all and --newcomers need --out, a file that ends in .csv or .parquet")
+    if out is not None:
+        check_output(out, ".csv", ".parquet")
+    owned = {} if newcomers is None else _newcomers(newcomers, table)
+    recommender = Recommender(run)
+    skipped = dict.fromkeys(recommender.unknown("item", [*items, *chain(*owned.values())]))
+    known = [item for item in items if item not in skipped]
+    if items and not known:
+        raise ValueError(f"the run knows none of the items {', '.join(items)}")
+    of_new = {
+        name: [item for item in theirs if item not in skipped] for name, theirs in owned.items()
+    }
+    try:
+        lists = recommender.recommend(
+            user,
+            k,
+            items=of_new or known or None,
+            all_users=all,
+            allow_known=allow_known,
+        )
+    except ValueError as error:
+        if user is None or not recommender.unknown("user", user):
+            raise
+        raise ValueError(f"{error}: name the items of a new user with --items") from None
+    if skipped:
+        shown = ", ".join(map(printable, [*skipped][:10])) + ", ..." * (len(skipped) > 10)
+        say(f"unknown items skipped, {len(skipped):,} of them: {shown}")
+    if out is not None:
+        write_table(lists, out)
+    elif len(lists) > 0:
+        head = [name for name in lists.columns if name not in ("user", "source")]
+        rows = [[*row[:-1], f"{row[-1]:.4f}"] for row in lists.select(head).rows()]
+        recipient = "the new user" if user is None else f"user {printable(user)}"
+        console().print(table_of(f"for {recipient}", head, rows, words=len(head) - 1))
+    made, by_popularity = map(_count_lists, (lists, lists.filter(source="popularity")))
+    wanted = recommender.record.known.num_users if all else len(of_new) or 1
+    counts = {
+        f"lists written to {out}": made if out is not None else 0,
+        "lists of popular items, for lack of interactions in training": by_popularity,
+        "users with every item: nothing is left to recommend (see --allow-known)": wanted - made,
+    }
+    say(*in_words({phrase: count for phrase, count in counts.items() if count}))
+
+
+def _count_lists(lists: pl.DataFrame) -> int:
+    """Return the number of lists in a table."""
+    return lists["user"].n_unique() if "user" in lists.columns else min(1, len(lists))
+
+
+def similar(
+    run: Path, item: str, *, k: Annotated[Count, Parameter(name=("-k", "--k"))] = 10
+) -> None:
+    """Show the items that are most similar to an item, by the cosine of embeddings.
+
+    Args:
+        run: Run folder of "train ranking".
+        item: Id of the item in the data set.
+        k: Number of items.
+    """
+    from bayescl_lab.runs.ranking.serving import Recommender
+
+    found = Recommender(run).similar_items(item, k)
+    rows = [[*row[:-1], f"{row[-1]:.4f}"] for row in found.rows()]
+    title = f"similar to {printable(item)}"
+    console().print(table_of(title, found.columns, rows, words=len(found.columns) - 1))
+
+
+def report(names: Words = (), *, out: Path | None = None) -> None:
+    """Make an HTML page of runs and comparisons.
+
+    The page has settings, tables, figures, sample pictures and provenance. It is a single,
+    self-contained file.
+
+    Args:
+        names: Folders of runs, comparisons or paper tables.
+        out: HTML file. Default: report.html in the folder, or in the current folder if several
+            folders are given.
+    """
+    paths = [Path(name) for name in names]
+    if not paths:
+        raise ValueError("give at least one run folder")
+    from bayescl_lab.report.html import report_page
+
+    file = out or (paths[0] if len(paths) == 1 else Path()) / "report.html"
+    text = report_page(paths)
+    write_atomically(check_output(file, ".html"), text)
+    say(f"report: {file}")
+
+
+def _newcomers(file: Path, options: TableOptions) -> dict[int | str, list[int | str]]:
+    """Return the items of every user in a table, in its order."""
+    import polars as pl
+
+    from bayescl_lab.ranking.data import RankingData
+    from bayescl_lab.ranking.readers.table import read_interactions_of
+
+    rows, _ = read_interactions_of(file, RankingData(str(file), **vars(options)))
+    grouped = rows.select(pl.all().cast(pl.String)).group_by("user", maintain_order=True)
+    return dict(grouped.agg("item").rows())

@@ -1,0 +1,116 @@
+"""``bayescl train``: train an encoder on images, or a recommender on interactions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from bayescl_lab._fields import Count
+from bayescl_lab.cli._console import Bar, print_guesses, say
+from bayescl_lab.cli._options import (
+    FLAT,
+    RUNTIME_OPTION,
+    RUNTIME_OPTIONS,
+    Hyperparameters,
+    Place,
+    Typed,
+)
+from bayescl_lab.ranking.data import RankingData
+from bayescl_lab.ranking.encoders import ENCODERS
+from bayescl_lab.runs.images.image_settings import ImageOptions, ImageSettings
+from bayescl_lab.runs.losses import SHARE, TEACHER, LossSettings, losses_of, ranking_loss
+from bayescl_lab.runs.ranking.ranking_settings import RankingOptions, RankingSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bayescl_lab.runs.result import Result
+    from bayescl_lab.runs.settings import TrainedSettings
+
+
+def images(
+    *,
+    loss: Literal[losses_of("images")] = "bayesian",  # type: ignore[valid-type]
+    hyperparameters: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
+    settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
+    typed: Typed,
+    checkpoint_every: Annotated[Count, RUNTIME_OPTION] = 1,
+    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
+) -> None:
+    """Train an encoder on images with one loss, and evaluate it with every probe.
+
+    Args:
+        loss: Loss to train with. Its hyper-parameters follow. Their defaults are the values
+            recorded for the data set, or else the defaults of the loss.
+        checkpoint_every: Number of epochs between checkpoints.
+    """
+    from bayescl_lab.compare.images import recorded_hyperparameters
+    from bayescl_lab.runs.images.encoder import own_encoder
+    from bayescl_lab.runs.images.image_run import train_images
+
+    if settings.teacher is not None and settings.positive_share == 1:
+        raise ValueError("teacher has no effect if positive_share is 1")
+    data = settings.data
+    method = loss if settings.positive_share == 1 else f"{loss}{TEACHER}"
+    recorded = {} if place.resume else recorded_hyperparameters(data, method)
+    recorded.pop(SHARE, None)
+    given = {name: value for name, value in vars(hyperparameters).items() if value is not None}
+    run = ImageSettings(**vars(settings), loss=LossSettings(loss, {**recorded, **given}))
+    encoder = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
+    folder = place.folder(f"{loss}-{data}")
+    options: Any = {"encoder": encoder, "checkpoint_every": checkpoint_every}
+    _train("train images", train_images, run, folder, place, **options)
+
+
+def ranking(
+    *,
+    data: Annotated[RankingData, FLAT] = RankingData(),
+    encoder: Literal[tuple(ENCODERS)] = "mf",  # type: ignore[valid-type]
+    loss: Literal[losses_of("ranking")] = "bayesian",  # type: ignore[valid-type]
+    hyperparameters: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
+    settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
+    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
+) -> None:
+    """Train a recommender on interactions, and evaluate it by full ranking.
+
+    Args:
+        encoder: Model of the embeddings.
+        loss: Loss to train with. Its hyper-parameters follow. Default temperature: 0.15. Default
+            beta: 0.5. Default concentration: 0.03. Default tau_plus: the density of the
+            interactions (debiased, hard: a tenth of it).
+    """
+    from bayescl_lab.runs.ranking.ranking_run import train_ranking
+
+    if not place.resume and settings.this_process().rank == 0:
+        print_guesses(data)
+    chosen = ranking_loss(loss, vars(hyperparameters))
+    run = RankingSettings(**vars(settings), loss=chosen, data=data, encoder=encoder)
+    folder = place.folder(f"{encoder}-{loss}-{data.data}")
+    _train("train ranking", train_ranking, run, folder, place, baselines=True)
+
+
+def _train(
+    kind: str,
+    train: Callable[..., Result],
+    run: TrainedSettings,
+    folder: Path,
+    place: Place,
+    **options: Any,
+) -> None:
+    """Train with a progress bar, and print the result in the first process."""
+    rank = run.this_process().rank
+    with Bar(run.epochs) as bar, place.interruptible(kind, folder, rank):
+        result = train(run, folder, resume=place.resume, progress=bar.trained, **options)
+    if rank == 0:
+        _print_run(result, folder)
+
+
+def _print_run(result: Result, folder: Path) -> None:
+    """Print a run's result and remarks on its data."""
+    from bayescl_lab.cli.compare import print_result
+
+    (name, row), *_ = result.rows.items()
+    print_result(f"{name} on {result.data}, {result.part} part", result)
+    if row.seconds is not None:
+        say(f"{row.seconds.mean:.2f} seconds per epoch")
+    say(f"run folder: {folder}")

@@ -1,0 +1,273 @@
+"""Plans: methods that are tuned, trained over seeds and summarized in one result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from typing_extensions import Self
+
+from bayescl._checks import check_count
+from bayescl_lab.compare.tuning import Values, name_of
+from bayescl_lab.runs.parallel import Progress, Train, train_runs
+from bayescl_lab.runs.result import Result, Row, Score, Trial, Tuning
+from bayescl_lab.runs.run import RunStart
+from bayescl_lab.runs.settings import StoredSettings
+
+Settings = TypeVar("Settings", bound=StoredSettings)
+
+Stage = Mapping[str, Sequence[Values]]
+"""One stage of tuning: changes to the best settings so far, by method."""
+
+TUNING_SEED = 1000
+"""Offset of the seeds of tuning from the first seed of a comparison."""
+
+_CRITERIA = (("few_label_1", "few_label_5"), ("few_label_1",), ("knn",), ("ndcg@20",))
+"""Measures that are averaged to the score of a setting. The first available entry is used."""
+
+
+@dataclass(frozen=True)
+class Plan(Generic[Settings]):
+    """Methods to train over seeds, after choosing settings on the validation part.
+
+    Attributes:
+        methods: Settings by name. Their seed is replaced.
+        seeds: Seeds of every method.
+        train: Function that trains one run.
+        name: Name of the plan, part of the names of its runs.
+        stages: Stages of tuning.
+        tuning_seeds: Seeds of every tried setting, disjoint from ``seeds``.
+        baselines: Plan of deterministic methods.
+        result: Result without scores, to be filled in.
+        measures: Measures to keep in the result. ``None`` for all.
+        is_timed: Whether seconds are measured. Runs are then not parallel.
+    """
+
+    methods: Mapping[str, Settings]
+    seeds: Sequence[int]
+    train: Train
+    name: str = ""
+    stages: Sequence[Stage] = ()
+    tuning_seeds: Sequence[int] = (TUNING_SEED,)
+    baselines: Plan[Any] | None = None
+    result: Result = field(default_factory=Result)
+    measures: Sequence[str] | None = None
+    is_timed: bool = False
+
+    def prepared(self, out: Path) -> Self:
+        """Check the input before a folder is created; return the plan for these data."""
+        del out
+        return self
+
+    def without(self, name: str) -> Self:
+        """Return the plan without a method."""
+        kept = {one: settings for one, settings in self.methods.items() if one != name}
+        stages = [{one: it for one, it in stage.items() if one != name} for stage in self.stages]
+        return replace(self, methods=kept, stages=stages)
+
+    def adapted(self, settings: Settings, folder: Path) -> Settings:
+        """Return the settings for the test part, given the folder of the best tried run."""
+        del folder
+        return settings
+
+    @property
+    def epochs(self) -> int:
+        """Largest number of epochs of a run."""
+        tried = [name for stage in self.stages for name, changes in stage.items() for _ in changes]
+        runs = [*self.methods] * len(self.seeds) + tried * len(self.tuning_seeds)
+        others = 0 if self.baselines is None else self.baselines.epochs
+        return sum(self.methods[name].epochs for name in runs) + others  # type: ignore[attr-defined]
+
+    def runs(self) -> dict[str, Settings]:
+        """Return the settings of all runs by name, seed by seed."""
+        return {
+            self._run(name, seed): with_values(settings, {"seed": seed})
+            for seed in self.seeds
+            for name, settings in self.methods.items()
+        }
+
+    def _run(self, name: str, seed: int) -> str:
+        return "-".join(filter(None, (self.name, name, f"seed{seed}")))
+
+    def perform(self, work: Work) -> Result:
+        """Tune, train every method with every seed, and summarize."""
+        tuned, final = self._tuned(work), dict(self.methods)
+        for name, tuning in tuned.items():
+            tried = with_values(self.methods[name], tuning.choice)
+            run = self._run(_trial(name, tuning.choice), self.tuning_seeds[0])
+            final[name] = self.adapted(tried, work.places[run])
+        plan = replace(self, methods=final)
+        results = work.train(plan, plan.runs(), "runs")
+        rows = {
+            name: Row.of(
+                [results[self._run(name, seed)] for seed in self.seeds],
+                self.measures,
+                tuning=tuned.get(name, Tuning()),
+                keys=row.keys if (row := self.result.rows.get(name)) else {},
+                printed=row.printed if row else {},
+            )
+            for name in final
+        }
+        first = next(iter(results.values()))
+        data: Any = {}
+        if not self.result.title:  # a table of the paper has several data sets
+            data = {"data": first.data, "encoder": first.encoder, "sizes": first.sizes}
+        return replace(
+            self.result,
+            **data,
+            part=first.part,
+            rows=rows,
+            seeds=len(self.seeds),
+            criterion=_criterion(next(iter(rows.values())).scores) if tuned else "",
+            baselines={} if self.baselines is None else self.baselines.perform(work).rows,
+        )
+
+    def _tuned(self, work: Work) -> dict[str, Tuning]:
+        """Tune, and return the trials of each method."""
+        tuned: dict[str, Tuning] = {}
+        for stage in self.stages:
+            tried: dict[str, dict[str, Values]] = {}
+            for name, changes in stage.items():
+                choice = tuned.get(name, Tuning()).choice
+                some = [{**choice, **change} for change in changes]
+                tried[name] = {_trial(name, values): values for values in some}
+            runs = {
+                self._run(place, seed): with_values(
+                    self.methods[name], {**values, "seed": seed, "evaluate_on": "validation"}
+                )
+                for name, settings in tried.items()
+                for place, values in settings.items()
+                for seed in self.tuning_seeds
+            }
+            results = work.train(self, runs, "tuning")
+            for name, settings in tried.items():
+                trials = dict(tuned.get(name, Tuning()).scores)
+                for place, values in settings.items():
+                    of_setting = [results[self._run(place, seed)] for seed in self.tuning_seeds]
+                    trials[place] = Trial(values, _score(of_setting))
+                tuned[name] = Tuning.of(trials)
+        return tuned
+
+
+@dataclass
+class Work:
+    """Trainer of the runs of plans in a folder. Runs with equal settings are trained once.
+
+    Attributes:
+        folder: Parent of the run folders.
+        workers: Number of parallel processes, each with one thread.
+        progress: Function called after every epoch with the name of a run, its finished epochs and
+            the finished epochs of all runs.
+        results: Results of all finished runs by name.
+        places: Folders of all finished runs by name.
+    """
+
+    folder: Path
+    workers: int = 1
+    progress: Progress | None = None
+    results: dict[str, Result] = field(default_factory=dict)
+    places: dict[str, Path] = field(default_factory=dict)
+    _known: dict[str, str] = field(default_factory=dict)
+    _epochs: float = 0.0
+
+    def train(self, plan: Plan[Any], runs: Mapping[str, Any], part: str) -> dict[str, Result]:
+        """Train, resume or read runs; return their results by name."""
+        same = {name: json.dumps(one.as_config(), default=str) for name, one in runs.items()}
+        new = {}
+        for name, identity in same.items():
+            if plan.is_timed or identity not in self._known:
+                self._known[identity], new[name] = name, runs[name]
+        before, progress = self._epochs, self.progress
+
+        def report(name: str, epoch: float, done: float) -> None:
+            if progress is not None:
+                progress(name, epoch, before + done)
+
+        self.results |= train_runs(
+            new,
+            self.folder / part,
+            train=plan.train,
+            workers=1 if plan.is_timed else self.workers,
+            progress=report,
+        )
+        self.places |= {name: self.folder / part / name for name in new}
+        self._epochs += sum(one.epochs for one in new.values())
+        return {
+            name: self.results[name if name in new else self._known[identity]]
+            for name, identity in same.items()
+        }
+
+
+def run_plans(
+    kind: str,
+    request: Mapping[str, Any],
+    plans: Sequence[Plan[Any]],
+    out: Path,
+    *,
+    resume: bool = False,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> list[Result]:
+    """Perform plans in a folder, and write ``result.json``.
+
+    Args:
+        kind: Command of the plans.
+        request: Options of the command as plain values. They must not change on resuming.
+        plans: Plans to perform. Runs with equal settings are trained once.
+        out: Folder of the results. Runs are in ``out/runs``, runs of tuning in ``out/tuning``.
+        resume: Whether to resume in ``out``. Finished runs are kept, and an interrupted run
+            continues from its last checkpoint.
+        workers: Number of parallel processes, each with one thread.
+        progress: Function called after every epoch.
+
+    Returns:
+        One result per plan.
+
+    Raises:
+        ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
+            holds other results.
+    """
+    check_count("workers", workers, 1)
+    start = RunStart(out, kind, request, resume=resume)
+    if start.results:
+        return start.results
+    plans = [plan.prepared(out) for plan in plans]
+    with start.work() as folder:
+        work = Work(folder.path, workers, progress)
+        results = [replace(plan.perform(work), settings=request) for plan in plans]
+    commits = sorted({str(one.origin.get("commit")) for one in work.results.values()})
+    return start.finish(*results, workers=workers, threads_per_run=1, commits_of_runs=commits)
+
+
+def with_values(settings: Settings, values: Values) -> Settings:
+    """Replace values of settings. Names that are not settings of the run belong to the loss."""
+    own = {one.name for one in fields(settings)} & values.keys()  # type: ignore[arg-type]
+    changes = {name: values[name] for name in own}
+    if others := {name: value for name, value in values.items() if name not in own}:
+        loss: Any = settings.loss  # type: ignore[attr-defined]
+        changes["loss"] = replace(loss, hyperparameters={**loss.hyperparameters, **others})
+    return replace(settings, **changes)  # type: ignore[type-var]
+
+
+def _trial(name: str, values: Values) -> str:
+    """Return the name of a trial of a method."""
+    return f"{name}-{name_of(values)}"
+
+
+def _criterion(scores: Mapping[str, Any]) -> str:
+    """Return the criterion of tuning in words."""
+    return f"mean of {' and '.join(_chosen_by(scores))} on the validation part"
+
+
+def _chosen_by(scores: Mapping[str, Any]) -> Sequence[str]:
+    """Return the measures that are averaged to the score of a run."""
+    return next(names for names in _CRITERIA if set(names) <= scores.keys())
+
+
+def _score(runs: Sequence[Result]) -> Score:
+    """Return the score of a setting from its runs."""
+    names = _chosen_by(runs[0].row.scores)
+    return Score.of([sum(run.row.scores[name].mean for name in names) / len(names) for run in runs])

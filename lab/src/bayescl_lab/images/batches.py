@@ -1,0 +1,87 @@
+"""Batches of a store in an order that depends only on seed and epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from bayescl._types import Int, Tensor
+from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab.images.store import ImageStore, Pixels, copied_to
+
+
+class ImageBatch(NamedTuple):
+    """Images with their labels, and metadata by the names of the loss's arguments."""
+
+    images: Pixels
+    labels: Int[Tensor, " batch"]
+    known: Mapping[str, Tensor] = {}
+
+
+@dataclass(eq=False)
+class EpochOrder:
+    """Sampler of the rows of full batches, in the order of the current epoch.
+
+    Images that do not fill a batch are skipped, different ones in each epoch. Several devices
+    divide the same batches, so the order does not depend on their number.
+    """
+
+    size: int  # number of images
+    batch_size: int  # images per batch of all devices, at most size
+    seed: int
+    rank: int = 0  # number of this device
+    num_ranks: int = 1  # number of devices; it must divide batch_size
+    epoch: int = 0
+
+    def __post_init__(self) -> None:
+        if self.size < self.batch_size:
+            raise ValueError(
+                f"batch_size must be at most the number of training images, "
+                f"got {self.batch_size} for {self.size} images"
+            )
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch. Lightning calls this method at the start of each epoch."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        """Return the number of batches per epoch."""
+        return self.size // self.batch_size
+
+    def __iter__(self) -> Iterator[Int[Tensor, " batch"]]:
+        """Yield this device's rows of each batch."""
+        seed = derived_seed(self.seed, Purpose.ORDER, self.epoch)
+        rows = torch.randperm(self.size, generator=torch.Generator().manual_seed(seed))
+        for batch in rows[: len(self) * self.batch_size].split(self.batch_size):
+            yield batch.chunk(self.num_ranks)[self.rank]
+
+
+class StoreBatches:
+    """Batches of a store, on the device of the store.
+
+    The row numbers of an epoch are copied to the device once. ``known`` has arguments of the loss,
+    one value or vector per image.
+    """
+
+    def __init__(
+        self,
+        store: ImageStore,
+        sampler: EpochOrder,
+        known: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        self.store = store
+        self.sampler = sampler
+        self.known = {name: part.to(store.device) for name, part in (known or {}).items()}
+
+    def __len__(self) -> int:
+        """Return the number of batches per epoch."""
+        return len(self.sampler)
+
+    def __iter__(self) -> Iterator[ImageBatch]:
+        """Yield the batches of the sampler's current epoch."""
+        for rows in copied_to(torch.stack(list(self.sampler)), self.store.device):
+            known = {name: part[rows] for name, part in self.known.items()}
+            yield ImageBatch(self.store.take(rows), self.store.labels[rows], known)

@@ -1,0 +1,209 @@
+"""Images in a folder, decoded once."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from bayescl._types import Bool, Tensor
+from bayescl_lab._cores import usable_memory
+from bayescl_lab.images.decoding import (
+    SUFFIXES,
+    common_shape,
+    decode_into,
+    read_headers,
+    value_range,
+)
+from bayescl_lab.images.store import ImageStore, Pixels, labeled_store
+from bayescl_lab.images.table import ImageTable, listed
+
+TRAIN_FOLDER = "train"
+TEST_FOLDERS = ("test", "val", "validation", "valid")
+"""Names of the test part. The first that exists is used."""
+
+UNLABELED_FOLDER = "unlabeled"  # folder of images of unknown class, beside class folders
+
+_SOURCE = re.compile(
+    r"\d{4}-?\d\d-?\d\d|(batch|cam|camera|center|centre|day|device|hospital|lab|microscope|plate|"
+    r"run|scanner|scope|sensor|session|site|source|station)[-_ ]?([a-z]|\d+)?",
+    re.IGNORECASE,
+)
+"""Folder names that suggest a source instead of a class."""
+
+
+class ImageFile(NamedTuple):
+    """Image file with the name of its class folder, if it has one."""
+
+    path: Path
+    name: str  # relative to the folder of the data set
+    is_test: bool
+    folder: str
+
+
+def load_folder(
+    folder: Path,
+    *,
+    image_size: int | None = None,
+    folders: str = "classes",
+    table: ImageTable | None = None,
+    values: tuple[int, int] | None = None,
+) -> tuple[ImageStore, Bool[Tensor, " images"], list[str]]:
+    """Load the images of a folder; see :func:`find_images` for its structure.
+
+    Files that are not readable images are left out and counted.
+
+    Args:
+        folder: Folder of the images.
+        image_size: Side in pixels; see :func:`~bayescl_lab.images.decoding.common_shape`.
+        folders: Meaning of the folders of images, "classes" or "domains".
+        table: Labels and domains by file, instead of labels and domains by folder.
+        values: Values of 16-bit gray images that become black and white. Default: the smallest and
+            the largest value of all images.
+
+    Returns:
+        All images, a mask of the test part, and one line for each kind of skipped or changed image.
+    """
+    has_labels = table is not None and "label" in table.columns
+    files = find_images(folder, flat=has_labels)
+    rows, remarks = ({}, []) if table is None else table.matched([file.name for file in files])
+    pixels, left_out, values, more = _decoded(files, image_size, values)
+    readable = [number for number, file in enumerate(files) if file.name not in left_out]
+    kept = [files[number] for number in readable]
+    for is_test, part in ((False, "training"), (True, "test")):
+        own = [file.name for file in files if file.is_test == is_test]
+        if own and all(name in left_out for name in own):
+            reason = f"{own[0]} ({left_out[own[0]]}), ..."
+            raise ValueError(f"{folder}: no file of the {part} part is readable: {reason}")
+
+    names = [file.folder for file in kept]
+    known = dict.fromkeys(("label", "domain"), [""] * len(kept))
+    known["label" if folders == "classes" else "domain"] = names
+    for kind in known.keys() & (() if table is None else table.columns.keys()):
+        known[kind] = [rows.get(file.name, {}).get(kind, "") for file in kept]
+    labels = np.array(known["label"])
+    store = labeled_store(
+        pixels,
+        np.where(labels == UNLABELED_FOLDER, "", labels),
+        np.array(known["domain"]),
+        name=folder.resolve().name,
+        rows=None if len(kept) == len(files) else torch.tensor(readable),
+        ids=np.array([file.name for file in kept]),
+        values=values,
+    )
+    is_by_folder = folders == "classes" and not has_labels and len(store.class_names) > 1
+    if is_by_folder and all(map(_SOURCE.fullmatch, store.class_names)):
+        remarks.append(f"{folder}: {caution(store.class_names)}")
+    if left_out:
+        named = listed([f"{folder / name} ({reason})" for name, reason in left_out.items()])
+        remarks.append(f"{folder}: {len(left_out)} of {len(files)} files left out: {named}")
+    remarks += [f"{folder}: {line}" for line in more]
+    return store, torch.tensor([file.is_test for file in kept]), remarks
+
+
+def caution(folders: Sequence[str]) -> str:
+    """Return a note that class folders may be sources."""
+    return (
+        f"folders are read as classes ({listed(folders)}); if they are sources, "
+        "pass --folders domains"
+    )
+
+
+def part_folders(folder: Path) -> list[Path]:
+    """Return the folder of the training images and the folder of the test images, if any."""
+    train = folder / TRAIN_FOLDER
+    if not train.is_dir():
+        return [folder]
+    tests = (folder / name for name in TEST_FOLDERS)
+    return [train, *(test for test in tests if test.is_dir())][:2]
+
+
+def find_images(folder: Path, *, flat: bool = False) -> list[ImageFile]:
+    """Find the image files of a folder and of its test part, if it has one.
+
+    The folder has one subfolder of images per class, or images without subfolders, or a folder
+    ``train`` and optionally ``test`` (or ``val``) with this structure. A folder ``unlabeled``
+    beside class folders has images of unknown class. Hidden files and other files are skipped. With
+    ``flat``, images may be both in folders and beside them.
+    """
+    files = []
+    for number, part in enumerate(part_folders(folder)):
+        paths = {path: path.relative_to(part).parts for path in _image_paths(part)}
+        ordered = sorted(paths, key=lambda path: (paths[path][0], str(path)))
+        loose = [path.name for path in ordered if path.parent == part]
+        if loose and len(loose) < len(paths) and not flat:
+            first = next(paths[path][0] for path in ordered if path.parent != part)
+            raise ValueError(
+                f"{part} holds images both in class folders ({first}, ...) "
+                f"and beside them ({loose[0]}, ...)"
+            )
+        if not paths:
+            raise ValueError(f"{part} holds no images ({', '.join(SUFFIXES)})")
+        for path in ordered:
+            name = path.relative_to(folder).as_posix()
+            files.append(ImageFile(path, name, number == 1, [*paths[path][:-1], ""][0]))
+    return files
+
+
+def _image_paths(part: Path) -> Iterator[Path]:
+    """Yield the image files below a folder."""
+
+    def refuse(error: OSError) -> None:  # instead of treating an unreadable subfolder as empty
+        raise ValueError(f"cannot read {part}: {error.strerror or error}")
+
+    for place, folders, names in os.walk(part, onerror=refuse, followlinks=True):
+        here = Path(place)
+        # Class folders may be links. Links inside them may form cycles, and are skipped.
+        below = (here / name for name in folders if _is_visible(name))
+        folders[:] = [it.name for it in below if here == part or not it.is_symlink()]
+        images = (here / it for it in names if _is_visible(it) and it.lower().endswith(SUFFIXES))
+        yield from (path for path in images if path.is_file())
+
+
+def _is_visible(name: str) -> bool:
+    """Return whether a file or folder is visible. Files like ``._x.jpg`` are not."""
+    return not name.startswith((".", "__MACOSX"))
+
+
+def _decoded(
+    files: Sequence[ImageFile], image_size: int | None, values: tuple[int, int] | None
+) -> tuple[Pixels, dict[str, str], tuple[int, int] | None, list[str]]:
+    """Decode all files.
+
+    Returns:
+        Pixels, with undefined rows for unreadable files; the reasons for these, by name; the values
+        of 16-bit images that became black and white, if there are any; and remarks.
+    """
+    paths = [file.path for file in files]
+    headers = read_headers(paths)
+    channels, height, width = common_shape(list(headers.values()), image_size)
+    size = len(files) * channels * height * width
+    if size > usable_memory():
+        raise ValueError(
+            f"the images need {size / 1e9:.1f} GB, more than there is memory: pass a smaller "
+            "--image-size"
+        )
+    deep = [path for path, header in headers.items() if header.is_deep]
+    values = (values or value_range(deep)) if deep else None
+    pixels = np.empty((len(files), channels, height, width), np.uint8)
+    reasons = decode_into(pixels, paths, values or (0, 65535))
+    left_out = {file.name: reasons[file.path] for file in files if file.path in reasons}
+    remarks = []
+    resized = sum((it.width, it.height) != (width, height) for it in headers.values())
+    if resized and image_size is None:
+        images = f"{len(files) - len(left_out)} images"
+        remarks.append(f"{resized} of {images} scaled and cropped to {width} x {height} pixels")
+    pages = {file.name: headers[file.path].pages for file in files if file.path in headers}
+    if several := [f"{name} ({count} pages)" for name, count in pages.items() if count > 1]:
+        remarks.append(f"only the first page is read of {len(several)} files: {listed(several)}")
+    if values is not None:
+        remarks.append(
+            f"{len(deep)} gray images of 16 bits: values from {values[0]} to {values[1]} "
+            "become 0 to 255 (--value-range LOW,HIGH to change)"
+        )
+    return torch.from_numpy(pixels), left_out, values, remarks

@@ -1,0 +1,371 @@
+"""Probes of frozen features: k-NN, and linear classifiers with all or a few labels.
+
+All linear classifiers on cached features are L2-penalized softmax regressions, fitted on the device
+of the features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from bayescl._types import Float, Int, Tensor
+from bayescl_lab._randomness import Purpose, derived_seed, seeded
+
+if TYPE_CHECKING:
+    from bayescl_lab.images.datasets import ImageParts
+    from bayescl_lab.images.simclr import SimCLR
+    from bayescl_lab.images.store import ImageStore
+
+TOP = 5  # guesses in the second score
+ROWS_AT_ONCE = 1024  # number of queries at a time
+VALUES_AT_ONCE = 2**26  # largest number of values of a tensor in a fit; limits memory
+FEW_LABELS = (1, 5)  # labels per class, smallest first
+
+PROBES = (*(f"few_label_{count}" for count in FEW_LABELS), "knn", "linear")
+"""Names of the probes, in the order of tables. ``linear`` may come with ``linear_top5``."""
+
+LARGEST_BATCH = 1024
+PIXELS_AT_ONCE = LARGEST_BATCH * 32 * 32
+"""Number of pixels per forward call, to bound the memory."""
+
+
+def probe_title(probe: str) -> str:
+    """Return the title of a probe.
+
+    Example:
+        >>> probe_title("few_label_5")
+        '5 labels/class'
+    """
+    if probe.startswith("few_label_"):
+        count = probe.removeprefix("few_label_")
+        return f"{count} label{'s' * (count != '1')}/class"
+    return {"knn": "k-NN", "linear": "linear", "linear_top5": "linear, top 5"}[probe]
+
+
+def run_probes(
+    model: SimCLR, parts: ImageParts, *, draws: int = 100, linear_protocol: str = "fast"
+) -> dict[str, float]:
+    """Evaluate an encoder with every probe.
+
+    A few-label probe is skipped if a class has too few training images, and top-5 accuracy is
+    skipped for at most five classes. Images without a label are ignored.
+
+    Args:
+        model: Module that maps uint8 images to features. The paper's protocol also uses its
+            augmentation.
+        parts: Labeled images to train the probes on, and images to evaluate on.
+        draws: Number of draws of each few-label probe.
+        linear_protocol: "fast" for cached features, or "paper" for :func:`augmented_linear_probe`.
+
+    Returns:
+        Accuracy by probe, in [0, 1]. ``<probe>_spread`` is the standard deviation over the draws of
+        a few-label probe.
+    """
+    data = _features(model, parts)
+    fewest = int(data.train_labels.bincount(minlength=data.num_classes).min())
+    scores = {}
+    for count in FEW_LABELS:
+        if count <= fewest:
+            name = f"few_label_{count}"
+            scores[name], scores[f"{name}_spread"] = few_label_probe(
+                data, labels_per_class=count, draws=draws
+            )
+    scores["knn"] = knn_probe(data)
+    if linear_protocol == "fast":
+        return scores | linear_probe(data)
+    return scores | augmented_linear_probe(model, *parts.labeled())
+
+
+def _features(model: nn.Module, parts: ImageParts) -> ProbeData:
+    """Compute features and labels for training and evaluation of probes."""
+    train, evaluation = parts.labeled()
+    return ProbeData(
+        extract_features(model, train),
+        train.labels,
+        extract_features(model, evaluation),
+        evaluation.labels,
+        train.num_classes,
+    )
+
+
+@contextmanager
+def _eval_mode(model: nn.Module) -> Iterator[None]:
+    """Put all modules of a model into ``eval()`` mode, and restore their modes at the end."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+@torch.no_grad()
+def extract_features(model: nn.Module, store: ImageStore) -> Float[Tensor, "images features"]:
+    """Compute features of all images in ``eval()`` mode, without augmentation.
+
+    The model maps uint8 images to features. Its mode is restored afterwards. A batch has as many
+    pixels as 1,024 images of 32 x 32 pixels, and at most 1,024 images.
+    """
+    _, height, width = store.image_shape
+    batch_size = min(LARGEST_BATCH, max(1, PIXELS_AT_ONCE // (height * width)))
+    with _eval_mode(model):
+        batches = torch.arange(len(store)).split(batch_size)
+        return torch.cat([model(store.take(rows)).float() for rows in batches])
+
+
+def augmented_linear_probe(
+    model: SimCLR,
+    train: ImageStore,
+    evaluation: ImageStore,
+    *,
+    epochs: int = 100,
+    batch_size: int = 512,
+    learning_rate: float = 1e-3,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Compute the accuracy of a linear layer trained on views of all training images.
+
+    In every epoch, each training image passes once through the frozen encoder in ``eval()`` mode,
+    as a view drawn by the model's own augmentation. The layer is trained by Adam with weight decay
+    1e-6 and evaluated after the last epoch on plain images. The authors report the best epoch on
+    the test images instead, which cannot be lower.
+
+    The authors use a learning rate of 1e-2 for STL10. The seed determines the initial weights, the
+    order of images and their views.
+    """
+    with _eval_mode(model):
+        features = extract_features(model, evaluation)
+        with seeded(derived_seed(seed, Purpose.WEIGHTS)):
+            classifier = nn.Linear(features.shape[1], train.num_classes)
+        classifier.to(train.device)
+        optimizer = torch.optim.Adam(classifier.parameters(), lr=learning_rate, weight_decay=1e-6)
+        for epoch in range(epochs):
+            shuffle = torch.Generator().manual_seed(derived_seed(seed, Purpose.ORDER, epoch))
+            batches = torch.randperm(len(train), generator=shuffle).split(batch_size)
+            for step, rows in enumerate(batches):
+                view_seed = derived_seed(seed, Purpose.VIEWS, epoch, step)
+                with torch.no_grad():
+                    views = model.augmentation(train.take(rows), seed=view_seed)
+                    seen = model.encode_views(views).float()
+                with torch.enable_grad():
+                    optimizer.zero_grad()
+                    F.cross_entropy(classifier(seen), train.labels[rows]).backward()
+                    optimizer.step()
+        with torch.no_grad():
+            return top_scores(classifier(features), evaluation.labels)
+
+
+class ProbeData(NamedTuple):
+    """Training and evaluation data of a probe."""
+
+    train_features: Float[Tensor, "train features"]
+    train_labels: Int[Tensor, " train"]
+    features: Float[Tensor, "rows features"]
+    labels: Int[Tensor, " rows"]
+    num_classes: int
+
+    def standardized(
+        self,
+    ) -> tuple[Float[Tensor, "train features"], Float[Tensor, "rows features"]]:
+        """Scale features to mean 0 and deviation 1 over the training images; constant ones to 0."""
+        train = self.train_features
+        deviation, mean = torch.std_mean(train, dim=0, correction=0)
+        # A constant feature may differ by rounding errors, which must not be scaled up.
+        alive = deviation > 1e-6 * deviation.max().clamp_min(torch.finfo(train.dtype).tiny)
+        scale = torch.where(alive, deviation, torch.inf)
+        return (train - mean) / scale, (self.features - mean) / scale
+
+
+@torch.no_grad()
+def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> float:
+    r"""Compute the accuracy of a vote among the nearest training images.
+
+    The neighbors have the highest cosine similarity. Each votes with weight :math:`e^{\cos /
+    \text{temperature}}`.
+
+    The number of neighbors is at most the mean number of training images per class, because further
+    neighbors must have other classes. Small values of ``temperature`` give the nearest more weight.
+
+    Example:
+        >>> train = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
+        >>> labels = torch.tensor([0, 0, 1, 1])
+        >>> knn_probe(ProbeData(train, labels, torch.tensor([[2.0, 0.2]]), torch.tensor([0]), 2))
+        1.0
+    """
+    k = max(1, min(k, len(data.train_features) // data.num_classes))
+    train = F.normalize(data.train_features.float(), dim=1)
+    correct = torch.zeros((), dtype=torch.int64, device=train.device)
+    evaluation = F.normalize(data.features.float(), dim=1)
+    batches = evaluation.split(ROWS_AT_ONCE), data.labels.split(ROWS_AT_ONCE)
+    for rows, labels in zip(*batches, strict=True):
+        similarity, neighbors = (rows @ train.T).topk(k, dim=1)
+        # [rows, k]; 1 is the largest cosine, so that no weight overflows
+        weight = ((similarity - 1) / temperature).exp()
+        votes = weight.new_zeros(len(rows), data.num_classes)
+        votes.scatter_add_(1, data.train_labels[neighbors], weight)
+        correct += (votes.argmax(dim=1) == labels).sum()
+    return correct.item() / len(data.labels)
+
+
+def linear_probe(data: ProbeData) -> dict[str, float]:
+    """Compute the accuracy of a linear classifier trained on all training labels.
+
+    The classifier is a deterministic softmax regression on standardized features. The paper's
+    protocol is :func:`augmented_linear_probe`.
+    """
+    train_features, features = data.standardized()
+    fit = softmax_regressions(
+        train_features[None], data.train_labels[None], data.num_classes, inverse_penalty=0.1
+    )
+    return top_scores(fit.logits(features)[:, 0], data.labels)
+
+
+def top_scores(
+    logits: Float[Tensor, "rows classes"], labels: Int[Tensor, " rows"]
+) -> dict[str, float]:
+    """Compute top-1 accuracy and, for more than five classes, top-5 accuracy."""
+    numbers = {"linear": 1, "linear_top5": TOP} if logits.shape[1] > TOP else {"linear": 1}
+    scores = {}
+    for name, count in numbers.items():
+        guesses = logits.topk(count, dim=1).indices
+        scores[name] = (guesses == labels[:, None]).any(dim=1).double().mean().item()
+    return scores
+
+
+def few_label_probe(
+    data: ProbeData, *, labels_per_class: int, draws: int = 100, seed: int = 0
+) -> tuple[float, float]:
+    """Compute the accuracy of a linear classifier trained on a few labels per class.
+
+    The result is the mean over draws and their standard deviation.
+
+    Labeled images are drawn ``draws`` times, and a softmax regression is fitted to each draw. Draws
+    depend only on ``seed`` and the labels, so all encoders are compared on the same draws. Features
+    are standardized over all training images.
+    """
+    counts = {"num_classes": data.num_classes, "labels_per_class": labels_per_class}
+    chosen = few_label_draws(data.train_labels, **counts, draws=draws, seed=seed)
+    train_features, features = data.standardized()
+    values = max(chosen.shape[1] * features.shape[1], len(features) * data.num_classes)
+    accuracies = []
+    for rows in chosen.to(features.device).split(max(1, VALUES_AT_ONCE // values)):
+        # float32 takes up to four times the evaluations.
+        drawn = train_features[rows].double()
+        labels = data.train_labels[rows]
+        fit = softmax_regressions(drawn, labels, data.num_classes, tolerance=1e-4)
+        is_right = fit.logits(features).argmax(dim=2) == data.labels[:, None]
+        accuracies += is_right.double().mean(dim=0).tolist()
+    spread = stdev(accuracies) if draws > 1 else 0.0
+    return fmean(accuracies), spread
+
+
+def few_label_draws(
+    labels: Int[Tensor, " train"], *, num_classes: int, labels_per_class: int, draws: int, seed: int
+) -> Int[Tensor, "draws chosen"]:
+    """Draw rows of ``labels_per_class`` images of every class, ``draws`` times."""
+    generator = torch.Generator().manual_seed(seed)
+    labels, columns = labels.cpu(), []
+    for label in range(num_classes):
+        rows = (labels == label).nonzero().squeeze(1)
+        if len(rows) < labels_per_class:
+            raise ValueError(
+                f"labels_per_class must be at most the training images of every class, "
+                f"got {labels_per_class} for {len(rows)} images of class {label}"
+            )
+        places = torch.rand(draws, len(rows), generator=generator)
+        columns.append(rows[places.topk(labels_per_class, largest=False).indices])
+    return torch.cat(columns, dim=1)
+
+
+class SoftmaxRegressions(NamedTuple):
+    """Weights and biases of linear classifiers."""
+
+    weights: Float[Tensor, "fits features classes"]
+    biases: Float[Tensor, "fits 1 classes"]
+
+    def logits(
+        self, features: Float[Tensor, "rows features"]
+    ) -> Float[Tensor, "rows fits classes"]:
+        """Compute the logits of every classifier, in the precision of the features."""
+        weights = self.weights.movedim(1, 0).flatten(1).to(features)
+        products: Tensor = (features @ weights).unflatten(1, (len(self.weights), -1))
+        return products + self.biases.squeeze(1).to(features)
+
+
+def softmax_regressions(
+    features: Float[Tensor, "fits rows features"],
+    labels: Int[Tensor, "fits rows"],
+    num_classes: int,
+    *,
+    inverse_penalty: float = 1.0,
+    tolerance: float = 1e-5,
+    max_evaluations: int = 500,
+) -> SoftmaxRegressions:
+    r"""Minimize :math:`C \sum_r \mathrm{CE}_r + \tfrac12 \lVert W \rVert^2` for each fit.
+
+    The biases are not penalized. All fits share one run of L-BFGS. It works in the principal axes
+    of each fit's rows, scaled to similar curvature.
+
+    Args:
+        features: Rows of each fit.
+        labels: Class of each row, from 0.
+        num_classes: Number of classes. Classes without rows are allowed.
+        inverse_penalty: Factor :math:`C`, positive. Larger values fit the labels more closely.
+        tolerance: Largest component of the gradient, per row, at which fits end.
+        max_evaluations: Largest number of evaluations of the gradient.
+
+    Example:
+        >>> rows = torch.tensor([[[-1.0], [1.0]]])
+        >>> fit = softmax_regressions(rows, torch.tensor([[0, 1]]), 2)
+        >>> fit.logits(torch.tensor([[-2.0], [3.0]])).argmax(dim=2).flatten()
+        tensor([0, 1])
+    """
+    fits, rows, dim = features.shape
+    mean = features.mean(dim=1, keepdim=True)  # the bias compensates for it
+    centered = features - mean
+    if rows < dim:  # the minimum lies in the span of the rows
+        squares, axes = torch.linalg.eigh((centered @ centered.mT).double())
+        largest = squares[:, -1:].clamp_min(torch.finfo(squares.dtype).tiny)
+        lengths = torch.where(squares > 1e-9 * largest, squares.rsqrt(), 0.0)
+        axes = centered.mT @ (axes * lengths[:, None]).to(centered)
+    else:
+        squares, axes = torch.linalg.eigh((centered.mT @ centered).double())
+        axes = axes.to(centered)
+    scale = (1 + inverse_penalty * squares.clamp_min(0.0) / num_classes).rsqrt().to(centered)
+    directions = axes * scale[:, None]
+    inputs = centered @ directions
+    shape = (fits, inputs.shape[2], num_classes)
+    weights = torch.zeros(shape, dtype=inputs.dtype, device=inputs.device, requires_grad=True)
+    biases = weights.new_zeros(fits, 1, num_classes).requires_grad_()
+    penalty = scale[:, :, None].square() / (2 * inverse_penalty)
+    target = labels.flatten()
+    optimizer = torch.optim.LBFGS(
+        [weights, biases],
+        max_iter=max_evaluations,
+        max_eval=max_evaluations,
+        tolerance_grad=tolerance,
+        tolerance_change=0.0,
+        history_size=10 if fits > 1 else 100,  # many fits share it, and its cost grows with them
+        line_search_fn="strong_wolfe",
+    )
+
+    def objective() -> Float[Tensor, ""]:
+        optimizer.zero_grad()
+        with torch.enable_grad():
+            logits = (inputs @ weights + biases).flatten(0, 1)
+            loss: Tensor = F.cross_entropy(logits, target, reduction="sum")
+            loss = (loss + (penalty * weights.square()).sum()) / rows
+            loss.backward()
+        return loss
+
+    optimizer.step(objective)
+    found = directions @ weights.detach()
+    return SoftmaxRegressions(found, biases.detach() - mean @ found)

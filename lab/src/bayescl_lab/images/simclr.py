@@ -1,0 +1,168 @@
+"""SimCLR as a Lightning module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim.lr_scheduler import CosineAnnealingLR
+
+from bayescl._types import Float, Tensor
+from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab.images.augmentation import Augmentation
+from bayescl_lab.images.batches import ImageBatch
+from bayescl_lab.images.encoders import Views
+from bayescl_lab.images.store import Pixels
+
+Embed = Callable[[Pixels, int, bool], tuple[Tensor, ...]]
+"""Function like :meth:`SimCLR.embed`."""
+
+
+class SimCLR(pl.LightningModule):
+    """SimCLR: training of an encoder with two views of each image.
+
+    Each view is encoded in a call of its own, so batch normalization uses statistics of one view.
+    All randomness is derived from (``seed``, epoch, step).
+
+    With a ``positive_share`` below 1, the loss has a teacher: embeddings of the images without
+    augmentation, computed by the same network in the same mode, without gradient. They do not
+    change the running statistics of batch normalization. A ``teacher`` in ``known`` replaces them.
+
+    On several devices, each has its part of every batch, and the loss must gather.
+
+    Args:
+        encoder: Module that maps images to features. It is kept after training.
+        projection_head: Module that maps features to embeddings.
+        loss: Loss called as ``loss(view_1, view_2)`` on two ``[batch, dim]`` tensors, with the
+            metadata of the batch: ``labels=``, ``teacher=`` or ``domains=``. Oracles get the labels
+            as ``groups=`` or ``labels=``. Checkpoints include its state.
+        augmentation: Module that draws views of images.
+        normalization: Normalization of views and of images without augmentation.
+        learning_rate: Initial learning rate. It decreases to 0 by a cosine schedule.
+        weight_decay: Weight decay of Adam.
+        total_steps: Number of steps of the whole run, for the cosine schedule.
+        channels_last: Whether to use the channels-last memory format, which is faster in half
+            precision.
+        seed: Seed of the run.
+    """
+
+    def __init__(
+        self,
+        *,
+        encoder: nn.Module,
+        projection_head: nn.Module,
+        loss: nn.Module,
+        augmentation: Augmentation,
+        normalization: nn.Module,
+        learning_rate: float,
+        weight_decay: float = 1e-6,
+        total_steps: int,
+        channels_last: bool = False,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.projection_head = projection_head
+        self.loss = loss
+        self.augmentation = augmentation
+        self.normalization = normalization
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.total_steps = total_steps
+        self.channels_last = channels_last
+        self.seed = seed
+        self.captured: Embed | None = None
+
+    def forward(self, images: Pixels) -> Float[Tensor, "batch features"]:
+        """Compute features of images, without augmentation or projection head."""
+        return self.encode_views(images.float() / 255)
+
+    def encode_views(self, views: Views) -> Float[Tensor, "batch features"]:
+        """Compute features of images with values in [0, 1]."""
+        if self.channels_last:
+            views = views.contiguous(memory_format=torch.channels_last)
+        features: Tensor = self.encoder(self.normalization(views))
+        return features
+
+    def draw_views(self, images: Pixels, views: Sequence[int], step: int) -> tuple[Views, ...]:
+        """Draw augmented views of each image, given their numbers. Devices draw different views."""
+        return self.augmentation.views(images, self.view_seeds(views, step))
+
+    def view_seeds(self, views: Sequence[int], step: int) -> list[int]:
+        """Return the seeds of views of a step, given their numbers."""
+        # The first device draws the same as a single one.
+        rank = (self.global_rank,) if self.global_rank else ()
+        places = ((self.current_epoch, step, view, *rank) for view in views)
+        return [derived_seed(self.seed, Purpose.VIEWS, *place) for place in places]
+
+    def training_step(self, batch: ImageBatch, batch_idx: int) -> Float[Tensor, ""]:
+        """Compute the loss of one batch."""
+        known = dict(batch.known)
+        for name in ("groups", "labels"):
+            if getattr(self.loss, f"needs_{name}", False):
+                known[name] = batch.labels
+        share = getattr(self.loss, "positive_share", None)
+        is_own_teacher = share is not None and share < 1 and "teacher" not in known
+        embed = self.embed if self.captured is None else self.captured
+        view_1, view_2, *teacher = embed(batch.images, batch_idx, is_own_teacher)
+        if teacher:
+            (known["teacher"],) = teacher
+        value: Tensor = self.loss(view_1, view_2, **known)
+        return value
+
+    def embed(
+        self, images: Pixels, step: int, with_plain: bool
+    ) -> tuple[Float[Tensor, "batch dim"], ...]:
+        """Compute embeddings of both views of a step and optionally of the images."""
+        return self.embed_views(
+            self.draw_views(images, (1, 2), step), images if with_plain else None
+        )
+
+    def embed_views(
+        self, views: Sequence[Views], plain: Pixels | None
+    ) -> tuple[Float[Tensor, "batch dim"], ...]:
+        """Compute embeddings of each view and of plain images, if any, in separate calls."""
+        embedded = [self.projection_head(self.encode_views(view)) for view in views]
+        if plain is not None:
+            # After the views: autocast keeps the weights that they converted, with gradients.
+            with torch.no_grad(), fixed_statistics(self):
+                embedded.append(self.projection_head(self(plain)))
+        return tuple(embedded)
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        """Return Adam, fused on a GPU, with a cosine schedule per step."""
+        parameters = list(self.parameters())
+        fused = True if all(parameter.is_cuda for parameter in parameters) else None
+        optimizer = torch.optim.Adam(
+            parameters, self.learning_rate, weight_decay=self.weight_decay, fused=fused
+        )
+        schedule = CosineAnnealingLR(optimizer, self.total_steps)
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": schedule, "interval": "step"},
+        }
+
+
+@contextmanager
+def fixed_statistics(module: nn.Module) -> Iterator[None]:
+    """Keep batch normalization from updating its running statistics.
+
+    In training mode, batches are still normalized by their own statistics.
+    """
+    tracking = [
+        norm
+        for norm in module.modules()
+        if isinstance(norm, _BatchNorm) and norm.track_running_stats
+    ]
+    for norm in tracking:
+        norm.track_running_stats = False
+    try:
+        yield
+    finally:
+        for norm in tracking:
+            norm.track_running_stats = True

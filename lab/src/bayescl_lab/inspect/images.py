@@ -1,0 +1,49 @@
+"""Embeddings of a run on images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from bayescl_lab.images.probes import extract_features
+from bayescl_lab.images.store import UNLABELED
+from bayescl_lab.inspect.files import EmbeddingArrays
+from bayescl_lab.inspect.measures import MOST_ITEMS
+from bayescl_lab.runs.images.image_run import ImageRun
+
+
+def image_arrays(
+    path: Path, *, data: str | None = None, encoder: nn.Module | None = None
+) -> tuple[EmbeddingArrays, int]:
+    """Embed random images of a run with its last checkpoint. The run need not be finished.
+
+    Args:
+        path: Run folder.
+        data: Other images to inspect. Default: the training images of the run.
+        encoder: Custom network of the run, if it has one.
+
+    Returns:
+        Embeddings after the projection head, of images without augmentation, with labels and
+        domains; and the batch size of the run. Images with a label are preferred.
+
+    Raises:
+        ValueError: if the folder does not hold a run on images with a checkpoint.
+    """
+    _, run, _ = ImageRun.reopen(path, data=data, encoder=encoder)
+    store = run.parts.train
+    order = torch.randperm(len(store), generator=torch.Generator().manual_seed(0))
+    is_labeled = store.labels.cpu()[order] != UNLABELED
+    rows = order[is_labeled.long().argsort(descending=True, stable=True)][:MOST_ITEMS]
+    chosen = store.subset(rows)
+    model = nn.Sequential(run.model, run.model.projection_head).to(run.device)
+    # A code that all images share has no information.
+    labels, domains = (
+        None if codes is None or len(codes.unique()) < 2 else codes.cpu().numpy()
+        for codes in (chosen.labels, chosen.domains)
+    )
+    embeddings = extract_features(model, chosen).cpu().numpy()
+    measured = "head of plain images"
+    arrays = EmbeddingArrays(embeddings, labels=labels, domains=domains, measured=measured)
+    return arrays, run.settings.batch_size

@@ -1,0 +1,165 @@
+"""Data sets by name or path, as training and evaluation interactions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bayescl._checks import check_choice
+from bayescl_lab._downloads import data_folder, verify_file
+from bayescl_lab.ranking import catalog
+from bayescl_lab.ranking.catalog import PUBLISHED, required_folder
+from bayescl_lab.ranking.data import RankingData
+from bayescl_lab.ranking.filters import numbered_interactions
+from bayescl_lab.ranking.interactions import RankingParts, in_words
+from bayescl_lab.ranking.readers.formats import recognized
+from bayescl_lab.ranking.readers.table import RawInteractions, opened_table, read_tables
+from bayescl_lab.ranking.splits import split_interactions
+
+_TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.1
+_AUTHOR_SPLIT = "author-split"
+"""Subfolder of MovieLens-100k with the split of the paper's first author."""
+
+
+def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -> RankingParts:
+    r"""Load a data set as training and evaluation interactions.
+
+    Use ``evaluate_on="validation"`` to choose settings. The evaluation part is then a tenth of the
+    training part, held out of training. It is split off like the test part, or per user if the test
+    part was given. The test part is not used.
+
+    Args:
+        data: Known name (one of :data:`~bayescl_lab.ranking.catalog.PUBLISHED`), or the path of a
+            file or folder: MovieLens' ``u.data`` or ``ratings.dat``, a folder with ``train.txt``
+            and ``test.txt`` in LightGCN's format, or a table as text (also as ``.gz``) or Parquet.
+        evaluate_on: Part to evaluate on, "test" or "validation".
+        **options: Options of :class:`~bayescl_lab.ranking.data.RankingData`. For the kinds of
+            splits, see :func:`~bayescl_lab.ranking.splits.split_interactions`.
+
+    Returns:
+        Training and evaluation part, with a report of skipped and merged data. Users and items have
+        the same rows and columns in all parts. Evaluation pairs with users or items unknown to
+        training are kept and reported, because published scores include them.
+
+    Raises:
+        ValueError: if the name is unknown, a file is missing or damaged (naming its line), or
+            options contradict each other or the data.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "bought.csv"
+        >>> pairs = [f"{user},{item}" for user in "abc" for item in range(5)]
+        >>> _ = file.write_text("\n".join(["customer,product", *pairs]))
+        >>> parts = load_interactions(str(file), user_column="customer", item_column="product")
+        >>> parts.train.num_interactions, parts.evaluation.num_interactions
+        (12, 3)
+    """
+    check_choice("evaluate_on", evaluate_on, ("test", "validation"))
+    settings = RankingData(data, **options)
+    split = settings.split
+    raw = _author_split(data) if split == "author" else read_interactions(settings)
+    given = raw.test is not None
+    if given and split not in (None, "given", "none", "author"):
+        raise ValueError(f"{data} comes with a test part: split must be 'given', got {split!r}")
+    if split == "given" and not given:
+        raise ValueError(f"{data} comes without a test part: split cannot be 'given'")
+    ratings: Any = {"min_rating": settings.min_rating, "sum_ratings": settings.sum_ratings}
+    train, test, report = numbered_interactions(raw, **ratings)
+    if split == "none":
+        if evaluate_on != "test":
+            raise ValueError("split 'none' leaves no validation part: evaluate on 'test'")
+        everything = train if test is None else train.joined(test)
+        if everything.density == 1:
+            raise ValueError(f"{data}: every user has every item, so nothing is left to rank")
+        return RankingParts(everything, everything.subset(slice(0)), evaluate_on, report)
+    kind, seed = "per-user" if given or split is None else split, settings.split_seed
+    if test is None:
+        train, test = split_interactions(train, kind, share=_TEST_SHARE, seed=seed)
+    if evaluate_on == "test":
+        return RankingParts(train, test, evaluate_on, report)
+    train, held_out = split_interactions(train, kind, share=_VALIDATION_SHARE, seed=seed, draw=1)
+    return RankingParts(train, held_out, evaluate_on, report, test)
+
+
+def read_interactions(options: RankingData) -> RawInteractions:
+    """Read a known data set from the data folder, or a file or folder given by its path."""
+    data, known = options.data, options.data in PUBLISHED
+    path = required_folder(data) if known else Path(data)
+    if not path.exists():
+        raise ValueError(
+            f"no data set is called {data!r}; known are {', '.join(PUBLISHED)}, "
+            "or give the path of a file or folder"
+        )
+    if read := recognized(path):
+        options.refuse(data)
+        name = data if known else path.resolve().name
+        return read(path if path.is_dir() else path.parent, name)
+    if path.is_dir():
+        raise ValueError(f"{path} must hold train.txt and test.txt, u.data or ratings.dat")
+    test = None if options.test_data is None else Path(options.test_data)
+    return read_tables(path, test, options, name=path.resolve().name)
+
+
+def guessed_columns(options: RankingData) -> dict[str, str]:
+    """Return the columns that :func:`read_interactions` would guess, from a table's header.
+
+    The keys are "user", "item", "rating" and "timestamp". Columns with exactly these names are left
+    out. For a table without a header, a value of the first row is given. The result is empty for
+    data sets that are not tables. Raises ``ValueError`` if a column cannot be guessed.
+    """
+    path = Path(options.data)
+    if options.data in PUBLISHED or not path.is_file() or recognized(path):
+        return {}
+    table, columns = opened_table(path, options)
+    first = dict(zip(table.header, table.first, strict=True)) if options.no_header else {}
+    return {
+        kind: name + (f" (such as {first[name]!r})" if name in first else "")
+        for kind, name in columns.items()
+        if getattr(options, f"{kind}_column") is None and name != kind
+    }
+
+
+def _author_split(data: str) -> RawInteractions:
+    """Read the split of the paper's first author: tables of user, item and rating."""
+    if data != "ml-100k":
+        raise ValueError(f"split 'author' exists only for ml-100k, got {data}")
+    folder = data_folder() / data / _AUTHOR_SPLIT
+    train, test = folder / "train.csv", folder / "test.csv"
+    if not (train.is_file() and test.is_file()):
+        raise ValueError(
+            f"split 'author' needs {train} and test.csv beside it, with columns user, item and "
+            "rating, as in the repositories of the paper's first author (github.com/liubin06)"
+        )
+    columns = RankingData(data, user_column="user", item_column="item", rating_column="rating")
+    return read_tables(train, test, columns, name="ml-100k, author split")
+
+
+def verify_interactions(name: str) -> list[str]:
+    """Compare a known data set in the data folder with the published one.
+
+    The checksum of an archive, and the numbers of users, items and interactions are compared.
+    Returns one line per check. Raises ``ValueError`` if the data set is missing, cannot be read or
+    differs.
+    """
+    source = next(source for source in catalog.SOURCES if source.name == name)
+    published, folder = PUBLISHED[name], required_folder(name)
+    checksums = {data_folder() / name / file.filename: file.checksum for file in source.files}
+    present = [path for path in checksums if path.is_file()]
+    for path in present:
+        verify_file(path, checksums[path])
+    train, test, report = numbered_interactions(read_interactions(RankingData(name)))
+    parts = [part.num_interactions for part in (train, test) if part is not None]
+    counts = {"users": train.num_users, "items": train.num_items, "interactions": sum(parts)}
+    for what, count in counts.items():
+        expected = getattr(published, what)
+        if expected not in (None, count):
+            raise ValueError(
+                f"{folder} is not the published {name}: expected {expected} {what}, got {count}"
+            )
+    pairs = " + ".join(f"{count:,}" for count in parts)
+    return [
+        f"{folder} is the published {name}: {train.num_users:,} users, {train.num_items:,} items, "
+        f"{pairs} interactions",
+        *(f"{path.name} is the published file (its checksum matches)" for path in present),
+        *in_words(report),
+    ]

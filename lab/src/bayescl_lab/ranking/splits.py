@@ -1,0 +1,111 @@
+"""Splits into training and evaluation interactions.
+
+A split depends only on the interactions and on its own seed. It is the same for all runs and
+methods.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayescl._checks import check_choice, check_interval
+from bayescl_lab.ranking.interactions import Interactions
+
+
+def split_interactions(
+    interactions: Interactions, kind: str, *, share: float, seed: int, draw: int = 0
+) -> tuple[Interactions, Interactions]:
+    """Split interactions into a training part and a held-out part.
+
+    =============  ============================================================================
+    ``per-user``   at random from each user, ``share`` of the user's interactions rounded to
+                   whole ones (halves up). Users with too few interactions keep all of them in
+                   training: up to 2 interactions at a share of 0.2, up to 4 at 0.1
+    ``last``       by time, the last interaction of every user who has at least two; of
+                   equal times the last column of the matrix; ``share`` is ignored
+    ``time``       by time, the latest of all, regardless of users: as close to ``share`` as
+                   possible without dividing equal times
+    =============  ============================================================================
+
+    Args:
+        interactions: Interactions to split.
+        kind: Kind of split, "per-user", "last" or "time".
+        share: Share to hold out, in (0, 1).
+        seed: Seed of the draw.
+        draw: Number of the draw. Draws of one seed are independent.
+
+    Returns:
+        The training part and the held-out part; every interaction is in exactly one.
+
+    Raises:
+        ValueError: if the kind is unknown, the share is out of range, times are needed but missing,
+            or nothing could be held out.
+
+    Example:
+        >>> all_pairs = np.divmod(np.arange(30), 10)
+        >>> chosen = Interactions.from_pairs(*all_pairs, user_ids=3, item_ids=10)
+        >>> train, test = split_interactions(chosen, "per-user", share=0.2, seed=0)
+        >>> train.matrix.sum(axis=1).tolist(), test.matrix.sum(axis=1).tolist()
+        ([8.0, 8.0, 8.0], [2.0, 2.0, 2.0])
+    """
+    check_choice("split", kind, ("per-user", "last", "time"))
+    check_interval("share", share, 0.0, 1.0, open_low=True, open_high=True)
+    if kind == "last":
+        held_out = _last(interactions, _times(interactions))
+    elif kind == "time":
+        held_out = _latest(_times(interactions), share)
+    else:
+        generator = np.random.default_rng([seed, draw])
+        order = generator.permutation(interactions.num_interactions)
+        held_out = _first_of_users(interactions, order, share)
+    if not held_out.any() or held_out.all():
+        raise ValueError(
+            f"{interactions.name}: too few interactions to split ({kind}), "
+            f"got {interactions.num_interactions} of {interactions.num_users} users"
+        )
+    return interactions.subset(~held_out), interactions.subset(held_out)
+
+
+def _first_of_users(
+    interactions: Interactions, order: NDArray[np.int64], share: float
+) -> NDArray[np.bool_]:
+    """Return the first entries of each user in an order of all entries."""
+    users, _ = interactions.pairs()
+    per_user = np.diff(interactions.matrix.indptr)
+    sizes = np.minimum(np.floor(share * per_user + 0.5).astype(np.int64), per_user - 1)
+    by_user_then_order = np.argsort(users * len(order) + order)
+    position = np.arange(len(users)) - np.repeat(interactions.matrix.indptr[:-1], per_user)
+    held_out = np.zeros(len(users), dtype=bool)
+    held_out[by_user_then_order] = position < np.repeat(sizes, per_user)
+    return held_out
+
+
+def _times(interactions: Interactions) -> NDArray[Any]:
+    """Return the timestamps of all entries; raise ``ValueError`` if there are none."""
+    if interactions.timestamps is None:
+        raise ValueError(f"{interactions.name} has no timestamps to split by: name their column")
+    return interactions.timestamps
+
+
+def _latest(times: NDArray[Any], share: float) -> NDArray[np.bool_]:
+    """Return the latest entries, as close to a share as possible without dividing equal times."""
+    moments, counts = np.unique(times, return_counts=True)
+    from_moment = np.cumsum(counts[::-1])[::-1]
+    first = moments[np.abs(from_moment - share * len(times)).argmin()]
+    latest: NDArray[np.bool_] = times >= first
+    return latest
+
+
+def _last(interactions: Interactions, times: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return the latest entry of each user with at least two entries."""
+    per_user = np.diff(interactions.matrix.indptr)
+    starts = interactions.matrix.indptr[:-1][per_user > 0]
+    latest = np.maximum.reduceat(times, starts)
+    is_latest = times == np.repeat(latest, per_user[per_user > 0])
+    entries = np.where(is_latest, np.arange(len(is_latest)), -1)
+    held_out = np.zeros(len(entries), dtype=bool)
+    held_out[np.maximum.reduceat(entries, starts)[per_user[per_user > 0] > 1]] = True
+    return held_out

@@ -1,0 +1,148 @@
+"""The encoder of a run on images: built from its settings, or loaded with its preparation.
+
+This module does not import Lightning.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from numpy.typing import NDArray
+from torch import nn
+
+from bayescl._checks import check_count
+from bayescl._types import Float, Tensor
+from bayescl_lab._randomness import Purpose, derived_seed, seeded
+from bayescl_lab.images.encoders import ResNetEncoder, SmallConvEncoder
+from bayescl_lab.images.store import store_from_arrays
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.images.image_record import ImageRecord
+from bayescl_lab.runs.images.image_settings import ImageSettings
+from bayescl_lab.runs.weights import part_of_state, read_weights
+
+
+def build_encoder(settings: ImageSettings, image_shape: tuple[int, int, int]) -> nn.Module:
+    """Build the encoder named by the settings for images of a given shape.
+
+    A custom encoder is built only if the user names it; see :func:`own_encoder`.
+    """
+    channels, *sides = image_shape
+    name = settings.encoder
+    if name == "small":
+        return SmallConvEncoder(channels, settings.width, settings.stride)
+    size = min(sides) if settings.view_size is None else settings.view_size
+    if ":" in name:
+        raise ValueError(
+            f"the run uses its own encoder: name it again with --encoder {name}, or pass encoder= "
+            "in Python"
+        )
+    return ResNetEncoder(name, channels=channels, image_size=size, stride=settings.stride)
+
+
+def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
+    """Build a custom encoder from a name such as "my_module:build"; ``None`` for other names.
+
+    The function is called without arguments and returns a module that maps images to features.
+    The working directory is searched too. Pass only names that the user typed, because reading a
+    run's folder must not execute code.
+    """
+    if ":" not in name:
+        return None
+    module, _, function = name.partition(":")
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    importlib.invalidate_caches()  # the file may have been written after this process started
+    try:
+        build = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"encoder {name}: {error}") from None
+    finally:
+        sys.path.remove(here)
+    with seeded(derived_seed(seed, Purpose.WEIGHTS)):
+        encoder = build if isinstance(build, nn.Module) else build()
+    if isinstance(encoder, nn.Module):
+        return encoder
+    raise ValueError(f"encoder {name} must return a torch.nn.Module, got {type(encoder).__name__}")
+
+
+class PreparedEncoder(nn.Module):
+    """Map raw images to features: division by 255, normalization, and the ``encoder``."""
+
+    mean: Float[Tensor, "1 channels 1 1"]
+    deviation: Float[Tensor, "1 channels 1 1"]
+
+    def __init__(
+        self, encoder: nn.Module, mean: Tensor, deviation: Tensor, image_shape: tuple[int, int, int]
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.register_buffer("mean", mean)
+        self.register_buffer("deviation", deviation)
+        self.image_shape = image_shape
+
+    def forward(
+        self, images: UInt8[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch features"]:
+        """Compute features of images with values from 0 to 255."""
+        features: Tensor = self.encoder((images.float() / 255 - self.mean) / self.deviation)
+        return features
+
+    @torch.no_grad()
+    def embed(
+        self, images: Tensor | NDArray[np.generic], *, batch_size: int = 256
+    ) -> Float[Tensor, "images features"]:
+        """Compute features of images, prepared as in training.
+
+        Args:
+            images: ``[images, channels, height, width]`` or, with one channel,
+                ``[images, height, width]``. Integers from 0 to 255, or floating-point numbers from
+                0 to 1.
+            batch_size: Number of images per forward call.
+
+        Returns:
+            One feature per image, float32.
+
+        Raises:
+            ValueError: if the images have the wrong shape or values.
+        """
+        check_count("batch_size", batch_size, 1)
+        array = images.detach().cpu().numpy() if isinstance(images, Tensor) else images
+        store = store_from_arrays(array, np.zeros(len(array), dtype=np.int64), name="images")
+        if store.image_shape != self.image_shape:
+            raise ValueError(
+                f"images must have shape {list(self.image_shape)} each, as in training, "
+                f"got {list(store.image_shape)}"
+            )
+        chunks = torch.arange(len(store)).split(batch_size)
+        return torch.cat([self(store.take(rows)).float() for rows in chunks])
+
+
+def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> PreparedEncoder:
+    """Load the encoder of a run on images to the CPU, in ``eval()`` mode.
+
+    Raises:
+        ValueError: if there is no checkpoint yet, or the weights belong to another network.
+    """
+    record = ImageRecord.read(folder)
+    channels, height, width = map(int, record.preparation["image_shape"])
+    state = read_weights(folder)
+    sizes_only = False
+    if encoder is None:
+        settings = ImageSettings.from_config({**folder.config(), "device": "cpu"})
+        # A damaged width could need too much memory, so the tensors of the file are used directly.
+        sizes_only = settings.encoder == "small"
+        with torch.device("meta" if sizes_only else "cpu"):
+            encoder = build_encoder(settings, (channels, height, width))
+    try:
+        encoder.load_state_dict(part_of_state(state, "encoder"), assign=sizes_only)
+        mean, deviation = state["normalization.mean"], state["normalization.deviation"]
+    except (RuntimeError, KeyError):
+        raise ValueError(
+            f"the weights of {folder.path} do not match the encoder in its settings"
+        ) from None
+    return PreparedEncoder(encoder, mean, deviation, (channels, height, width)).eval()

@@ -1,0 +1,180 @@
+"""Training and resuming of recommenders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bayescl_lab._randomness import Purpose, derived_seed, seeded
+from bayescl_lab.ranking.batches import UserBatches
+from bayescl_lab.ranking.candidates import DrawnCandidates
+from bayescl_lab.ranking.encoders import build_encoder
+from bayescl_lab.ranking.module import RankingModule
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.loop import Journal
+from bayescl_lab.runs.ranking.baselines import ranking_result
+from bayescl_lab.runs.ranking.ranking_record import RankingRecord, seen_pairs
+from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
+from bayescl_lab.runs.result import Result
+from bayescl_lab.runs.run import Kind, Rows, TrainedRun, write_evaluation
+from bayescl_lab.runs.weights import read_weights
+
+CRITERION = "ndcg@20"
+"""Metric that chooses settings."""
+
+
+class RankingRun(TrainedRun[RankingSettings]):
+    """A run of a recommender with its interactions, model and batches.
+
+    Args:
+        settings: Settings of the run.
+        record: Record of the data in the run's folder. ``None`` to read the data.
+        baselines: Whether to evaluate popularity and EASE too.
+
+    Attributes:
+        parts: Interactions for training and evaluation.
+    """
+
+    kind = Kind.RANKING
+    settings_type = RankingSettings
+    model: RankingModule
+    batches: UserBatches
+
+    def __init__(
+        self,
+        settings: RankingSettings,
+        *,
+        record: RankingRecord | None = None,
+        baselines: bool = False,
+    ) -> None:
+        super().__init__(settings)
+        self.baselines = baselines
+        if record is None:
+            record = RankingRecord.of(settings.data, settings.evaluate_on)
+        self.record = record
+        self.parts = record.parts(settings.evaluate_on)
+        train = self.parts.train
+        self.batches = UserBatches(
+            train,
+            settings.batch_size,
+            settings.seed,
+            device=self.device,
+            rank=self.rank,
+            num_ranks=settings.num_processes,
+        )
+        with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
+            encoder = build_encoder(settings.encoder, train, vars(settings))
+        self.model = RankingModule(
+            encoder=encoder,
+            loss=settings.loss.build(
+                density=train.density,
+                gather=settings.num_processes > 1,
+            ),
+            candidates=DrawnCandidates(train.num_items, settings.candidates),
+            learning_rate=settings.lr,
+            weight_decay=settings.weight_decay,
+            total_steps=settings.epochs * len(self.batches),
+            propagate=settings.propagate,
+            item_norm_exponent=settings.item_norm_exponent,
+            seed=settings.seed,
+        )
+
+    @classmethod
+    def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
+        """Return the interactions recorded in the folder, with other data to evaluate on."""
+        if not folder.data_file.is_file():
+            return {}
+        record = RankingRecord.read(folder)
+        return {"record": record if data is None else record.on(data, folder)}
+
+    def write_record(self, folder: RunFolder) -> None:
+        """Record the interactions in the run's folder."""
+        self.record.write(folder)
+
+    def start_from(self, path: Path) -> None:
+        """Load another run's embeddings of the users and items that both runs have.
+
+        Raises ``ValueError`` if the other run was trained on pairs that this run is evaluated on.
+        """
+        folder = RunFolder.open(path, Kind.RANKING)
+        if seen := int(seen_pairs(folder, self.parts.evaluation).sum()):
+            raise ValueError(
+                f"init: the run in {path} was trained on {seen:,} of the "
+                f"{self.parts.evaluation.num_interactions:,} pairs of the "
+                f"{self.parts.evaluated_on} part, so the evaluation would be biased: pass "
+                "--split none, and evaluate the earlier run on new data with "
+                f"`bayescl evaluate {path} --data FILE`"
+            )
+        state = read_weights(folder)
+        users, items = RankingRecord.read(folder).rows_of(self.parts.train)
+        for name, rows in (("user_table", users), ("item_table", items)):
+            table, source = getattr(self.model.encoder, name), state[f"encoder.{name}"]
+            if source.shape[1] != table.shape[1]:
+                raise ValueError(
+                    f"dim must be {source.shape[1]} as in {path} to start from its embeddings, "
+                    f"got {table.shape[1]}"
+                )
+            known = torch.from_numpy(rows >= 0)
+            with torch.no_grad():
+                table[known] = source[torch.from_numpy(rows)[known]].to(table)
+
+    def fit(self, folder: RunFolder, **options: Any) -> Journal:
+        """Train without sharing buffers: the module's only buffer, the graph, is constant."""
+        return super().fit(folder, share_buffers=False, **options)
+
+    def evaluate(self, **options: Any) -> Result:
+        """Evaluate the current recommender, with options of :func:`.ranking_result`."""
+        scorer = self.model.to(self.device).scorer()
+        options["baselines"] = self.baselines
+        return ranking_result(scorer, self.parts, self.settings, **options)
+
+    def results(self, folder: RunFolder, rows: Rows) -> Result:
+        """Evaluate the recommender."""
+        del folder, rows
+        return self.evaluate()
+
+
+def train_ranking(
+    settings: RankingSettings,
+    out: Path,
+    *,
+    resume: bool = False,
+    baselines: bool = False,
+    **fit_options: Any,
+) -> Result:
+    """Train a recommender, evaluate it by full ranking and write both to a run folder.
+
+    A resumed run ends with exactly the weights of an uninterrupted run; on a GPU, up to
+    floating-point summation order. Training on several devices gives the same weights as on one, up
+    to rounding. One process per device calls this function. All processes except the first return
+    an empty result.
+
+    Args:
+        settings: Settings of the run.
+        out: Run folder.
+        resume: Whether to resume the run in ``out`` from its last checkpoint, or from the start if
+            there is none. A finished run is not changed. If False, ``out`` must be empty or must
+            not exist.
+        baselines: Whether to evaluate popularity and EASE too.
+        **fit_options: ``progress`` and ``checkpoint_every``; see
+            :class:`~bayescl_lab.runs.loop.Journal`.
+
+    Returns:
+        The result, as in ``result.json``.
+
+    Raises:
+        ValueError: if the data cannot be used with these settings, ``out`` is not writable, or it
+            holds another run.
+    """
+    return RankingRun.train(settings, out, fit_options, resume=resume, baselines=baselines)
+
+
+def evaluate_recommender(path: Path, *, data: str | None = None) -> Result:
+    """Evaluate a run, finished or not, by full ranking; write ``evaluation.json``.
+
+    With ``data``, the run is evaluated on other interactions, without its training interactions.
+    """
+    folder, run, epochs = RankingRun.reopen(path, data=data, baselines=True)
+    return write_evaluation(folder, run.evaluate(part=data, epochs=epochs))

@@ -1,0 +1,156 @@
+"""Settings of recommenders, trained or fitted without gradients."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+from pydantic.dataclasses import dataclass
+
+from bayescl._checks import check_choice
+from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive
+from bayescl_lab.ranking.data import RankingData
+from bayescl_lab.ranking.ease import EASE
+from bayescl_lab.ranking.encoders import ENCODERS
+from bayescl_lab.ranking.ials import IALS
+from bayescl_lab.ranking.interactions import Interactions
+from bayescl_lab.ranking.scorers import Popularity, Scorer
+from bayescl_lab.runs.losses import LossSettings, ranking_loss
+from bayescl_lab.runs.settings import Device, StoredSettings, TrainedSettings
+
+POPULARITY: Literal["popularity"] = "popularity"
+EASE_NAME: Literal["ease"] = "ease"
+IALS_NAME: Literal["ials"] = "ials"
+BASELINES = (POPULARITY, EASE_NAME)
+"""Names of the baselines beside every result."""
+
+
+@dataclass(frozen=True)
+class RankingOptions(TrainedSettings):
+    """Settings of a recommender, except data, encoder and loss.
+
+    Attributes:
+        dim: Length of an embedding.
+        layers: Number of propagation steps on the graph of users and items (lightgcn).
+        propagate: Number of layers in which ranking averages embeddings over neighbors in the
+            graph. Training does not depend on it. 1 helps on sparse data.
+        item_norm_exponent: Exponent of the length of the item embedding, which ranking multiplies
+            cosines by. Larger values favor popular items. Training does not depend on it.
+        candidates: Number of items drawn per batch and shared by its users, at most all items. A
+            user's known items do not count.
+        batch_size: Number of users per step, with all their pairs, over all devices. Default: a
+            32nd of the users, between 32 and 256.
+        lr: Initial learning rate of Adam. It decreases to 0 by a cosine schedule.
+        weight_decay: Weight decay of Adam.
+        epochs: Number of passes over the training pairs.
+        evaluate_on: Part to evaluate on. The "validation" part is for choosing settings and is
+            excluded from training.
+        init: Run folder with initial embeddings for users and items that both runs have. Default:
+            random values.
+        seed: Seed of weights, order and candidates.
+        device: Device for training. auto is a GPU if there is one.
+        devices: Number of devices per node, with one process each.
+        num_nodes: Number of nodes. Start the command on each node with torchrun.
+
+    Raises:
+        ValueError: if a value is out of range, or values contradict each other.
+    """
+
+    dim: Count = 128
+    layers: CountOr0 = 2
+    propagate: CountOr0 = 0
+    item_norm_exponent: NonNegative = 0.0
+    candidates: Count = 4096
+    batch_size: Count | None = None
+    lr: Positive = 0.01
+    weight_decay: NonNegative = 0.0
+    epochs: Count = 16
+    evaluate_on: Literal["test", "validation"] = "test"
+    init: str | None = None
+    seed: CountOr0 = 0
+    device: Device = "auto"
+    devices: Count = 1
+    num_nodes: Count = 1
+
+
+@dataclass(frozen=True)
+class RankingSettings(RankingOptions):
+    """All settings of a trained recommender: options, loss, data and encoder.
+
+    Raises:
+        ValueError: if a value is out of range, or values contradict each other.
+    """
+
+    loss: LossSettings = field(default_factory=ranking_loss)
+    data: RankingData = field(default_factory=RankingData)
+    encoder: str = "mf"
+    parts: ClassVar = {
+        "loss": partial(LossSettings.taken_from, room="ranking"),
+        "data": RankingData.taken_from,
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("encoder", self.encoder, tuple(ENCODERS))
+
+    @property
+    def method(self) -> str:
+        """Name of the loss."""
+        return self.loss.loss
+
+
+_REGULARIZATION = {POPULARITY: 1.0, EASE_NAME: 300.0, IALS_NAME: 0.03}
+
+
+@dataclass(frozen=True)
+class BaselineSettings(StoredSettings):
+    """Settings of a baseline; see :class:`~bayescl_lab.ranking.ials.IALS` for the objective.
+
+    Attributes:
+        encoder: Kind of baseline: popularity, ease or ials.
+        data: Data set, and options to read it.
+        regularization: L2 penalty. Default: 300 for ease, 0.03 for ials.
+        evaluate_on: Part to evaluate on, "test" or "validation".
+        dim: Length of an embedding of ials.
+        unobserved_weight: Weight of all pairs in ials, besides the weight 1 of interactions.
+        epochs: Number of alternations of ials; 1 for other baselines.
+        seed: Seed of the initial embeddings of ials.
+    """
+
+    encoder: Literal["popularity", "ease", "ials"]
+    data: RankingData = field(default_factory=RankingData)
+    regularization: Positive | None = None
+    evaluate_on: Literal["test", "validation"] = "test"
+    dim: Count = 64
+    unobserved_weight: Positive = 0.1
+    epochs: Count = 16
+    seed: CountOr0 = 0
+    parts: ClassVar = {"data": RankingData.taken_from}
+
+    def __post_init__(self) -> None:
+        if self.regularization is None:
+            object.__setattr__(self, "regularization", _REGULARIZATION[self.encoder])
+        if self.encoder != IALS_NAME:
+            object.__setattr__(self, "epochs", 1)
+
+    @property
+    def method(self) -> str:
+        """Name of the baseline."""
+        return self.encoder
+
+    def fitted(self, train: Interactions) -> Scorer:
+        """Fit the baseline to interactions; raise ``ValueError`` if there are too many items."""
+        penalty: Any = self.regularization
+        if self.encoder == POPULARITY:
+            return Popularity(train)
+        if self.encoder == EASE_NAME:
+            return EASE(train, penalty)
+        return IALS(
+            train,
+            dim=self.dim,
+            regularization=penalty,
+            unobserved_weight=self.unobserved_weight,
+            epochs=self.epochs,
+            seed=self.seed,
+        )

@@ -1,0 +1,220 @@
+"""Serving of runs: lists of items for users, and embeddings.
+
+A run serves from its own folder, which holds interactions, ids and weights. The original data are
+not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+
+from bayescl._checks import check_choice, check_count
+from bayescl._types import Tensor
+from bayescl_lab.ranking.fold_in import NewcomerScorer
+from bayescl_lab.ranking.full_ranking import full_ranking, top_columns
+from bayescl_lab.ranking.scorers import ServedScorer
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.ranking.ranking_record import RankingRecord
+from bayescl_lab.runs.ranking.ranking_run import RankingRun
+from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
+from bayescl_lab.runs.run import Kind
+
+Items = Sequence[int | str]
+"""Ids of items."""
+
+
+class Recommender:
+    """Recommender of a run.
+
+    Args:
+        path: Folder of the run. The run may still be training.
+
+    Attributes:
+        record: Interactions of the run by part.
+        trained_on: Training interactions.
+        scorer: Trained model.
+
+    Raises:
+        ValueError: if the folder does not hold a recommender, has no checkpoint or damaged files.
+    """
+
+    def __init__(self, path: Path) -> None:
+        folder = RunFolder.open(path, Kind.RANKING)
+        settings = RankingSettings.from_config({**folder.config(), "device": "cpu"})
+        checkpoint = folder.kept_checkpoint()
+        run = RankingRun(settings, record=RankingRecord.read(folder))
+        run.load(checkpoint)
+        self.record, self.scorer, self.trained_on = run.record, run.model.scorer(), run.parts.train
+        self._ids = {"user": self.trained_on.user_ids, "item": self.trained_on.item_ids}
+
+    def recommend(
+        self,
+        user_id: int | str | Sequence[int | str] | None = None,
+        k: int = 10,
+        *,
+        items: int | str | Items | Mapping[int | str, int | str | Items] | None = None,
+        all_users: bool = False,
+        exclude: int | str | Items = (),
+        allow_known: bool = False,
+    ) -> pl.DataFrame:
+        """Return the best items that users do not have yet.
+
+        A user's items in all parts of the data are excluded. Items without interactions in training
+        are never listed. Users without interactions in training get the most popular items. A new
+        user gets a list based on the user's items; see :mod:`bayescl_lab.ranking.fold_in`. Items of
+        the new user without interactions in training are ignored; without other items, the list has
+        popular items.
+
+        Args:
+            user_id: Id of the user in the data set, or several ids.
+            k: Number of items per list. Users who have nearly all items get fewer. Default: 10.
+            items: Ids of the items of a user who is not in the data, instead of ``user_id``; or the
+                items of several such users by their ids.
+            all_users: Whether to make lists of all users, instead of ``user_id``. Default: False.
+            exclude: Ids of further items to exclude. Default: none.
+            allow_known: Whether lists may have items that the user has. Default: False.
+
+        Returns:
+            One row per item, list by list, with columns ``user`` (not for ``items`` of one user),
+            ``rank`` from 1, ``item``, ``score`` and ``source``. The source is "model", or
+            "popularity" for popular items, which have the number of their users as score.
+
+        Raises:
+            ValueError: if ``exclude``, ``items`` or the users have an unknown id, not exactly one
+                of ``user_id``, ``items`` and ``all_users`` is given, ``items`` is empty, or ``k``
+                is below 1.
+        """
+        if (user_id is not None) + (items is not None) + all_users != 1:
+            raise ValueError("give one of user_id, items (of a user not in the data) and all_users")
+        if items is not None and len(_listed(items)) == 0:
+            raise ValueError("items must name at least one item, got none")
+        k = min(check_count("k", k, 1), self.trained_on.num_items)
+        served = ServedScorer(self.scorer, self.trained_on)
+        served.left_out[torch.from_numpy(self._places("item", exclude))] = True
+        if items is not None:
+            many: Any = items if isinstance(items, Mapping) else {None: items}
+            owned = {
+                None if user is None else str(user): self._places("item", theirs)
+                for user, theirs in many.items()
+            }
+            return self._newcomer_lists(owned, k, served, allow_known=allow_known)
+        rows = np.arange(served.num_users) if all_users else self._places("user", user_id)
+        known = None if allow_known else self.record.known
+        top = full_ranking(served, k, seen=known, users=torch.from_numpy(rows))
+        return self._frame(top.items, top.scores, self._ids["user"][rows], ~served.is_new[rows])
+
+    def unknown(self, kind: str, ids: int | str | Items) -> list[str]:
+        """Return the distinct ids of users or items ("user" or "item") that are not in the data."""
+        check_choice("kind", kind, ("user", "item"))
+        index = self._index[kind]
+        return [name for name in dict.fromkeys(_listed(ids)) if name not in index]
+
+    def similar_items(self, item_id: int | str, k: int = 10) -> pl.DataFrame:
+        """Return the ``k`` items with the most similar embeddings, by cosine.
+
+        Columns are ``rank`` from 1, ``item`` and ``similarity``.
+
+        Raises:
+            ValueError: if the item is unknown or has no interactions in training, or ``k`` is below
+                1.
+        """
+        check_count("k", k, 1)
+        items, is_trained = self.scorer.items, self.trained_rows("items")
+        [column] = self._places("item", item_id)
+        if not is_trained[column]:
+            raise ValueError(f"item {item_id} has no interactions in training, so no embedding")
+        similarity = torch.cosine_similarity(items, items[column], dim=1)
+        similarity[torch.from_numpy(~is_trained)] = -torch.inf
+        similarity[column] = -torch.inf
+        values, columns = top_columns(similarity[None], min(k, len(items)))
+        return self._frame(columns, values).rename({"score": "similarity"})
+
+    def embeddings(self, of: str) -> pl.DataFrame:
+        """Return the embeddings of "users" or "items": ``id`` and ``embedding``, in data order.
+
+        Users and items without interactions in training are excluded.
+        """
+        rows = np.flatnonzero(self.trained_rows(of))
+        matrix = self.scorer.users if of == "users" else self.scorer.items
+        ids = self._ids[of.removesuffix("s")][rows]
+        return pl.DataFrame({"id": ids, "embedding": matrix.numpy()[rows]})
+
+    def trained_rows(self, of: str) -> NDArray[np.bool_]:
+        """Return True for "users" or "items" with interactions in training."""
+        counts: NDArray[Any] = self.trained_on.matrix.sum(axis=1 if of == "users" else 0)
+        return np.asarray(counts > 0)
+
+    def _newcomer_lists(
+        self,
+        owned: Mapping[str | None, NDArray[np.int64]],
+        k: int,
+        served: ServedScorer,
+        *,
+        allow_known: bool,
+    ) -> pl.DataFrame:
+        """Return lists for new users, given the columns of their items."""
+        is_trained = self.trained_rows("items")
+        frames = []
+        for user, columns in owned.items():
+            known = np.unique(columns[is_trained[columns]])
+            by_model = len(known) > 0
+            chosen = torch.from_numpy(known)
+            scores = self._newcomers.scores_from(chosen) if by_model else served.popularity.clone()
+            scores[served.left_out] = -torch.inf
+            if not allow_known:
+                scores[torch.from_numpy(columns)] = -torch.inf
+            values, best = top_columns(scores[None], k)
+            names = None if user is None else [user]
+            frames.append(self._frame(best, values, names, torch.tensor([by_model])))
+        return pl.concat(frames)
+
+    @cached_property
+    def _newcomers(self) -> NewcomerScorer:
+        """Scorer of new users."""
+        return NewcomerScorer(self.scorer, self.trained_on)
+
+    @cached_property
+    def _index(self) -> dict[str, dict[str, int]]:
+        """Row of each user and column of each item by id as text."""
+        return {
+            kind: {str(name): row for row, name in enumerate(ids.tolist())}
+            for kind, ids in self._ids.items()
+        }
+
+    def _places(self, kind: str, ids: Any) -> NDArray[np.int64]:
+        """Return the rows of users or columns of items; raise ``ValueError`` on unknown ids."""
+        index, unknown = self._index[kind], self.unknown(kind, ids)
+        if unknown:
+            names = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
+            close = (f"{unknown[0]}.0", unknown[0].removesuffix(".0"), unknown[0].lstrip("0"))
+            hint = next((f", but {name}" for name in close if name in index), "")
+            raise ValueError(
+                f"{self.trained_on.name} has no {kind}{'s' * (len(unknown) > 1)} {names}{hint}"
+            )
+        return np.array([index[name] for name in _listed(ids)], dtype=np.int64)
+
+    def _frame(
+        self, items: Tensor, scores: Tensor, users: Any = None, by_model: Tensor | None = None
+    ) -> pl.DataFrame:
+        """Convert lists to rows, with users and the source if given."""
+        rows, ranks = scores.isfinite().nonzero().T.numpy()
+        chosen = items[rows, ranks].numpy()
+        columns: dict[str, Any] = {} if users is None else {"user": np.asarray(users)[rows]}
+        columns |= {"rank": ranks + 1, "item": self._ids["item"][chosen]}
+        columns["score"] = scores[rows, ranks].numpy()
+        if by_model is not None:
+            columns["source"] = np.where(by_model[rows].numpy(), "model", "popularity")
+        return pl.DataFrame(columns)
+
+
+def _listed(ids: Any) -> list[str]:
+    """Convert ids to stripped text. A single text or number is one id."""
+    return [str(name).strip() for name in ([ids] if np.isscalar(ids) else ids)]

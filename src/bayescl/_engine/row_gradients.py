@@ -1,0 +1,200 @@
+"""Losses of a few anchors and their gradients by the logits.
+
+Plain functions are differentiated by autograd, objectives with sums of powers in closed form. The
+linear term of a soft target is added to either.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+
+from bayescl._checks import is_eager_cpu
+from bayescl._engine.reference import ObjectiveAt, checked_losses, rows_not_finite
+from bayescl._engine.sums import sums_of
+from bayescl._engine.targets import target_rows
+from bayescl._ops.objective import LogSumObjective
+from bayescl._types import Float, Int, Tensor
+from bayescl.batch import Batch, Excluded
+
+
+class Chunk(NamedTuple):
+    """A few anchors of a batch, with the logits of their candidates and positives."""
+
+    batch: Batch
+    rows: slice  # the anchors in the batch
+    objective_at: ObjectiveAt
+    temperature: float | Tensor  # the logits are already divided by it
+    positive: Float[Tensor, " pairs"]
+    is_column: bool  # whether positives are among the logits
+    anchor_of: Int[Tensor, " pairs"] | None  # among these anchors; None if each has one pair
+    logits: Float[Tensor, "rows candidates"]  # may be overwritten
+    upstream: Float[Tensor, " pairs"] | None  # upstream gradient; None for ones
+    differentiate: bool  # whether gradients are needed
+    bounds: tuple[float, float] | None = None  # finite bounds of the logits, if known
+
+    def per_pair(self, values: Float[Tensor, "#rows"]) -> Float[Tensor, "#pairs"]:
+        """Expand values per anchor, or one value for all, to pairs."""
+        if self.anchor_of is None or (len(values) == 1 and len(self.logits) != 1):
+            return values
+        return values[self.anchor_of]
+
+    def per_anchor(self, values: Float[Tensor, " pairs"]) -> Float[Tensor, " rows"]:
+        """Sum values over each anchor's pairs."""
+        if self.anchor_of is None:
+            return values
+        return values.new_zeros(len(self.logits)).index_add_(0, self.anchor_of, values)
+
+
+class RowGradients(NamedTuple):
+    """Gradients of the (weighted) sum of a few anchors' losses."""
+
+    unlabeled: Float[Tensor, "rows candidates"]  # by the candidates' logits, without the factor
+    factor: Float[Tensor, " rows"] | None  # None for ones; applied after the matrix products
+    positive: Float[Tensor, " pairs"]  # by the positives' logits
+    temperature: Float[Tensor, ""] | None = None  # through the objective only, not the logits
+
+
+Result = tuple[Float[Tensor, " pairs"], RowGradients | None]
+
+
+def row_losses(chunk: Chunk) -> Result:
+    """Compute the losses of a few anchors' pairs and, if needed, their gradients."""
+    positive, logits = chunk.positive, chunk.logits
+    if is_eager_cpu(logits):
+        ends = logits.aminmax()
+        low, high = ends.min.item(), ends.max.item()
+        if math.isfinite(low + high) and (chunk.is_column or math.isfinite(positive.sum())):
+            return _finite_row_losses(chunk._replace(bounds=(low, high)))
+    # Rows that are not finite are replaced by zeros; their results become NaN at the end.
+    bad_rows = rows_not_finite(None, logits, lambda: chunk.batch.mask(chunk.rows))
+    bad = ~positive.isfinite()
+    if bad_rows is not None:
+        logits.masked_fill_(bad_rows[:, None], 0.0)
+        bad |= chunk.per_pair(bad_rows)
+    losses, gradients = _finite_row_losses(chunk._replace(positive=positive.masked_fill(bad, 0.0)))
+    poison = torch.where(bad, torch.nan, 1.0).to(losses.dtype)
+    if gradients is not None:
+        factor, row_factor = gradients.factor, chunk.per_anchor(poison * 0) + 1
+        factor = row_factor if factor is None else factor * row_factor
+        gradients = gradients._replace(factor=factor, positive=gradients.positive * poison)
+    return losses * poison, gradients
+
+
+def _finite_row_losses(chunk: Chunk) -> Result:
+    """Compute :func:`row_losses` of rows with finite logits."""
+    excluded = chunk.batch.excluded(chunk.rows)
+    if chunk.batch.target is None:
+        return _objective_losses(chunk, excluded)
+    target = target_rows(chunk.batch, chunk.batch.target, chunk.rows, excluded)
+    total = chunk.per_pair(target.sum(dim=1))
+    if chunk.bounds is None:
+        excluded.fill_(chunk.logits, 0.0)  # excluded logits may be infinite, and 0 * inf is NaN
+    # This comes before the objective, which overwrites the logits.
+    drawn = chunk.per_pair(torch.linalg.vecdot(target, chunk.logits))
+    losses, gradients = _objective_losses(chunk, excluded)
+    if gradients is not None:
+        gradients = _with_target(gradients, target, total, chunk)
+    return losses + (chunk.positive * total - drawn), gradients
+
+
+def _with_target(
+    gradients: RowGradients, target: Tensor, total: Tensor, chunk: Chunk
+) -> RowGradients:
+    """Add the gradient of the target term: -y_j for candidates, sum_j y_j for the positive."""
+    if chunk.upstream is not None:
+        total = total * chunk.upstream
+    if chunk.upstream is not None or chunk.anchor_of is not None:
+        share = torch.ones_like(chunk.positive) if chunk.upstream is None else chunk.upstream
+        target = target * chunk.per_anchor(share)[:, None]
+    grad_logits, factor = gradients.unlabeled, gradients.factor
+    if factor is not None:
+        grad_logits *= factor[:, None]
+    grad_logits -= target
+    return gradients._replace(
+        unlabeled=grad_logits, factor=None, positive=gradients.positive + total
+    )
+
+
+def _objective_losses(chunk: Chunk, excluded: Excluded) -> Result:
+    """Compute losses and gradients of the objective, without the target."""
+    objective = chunk.objective_at(chunk.temperature)
+    if not isinstance(objective, LogSumObjective):
+        return _losses_of_function(chunk)
+    sums = sums_of(objective, chunk.batch, chunk.rows, chunk.logits, excluded, chunk.bounds)
+    positive, powers = chunk.positive, objective.sum_powers
+    logs = [chunk.per_pair(part.log) for part in sums]
+    if len(powers) < len(objective.powers):
+        count = chunk.per_pair(chunk.batch.log_counts(chunk.rows, positive.dtype))
+        logs.insert(objective.powers.index(0), count)
+    log_sums = tuple(logs)  # the input of the objective
+    if not chunk.differentiate:
+        return objective.from_log_sums(positive, log_sums), None
+    losses, grad_positive, grad_log_sums = objective.slopes(positive, log_sums)
+    if chunk.upstream is not None:
+        grad_positive = grad_positive * chunk.upstream
+        grad_log_sums = tuple([grad_log_sum * chunk.upstream for grad_log_sum in grad_log_sums])
+    if chunk.anchor_of is not None:
+        grad_log_sums = tuple([chunk.per_anchor(grad_log_sum) for grad_log_sum in grad_log_sums])
+    grad_logits = sums[0].exponentials
+    if objective.is_softmax:
+        factor = sums[0].per_unit(grad_log_sums[0])  # dL/ds_i = slope p e^(p s_i) / S
+        if powers != [1]:
+            factor *= powers[0]
+        return losses, RowGradients(grad_logits, factor, grad_positive)
+    # dL/ds_i = sum over p of (dL / d log S_p) p e^(p s_i) / S_p
+    for part, power, grad_log_sum in zip(sums, powers, grad_log_sums, strict=True):
+        share = part.per_unit(grad_log_sum if power == 1 else grad_log_sum * power)[:, None]
+        if part.exponentials is grad_logits:
+            grad_logits *= share
+        else:
+            grad_logits.addcmul_(part.exponentials, share)
+    direct = _direct_temperature_gradient(chunk, log_sums)
+    return losses, RowGradients(grad_logits, None, grad_positive, direct)
+
+
+def _direct_temperature_gradient(
+    chunk: Chunk, log_sums: tuple[Float[Tensor, "#pairs"], ...]
+) -> Float[Tensor, ""] | None:
+    """Compute the temperature's gradient through the objective, with constant logits."""
+    if not isinstance(chunk.temperature, Tensor):
+        return None
+    with torch.enable_grad():
+        leaf = chunk.temperature.detach().requires_grad_()
+        objective = chunk.objective_at(leaf)
+        assert isinstance(objective, LogSumObjective)  # as without a gradient
+        losses = objective.from_log_sums(chunk.positive, log_sums)
+    if not losses.requires_grad:
+        return None
+    weights = torch.ones_like(losses) if chunk.upstream is None else chunk.upstream
+    gradient = torch.autograd.grad(losses, leaf, weights)[0]
+    # At tiny temperatures, 0 times the infinite slope of 1 / temperature would give NaN.
+    return gradient.nan_to_num(0.0, torch.inf, -torch.inf)
+
+
+def _losses_of_function(chunk: Chunk) -> Result:
+    """Compute losses and gradients of a plain function of logits by autograd."""
+    with torch.set_grad_enabled(chunk.differentiate):
+        leaves = [
+            tensor.detach().requires_grad_(chunk.differentiate)
+            for tensor in (chunk.positive, chunk.logits, chunk.temperature)
+            if isinstance(tensor, Tensor)
+        ]
+        temperature = leaves[2] if len(leaves) == 3 else chunk.temperature
+        objective, valid = chunk.objective_at(temperature), chunk.batch.mask(chunk.rows)
+        logits = leaves[1]
+        if chunk.anchor_of is not None:
+            logits, valid = (
+                logits[chunk.anchor_of],
+                None if valid is None else valid[chunk.anchor_of],
+            )
+        losses = checked_losses(objective(leaves[0], logits, valid=valid), chunk.positive)
+    if not chunk.differentiate:
+        return losses, None
+    weights = torch.ones_like(losses) if chunk.upstream is None else chunk.upstream
+    grad_positive, grad_logits, *direct = torch.autograd.grad(
+        losses, leaves, weights, materialize_grads=True
+    )
+    return losses.detach(), RowGradients(grad_logits, None, grad_positive, *direct)

@@ -1,0 +1,54 @@
+"""Sums of exponentials in log space."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch.nn import functional as F
+
+from bayescl._types import Bool, Float, Tensor
+
+
+def masked_logsumexp(
+    logits: Float[Tensor, "anchors candidates"],
+    valid: Bool[Tensor, "anchors candidates"] | None,
+) -> Float[Tensor, " anchors"]:
+    """Compute the log of the sum of exponentials over each row's valid entries.
+
+    An empty row gives -inf, with a gradient of 0.
+    """
+    if valid is None:
+        return logits.logsumexp(dim=1)
+    counted = valid.any(dim=1)
+    # In a row without valid entries, zeros are summed and the sum is discarded. The gradient of a
+    # sum over -inf alone would be NaN.
+    filler = torch.where(counted, -torch.inf, 0.0).to(logits.dtype)[:, None]
+    total = torch.where(valid, logits, filler).logsumexp(dim=1)
+    return torch.where(counted, total, -torch.inf)
+
+
+def log_count(
+    logits: Float[Tensor, "anchors candidates"],
+    valid: Bool[Tensor, "anchors candidates"] | None,
+) -> Float[Tensor, "#anchors"]:
+    """Compute the log of the number of valid entries in each row; -inf for an empty row."""
+    if valid is None:
+        size = logits.shape[1]
+        log_size = math.log(size) if size else -math.inf
+        return torch.full((1,), log_size, dtype=logits.dtype, device=logits.device)
+    return valid.sum(dim=1).to(logits.dtype).log()
+
+
+def contrast(
+    positive: Float[Tensor, " anchors"], log_negative: Float[Tensor, " anchors"]
+) -> Float[Tensor, " anchors"]:
+    r"""Compute :math:`-\log\frac{e^{s^+}}{e^{s^+} + G}`, given :math:`s^+` and :math:`\log G`."""
+    return softplus(log_negative - positive)
+
+
+def softplus(values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    r"""Compute :math:`\log(1 + e^x)` without overflow, exact up to rounding."""
+    # Above the threshold the result is x: at 40 the difference, e^-40, is below half an ulp of x
+    # even in float64.
+    return F.softplus(values, threshold=40.0)

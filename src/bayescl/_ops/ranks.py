@@ -1,0 +1,167 @@
+"""Ranks of logits among the unlabeled logits of their anchor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import torch
+
+from bayescl._checks import check_choice, is_eager_cpu
+from bayescl._types import Bool, Float, Int, Tensor
+
+Ranks = Literal["mid", "upper"]
+Transform = Callable[[Tensor, Tensor, Tensor], Tensor]
+RANKS: tuple[Ranks, ...] = ("mid", "upper")
+_BLOCK = 2**17
+"""Number of logits sorted at a time on the CPU. Temporaries then stay in the cache."""
+
+
+def empirical_cdf(
+    unlabeled: Float[Tensor, "*anchors candidates"],
+    *,
+    valid: Bool[Tensor, "*anchors candidates"] | None = None,
+    ranks: Ranks = "mid",
+) -> Float[Tensor, "*anchors candidates"]:
+    r"""Compute the empirical CDF of each anchor's unlabeled logits at these logits.
+
+    With :math:`N` valid candidates in the row, :math:`n_<` of them below a logit and
+    :math:`n_=` equal to it (itself included):
+
+    .. math::
+        \hat\Phi_{UN} = \frac{n_< + n_=}{N} \;\text{(upper)}, \qquad
+        \hat\Phi_{UN} = \frac{n_< + n_= / 2}{N} \;\text{(mid)}.
+
+    The paper uses upper ranks. In small rows they are biased: the mean importance weight is below
+    1. Mid-ranks are symmetric and do not have this bias.
+
+    Args:
+        unlabeled: Logits, or an increasing function of them. Not differentiated, because the result
+            is piecewise constant.
+        valid: True where a candidate counts. Rows may have different numbers of candidates.
+            Default: all count.
+        ranks: Kind of rank, ``"mid"`` or ``"upper"``. Default: ``"mid"``.
+
+    Returns:
+        Values in (0, 1], float32 or float64. Where ``valid`` is False the value is 1.
+
+    Raises:
+        ValueError: if ``ranks`` is invalid.
+
+    Example:
+        >>> logits = torch.tensor([[6.0, 4.0, 3.0, 7.0, 5.0]])
+        >>> empirical_cdf(logits, ranks="upper")
+        tensor([[0.8000, 0.4000, 0.2000, 1.0000, 0.6000]])
+        >>> empirical_cdf(logits)
+        tensor([[0.7000, 0.3000, 0.1000, 0.9000, 0.5000]])
+
+    Reference:
+        Liu et al., ICML 2024, Eq. "puedf", and the example below it.
+    """
+    cdf = map_cdf(unlabeled, lambda values: values, valid=valid, ranks=ranks)
+    return cdf if valid is None else cdf.masked_fill(~valid, 1.0)
+
+
+def map_cdf(
+    unlabeled: Float[Tensor, "*anchors candidates"],
+    function: Callable[[Tensor], Tensor],
+    *,
+    valid: Bool[Tensor, "*anchors candidates"] | None,
+    ranks: Ranks,
+) -> Float[Tensor, "*anchors candidates"]:
+    """Apply an elementwise ``function`` to the empirical CDF of each logit.
+
+    The function is applied to the CDF in sorted order. Rows without ties and with the same number
+    of candidates have the same sorted CDF, so the function is usually computed for one row only.
+    The result is undefined where ``valid`` is False.
+    """
+    check_choice("ranks", ranks, RANKS)
+    values = unlabeled.detach()
+    values = values.flatten(0, -2) if values.ndim > 1 else values[None]
+    if values.dtype in (torch.float16, torch.bfloat16):
+        values = values.float()
+    valid = None if valid is None else valid.reshape(values.shape)
+    if values.shape[1] == 0:  # amax needs at least one candidate
+        return function(values).view(unlabeled.shape)
+    if valid is None:
+        count = torch.full((1, 1), values.shape[1], device=values.device)
+    else:
+        values = torch.where(valid, values, just_above(values))
+        count = valid.sum(dim=1, keepdim=True)
+    count = count.expand(len(values), 1)
+
+    def transform(below: Tensor, through: Tensor, count: Tensor) -> Tensor:
+        # A valid logit of +inf ties with the masked columns, which do not count.
+        below, through = below.minimum(count), through.minimum(count)
+        doubled = below + through if ranks == "mid" else 2 * through
+        return function(doubled.to(values.dtype) / (2 * count.clamp(min=1)))
+
+    if not is_eager_cpu(values):
+        result = _map_sorted_rows(*values.sort(dim=1), count, transform)
+    else:
+        result = torch.empty_like(values)
+        rows = max(1, _BLOCK // values.shape[1])
+        blocks = (torch.split(tensor, rows) for tensor in (values, count, result))
+        for block, counts, out in zip(*blocks, strict=True):
+            _map_mostly_untied_rows(block, counts, transform, out)
+    return result.view(unlabeled.shape)
+
+
+def just_above(
+    values: Float[Tensor, "rows columns"],
+) -> Float[Tensor, "rows 1"]:
+    """Return a value that sorts after all others in its row except NaN; it may tie with +inf."""
+    largest = values.amax(dim=1, keepdim=True)
+    largest = largest.masked_fill(largest.isnan(), torch.inf)  # NaN values do not tie
+    # The step is large enough to survive rounding, unless the range of the type ends.
+    next_float = largest.nextafter(torch.full_like(largest, torch.inf))
+    return torch.maximum(largest + largest.abs() / 1024, next_float)
+
+
+def _map_sorted_rows(
+    ordered: Float[Tensor, "rows columns"],
+    columns: Int[Tensor, "rows columns"],
+    count: Int[Tensor, "rows 1"],
+    transform: Transform,
+) -> Float[Tensor, "rows columns"]:
+    """Map sorted values by their tie bounds and counts, without branches on the data."""
+    below, through = _tie_bounds(ordered)
+    return ordered.scatter(1, columns, transform(below, through, count))
+
+
+def _map_mostly_untied_rows(
+    values: Float[Tensor, "rows columns"],
+    count: Int[Tensor, "rows 1"],
+    transform: Transform,
+    out: Float[Tensor, "rows columns"],
+) -> None:
+    """Map values into ``out``. Rows without ties share one table and take less time."""
+    # NumPy sorts with vector instructions, several times as fast as torch on one core.
+    columns = torch.from_numpy(np.argsort(values.numpy(), axis=1))
+    ordered = values.gather(1, columns)
+    position = torch.arange(values.shape[1])[None]
+    counts, which = torch.unique(count, return_inverse=True)
+    mapped = transform(position, position + 1, counts[:, None])  # [numbers, columns]
+    mapped = mapped.expand_as(values) if len(counts) == 1 else mapped[which.squeeze(1)]
+    out.scatter_(1, columns, mapped)
+    tied = (ordered[:, 1:] == ordered[:, :-1]).sum(dim=1)
+    masked = (values.shape[1] - 1 - count.squeeze(1)).clamp(min=0)  # masked values tie
+    rows = (tied != masked).nonzero().squeeze(1)
+    if len(rows):
+        out[rows] = _map_sorted_rows(ordered[rows], columns[rows], count[rows], transform)
+
+
+def _tie_bounds(
+    ordered: Float[Tensor, "rows columns"],
+) -> tuple[Int[Tensor, "rows columns"], Int[Tensor, "rows columns"]]:
+    """Count, for each value of sorted rows, the values below it and the values up to its ties."""
+    columns = ordered.shape[1]
+    position = torch.arange(columns, device=ordered.device)
+    tied = ordered[:, 1:] == ordered[:, :-1]
+    edge = torch.ones_like(ordered[:, :1], dtype=torch.bool)
+    starts = torch.cat([edge, ~tied], dim=1)
+    below = torch.where(starts, position, 0).cummax(dim=1).values
+    ends = torch.cat([~tied, edge], dim=1)
+    last = torch.where(ends, position, columns - 1).flip(1).cummin(dim=1).values.flip(1)
+    return below, last + 1

@@ -1,0 +1,110 @@
+"""Similarities and logits of embeddings."""
+
+from __future__ import annotations
+
+import torch
+
+from bayescl._checks import is_eager_cpu
+from bayescl._types import Float, Tensor
+
+_ORDINARY = (1e-10, 1e10)
+"""Range of lengths for which the squares neither underflow nor overflow in float32."""
+
+
+def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows dim"]:
+    """Scale every embedding to length 1, so that inner products are cosine similarities.
+
+    Tiny and huge embeddings neither underflow nor overflow. A zero embedding stays zero and gets a
+    finite gradient. The same applies if all coordinates are below the smallest normal number. A row
+    with NaN or infinity becomes NaN, with gradient 0.
+
+    Args:
+        embeddings: Rows of any finite length. Differentiated.
+
+    Returns:
+        Rows of length 1, or 0 for a zero row, in the same dtype.
+
+    Example:
+        >>> unit_vectors(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+        tensor([[0.6000, 0.8000],
+                [0.0000, 0.0000]])
+    """
+    lengths: Tensor = torch.linalg.vector_norm(embeddings, dim=-1, keepdim=True)
+    if _are_ordinary(lengths):
+        return embeddings * lengths.reciprocal()
+    largest = embeddings.detach().abs().amax(dim=-1, keepdim=True)
+    # A row that is not finite becomes NaN without gradient. A product with NaN would give a NaN
+    # gradient even where the row is masked.
+    finite = largest.isfinite()
+    embeddings = torch.where(finite, embeddings, 0.0)
+    # Below the smallest normal number, the gradient of the quotient is infinite: treat as zero.
+    small = ~finite | (largest < torch.finfo(embeddings.dtype).tiny)
+    # The result does not depend on the scale, so the scale needs no gradient.
+    scaled = embeddings / torch.where(small, 1.0, largest)
+    length = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
+    # The gradient of a product is cheaper than the gradient of a quotient.
+    unit = scaled * torch.where(small, 1.0, length).reciprocal()
+    return torch.where(finite, unit, torch.nan)
+
+
+def _are_ordinary(lengths: Float[Tensor, "*rows 1"]) -> bool:
+    """Return whether lengths are finite and their squares in the range of float32.
+
+    False in half precision, or if branching on values would synchronize or fail.
+    """
+    if lengths.dtype not in (torch.float32, torch.float64) or not is_eager_cpu(lengths):
+        return False
+    if lengths.numel() == 0:
+        return True
+    shortest, longest = lengths.detach().aminmax()
+    return shortest.item() > _ORDINARY[0] and longest.item() < _ORDINARY[1]  # False with NaN
+
+
+def pair_logits(
+    anchors: Float[Tensor, "anchors dim"],
+    positives: Float[Tensor, "anchors dim"],
+    temperature: float | Float[Tensor, ""],
+) -> Float[Tensor, " anchors"]:
+    """Compute the logit of each anchor and its positive.
+
+    Args:
+        anchors: Unit vectors for cosine similarities, or any vectors for inner products.
+        positives: Positive of each anchor, scaled like ``anchors``.
+        temperature: Temperature of the softmax, positive. Differentiated if it is a tensor.
+
+    Returns:
+        Inner products divided by the temperature.
+
+    Example:
+        >>> pair_logits(torch.eye(2), torch.eye(2), temperature=0.5)
+        tensor([2., 2.])
+    """
+    return torch.einsum("ad,ad->a", anchors, positives) / temperature
+
+
+def candidate_logits(
+    anchors: Float[Tensor, "anchors dim"],
+    candidates: Float[Tensor, "*own candidates dim"],
+    temperature: float | Float[Tensor, ""],
+) -> Float[Tensor, "anchors candidates"]:
+    """Compute the logits of each anchor and its candidates.
+
+    Args:
+        anchors: As in :func:`pair_logits`.
+        candidates: ``[candidates, dim]`` if all anchors share them, or
+            ``[anchors, candidates, dim]`` if each anchor has its own.
+        temperature: As in :func:`pair_logits`.
+
+    Returns:
+        Inner products divided by the temperature.
+
+    Example:
+        >>> candidate_logits(torch.eye(2), torch.tensor([[0.0, 1.0]]), temperature=0.5)
+        tensor([[0.],
+                [2.]])
+    """
+    # Dividing the smaller operand by the temperature is cheaper than dividing the logits.
+    scaled = anchors / temperature
+    if candidates.ndim == 2:
+        return scaled @ candidates.T
+    return torch.einsum("ad,and->an", scaled, candidates)

@@ -1,0 +1,81 @@
+"""The commands on data sets as a user meets them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.lab.ranking.readers.tables import zipped
+from web import Server, serving
+
+from bayescl_lab._downloads import DataSource, RemoteFile
+from bayescl_lab.ranking import catalog
+from bayescl_lab.ranking.catalog import Published
+
+RATINGS = "".join(f"{user}\t{item}\t3\t1\n" for user in range(4) for item in range(5))
+
+
+@pytest.fixture(autouse=True)
+def _no_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BAYESCL_DATA", raising=False)
+
+
+@pytest.fixture
+def small_movielens(monkeypatch) -> Iterator[Server]:
+    """A tiny ml-100k on a server of our own, in the place of the real one."""
+    data = zipped({"ml-100k/u.data": RATINGS.encode()})
+    with serving(data) as server:
+        checksum = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        file = RemoteFile(server.url, "ml-100k.zip", len(data), checksum)
+        source = DataSource("ml-100k", "interactions", "MovieLens-100k", (file,), "cite", "home")
+        monkeypatch.setattr("bayescl_lab.cli.data.INTERACTIONS", (source,))
+        monkeypatch.setattr(catalog, "SOURCES", (source,))
+        monkeypatch.setitem(catalog.PUBLISHED, "ml-100k", Published(("u.data",), 4, 5, 20))
+        yield server
+
+
+def there(out: str) -> list[str]:
+    """Names in the printed list that are marked as there."""
+    return [line.split()[1] for line in out.splitlines() if " yes " in line and "│" in line]
+
+
+def test_list_shows_every_data_set_with_size_and_terms_and_what_is_there(bayescl):
+    shown = bayescl("data list").out
+    for text in ("digits", "with scikit-learn", "4.9 MB", "yahoo-r3", "by hand", "cite", "cifar10"):
+        assert text in shown
+    assert there(shown) == []
+    folder = Path("data/gowalla")
+    folder.mkdir(parents=True)
+    (folder / "train.txt").write_text("0 1\n")
+    assert there(bayescl("data list").out) == []
+    (folder / "test.txt").write_text("0 2\n")
+    assert there(bayescl("data list").out) == ["gowalla"]
+
+
+def test_fetch_downloads_once_and_verify_finds_it_whole(bayescl, small_movielens):
+    outcome = bayescl("data fetch ml-100k")
+    assert "terms: cite" in outcome.out
+    assert Path("data/ml-100k/ml-100k/u.data").read_text() == RATINGS
+    assert bayescl("data fetch ml-100k").status == 0
+    assert small_movielens.requests == 1
+    outcome = bayescl("data verify ml-100k")
+    assert "4 users, 5 items, 20 interactions" in outcome.out
+    assert "ml-100k.zip" in outcome.out
+
+
+def test_an_archive_of_images_is_checked(bayescl, monkeypatch):
+    content = b"pretend that these are photographs"
+    checksum = f"md5:{hashlib.md5(content, usedforsecurity=False).hexdigest()}"
+    file = RemoteFile("http://127.0.0.1:9/", "photographs.bin", len(content), checksum)
+    source = DataSource("photographs", "images", "Photographs", (file,), "cite", "home")
+    monkeypatch.setattr("bayescl_lab.cli.data.IMAGES", (source,))
+    file = Path("data/photographs/photographs.bin")
+    file.parent.mkdir(parents=True)
+    file.write_bytes(content)
+    assert there(bayescl("data list").out) == ["photographs"]
+    assert f"{file} is the published file" in bayescl("data verify photographs").out
+    file.write_bytes(content[::-1])
+    complaint = bayescl("data verify photographs").complaint
+    assert "data/photographs/photographs.bin is damaged: md5 must be" in complaint

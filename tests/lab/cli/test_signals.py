@@ -1,0 +1,112 @@
+"""Ctrl-C and SIGTERM end a run with their own status and one line that says how to continue."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ranking_data import COLUMNS, OPTIONS, write_groups
+from runs.launched import SECONDS, begin
+
+SCRIPT = Path(__file__).with_name("in_background.py")
+IMAGES = "train images --data shapes.npz --batch-size 20 --width 4 --device cpu --epochs 100000"
+CHECKPOINT = "run/checkpoints/last.ckpt"
+ENDS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated")}
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+
+@pytest.mark.parametrize("number", ENDS)
+@pytest.mark.parametrize(
+    ("options", "reached", "message"),
+    [
+        ("", CHECKPOINT, "continues from the last checkpoint"),
+        ("--checkpoint-every 99999", "run/metrics.csv", "continues from the start"),
+        pytest.param(
+            "--devices 2",
+            CHECKPOINT,
+            "continues from the last checkpoint",
+            marks=pytest.mark.distributed,
+        ),
+        pytest.param(
+            "--devices 2 --checkpoint-every 99999",
+            "run/config.yaml",  # the second process is only starting
+            "continues from the start",
+            marks=pytest.mark.distributed,
+        ),
+    ],
+)
+def test_a_signal_ends_a_run_with_its_status_and_one_line(
+    shapes, tmp_path, number, options, reached, message
+):
+    assert_ends(f"{IMAGES} {options}", tmp_path, number, reached, message)
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_ends_a_recommender_with_its_status_and_one_line(tmp_path, number):
+    write_groups(tmp_path)
+    line = f"train ranking {OPTIONS} --epochs 1000000"
+    assert_ends(line, tmp_path, number, CHECKPOINT, "continues from the last checkpoint")
+
+
+AGAIN = "nothing was done yet: run the same command again"
+
+
+@pytest.mark.parametrize("number", ENDS)
+@pytest.mark.parametrize(
+    ("line", "place", "message"),
+    [
+        (
+            "train ranking --encoder mf",
+            "runs.ranking.ranking_run.RankingRun.fit",
+            "bayescl train ranking --out run --resume continues from the start",
+        ),
+        ("train ranking --encoder mf", "ranking.datasets.read_interactions", AGAIN),
+        ("train images", "images.datasets.array_names", AGAIN),
+        ("compare images --losses info_nce", "images.datasets.array_names", AGAIN),
+    ],
+)
+def test_before_the_first_checkpoint_the_line_says_where_a_run_continues(
+    bayescl, bought, shapes, monkeypatch, number, line, place, message
+):
+    handlers = {number: signal.getsignal(number) for number in ENDS}
+    monkeypatch.setattr(f"bayescl_lab.{place}", lambda *_, **__: signal.raise_signal(number))
+    data = COLUMNS if "ranking" in line else f"--data {shapes}"
+    outcome = bayescl(f"{line} {data} --out run")
+    for each, handler in handlers.items():  # the command ignores further signals
+        signal.signal(each, handler)
+    status, word = ENDS[number]
+    assert outcome.status == status
+    assert outcome.err == f"bayescl: {word}: {message}\n"
+
+
+def assert_ends(line: str, folder: Path, number: int, reached: str, message: str) -> None:
+    """Start ``line --out run``, send a signal once a file is there, and check what is left."""
+    status, word = ENDS[number]
+    log, words = folder / "log", shlex.split(f"{line} --out run")
+    process = begin(SCRIPT, folder, *words, log=log, OMP_NUM_THREADS=1)
+    wait_for(folder / reached, process)
+    # A terminal sends Ctrl-C to the whole group, a scheduler SIGTERM to the process it started.
+    (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+    process.join(SECONDS)
+    process.kill()
+    assert process.exitcode == status, log.read_text()
+    # Lines of progress come in between on a slow machine.
+    errors = [it for it in log.read_text().splitlines() if " of " not in it]
+    command = " ".join(words[:2])
+    assert errors == [f"bayescl: {word}: bayescl {command} --out run --resume {message}"]
+    metrics = folder / "run/metrics.csv"
+    before = metrics.read_text() if metrics.exists() else ""
+    time.sleep(0.5)
+    assert (metrics.read_text() if metrics.exists() else "") == before
+
+
+def wait_for(file: Path, process) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not file.exists() and process.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.01)

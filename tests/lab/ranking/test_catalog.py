@@ -1,0 +1,101 @@
+"""Published interactions unpacked, and copies compared with them."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from tests.lab.ranking.readers.tables import zipped
+
+from bayescl_lab._downloads import DataSource, RemoteFile
+from bayescl_lab.ranking import catalog
+from bayescl_lab.ranking.catalog import SOURCES, Published, fetch_interactions
+from bayescl_lab.ranking.datasets import load_interactions, verify_interactions
+
+RATINGS = "".join(f"{user}\t{item}\t3\t1\n" for user in range(4) for item in range(5))
+
+
+@pytest.fixture
+def publish(monkeypatch, tmp_path):
+    """Put an archive where a download would put it, and return its source."""
+    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path / "data"))
+
+    def put(files: dict[str, str]) -> DataSource:
+        content = zipped({name: text.encode() for name, text in files.items()})
+        archive = tmp_path / "data" / "ml-100k" / "ml-100k.zip"
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        archive.write_bytes(content)
+        checksum = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        file = RemoteFile("http://127.0.0.1:9/", archive.name, len(content), checksum)
+        return DataSource("ml-100k", "interactions", "MovieLens-100k", (file,), "", "", "")
+
+    return put
+
+
+def test_a_fetched_archive_lies_where_its_name_is_looked_for_and_replaces_nothing(
+    publish, tmp_path
+):
+    with pytest.raises(ValueError, match="the archive of ml-100k lacks its files"):
+        fetch_interactions(publish({"ml-100k/README": "nothing"}))
+    source = publish({"ml-100k/u.data": RATINGS, "ml-100k/u.item": "0|Zero|\n"})
+    mine = tmp_path / "data" / "ml-100k" / "u.item"
+    mine.write_text("0|Mine|\n")
+    folder = fetch_interactions(source)
+    assert mine.read_text() == "0|Mine|\n"
+    assert {path.name for path in folder.iterdir()} == {"u.data", "u.item"}
+    assert load_interactions("ml-100k").train.matrix.shape == (4, 5)
+    (mine.parent / "ml-100k.zip").unlink()
+    assert fetch_interactions(source) == folder
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("ml-1m", "`bayescl data fetch ml-1m` downloads it, or put ratings.dat"),
+        ("yahoo-r3", "ask Yahoo Webscope for R3"),
+        ("gowalla", "put train.txt and test.txt from data/gowalla of https://github.com/"),
+    ],
+)
+def test_a_known_data_set_that_is_absent_says_how_to_get_it(monkeypatch, tmp_path, name, advice):
+    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
+    for read in (load_interactions, verify_interactions):
+        with pytest.raises(ValueError, match=f"{name} is not in {tmp_path / name}: {advice}"):
+            read(name)
+    [source] = (source for source in SOURCES if source.name == name)
+    if not source.files:
+        with pytest.raises(ValueError, match=f"{name} cannot be downloaded: {advice}"):
+            fetch_interactions(source)
+
+
+def test_a_copy_is_compared_with_published_counts(publish, monkeypatch, tmp_path):
+    fetch_interactions(publish({"ml-100k/u.data": RATINGS}))
+    (tmp_path / "data" / "ml-100k" / "ml-100k.zip").unlink()
+    monkeypatch.setitem(catalog.PUBLISHED, "ml-100k", Published(("u.data",), 4, 5, 20))
+    (counts,) = verify_interactions("ml-100k")
+    assert counts.endswith("is the published ml-100k: 4 users, 5 items, 20 interactions")
+    monkeypatch.setitem(catalog.PUBLISHED, "ml-100k", Published(("u.data",), 5, 5, 20))
+    with pytest.raises(ValueError, match="is not the published ml-100k: expected 5 users, got 4"):
+        verify_interactions("ml-100k")
+
+
+@pytest.mark.parametrize(
+    ("name", "pairs"),
+    [
+        ("ml-100k", "100,000"),
+        ("ml-1m", "802,553 + 197,656"),
+        ("gowalla", "810,128 + 217,242"),
+        ("yelp2018", "1,237,259 + 324,147"),
+    ],
+)
+def test_real_copies_are_as_published(real_data, name, pairs):
+    real_data(name)
+    assert f"{pairs} interactions" in verify_interactions(name)[0]
+
+
+def test_a_known_data_set_may_be_there_as_a_split(monkeypatch, tmp_path):
+    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
+    (tmp_path / "ml-1m").mkdir()
+    for name, text in {"train.txt": "0 1 2 3\n1 2 3\n", "test.txt": "0 4\n"}.items():
+        (tmp_path / "ml-1m" / name).write_text(text)
+    parts = load_interactions("ml-1m")
+    assert (parts.train.num_interactions, parts.evaluation.num_interactions) == (5, 1)

@@ -1,0 +1,104 @@
+"""Pages quote their figures from the committed results, and every quote is what the files say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import quotes
+from compare.results import cell
+from quotes import BLOCK, INLINE, refreshed
+
+ROOT = Path(__file__).parents[3]
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "benchmarks/README.md"]
+PAGES = [page for page in PAGES if "gallery" not in page.parts]
+
+
+def test_every_quote_of_a_page_is_what_the_files_say() -> None:
+    quotes_of = {}
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert refreshed(text, page.parent) == text, page
+        quotes_of[page.stem] = len([*INLINE.findall(text), *BLOCK.findall(text)])
+    assert min(quotes_of[page] for page in ("simulation", "estimation", "inspect")) >= 9
+    assert sum(quotes_of.values()) >= 120
+
+
+def test_a_stale_number_is_brought_up_to_date_and_what_stands_around_it_is_kept(tmp_path) -> None:
+    (tmp_path / "a.csv").write_text("n,error\n1,0.25\n2,-0.5\n")
+    for what, shown in (
+        ("error:.2f n=2", "-0.50"),
+        ("error:~.2f n=2", "-.50"),
+        ("count:d", "2"),
+        ("largest/error:.1f", "0.5"),
+        ("min/error:+.1f", "-0.5"),
+        ("error:.0% n=1", "25%"),
+    ):
+        comment = f"<!-- quote: value a.csv {what} -->"
+        assert refreshed(f"It is (9.9e+26{comment}).", tmp_path) == f"It is ({shown}{comment})."
+
+
+def test_a_table_has_a_row_for_each_record_and_blanks_for_what_one_lacks(tmp_path) -> None:
+    rows = [{"loss": "hard", "ms": [1.0, 3.0]}, {"loss": "soft", "ms": []}, {"loss": "other"}]
+    (tmp_path / "2024-1-speed.json").write_text("{}")
+    (tmp_path / "2024-2-speed.json").write_text(json.dumps({"rows": rows}))
+    opening = '<!-- quote: table *-speed.json rows loss={loss} "ms, most={ms/max:.1f}" -->'
+    text = refreshed(f"{opening}\nyesterday\n<!-- /quote -->\n", tmp_path)
+    table = "| loss | ms, most |\n| --- | --: |\n| hard | 3.0 |\n| soft |  |\n| other |  |"
+    assert text == f"{opening}\n\n{table}\n\n<!-- /quote -->\n"
+    assert refreshed(text, tmp_path) == text
+
+
+def test_a_pivot_has_a_row_and_a_column_for_each_value_of_two_keys(tmp_path) -> None:
+    rows = [
+        {"data": "digits", "share": 1, "score": 0.5},
+        {"data": "digits", "share": 0.5, "score": 0.75},
+        {"data": "words", "share": 1.0, "score": 0.25},
+        {"data": "pairs", "share": 1},
+    ]
+    (tmp_path / "a.json").write_text(json.dumps({"rows": rows}))
+    opening = "<!-- quote: pivot a.json rows data share {score:.0%} -->"
+    table = "| data | share 1 | share 0.5 |\n| --- | --: | --: |\n| digits | 50% | 75% |\n"
+    table += "| words | 25% |  |"
+    text = refreshed(f"{opening}\n<!-- /quote -->\n", tmp_path)
+    assert text == f"{opening}\n\n{table}\n\n<!-- /quote -->\n"
+
+
+def test_the_script_updates_pages_and_names_a_page_that_it_cannot(
+    tmp_path, monkeypatch, capsys
+) -> None:
+    (tmp_path / "a.csv").write_text("n\n1\n")
+    page = tmp_path / "docs" / "page.md"
+    page.parent.mkdir()
+    page.write_text("7<!-- quote: value ../a.csv n:d -->\n")
+    monkeypatch.setattr("sys.argv", ["quotes.py", str(tmp_path)])
+    quotes.main()
+    assert page.read_text().startswith("1<!--")
+    quotes.main()
+    assert capsys.readouterr().out == f"written: {page}\n"
+    page.write_text("7<!-- quote: value ../b.csv n:d -->\n")
+    with pytest.raises(SystemExit, match="2"):
+        quotes.main()
+    assert f"{page}: cannot quote" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1<!-- quote: value a.csv error:.2f -->", "2 records match, expected one"),
+        ("1<!-- quote: value a.csv none:.2f n=1 -->", "there is nothing at none"),
+        ("1<!-- quote: value a.csv error:q n=1 -->", "cannot quote .*Unknown format code"),
+        ("1<!-- quote: value *-b.csv error:.2f -->", r"there is no file .*\*-b\.csv"),
+        ("1<!-- quote: guess a.csv -->", "there is no quotation guess, only value, table"),
+        ("1<!-- quote: value -->", "not enough values"),
+        ("1<!-- quote: paired c.json soft ndcg@20/mean -->", "there is nothing at soft"),
+        ("<!-- /quote -->\n", "neither a number before it nor an end"),
+    ],
+)
+def test_a_quote_that_makes_no_sense_is_refused(tmp_path, text: str, message: str) -> None:
+    (tmp_path / "a.csv").write_text("n,error\n1,0.25\n2,0.5\n")
+    stored = cell(info_nce=[0.5], hard=[0.5]).stored()
+    (tmp_path / "c.json").write_text(json.dumps(stored))
+    with pytest.raises(ValueError, match=message):
+        refreshed(text, tmp_path)

@@ -1,0 +1,52 @@
+"""Runs that several tests look at, trained once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from ranking_data import write_groups
+from runs.killed_run import train
+
+from bayescl_lab.ranking.data import RankingData
+from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory) -> Callable[[Any], Path]:
+    """Makes the finished run of some settings, once for all tests; nobody may change it."""
+    done: dict[str, Path] = {}
+
+    def find(settings: Any) -> Path:
+        # Tests' data are the same, but each lies in a folder of its own.
+        key = str((torch.get_num_threads(), settings.as_config() | {"data": ""}))
+        if key not in done:
+            done[key] = tmp_path_factory.mktemp("trained") / "run"
+            train(settings, done[key])
+        return done[key]
+
+    return find
+
+
+@pytest.fixture
+def ranking_settings(tmp_path) -> RankingSettings:
+    """A small recommender of items in three groups."""
+    file = str(write_groups(tmp_path))
+    return RankingSettings(
+        data=RankingData(file, user_column="customer", item_column="product"),
+        dim=8,
+        candidates=8,
+        batch_size=6,
+        lr=0.03,
+        epochs=3,
+        device="cpu",
+    )
+
+
+@pytest.fixture
+def no_probes(monkeypatch) -> None:
+    """Probes come after training and take longer than it."""
+    monkeypatch.setattr("bayescl_lab.runs.images.image_run.run_probes", lambda *_, **__: {})

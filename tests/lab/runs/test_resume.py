@@ -1,0 +1,163 @@
+"""A run killed at any point and resumed has the figures and weights of an unbroken one."""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from runs.killed_run import run_until_killed, train
+from runs.same_run import assert_same_run, final_state
+
+from bayescl_lab import load
+from bayescl_lab.runs.images.image_run import ImageRun, evaluate_images, train_images
+from bayescl_lab.runs.ranking.ranking_run import train_ranking
+
+EPOCHS, STEPS = 3, 18
+RANDOM_VIEWS = sorted(random.Random(6).sample(range(1, 2 * STEPS + 1), 2))
+"""Two views are drawn per step: these are places all over the run."""
+
+pytestmark = pytest.mark.usefixtures("no_probes")
+
+
+@pytest.fixture
+def run_settings(settings):
+    return replace(settings, epochs=EPOCHS, batch_size=10)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [f"view {number}" for number in RANDOM_VIEWS] + ["checkpoint 3", "row 2", "metrics 3"],
+)
+def test_a_run_killed_at_any_point_ends_like_the_unbroken_run(
+    run_settings, trained, tmp_path, point
+):
+    settings, out = run_settings, tmp_path / "killed"
+    run_until_killed(point, train, settings, out)
+    train_images(settings, out, resume=True)
+    assert_same_run(out, trained(settings))
+
+
+def fill_the_disk(monkeypatch, file: str, after: int) -> None:
+    """Let a device that is always full take the place of a file, once it was written so often."""
+    make, calls = tempfile.mkstemp, 0
+
+    def full(*others, prefix, **named):
+        nonlocal calls
+        descriptor, name = make(*others, prefix=prefix, **named)
+        calls += file in prefix
+        if file in prefix and calls > after:
+            os.dup2(os.open("/dev/full", os.O_WRONLY), descriptor)
+        return descriptor, name
+
+    monkeypatch.setattr(tempfile, "mkstemp", full)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("last.ckpt", r"^cannot write \S*/last.ckpt: No space left on device$"),
+        ("metrics.csv", r"^cannot write \S*/metrics.csv: No space left on device$"),
+    ],
+)
+def test_a_full_disk_leaves_what_was_there_before_and_says_so(
+    run_settings, trained, tmp_path, monkeypatch, file, message
+):
+    out = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        fill_the_disk(patch, file, after=1)
+        with pytest.raises(OSError, match=message):
+            train_images(run_settings, out)
+    assert [file.name for file in (out / "checkpoints").iterdir()] == ["last.ckpt"]
+    assert ImageRun(run_settings).load(out / "checkpoints" / "last.ckpt") == 1
+    train_images(run_settings, out, resume=True)
+    assert_same_run(out, trained(run_settings))
+
+
+@pytest.mark.parametrize("point", ["step 10", "checkpoint 2", "row 2", "metrics 3"])
+def test_a_recommender_killed_at_any_point_ends_like_the_unbroken_one(
+    ranking_settings, trained, tmp_path, point
+):
+    killed = tmp_path / "killed"
+    run_until_killed(point, train, ranking_settings, killed)
+    train_ranking(ranking_settings, killed, resume=True)
+    assert_same_run(killed, trained(ranking_settings))
+
+
+def test_a_broken_run_goes_on_after_its_images_moved_and_remembers_where(
+    run_settings, trained, tmp_path
+):
+    out = tmp_path / "killed"
+    run_until_killed("view 20", train, run_settings, out)
+    images = Path(run_settings.data)
+    moved = tmp_path / "elsewhere" / images.name
+    moved.parent.mkdir()
+    content = images.read_bytes()
+    images.rename(moved)
+    with pytest.raises(ValueError, match=r"the images of the run are missing from .*--data"):
+        train_images(run_settings, out, resume=True)
+    other = tmp_path / "other.npz"
+    with np.load(moved) as archive:
+        np.savez(other, images=archive["images"][::-1], labels=archive["labels"])
+    with pytest.raises(ValueError, match="images differ from those that the run was trained on"):
+        train_images(replace(run_settings, data=str(other)), out, resume=True)
+    train_images(replace(run_settings, data=str(moved)), out, resume=True)
+    assert evaluate_images(out).row.epochs == EPOCHS
+    images.write_bytes(content)
+    assert_same_run(out, trained(run_settings))
+
+
+def test_training_starts_from_the_networks_of_another_run(run_settings, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    train_images(replace(run_settings, epochs=1), first)
+    settings = replace(run_settings, epochs=1, lr=1e-12, init=str(first))
+    result = train_images(settings, second)
+    assert result.settings["init"] == str(first)
+    before, after = final_state(first), final_state(second)
+    names = [name for name in before if name.startswith(("encoder.", "projection_head."))]
+    moved = [name for name in names if "running" not in name and "num_batches" not in name]
+    assert len(moved) > 4
+    for name in moved:
+        torch.testing.assert_close(after[name], before[name], rtol=1e-4, atol=1e-6)
+
+
+def test_a_recommender_starts_from_the_embeddings_it_knows_by_id(ranking_settings, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    train_ranking(ranking_settings, first)
+    table = Path(ranking_settings.data.data)
+    header, *lines = table.read_text().splitlines()
+    grown = table.with_name("grown.csv")  # in another order, with a user and an item that are new
+    grown.write_text("\n".join([header, "new,film 0,5", "new,fresh,5", *reversed(lines)]) + "\n")
+    settings = replace(
+        ranking_settings,
+        data=replace(ranking_settings.data, data=str(grown), split="none"),
+        epochs=1,
+        lr=1e-12,
+        init=str(first),
+    )
+    train_ranking(settings, second)
+    before, after = (load(out) for out in (first, second))
+    for of in ("users", "items"):
+        old, new = (
+            dict(zip(one["id"], one["embedding"].to_numpy(), strict=True))
+            for one in (before.embeddings(of), after.embeddings(of))
+        )
+        assert set(old) < set(new)
+        for one, embedding in old.items():
+            np.testing.assert_allclose(new[one], embedding, atol=1e-5)
+    with pytest.raises(ValueError, match=r"dim must be 8 as in .*, got 4"):
+        train_ranking(replace(settings, dim=4), tmp_path / "third")

@@ -1,0 +1,93 @@
+"""What the library does with torch, NumPy and jaxtyping alone, as a program.
+
+    python tests/alone.py
+
+All other packages are hidden from it, so it needs no fresh environment. It runs every example in
+the docstrings of the library and every loss on every engine, and checks that what needs an extra
+says which. `test_imports.py` runs it.
+"""
+
+from __future__ import annotations
+
+import doctest
+import pkgutil
+import sys
+from importlib import import_module
+from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
+from itertools import product
+
+ALONE = {
+    *("bayescl", "torch", "torchgen", "functorch", "numpy", "jaxtyping", "typing_extensions"),
+    *("triton", "nvidia", "cuda", "sympy", "mpmath", "networkx", "filelock", "fsspec", "jinja2"),
+    *("markupsafe", "wadler_lindig", "setuptools", "_distutils_hack", "pkg_resources"),
+}
+"""What `pip install bayescl` brings, by the names to import."""
+
+EXTRAS = {
+    "bayescl.integrations.sentence_transformers": "sentence-transformers",
+    "bayescl.integrations.pytorch_metric_learning": "pytorch-metric-learning",
+}
+"""Modules that cannot be imported without an extra."""
+
+PRIVATE = ("_ops.compiled",)
+"""Modules that only the library imports, where Numba is installed."""
+
+
+class Alone(PathFinder):
+    """Finds the library, what it requires, and the standard library."""
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        root = name.partition(".")[0]
+        known = (
+            root in ALONE or root in sys.stdlib_module_names or root.startswith("_sysconfigdata")
+        )
+        return super().find_spec(name, path, target) if known else None
+
+
+sys.meta_path[:] = [BuiltinImporter, FrozenImporter, Alone]
+import torch  # noqa: E402
+
+import bayescl  # noqa: E402
+
+
+def refused(action, extra: str) -> None:
+    """Check that an action says which extra it needs."""
+    try:
+        action()
+    except ImportError as error:
+        if f"pip install 'bayescl[{extra}]'" in str(error):
+            return
+        raise
+    raise AssertionError(f"{extra} was not asked for")
+
+
+def run_examples() -> None:
+    """Run the examples of all modules; those that need an extra must name it."""
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    for module in pkgutil.walk_packages(bayescl.__path__, "bayescl."):
+        if module.name in EXTRAS:
+            refused(lambda name=module.name: import_module(name), EXTRAS[module.name])
+        elif module.name.partition(".")[2] not in PRIVATE:
+            found = import_module(module.name)
+            outcome = doctest.testmod(found, extraglobs={"torch": torch}, optionflags=flags)
+            assert outcome.failed == 0, module.name
+
+
+def run_losses() -> None:
+    """Compute every loss on every engine, with its gradient."""
+    kinds = [getattr(bayescl, name) for name in bayescl.__all__ if name.endswith("Loss")]
+    rows = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0))
+    known = {"groups": torch.arange(6), "labels": torch.arange(6) % 3, "teacher": rows[0, :, :2]}
+    for kind, engine in product(kinds, ("reference", "blocked")):
+        objective = (bayescl.functional.InfoNCE(),) if kind is bayescl.ContrastiveLoss else ()
+        loss = kind(*objective, engine=engine)
+        first, second = rows.clone().requires_grad_()
+        value = loss(first, second, **known) + loss.in_batch(first, second, **known)
+        value.backward()
+        assert value.isfinite(), (kind, engine)
+
+
+if __name__ == "__main__":
+    run_examples()
+    run_losses()

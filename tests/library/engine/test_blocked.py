@@ -1,0 +1,228 @@
+"""The blocked engine is the reference, computed a few anchors at a time.
+
+``losses/test_layouts`` compares both with loops in float64, in every layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from cases import Held
+from reference.cases import CASES, EasyFirst, Sharpened
+from reference.objectives import WEIGHTINGS
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import bayescl
+from bayescl.functional import Debiased, LogSumObjective
+from bayescl.losses import base
+
+MAKERS = {name: row.made for name, row in WEIGHTINGS.items()}
+# Nearer to the floor's edge, the correction cancels and float32 keeps fewer digits on any engine.
+MAKERS["debiased, floored"] = partial(bayescl.DebiasedContrastiveLoss, tau_plus=0.7)
+names = pytest.mark.parametrize("name", list(MAKERS))
+Call = Callable[[bayescl.ContrastiveLoss, list[Tensor]], Tensor]
+
+
+def embeddings(*shapes: tuple[int, ...], dtype: torch.dtype, seed: int = 0) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    drawn = [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
+    return [tensor.to(dtype).requires_grad_() for tensor in drawn]
+
+
+def relative_error(result: Tensor, expected: Tensor) -> float:
+    """The largest difference beside the largest entry; gradients that vanish are rounding."""
+    return float((result - expected).abs().max() / expected.abs().max().clamp(min=1e-4))
+
+
+def results(loss: bayescl.ContrastiveLoss, call: Call, inputs: list[Tensor]) -> list[Tensor]:
+    """The value, and the gradients of all that wants one."""
+    value = call(loss, inputs)
+    upstream = torch.linspace(0.5, 2, value.numel(), dtype=value.dtype).reshape(value.shape)
+    wanted = [*(one for one in inputs if one.requires_grad), *loss.parameters()]
+    return [value.detach(), *torch.autograd.grad(value, wanted, upstream)]
+
+
+def assert_engines_agree(
+    make: Callable[..., bayescl.ContrastiveLoss],
+    call: Call,
+    inputs: list[Tensor],
+    tolerance: float,
+    **options: Any,
+) -> None:
+    expected = results(make(engine="reference", **options), call, inputs)
+    for result, right in zip(
+        results(make(engine="blocked", **options), call, inputs), expected, strict=True
+    ):
+        # The temperature's gradient sums terms of both signs: hold it to the sum's own size.
+        slack = 10 if result.ndim == 0 else 1
+        assert relative_error(result, right) <= slack * tolerance
+
+
+def test_inputs_that_need_no_gradient_get_none() -> None:
+    inputs = embeddings((6, 4), (6, 4), (9, 4), dtype=torch.float32)
+    loss = bayescl.BayesianContrastiveLoss(engine="blocked")
+    for wanted in ([0], [1], [2], [0, 2]):
+        some = [one.detach().requires_grad_(i in wanted) for i, one in enumerate(inputs)]
+        make = bayescl.BayesianContrastiveLoss
+        assert_engines_agree(make, lambda loss, x: loss.sampled(*x), some, 1e-6)
+        loss.sampled(*some).backward()
+        assert [one.grad is not None for one in some] == [i in wanted for i in range(3)]
+    with torch.no_grad():
+        assert not loss.sampled(*inputs).requires_grad
+
+
+def test_an_input_overwritten_before_the_backward_pass_is_refused() -> None:
+    view_1, view_2 = embeddings((5, 3), (5, 3), dtype=torch.float64)
+    anchors = 2 * view_1
+    losses = bayescl.InfoNCELoss(engine="blocked", reduction="none", normalize=False).in_batch(
+        anchors, view_2
+    )
+    anchors.detach().zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        losses.sum().backward()
+
+
+@dataclass(frozen=True)
+class Doubled(Debiased):
+    """The debiased loss twice, without derivatives of its own."""
+
+    def from_log_sums(self, positive: Tensor, log_sums: tuple[Tensor, ...]) -> Tensor:
+        return 2 * super().from_log_sums(positive, log_sums)
+
+
+def test_a_loss_derived_from_another_does_not_inherit_its_derivatives() -> None:
+    inputs = embeddings((13, 7), (13, 7), dtype=torch.float64)
+    for chunk_size in (None, 5):
+        make = partial(bayescl.ContrastiveLoss, Doubled(0.1, -2.0), chunk_size=chunk_size)
+        assert_engines_agree(make, lambda loss, x: loss(*x), inputs, 1e-12)
+
+
+def test_what_inference_has_remembered_does_for_training() -> None:
+    view_1, view_2 = embeddings((61, 4), (61, 4), dtype=torch.float32)
+    for engine in ("blocked", "reference"):
+        loss = bayescl.BayesianContrastiveLoss(engine=engine)
+        with torch.inference_mode():
+            expected = loss(view_1, view_2)
+        value = loss(view_1, view_2)
+        value.backward()
+        torch.testing.assert_close(value.detach(), expected.clone())
+
+
+def test_a_second_backward_is_refused() -> None:
+    view_1, view_2 = embeddings((5, 3), (5, 3), dtype=torch.float64)
+    value = bayescl.InfoNCELoss(engine="blocked")(view_1, view_2)
+    gradient = torch.autograd.grad(value, view_1, create_graph=True)[0]
+    with pytest.raises(RuntimeError, match="differentiable once"):
+        gradient.sum().backward()
+
+
+class LargestTensor(TorchDispatchMode):
+    """Records the number of entries of the largest tensor that any operation makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for one in result if isinstance(result, (tuple, list)) else [result]:
+            if isinstance(one, Tensor):
+                self.entries = max(self.entries, one.untyped_storage().nbytes() // 4)
+        return result
+
+
+@names
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("with_teacher", [False, True])
+def test_memory_grows_linearly_with_rows_at_a_fixed_chunk_size(
+    name: str, reduction: str, with_teacher: bool
+) -> None:
+    def footprint(batch: int) -> tuple[int, int]:
+        view_1, view_2 = embeddings((batch, 4), (batch, 4), dtype=torch.float32)
+        loss = MAKERS[name](engine="blocked", chunk_size=8, reduction=reduction)
+        held = Held()
+        with LargestTensor() as largest, held:
+            loss(view_1, view_2, teacher=view_1 if with_teacher else None).sum().backward()
+        return held.peak, largest.entries
+
+    small, large = footprint(64), footprint(256)
+    assert large[0] <= 4.1 * small[0]
+    assert large[1] <= 4.1 * small[1]
+    # Eight rows of 512 candidates, in 64-bit integers at most.
+    assert large[1] <= 8 * 512 * 2
+    assert large[0] < 512 * 512 / 4
+
+
+def test_the_reference_is_chosen_where_something_traces_and_can_be_forced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used = []
+    for engine in ("blocked", "reference"):
+        name = f"{engine}_losses"
+        real = getattr(base, name)
+        monkeypatch.setattr(
+            base, name, lambda *a, real=real, name=engine, **k: used.append(name) or real(*a, **k)
+        )
+    view_1, view_2 = embeddings((8, 4), (8, 4), dtype=torch.float32)
+    for engine in ("auto", "blocked", "reference"):
+        bayescl.BayesianContrastiveLoss(engine=engine)(view_1, view_2)
+    torch.func.grad(bayescl.BayesianContrastiveLoss())(view_1.detach(), view_2.detach())
+    assert used == ["blocked", "blocked", "reference", "reference"]
+
+
+@names
+@pytest.mark.parametrize("grad", [True, False])
+def test_threads_share_chunks_out_and_change_nothing(
+    name: str, grad: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bayescl._engine.blocked._WORTH_THREADS", 1)
+    inputs = embeddings((23, 7), (23, 7), dtype=torch.float64)
+    temperature = bayescl.LearnableTemperature(0.3).to(torch.float64)
+    loss = MAKERS[name](temperature=temperature, engine="blocked", chunk_size=5)
+    teacher = inputs[0].detach()[:, :3]
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            with torch.set_grad_enabled(grad):
+                found.append(
+                    results(loss, lambda one, x: one(*x, teacher=teacher), inputs)
+                    if grad
+                    else [loss(*inputs, teacher=teacher)]
+                )
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
+
+
+def test_an_error_in_a_thread_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(positive: Tensor, unlabeled: Tensor, *, valid: Tensor | None = None) -> Tensor:
+        raise ValueError("no such loss")
+
+    monkeypatch.setattr("bayescl._engine.blocked._WORTH_THREADS", 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    loss = bayescl.ContrastiveLoss(refuse, engine="blocked", chunk_size=2)
+    with pytest.raises(ValueError, match="no such loss"):
+        loss(torch.eye(4), torch.eye(4))
+
+
+@pytest.mark.filterwarnings("ignore:half of the anchors have at most")
+@pytest.mark.parametrize("kind", [Sharpened, EasyFirst])
+@pytest.mark.parametrize("case", ["two views", "several positives", "own candidates"])
+def test_the_blocked_engine_never_calls_an_objective_with_the_matrix_of_logits(
+    case: str, kind: type[LogSumObjective], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Tensor, **__: Tensor) -> Tensor:
+        raise AssertionError("the engine fell back to the whole matrix")
+
+    monkeypatch.setattr(LogSumObjective, "__call__", refuse)
+    loss = bayescl.ContrastiveLoss(kind(), engine="blocked", chunk_size=4)
+    assert CASES[case].run(loss, CASES[case].given).isfinite()
