@@ -72,9 +72,10 @@ class Variant:
 
     head: bool = True  # whether there is a projection head
     batch: int | None = None  # items in a batch; None is the set's own
-    teacher: str = (
-        "plain"  # the plain item, "view", another view of it, or "frozen", another network
-    )
+    # The unaugmented item ("plain"), "view", another view of it, "features", the plain item's
+    # embedding before the head, or "frozen", the plain item in another network.
+    teacher: str = "plain"
+    mode: str = "train"  # of batch normalization in the teacher's pass: "train", "keep" or "eval"
     scale: float = 1.0  # the teacher's temperature as a multiple of the loss's
     momentum: float = 0.0  # of a moving average of the network that embeds the teacher
     labels: int = 0  # of each class that the target knows
@@ -90,6 +91,9 @@ VARIANTS = {
     "moving average": Variant(momentum=0.95),
     "five labels": Variant(labels=5),
     "another network as teacher": Variant(teacher="frozen"),
+    "teacher before the head": Variant(teacher="features"),
+    "statistics kept": Variant(mode="keep"),
+    "teacher in eval mode": Variant(mode="eval"),
 }
 WITH_BASELINE = ("no head", "batches of 64")
 """Variants that InfoNCE has, too; all others are compared with plain InfoNCE."""
@@ -146,6 +150,8 @@ def _planned() -> Iterator[Case]:
     yield from cases(FIRST[:2], shares=[0.1], variants=others)
     yield from cases(FIRST[:2], shares=(1, 0.1), methods=("bayesian_hard", "hard", "bayesian"))
     yield from cases(FIRST, shares=[0.5], variants=["another view as teacher"])
+    others = ["teacher before the head", "statistics kept", "teacher in eval mode"]
+    yield from cases(FIRST[:2], [0.5], [0.5], variants=others)
     # 6. Other people's methods, and the nuisance named.
     yield from cases(three, methods=("fnc_eliminate", "fnc_attract", "glofnd"))
     yield from cases(nuisances, shares=(1, 0.5, 0.1), methods=["domains"])
@@ -199,9 +205,9 @@ def trained(case: Case, data: DataSet) -> tuple[nn.Module, nn.Module]:
         else:
             about: dict[str, Tensor] = {}
             if case.share != 1:
-                with torch.no_grad():
-                    item = data.view(rows) if variant.teacher == "view" else data.plain(rows)
-                    about["teacher"] = (frozen or slow)(item)
+                item = data.view(rows) if variant.teacher == "view" else data.plain(rows)
+                source = encoder if variant.teacher == "features" else frozen or slow
+                about["teacher"] = teacher_pass(source, item, variant.mode)
             if case.method == "oracle":
                 about["groups"] = data.labels[rows]
             if case.method == "domains":
@@ -216,6 +222,26 @@ def trained(case: Case, data: DataSet) -> tuple[nn.Module, nn.Module]:
         if momentum:
             _follow(slow, network, min(momentum, step / (step + 10)))
     return encoder, network
+
+
+@torch.no_grad()
+def teacher_pass(network: nn.Module, items: Tensor, mode: str) -> Tensor:
+    """Embed the teacher's items.
+
+    With ``mode`` "train", batch normalization uses the statistics of these items and adds them to
+    its running averages, with "keep" it only uses them, and with "eval" it uses the averages.
+    """
+    layers = [m for m in network.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    momenta = [layer.momentum for layer in layers]
+    if mode == "eval":
+        network.eval()
+    for layer in layers if mode == "keep" else ():
+        layer.momentum = 0.0
+    embeddings = network(items)
+    network.train()
+    for layer, momentum in zip(layers, momenta, strict=True):
+        layer.momentum = momentum
+    return embeddings
 
 
 def _loss(case: Case, items: int = 0) -> nn.Module:
