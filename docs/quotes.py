@@ -20,7 +20,8 @@ Two quotations read any file. ``value FILE PLACE:FORM [KEY=VALUE...]`` prints on
 values of a mapping. A PLACE is a path of keys such as ``losses/hard/metrics/ndcg@20/mean``. Of
 several records, such as the rows of a CSV file, the conditions select one; or ``count``, ``max``,
 ``min`` or ``largest`` (of the absolute values) reduces them to one number, as in ``max/error``. A
-FORM is a Python format; a leading ``~`` drops the zero before the point.
+FORM is a Python format; a leading ``~`` drops the zero before the point, and a final ``p`` prints a
+difference of accuracies in percentage points.
 
 ``pivot FILE PLACE ROW COLUMN CELL [KEY=VALUE...]`` prints one number per record, in a row for each
 value of the key ROW and a column for each value of the key COLUMN.
@@ -195,7 +196,10 @@ def filled(template: str, content: object, where: Mapping[str, str] | None = Non
 
     def shown(field: re.Match[str]) -> str:
         place, _, form = field[1].partition(":")
-        text = format(taken(content, place, where), form.removeprefix("~"))
+        found = taken(content, place, where)
+        if form.endswith("p"):
+            found, form = 100 * found, f"{form[:-1]}f"
+        text = format(found, form.removeprefix("~"))
         return re.sub(r"^([+-]?)0\.", r"\1.", text) if form.startswith("~") else text
 
     return re.sub(r"\{(.*?)\}", shown, template)
@@ -232,9 +236,11 @@ def taken(content: Any, place: str, where: Mapping[str, str] | None = None) -> A
 
 
 def _matches(record: object, where: Mapping[str, str]) -> bool:
-    """Whether a record has these values, given as text; 1 is also 1.0."""
+    """Whether a record has these values; ``a|b`` allows two of them, and 1 is also 1.0."""
     return not isinstance(record, Mapping) or all(
-        key in record and str(record[key]).removesuffix(".0") == text.removesuffix(".0")
+        key in record
+        and str(record[key]).removesuffix(".0")
+        in [one.removesuffix(".0") for one in text.split("|")]
         for key, text in where.items()
     )
 
