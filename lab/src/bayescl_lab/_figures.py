@@ -6,8 +6,6 @@ import io
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from bayescl._checks import missing
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -31,10 +29,8 @@ _STYLE: Any = {
 
 def _style() -> AbstractContextManager[None]:
     """Use the common style inside the block."""
-    try:
-        from matplotlib import rc_context
-    except ImportError as error:
-        raise missing("Matplotlib", "cli", error) from error
+    from matplotlib import rc_context
+
     return rc_context(_STYLE)
 
 

@@ -165,10 +165,6 @@ def _range_words(hint: Any) -> str:
 
 def _message(error: Exception) -> str | None:
     """Return the message for a user's error; ``None`` if the error is a bug."""
-    if isinstance(error, ModuleNotFoundError):
-        if error.name is None or error.name.startswith("bayescl"):
-            return None
-        return f"this command needs {error.name}: pip install 'bayescl[all]'"
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, (CycloptsError, ValueError)):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bayescl._checks import check_choice, check_count
+from bayescl_lab._fields import Count, check_choice, checked
 from bayescl_lab.compare.plan import TUNING_SEED, with_values
 from bayescl_lab.compare.tuning import Values, check_once, stages
 from bayescl_lab.runs.losses import (
@@ -48,7 +48,7 @@ def compared(
     Raises:
         ValueError: if the settings cannot be compared.
     """
-    check_count("seeds", seeds, 1)
+    checked("seeds", seeds, Count)
     if shared.num_processes > 1:
         raise ValueError(
             "devices must be 1 in a comparison, which trains runs side by side, "

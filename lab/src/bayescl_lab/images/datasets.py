@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool
+from torch import Tensor
 
-from bayescl._types import Bool, Tensor
 from bayescl_lab._arrays import array_names, read_array
 from bayescl_lab.images.catalog import DIGITS
 from bayescl_lab.images.folder import load_folder

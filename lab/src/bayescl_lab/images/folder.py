@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Bool
+from torch import Tensor
 
-from bayescl._types import Bool, Tensor
 from bayescl_lab._cores import usable_memory
 from bayescl_lab.images.decoding import (
     SUFFIXES,

@@ -12,10 +12,10 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import nn
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bayescl._types import Float, Int, Tensor
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 import lightning.pytorch as pl
 import torch
+from jaxtyping import Float
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
-from bayescl._types import Float, Tensor
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.augmentation import Augmentation
 from bayescl_lab.images.batches import ImageBatch

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Int, UInt8
 from numpy.typing import NDArray
+from torch import Tensor
 
-from bayescl._types import Int, Tensor
 from bayescl_lab._arrays import numbered
 
 UNLABELED = -1  # the label of an image of unknown class

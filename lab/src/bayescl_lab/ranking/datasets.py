@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bayescl._checks import check_choice
 from bayescl_lab._downloads import data_folder, verify_file
+from bayescl_lab._fields import check_choice
 from bayescl_lab.ranking import catalog
 from bayescl_lab.ranking.catalog import PUBLISHED, required_folder
 from bayescl_lab.ranking.data import RankingData

@@ -6,12 +6,13 @@ methods.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from bayescl._checks import check_choice, check_interval
+from bayescl_lab._fields import check_choice, checked
 from bayescl_lab.ranking.interactions import Interactions
 
 
@@ -52,7 +53,7 @@ def split_interactions(
         ([8.0, 8.0, 8.0], [2.0, 2.0, 2.0])
     """
     check_choice("split", kind, ("per-user", "last", "time"))
-    check_interval("share", share, 0.0, 1.0, open_low=True, open_high=True)
+    checked("share", share, Annotated[float, Field(gt=0, lt=1)])
     if kind == "last":
         held_out = _last(interactions, _times(interactions))
     elif kind == "time":

@@ -15,7 +15,6 @@ from typing import Any, Literal
 from torch import nn
 from typing_extensions import Self
 
-from bayescl._checks import check_choice
 from bayescl.losses import (
     BayesianContrastiveLoss,
     ContrastiveLoss,
@@ -25,6 +24,7 @@ from bayescl.losses import (
     OracleContrastiveLoss,
     SupervisedContrastiveLoss,
 )
+from bayescl_lab._fields import check_choice
 from bayescl_lab._figures import NEUTRAL
 from bayescl_lab.ranking.losses import BPRLoss
 

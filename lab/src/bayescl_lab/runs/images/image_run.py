@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 
-from bayescl._checks import check_choice
-from bayescl._types import Float, Int, Tensor
 from bayescl_lab._arrays import read_array
+from bayescl_lab._fields import check_choice
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.images.batches import EpochOrder, StoreBatches

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 
-from bayescl._checks import check_choice
-from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive
+from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, check_choice
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.ease import EASE
 from bayescl_lab.ranking.encoders import ENCODERS
