@@ -15,8 +15,8 @@ Split = Literal["per-user", "last", "time", "given", "author", "none"]
 
 _OF_TABLES = (
     *("user_column", "item_column", "rating_column", "timestamp_column"),
-    *("separator", "encoding", "no_header", "date_format", "skip_bad_rows", "allow_null_ids"),
-    *("sum_ratings", "test_data"),
+    *("separator", "encoding", "quote", "no_header", "date_format", "skip_bad_rows"),
+    *("allow_null_ids", "sum_ratings", "test_data"),
 )
 """Options that files of a fixed format do not need."""
 
@@ -42,6 +42,8 @@ class RankingData:
             quantities with negative returns. Pairs with a sum of at most 0 are left out.
         separator: Column separator of a table. Default: detected.
         encoding: Encoding of a text table, such as latin-1. Default: UTF-8.
+        quote: Meaning of double quotes around values: double (they enclose the value) or none (they
+            are ordinary characters). Default: detected.
         no_header: Whether the first line of a table is an interaction. Columns are then named 1, 2
             and so on. By default they are user, item, rating and timestamp, in this order.
         date_format: Order of day and month in a table's times, dmy or mdy, or a pattern such as "%d
@@ -65,6 +67,7 @@ class RankingData:
     sum_ratings: bool = False
     separator: str | None = None
     encoding: str | None = None
+    quote: Literal["double", "none"] | None = None
     no_header: bool = False
     date_format: str | None = None
     skip_bad_rows: bool = False
@@ -106,8 +109,8 @@ class RankingData:
 
 
 _OF_ALL_TABLES = (
-    *("user_column", "item_column", "separator", "encoding", "no_header"),
-    *("skip_bad_rows", "allow_null_ids"),
+    *("user_column", "item_column", "separator", "encoding", "quote"),
+    *("no_header", "skip_bad_rows", "allow_null_ids"),
 )
 TableOptions: Any = dataclass(
     make_dataclass(
