@@ -4,11 +4,11 @@
 
 A comment says what is quoted. A number comes right before its comment::
 
-    an error of 0.00116<!-- quote: value ../results/simulation/mse.csv mse:.5f value=0.9 -->
+    an error of 0.00116<!-- quote: value ../reproduction/results/simulation/mse.csv mse:.5f value=0.9 -->
 
 and a table or a paragraph between two comments, each on its own line::
 
-    <!-- quote: ranking ../results/ranking/table.md ndcg@20 -->
+    <!-- quote: text ../reproduction/results/ranking/overview.md -->
     <!-- /quote -->
 
 After ``quote:`` come the name of a quotation, a file relative to the page, and arguments of the
@@ -38,12 +38,10 @@ from typing import Any
 
 import polars as pl
 
-from bayescl_lab.report.results import printed_figure, read_results, result_title, scores_table
+from bayescl_lab.report.results import scores_table
 from bayescl_lab.report.tables import Table, loss_title, measure_title, score_text
 from bayescl_lab.runs.folder import read_json
-from bayescl_lab.runs.losses import LOSSES
-from bayescl_lab.runs.ranking.baselines import TITLES as BASELINES
-from bayescl_lab.runs.result import Result, Score
+from bayescl_lab.runs.result import Result
 
 INLINE = re.compile(r"([\w.+%-]+)(<!-- quote: (.*?) -->)", re.DOTALL)
 BLOCK = re.compile(
@@ -148,23 +146,9 @@ def paired(file: Path, loss: str, what: str) -> str:
     return filled(f"{{{loss}/{what}}}", stored)
 
 
-def ranking(file: Path, measure: str) -> str:
-    """One measure of every method, in a row per result in the file's folder.
-
-    The paper's value is in parentheses, if it has the data set and the split is random.
-    """
-    records = []
-    for result in read_results(file.parent):
-        record = {"": result_title(result)}
-        for name in (*LOSSES, *BASELINES):
-            text = ""
-            if name in result.every:
-                text = score_text(Score(result.every[name].scores[measure].mean), measure)
-                if printed := printed_figure(result, name, measure):
-                    text += f" ({score_text(Score(printed.value), measure)})"
-            record[loss_title(name)] = text
-        records.append(record)
-    return Table(records).markdown()
+def text(file: Path) -> str:
+    """The whole text of a file, such as a table."""
+    return file.read_text(encoding="utf-8").strip()
 
 
 def origin(file: Path) -> str:
@@ -184,7 +168,7 @@ QUOTATIONS: dict[str, Callable[..., str]] = {
     "pivot": pivot,
     "paired": paired,
     "origin": origin,
-    "ranking": ranking,
+    "text": text,
     "probes": probes,
 }
 """Functions that make the text of a quote from its file and arguments, by name."""

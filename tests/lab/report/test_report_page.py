@@ -84,7 +84,7 @@ def test_a_run_shows_settings_scores_and_pictures(tmp_path) -> None:
 
 
 def test_the_ranking_table_has_a_page() -> None:
-    ranking = section_of(ROOT / "results/ranking")
+    ranking = section_of(ROOT / "reproduction/results/ranking")
     page = page_of([ranking], "made by a test")
     assert "yelp2018, LightGCN&#39;s split, matrix factorization" in page
     assert '<strong class="below">-0.' in page

@@ -40,14 +40,12 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
         given.update({_name(argument): argument for argument in arguments if argument.tokens})
         for argument in arguments:
             groups: Any = argument.parameter.group
-            if RUNTIME in groups or argument.index is not None:
+            if RUNTIME in groups:
                 runtime.add(_name(argument))
         if "resume" in given and given["resume"].convert():
             if "out" not in given:
                 raise ValueError("--resume needs --out, the folder of the run to resume")
-            # A word without value is part of the command's name.
-            bare = [it.tokens[0].value for it in given.values() if it.index is not None]
-            folder = RunFolder.open(Path(given["out"].convert()), " ".join([*command, *bare]))
+            folder = RunFolder.open(Path(given["out"].convert()), " ".join(command))
             _fill_in(folder.config(), folder.config_file, app, arguments)
 
     app.config = (fill_in,)

@@ -84,14 +84,14 @@ class Place:
     def interruptible(self, command: str, folder: Path, rank: int = 0) -> Iterator[None]:
         """Print how to resume the run in the folder if the block is interrupted.
 
-        With several processes, only the process of ``rank`` 0 prints.
+        ``command`` is the command with the name of the program. With several processes, only the process of ``rank`` 0 prints.
         """
         try:
             yield
         except KeyboardInterrupt as stop:
             if rank:
                 os._exit(1)
-            again = f"bayescl {command} --out {shlex.quote(str(folder))} --resume"
+            again = f"{command} --out {shlex.quote(str(folder))} --resume"
             if not (folder / "config.yaml").is_file():
                 raise type(stop)("nothing was done yet: run the same command again") from None
             has_checkpoint = any(folder.rglob("last.ckpt"))

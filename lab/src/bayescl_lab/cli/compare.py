@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bayescl_lab.compare.plan import Plan
+    from bayescl_lab.report.tables import Table
     from bayescl_lab.runs.result import Result
 
 
@@ -125,13 +126,13 @@ def ranking(
     _compare("compare ranking", options, plan, folder, place, workers)
 
 
-def print_result(title: str, result: Result) -> None:
-    """Print figures, differences to InfoNCE, and remarks."""
+def print_result(title: str, result: Result, table: Table | None = None) -> None:
+    """Print the table of a result, by default the table of its scores, and remarks."""
     from bayescl_lab.report.results import remarks_of, scores_table
 
-    figures = scores_table(result)
-    show(title, figures)
-    about = (figures.title.replace("**", ""), figures.note) if figures.records else ()
+    table = table or scores_table(result)
+    show(title, table)
+    about = (table.title.replace("**", ""), table.note) if table.records else ()
     say(*(f"* {text}" for text in (*about, *remarks_of(result)) if text))
 
 
@@ -142,17 +143,18 @@ def perform(
     folder: Path,
     place: Place,
     workers: int | None,
+    program: str = "bayescl",
 ) -> list[Result]:
-    """Run or resume plans with a progress bar, and return and print their results."""
+    """Run or resume plans with a progress bar, and return their results."""
     from bayescl_lab._cores import usable_cores
     from bayescl_lab.compare.plan import run_plans
-    from bayescl_lab.report.results import result_title
 
     first = next(iter(plans[0].methods.values()))
     runs = sum(len(plan.runs()) for plan in plans)
     usual = min(usable_cores(), runs) if first.torch_device().type == "cpu" else 1
-    with Bar(sum(plan.epochs for plan in plans)) as bar, place.interruptible(kind, folder):
-        results = run_plans(
+    bar = Bar(sum(plan.epochs for plan in plans))
+    with bar, place.interruptible(f"{program} {kind}", folder):
+        return run_plans(
             kind,
             options,
             plans,
@@ -161,9 +163,6 @@ def perform(
             workers=workers or usual,
             progress=lambda name, _, done: bar.tell(done, name),
         )
-    for result in results:
-        print_result(result_title(result), result)
-    return results
 
 
 def _compare(
@@ -177,10 +176,11 @@ def _compare(
     """Run a comparison, write its table, picture and page, and print its verdict and files."""
     from bayescl_lab.report.figures import results_figure
     from bayescl_lab.report.html import report_page
-    from bayescl_lab.report.results import results_markdown
+    from bayescl_lab.report.results import result_title, results_markdown
     from bayescl_lab.report.verdicts import comparison_verdict
 
     (result,) = perform(kind, options, [plan], folder, place, workers)
+    print_result(result_title(result), result)
     page = folder / "report.html"
     save_figure(results_figure([result]), folder / "comparison.png", dpi=150)
     write_atomically(folder / "comparison.md", results_markdown([result]))

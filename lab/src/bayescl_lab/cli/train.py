@@ -99,7 +99,7 @@ def _train(
 ) -> None:
     """Train with a progress bar, and print the result in the first process."""
     rank = run.this_process().rank
-    with Bar(run.epochs) as bar, place.interruptible(kind, folder, rank):
+    with Bar(run.epochs) as bar, place.interruptible(f"bayescl {kind}", folder, rank):
         result = train(run, folder, resume=place.resume, progress=bar.trained, **options)
     if rank == 0:
         _print_run(result, folder)

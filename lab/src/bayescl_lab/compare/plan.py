@@ -41,7 +41,7 @@ class Plan(Generic[Settings]):
         stages: Stages of tuning.
         tuning_seeds: Seeds of every tried setting, disjoint from ``seeds``.
         baselines: Plan of deterministic methods.
-        result: Result without scores, to be filled in.
+        remarks: Remarks for the reader of the result.
         measures: Measures to keep in the result. ``None`` for all.
         is_timed: Whether seconds are measured. Runs are then not parallel.
     """
@@ -53,7 +53,7 @@ class Plan(Generic[Settings]):
     stages: Sequence[Stage] = ()
     tuning_seeds: Sequence[int] = (TUNING_SEED,)
     baselines: Plan[Any] | None = None
-    result: Result = field(default_factory=Result)
+    remarks: Sequence[str] = ()
     measures: Sequence[str] | None = None
     is_timed: bool = False
 
@@ -106,23 +106,21 @@ class Plan(Generic[Settings]):
                 [results[self._run(name, seed)] for seed in self.seeds],
                 self.measures,
                 tuning=tuned.get(name, Tuning()),
-                keys=row.keys if (row := self.result.rows.get(name)) else {},
-                printed=row.printed if row else {},
             )
             for name in final
         }
         first = next(iter(results.values()))
         data: Any = {}
-        if not self.result.title:  # a table of the paper has several data sets
+        if len({run.data for run in results.values()}) == 1:
             data = {"data": first.data, "encoder": first.encoder, "sizes": first.sizes}
-        return replace(
-            self.result,
+        return Result(
             **data,
             part=first.part,
             rows=rows,
             seeds=len(self.seeds),
             criterion=_criterion(next(iter(rows.values())).scores) if tuned else "",
             baselines={} if self.baselines is None else self.baselines.perform(work).rows,
+            remarks=self.remarks,
         )
 
     def _tuned(self, work: Work) -> dict[str, Tuning]:

@@ -42,8 +42,8 @@ class RankingPlan(Plan[RankingSettings]):
         reason = ease_left_out(items)
         if reason is None or self.baselines is None or EASE_NAME not in self.baselines.methods:
             return self
-        result = replace(self.result, remarks=(*self.result.remarks, reason))
-        return replace(self, baselines=self.baselines.without(EASE_NAME), result=result)
+        baselines, remarks = self.baselines.without(EASE_NAME), (*self.remarks, reason)
+        return replace(self, baselines=baselines, remarks=remarks)
 
 
 def compare_ranking(

@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import CountOr0
 
-Split = Literal["per-user", "last", "time", "given", "author", "none"]
+Split = Literal["per-user", "last", "time", "given", "none"]
 """Kinds of splits."""
 
 _OF_TABLES = (
@@ -30,7 +30,7 @@ class RankingData:
             Parquet; text also as .gz), or of a folder with LightGCN's train.txt and test.txt.
         split: How the test part is chosen: per-user (a random fifth of each user's interactions),
             last (each user's latest interaction), time (the latest fifth of all interactions),
-            given, author (ml-100k), or none, which trains on all interactions without evaluation.
+            given, or none, which trains on all interactions without evaluation.
             Default: given if the files have a test part, else per-user.
         split_seed: Seed of random splits.
         user_column: Column of users in a table. Default: guessed (user, user_id, userId, ...).

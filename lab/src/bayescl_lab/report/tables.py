@@ -16,7 +16,7 @@ from bayescl_lab._figures import NEUTRAL
 from bayescl_lab.images.probes import probe_title
 from bayescl_lab.runs.losses import LOSSES, TEACHER
 from bayescl_lab.runs.ranking import baselines
-from bayescl_lab.runs.result import SECONDS, Score, is_percent
+from bayescl_lab.runs.result import Score, is_percent
 
 FEW_IMAGES = 200
 """Number of images below which an accuracy has a confidence interval."""
@@ -115,8 +115,6 @@ def paragraph(name: str, *values: object) -> str:
 
 def score_text(score: Score, measure: str, images: int | None = None) -> str:
     """Format a score. Accuracies are in percent, with an interval if there are few images."""
-    if measure == SECONDS:
-        return score.text(".2f")
     if is_percent(measure) and images is not None and images < FEW_IMAGES:
         right = stats.binomtest(round(score.mean * images), images)
         interval = right.proportion_ci(method="wilson")  # of 95 %
@@ -187,7 +185,5 @@ def measure_title(name: str) -> str:
         >>> measure_title("ndcg@20"), measure_title("few_label_5"), measure_title("linear_top5")
         ('NDCG@20', '5 labels/class', 'linear, top 5')
     """
-    if name == SECONDS:
-        return "seconds per epoch"
     metric, at, k = name.partition("@")
     return f"{_SHORT.get(metric, metric)}@{k}" if at else probe_title(name)

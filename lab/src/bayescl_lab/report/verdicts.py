@@ -23,7 +23,7 @@ def comparison_verdict(result: Result) -> list[str]:
     """Summarize which losses are better than InfoNCE, and recommend a next step.
 
     Args:
-        result: Comparison on images or of recommenders, or a cell of the ranking table.
+        result: Comparison on images or of recommenders.
 
     Returns:
         Sentences that name every loss. Without InfoNCE, losses are compared with the first one.

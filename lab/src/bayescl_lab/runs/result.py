@@ -1,4 +1,4 @@
-"""Results of runs, comparisons and the paper's tables, on images and interactions."""
+"""Results of runs and comparisons, on images and interactions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,6 @@ _ORIGIN = (
     *("command", "started", "commit", "hardware", "versions"),
     *("workers", "threads_per_run", "commits_of_runs"),
 )
-SECONDS = "seconds_per_epoch"
-"""Measure of tables of running time."""
-
 SPREAD = "standard deviation over seeds"
 """Description of the spread of a score."""
 
@@ -96,15 +93,6 @@ def _stored_as(name: str, **options: Any) -> Any:
     return Field(validation_alias=name, serialization_alias=name, **options)
 
 
-@dataclass(frozen=True, config=_CONFIG)
-class Printed:
-    """A printed value of the paper, its spread after "±", and a note on errors."""
-
-    value: float
-    spread: float | None = None
-    note: str = ""
-
-
 @dataclass(frozen=True)
 class Trial:
     """Values that tuning tried, and their score on the validation part."""
@@ -137,17 +125,13 @@ class Row:
         seconds: Seconds per epoch. ``None`` without epochs.
         epochs: Number of epochs.
         tuning: Chosen values and all trials. Empty without tuning.
-        keys: Key of the row in a table of the paper, by column.
-        printed: Values of the paper by measure.
     """
 
     scores: Mapping[str, Score] = _stored_as("metrics")
     settings: Mapping[str, Any] = field(default_factory=dict)
-    seconds: Score | None = _stored_as(SECONDS, default=None)
+    seconds: Score | None = _stored_as("seconds_per_epoch", default=None)
     epochs: int | None = None
     tuning: Tuning = field(default_factory=Tuning)
-    keys: Mapping[str, str] = field(default_factory=dict)
-    printed: Mapping[str, Printed] = field(default_factory=dict)
 
     @classmethod
     def of(cls, runs: Sequence[Result], measures: Sequence[str] | None = None, **more: Any) -> Row:
@@ -158,8 +142,6 @@ class Row:
         rows = [run.row for run in runs]
         scores = [{name: score.mean for name, score in row.scores.items()} for row in rows]
         seconds = [row.seconds.mean for row in rows if row.seconds is not None]
-        if SECONDS in (measures or ()):
-            scores = [{SECONDS: one} for one in seconds]
         return cls(
             {
                 name: Score.of([one[name] for one in scores])
@@ -175,10 +157,10 @@ class Row:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Result:
-    """Result of a run, or of methods over seeds on the same data, with baselines.
+    """Result of a run, or of methods over seeds, with baselines.
 
     Attributes:
-        data: Name of the data set.
+        data: Name of the data set. Empty for methods on several data sets.
         part: Part of the data that was used for evaluation, or other data.
         rows: Rows by method. A run has one.
         seeds: Number of seeds.
@@ -188,7 +170,6 @@ class Result:
         sizes: Sizes of the data.
         settings: Settings of the run, or options of the comparison.
         criterion: Criterion of tuning. Empty without tuning.
-        title: Title of a table of the paper.
         skipped: Counts of skipped and merged data, by phrase.
         remarks: Further remarks for the reader.
         origin: Provenance.
@@ -204,7 +185,6 @@ class Result:
     sizes: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     criterion: str = ""
-    title: str = ""
     skipped: Mapping[str, int] = field(default_factory=dict)
     remarks: Sequence[str] = ()
     origin: Mapping[str, Any] = field(default_factory=dict)

@@ -69,7 +69,8 @@ class ImageOptions(TrainedSettings):
             augmentation determine the shares of the other images. 1 turns soft targets off.
         teacher: File (.npy) with one embedding per training image, such as the output of "embed".
             These embeddings determine the target instead of the trained network's own.
-        linear_protocol: Training of the linear probe: fast, on cached features, or as in the paper.
+        linear_protocol: Training of the linear probe: on cached features (fast), or on views of all
+            training images (augmented).
         init: Run folder with initial weights for encoder and projection head. Default: random
             weights.
         seed: Seed of weights, order and views.
@@ -112,7 +113,7 @@ class ImageOptions(TrainedSettings):
     ranks: Literal["mid", "upper"] = "mid"
     positive_share: Share = 0.5
     teacher: str | None = None
-    linear_protocol: Literal["fast", "paper"] = "fast"
+    linear_protocol: Literal["fast", "augmented"] = "fast"
     init: str | None = None
     seed: CountOr0 = 0
     device: Device = "auto"

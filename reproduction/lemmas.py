@@ -1,10 +1,6 @@
 r"""The paper's lemmas, and its comparison of estimators, on the generative process.
 
-    python benchmarks/lemmas.py --out results/simulation
-    python docs/quotes.py docs
-
-The first command writes ``lemmas.json`` and a figure of Lemma 3; the second updates the pages that
-quote them. Lemma 3 bounds the mean absolute difference between the Bayesian loss and the loss with
+Lemma 3 bounds the mean absolute difference between the Bayesian loss and the loss with
 the expected mean of true negatives, for embeddings of length 1 at temperature 1:
 
 .. math::
@@ -24,26 +20,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from harness import options, write_json
+from jaxtyping import Float
+from torch import Tensor
 
 from bayescl import functional as F
-from bayescl._types import PerAnchor, Tensor
 from bayescl_lab._figures import FALSE_COLOR, LEVELS, NEUTRAL, legend_under, panels
-from bayescl_lab._files import save_figure
-from bayescl_lab.paper.simulation.experiments import SWEEPS, one_draw
-from bayescl_lab.paper.simulation.process import (
+from reproduction.experiments import SWEEPS, one_draw
+from reproduction.process import (
     Observations,
+    Proposal,
     Quantile,
     Settings,
-    generator,
     levels_of,
+    mean_and_error,
     observe,
+    over_draws,
 )
 
 if TYPE_CHECKING:
@@ -58,6 +55,7 @@ MIXTURES = ((0.9, 0.1), (0.7, 0.3), (1.0, 0.5))
 COUNTS = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 ALPHAS = (0.5, 0.9, 1.0)
 PRIORS = (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+PROPOSALS: tuple[Proposal, ...] = ("slide", "script")
 SWEPT = ("alpha", "candidates", "tau_plus", "gamma", "temperature", "anchors")
 CLEAR = 2
 """Standard errors from which a difference of errors counts."""
@@ -79,7 +77,7 @@ def corrected_bound(candidates: int, tau_plus: float) -> float:
 
 def true_negative_mean(
     quantile: Quantile, anchors: int, *, alpha: float, temperature: float
-) -> PerAnchor:
+) -> Float[Tensor, " anchors"]:
     r"""Compute the expected observation of the true negatives of each anchor.
 
     With :math:`u = \Phi(x)` the expectation is an integral over the unit interval,
@@ -97,13 +95,13 @@ def true_negative_mean(
     return (torch.exp(score / temperature) * ratio * share).sum(dim=1)
 
 
-def losses_of(chunk: Observations, settings: Settings, ranks: Any) -> PerAnchor:
+def losses_of(chunk: Observations, settings: Settings, ranks: Any) -> Float[Tensor, " anchors"]:
     """Compute the Bayesian loss of each anchor with its first positive."""
     objective = F.Bayesian(settings.alpha, settings.beta, settings.tau_plus, ranks)
     return objective(chunk.positives[:, 0], chunk.unlabeled)
 
 
-def over_draws(
+def means_and_errors(
     measure: Callable[[Observations, torch.Generator], Iterable[Tensor]],
     settings: Settings,
     *path: object,
@@ -112,13 +110,12 @@ def over_draws(
 
     ``measure`` returns values ``[anchors]`` or ``[anchors, bins]`` of the anchors of a chunk.
     """
-    draws = []
-    for index in range(settings.draws):
-        source = generator(SEED, *path, index)
+
+    def draw(source: torch.Generator) -> Tensor:
         chunks = [torch.stack([*measure(it, source)]) for it in observe(settings, source)]
-        draws.append(torch.cat(chunks, dim=1).mean(dim=1))
-    values = torch.stack(draws)
-    return values.mean(dim=0), values.std(dim=0) / settings.draws**0.5
+        return torch.cat(chunks, dim=1).mean(dim=1)
+
+    return mean_and_error(torch.stack(over_draws(draw, settings, SEED, *path)))
 
 
 def lemma_1(settings: Settings) -> list[Record]:
@@ -136,7 +133,9 @@ def lemma_1(settings: Settings) -> list[Record]:
             bins = (side.gather(1, order).tensor_split(min(BINS, count), dim=1) for side in sides)
             return [torch.stack([part.mean(dim=1) for part in parts], dim=1) for parts in bins]
 
-        (posterior, share), (_, error) = over_draws(measure, settings, "lemma 1", alpha, count)
+        (posterior, share), (_, error) = means_and_errors(
+            measure, settings, "lemma 1", alpha, count
+        )
         known = {"alpha": alpha, "tau_plus": tau_plus, "candidates": count, "ranks": ranks}
         for number, (expected, found, spread) in enumerate(
             zip(posterior.tolist(), share.tolist(), error.tolist(), strict=True), start=1
@@ -165,7 +164,7 @@ def lemma_2(settings: Settings) -> list[Record]:
         return [loss - supervised for loss in (*losses, biased)]
 
     names = (*(f"bayesian_{ranks}" for ranks in RANKS), "biased")
-    gaps, errors = over_draws(measure, settings, "lemma 2", count)
+    gaps, errors = means_and_errors(measure, settings, "lemma 2", count)
     return [
         {"candidates": count, "loss": name, "gap": gap, "gap_error": error}
         for name, gap, error in zip(names, gaps.tolist(), errors.tolist(), strict=True)
@@ -188,7 +187,7 @@ def lemma_3(settings: Settings) -> list[Record]:
         limit = torch.log1p(count * truth / chunk.positives[:, 0].exp())
         return [(losses_of(chunk, settings, ranks) - limit).abs() for ranks in RANKS]
 
-    found, spread = over_draws(measure, settings, "lemma 3", alpha, settings.tau_plus, count)
+    found, spread = means_and_errors(measure, settings, "lemma 3", alpha, settings.tau_plus, count)
     known = {"alpha": alpha, "tau_plus": settings.tau_plus, "candidates": count}
     bounds = {
         "bound": stated_bound(count, settings.tau_plus),
@@ -204,20 +203,24 @@ def comparisons(settings: Settings, parameter: str, value: float) -> list[Record
     """Compare the mean squared errors of estimators at one point, paired by draw."""
     here = replace(settings, **{parameter: value})
     path = ("comparison", settings.proposal, parameter, value)
-    draws = [one_draw(here, generator(SEED, *path, index)) for index in range(here.draws)]
+    draws = over_draws(partial(one_draw, here), here, SEED, *path)
     records = []
     for ranks, rival in product(RANKS, ("biased", "debiased")):
         own = f"bayesian_{ranks}"
-        gaps = torch.tensor([draw[own]["mse"] - draw[rival]["mse"] for draw in draws])
-        mean, error = float(gaps.mean()), float(gaps.std()) / len(draws) ** 0.5
+        mean, error = mean_and_error([draw[own]["mse"] - draw[rival]["mse"] for draw in draws])
         verdict = "below" if mean < -CLEAR * error else "above" if mean > CLEAR * error else "tied"
         known = {"proposal": settings.proposal, "parameter": parameter, "value": value}
         records.append({**known, "estimator": own, "rival": rival, "verdict": verdict})
     return records
 
 
-def measured(settings: Settings) -> dict[str, list[Record]]:
-    """Return all records."""
+def measured(
+    settings: Settings, tick: Callable[[float, str], None] = lambda *_: None
+) -> dict[str, list[Record]]:
+    """Return all records.
+
+    ``tick`` is called with the finished share and the name of the part after each point.
+    """
     points_1 = [
         replace(settings, alpha=alpha, tau_plus=tau_plus, candidates=count)
         for count, (alpha, tau_plus) in product((settings.candidates, 8), MIXTURES)
@@ -231,17 +234,20 @@ def measured(settings: Settings) -> dict[str, list[Record]]:
             *({"tau_plus": prior} for prior in PRIORS if prior != settings.tau_plus),
         )
     ]
-    points = [
-        (replace(settings, proposal=proposal), parameter, value)
-        for proposal, parameter in product(("slide", "script"), SWEPT)
-        for value in SWEEPS[parameter]
+    work: list[tuple[str, Callable[[], list[Record]]]] = [
+        *(("lemma_1", partial(lemma_1, point)) for point in points_1),
+        *(("lemma_2", partial(lemma_2, point)) for point in points_2),
+        *(("lemma_3", partial(lemma_3, point)) for point in points_3),
     ]
-    return {
-        "lemma_1": [record for point in points_1 for record in lemma_1(point)],
-        "lemma_2": [record for point in points_2 for record in lemma_2(point)],
-        "lemma_3": [record for point in points_3 for record in lemma_3(point)],
-        "comparisons": [record for point in points for record in comparisons(*point)],
-    }
+    for proposal, parameter in product(PROPOSALS, SWEPT):
+        here = replace(settings, proposal=proposal)
+        points = (partial(comparisons, here, parameter, value) for value in SWEEPS[parameter])
+        work += [("comparisons", point) for point in points]
+    records: dict[str, list[Record]] = {name: [] for name, _ in work}
+    for number, (name, measure) in enumerate(work, start=1):
+        records[name] += measure()
+        tick(number / len(work), name)
+    return records
 
 
 def lemma_3_figure(records: list[Record], settings: Settings) -> Figure:
@@ -267,16 +273,3 @@ def lemma_3_figure(records: list[Record], settings: Settings) -> Figure:
         legend_under(axis)
     axes[0].set_xscale("log", base=2)
     return figure
-
-
-def main() -> None:
-    """Measure everything, and write the files."""
-    out: Path = options(__doc__, out=Path("results/simulation")).out
-    settings = Settings()
-    records = measured(settings)
-    write_json(out / "lemmas.json", records)
-    save_figure(lemma_3_figure(records["lemma_3"], settings), out / "lemma-3.png")
-
-
-if __name__ == "__main__":
-    main()

@@ -36,7 +36,7 @@ def test_every_experiment_leaves_its_files_and_is_named(
     text = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
     for name in names:
         assert (RESULTS / name).is_file()
-        assert f"results/simulation/{name}" in text or name.endswith("csv")
+        assert f"reproduction/results/simulation/{name}" in text or name.endswith("csv")
     assert all(experiment.name in simulate.__doc__ for experiment in EXPERIMENTS)
     assert "mse: error of the estimators" in capsys.readouterr().out
 

@@ -6,7 +6,7 @@ it a line for each ``curve``, and ``y`` over ``x``. If ``y`` is a mean over draw
 
 The parameter alpha mixes the order statistics of *one* pair from the proposal distribution. A
 false and a true negative drawn independently from the two mixtures are not such a pair, so alpha is
-not their AUC (:func:`~bayescl_lab.paper.simulation.process.independent_pair_auc`).
+not their AUC (:func:`~reproduction.process.independent_pair_auc`).
 """
 
 from __future__ import annotations
@@ -21,25 +21,20 @@ from typing import Any, NamedTuple
 import polars as pl
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from bayescl import functional as F
 from bayescl._checks import check_choice
-from bayescl._types import Tensor
-from bayescl_lab._figures import (
-    FALSE_COLOR,
-    LEVELS,
-    NEUTRAL,
-    TRUE_COLOR,
-    panels,
-)
+from bayescl_lab._figures import FALSE_COLOR, LEVELS, NEUTRAL, TRUE_COLOR, panels
 from bayescl_lab._files import save_figure, write_atomically
-from bayescl_lab.paper.simulation.estimators import SUPERVISED, estimates
-from bayescl_lab.paper.simulation.process import (
+from reproduction.estimators import SUPERVISED, estimates
+from reproduction.process import (
     Settings,
-    generator,
     independent_pair_auc,
     levels_of,
+    mean_and_error,
     observe,
+    over_draws,
 )
 
 SWEEPS: dict[str, Sequence[float | int]] = {
@@ -183,17 +178,17 @@ def curve(panel: str, name: str, x: Tensor, y: Tensor) -> list[Row]:
     return [(panel, name, at, value, None, None, None) for at, value in points]
 
 
-def over_draws(panel: str, name: str, x: float, draws: Sequence[float]) -> Row:
+def summarized(panel: str, name: str, x: float, draws: Sequence[float]) -> Row:
     """Return the mean of some draws, a band that holds nine in ten, and the standard error.
 
     Example:
-        >>> over_draws("alpha", "biased", 0.9, [1.0, 2.0, 3.0])
+        >>> summarized("alpha", "biased", 0.9, [1.0, 2.0, 3.0])
         ('alpha', 'biased', 0.9, 2.0, 1.1, 2.9, 0.5773502691896258)
     """
     values = torch.tensor(draws, dtype=torch.float64)
     low, high = torch.quantile(values, values.new_tensor([0.05, 0.95])).tolist()
-    error = float(values.std()) / len(draws) ** 0.5
-    return panel, name, x, float(values.mean()), low, high, error
+    mean, error = mean_and_error(values)
+    return panel, name, x, float(mean), low, high, float(error)
 
 
 def densities(*_: object) -> list[Row]:
@@ -233,17 +228,21 @@ def pair_order(settings: Settings, seed: int) -> list[Row]:
     """
     alpha, auc = settings.alpha, independent_pair_auc(settings.alpha)
     labels = torch.tensor([[True, False]]).repeat(1, PAIRS)
-    panel, measured = "AUC of independent pairs", list[float]()
-    rows: list[Row] = [(panel, "closed_form", alpha, auc, None, None, None)]
-    for index in range(settings.draws):
-        level = levels_of(labels, alpha=alpha, generator=generator(seed, "pairs", alpha, index))
+    panel = "AUC of independent pairs"
+
+    def measured_auc(source: torch.Generator) -> float:
+        level = levels_of(labels, alpha=alpha, generator=source)
         negative, positive = level.view(-1, 2).unbind(dim=1)
-        measured.append(float((positive > negative).double().mean()))
-    rows.append(over_draws(panel, "measured", alpha, measured))
+        return float((positive > negative).double().mean())
+
+    measured = over_draws(measured_auc, settings, seed, "pairs", alpha)
+    rows: list[Row] = [(panel, "closed_form", alpha, auc, None, None, None)]
+    rows.append(summarized(panel, "measured", alpha, measured))
     for name, assumed in (("given_alpha", alpha), ("given_auc", auc)):
-        sources = (generator(seed, "assumed", alpha, index) for index in range(settings.draws))
-        errors = [one_draw(settings, it, assumed)["bayesian_mid"]["mse"] for it in sources]
-        rows.append(over_draws("MSE of the Bayesian estimator", name, alpha, errors))
+        draw = partial(one_draw, settings, assumed=assumed)
+        errors = over_draws(draw, settings, seed, "assumed", alpha)
+        errors_of = [one["bayesian_mid"]["mse"] for one in errors]
+        rows.append(summarized("MSE of the Bayesian estimator", name, alpha, errors_of))
     return rows
 
 
@@ -295,14 +294,14 @@ def sweep(
     """
     parameter, value, settings = point
     path = ("sweep", settings.proposal, parameter, value)
-    draws = [one_draw(settings, generator(seed, *path, index)) for index in range(settings.draws)]
+    draws = over_draws(partial(one_draw, settings), settings, seed, *path)
     if any(math.isnan(draw["biased"]["mse"]) for draw in draws):
         raise ValueError(
             f"no anchor has a true negative at {parameter} = {value:g}: raise candidates or "
             "anchors, or lower tau_plus"
         )
     return [
-        over_draws(parameter, name, float(value), [draw[name][figure] for draw in draws])
+        summarized(parameter, name, float(value), [draw[name][figure] for draw in draws])
         for name in names
     ]
 

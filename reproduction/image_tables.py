@@ -1,4 +1,7 @@
-"""The paper's tables on images as plans. Settings and printed values are in ``tables.yaml``."""
+"""The paper's tables on images: plans of their runs, and our values beside the paper's.
+
+``image_tables.yaml`` has settings and printed values.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +18,44 @@ import yaml
 from bayescl._checks import check_choice
 from bayescl_lab._fields import Count, Words
 from bayescl_lab.compare.images import ImagePlan
+from bayescl_lab.report.results import section_markdown
+from bayescl_lab.report.tables import Table, counted, measure_title, score_text
 from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.losses import LOSSES, LossSettings, takes
-from bayescl_lab.runs.result import Printed, Result, Row
+from bayescl_lab.runs.result import SPREAD, Result
 from bayescl_lab.runs.settings import Device
+from reproduction.printed import Printed
 
 Size = Literal["smoke", "paper"]
 """A check in minutes on a CPU, or the paper's settings."""
 
-_DATA = yaml.safe_load(files(__package__).joinpath("tables.yaml").read_text(encoding="utf-8"))
+_DATA = yaml.safe_load(files(__package__).joinpath("image_tables.yaml").read_text(encoding="utf-8"))
 DATASETS: Mapping[str, Mapping[str, Any]] = _DATA["datasets"]
 """Title, number of classes and settings of each data set, in the paper's order."""
+
+SECONDS = "seconds_per_epoch"
+"""Measure of the table of running time."""
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """Row of a table: its key by column, the paper's values by measure, and settings of its runs."""
+
+    keys: Mapping[str, str]
+    printed: Mapping[str, Printed]
+    settings: ImageSettings
+
+    @property
+    def name(self) -> str:
+        """Name of the row in results and run folders."""
+        return "-".join(value.replace(" ", "_") for value in self.keys.values())
 
 
 @dataclass(frozen=True)
 class PaperTable:
     """Table of the paper: every loss on every data set, with every variation."""
 
-    name: str  # as in "bayescl reproduce NAME"
+    name: str  # as in "python -m reproduction tables NAME"
     title: str
     # Values by the words of their row and column.
     printed: Mapping[Any, Any] = field(default_factory=dict)
@@ -45,8 +68,8 @@ class PaperTable:
     varied: Mapping[str, Any] = field(default_factory=dict)  # values by size, or the same at all
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def cells(self, size: str) -> Iterator[tuple[Row, ImageSettings]]:
-        """Return the rows of the table at a size, without scores, and settings of their runs."""
+    def rows(self, size: str) -> Iterator[TableRow]:
+        """Return the rows of the table at a size."""
         of_size = _DATA["sizes"][size]
         shown = {name: _at(value, size) for name, value in self.settings.items()}
         datasets = of_size.get("datasets", self.datasets)
@@ -75,7 +98,7 @@ class PaperTable:
                 changes |= {name: value for name, value in change.items() if name not in values}
                 printed = self._printed({data, loss, text}) if size == "paper" else {}
                 settings = ImageSettings(loss=LossSettings(loss, taken), **changes)
-                yield Row({}, keys=keys, printed=printed), settings
+                yield TableRow(keys, printed, settings)
 
     def _variations(self, size: str, classes: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Return further settings of the table, with the title and text of their column."""
@@ -92,27 +115,62 @@ class PaperTable:
     def _printed(self, words: set[str]) -> dict[str, Printed]:
         """Return the paper's values of a row by measure, given the words in its cells."""
         found = {}
-        for place, figure in _figures(self.printed):
-            (measure,) = place & {*self.measures} or {"linear"}
-            if place <= {*words, measure}:
+        for path, figure in _figures(self.printed):
+            (measure,) = path & {*self.measures} or {"linear"}
+            if path <= {*words, measure}:
                 score, _, note = figure.partition("; ")
                 value, _, spread = score.partition("±")
                 found[measure] = Printed(float(value), float(spread) if spread else None, note)
         return found
 
 
-def _figures(printed: Any, *place: str) -> Iterator[tuple[set[str], str]]:
+def _figures(printed: Any, *path: str) -> Iterator[tuple[set[str], str]]:
     """Yield values with the words of their rows and columns."""
     if not isinstance(printed, dict):
-        yield {*place}, str(printed)
+        yield {*path}, str(printed)
         return
     for word, inner in printed.items():
-        yield from _figures(inner, *place, str(word))
+        yield from _figures(inner, *path, str(word))
 
 
 def _at(value: Any, size: str) -> Any:
     """Return a value that may depend on the size."""
     return value[size] if isinstance(value, dict) else value
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """Requested part of a table: its rows by name, and the plan of their runs."""
+
+    table: PaperTable
+    rows: Mapping[str, TableRow]
+    plan: ImagePlan
+
+    def beside(self, result: Result) -> Table:
+        """Return the table of a finished result, with the paper's values in parentheses."""
+        records, notes = list[dict[str, str]](), list[str]()
+        for name, row in result.rows.items():
+            ours, record = self.rows[name], dict(self.rows[name].keys)
+            for measure in self.table.measures:
+                title, text = "seconds per epoch", ""
+                if measure == SECONDS and row.seconds is not None:
+                    text = row.seconds.text(".2f")
+                elif measure in row.scores:
+                    title = measure_title(measure)
+                    text = score_text(row.scores[measure], measure)
+                if text and measure in ours.printed:
+                    text = ours.printed[measure].beside(text, "g", notes)
+                record[title] = text
+            records.append(record)
+        what = "Seconds per epoch" if self.table.is_timed else "Accuracy in percent"
+        about = f"{what}, mean ± {SPREAD} ({counted(result.seeds, 'seed')})."
+        if any(row.printed for row in self.rows.values()):
+            about += " In parentheses: the paper's value, if it can be compared."
+        return Table(records, about, " ".join(notes), numeric=False)
+
+    def markdown(self, result: Result) -> str:
+        """Format a finished result as Markdown, with a heading and remarks."""
+        return section_markdown(self.table.title, self.beside(result), result)
 
 
 @pydantic.dataclasses.dataclass(frozen=True)
@@ -145,41 +203,42 @@ class TableRequest:
                 "size paper takes weeks without a GPU: pass --device cpu to run it anyway"
             )
 
-    def plans(self, tables: Sequence[PaperTable]) -> list[ImagePlan]:
+    def plans(self, tables: Sequence[PaperTable]) -> list[TablePlan]:
         """Return the requested part of each table, without empty tables.
 
         Raises:
             ValueError: if none of the tables has a requested data set.
         """
-        cells = [settings for table in tables for _, settings in table.cells(self.size)]
+        rows = [row for table in tables for row in table.rows(self.size)]
         for name in self.datasets:
-            check_choice("datasets", name, tuple(dict.fromkeys(one.data for one in cells)))
+            check_choice("datasets", name, tuple(dict.fromkeys(row.settings.data for row in rows)))
         plans = [self._plan(table) for table in tables]
-        return [plan for plan in plans if plan.methods]
+        return [plan for plan in plans if plan.rows]
 
-    def _plan(self, table: PaperTable) -> ImagePlan:
+    def _plan(self, table: PaperTable) -> TablePlan:
         """Return the requested part of a table."""
         changes: dict[str, Any] = {"device": self.device, "ranks": "upper"}
         changes |= {} if self.epochs is None else {"epochs": self.epochs}
-        rows, methods, is_own = {}, {}, self.size == "paper"
-        for row, settings in table.cells(self.size):
-            is_own = is_own and self.epochs in (None, settings.epochs)
-            name = "-".join(value.replace(" ", "_") for value in row.keys.values())
-            if settings.data in (self.datasets or [settings.data]):
-                rows[name] = row
-                methods[name] = replace(settings, **changes)
-        if not is_own:
-            rows = {name: replace(row, printed={}) for name, row in rows.items()}
-        about = _DATA["sizes"][self.size]
-        known = Result(rows=rows, title=table.title, remarks=self._remarks(table, is_own=is_own))
-        return ImagePlan(
-            methods,
-            range(self.seeds or about["seeds"]),
+        every = list(table.rows(self.size))
+        is_own = all(self.epochs in (None, row.settings.epochs) for row in every)
+        rows = {
+            row.name: replace(
+                row,
+                printed=row.printed if is_own else {},
+                settings=replace(row.settings, **changes),
+            )
+            for row in every
+            if row.settings.data in (self.datasets or [row.settings.data])
+        }
+        plan = ImagePlan(
+            {name: row.settings for name, row in rows.items()},
+            range(self.seeds or _DATA["sizes"][self.size]["seeds"]),
             name=table.name,
-            result=known,
-            measures=table.measures,
+            measures=[measure for measure in table.measures if measure != SECONDS],
             is_timed=table.is_timed,
+            remarks=self._remarks(table, is_own=is_own),
         )
+        return TablePlan(table, rows, plan)
 
     def _remarks(self, table: PaperTable, *, is_own: bool) -> list[str]:
         """Return remarks for the reader."""
@@ -191,4 +250,4 @@ class TableRequest:
 
 
 TABLES = {name: PaperTable(name, **row) for name, row in _DATA["tables"].items()}
-"""Tables by name, as in ``bayescl reproduce NAME``."""
+"""Tables by name, as in ``python -m reproduction tables NAME``."""

@@ -1,11 +1,6 @@
-"""The error of alpha's estimates: the docs' figures.
+"""Errors of estimates of alpha, on the paper's generative process and on digits.
 
-    python benchmarks/estimation_study.py --out results/estimation
-    python docs/quotes.py docs
-
-The first command runs both studies, on the paper's generative process and on digits, and writes
-their tables and figures; the second updates the pages that quote them. The test part of digits is
-not used.
+The test split of digits is not used.
 """
 
 from __future__ import annotations
@@ -13,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import mean
@@ -20,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import torch
-from harness import options, write_json
 from torch import Tensor
 
 from bayescl.diagnostics import Diagnosis, diagnose, score_candidates
@@ -31,24 +26,24 @@ from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import ImageStore
-from bayescl_lab.paper.simulation.process import (
+from reproduction.process import (
     Settings,
-    generator,
     independent_pair_auc,
+    mean_and_error,
     observe,
+    over_draws,
 )
-from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.folder import RunFolder, write_json
 from bayescl_lab.runs.images.image_run import ImageRun
 from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
+from bayescl_lab.runs.provenance import provenance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ALPHAS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 PRIORS = (0.05, 0.1, 0.3)
-DRAWS = 20
-SEEDS = (0, 1, 2)
 STOPS = (0, 2, 5, 10)
 SCORED_IMAGES = 512
 VARIANTS = {
@@ -74,34 +69,36 @@ _ON_DIGITS = (
 )
 
 
-def process_study(*, draws: int = DRAWS, anchors: int = 300) -> pl.DataFrame:
+def process_study(*, draws: int, anchors: int) -> pl.DataFrame:
     """Estimate alpha on the generative process, where it is known.
 
     Returns one record per alpha and tau_plus: means and standard errors over at least two draws.
     """
+    base = Settings(anchors=anchors, candidates=64, positives=1, draws=draws)
     records: list[dict[str, Any]] = []
     for tau_plus, alpha in product(PRIORS, ALPHAS):
-        drawn = [_process_draw(alpha, tau_plus, index, anchors) for index in range(draws)]
+        settings = replace(base, alpha=alpha, tau_plus=tau_plus)
+        draw = partial(_process_draw, settings)
+        drawn = over_draws(draw, settings, 0, "estimation", alpha, tau_plus)
         own = {"alpha": alpha, "tau_plus": tau_plus, "closed_form_auc": independent_pair_auc(alpha)}
         records.append({**own, **_summarized(drawn, error_of_mean=True)})
     return pl.DataFrame(records).with_columns(pl.col(pl.Float64).round_sig_figs(6))
 
 
-def _process_draw(alpha: float, tau_plus: float, index: int, anchors: int) -> dict[str, float]:
-    """Everything measured on one draw."""
-    settings = Settings(anchors=anchors, candidates=64, alpha=alpha, tau_plus=tau_plus, positives=1)
-    chunks = list(observe(settings, generator(0, "estimation", alpha, tau_plus, index)))
+def _process_draw(settings: Settings, source: torch.Generator) -> dict[str, float]:
+    """Return all measurements of one draw."""
+    tau_plus, chunks = settings.tau_plus, list(observe(settings, source))
     positive = torch.cat([chunk.positives[:, 0] for chunk in chunks])
     unlabeled = torch.cat([chunk.unlabeled for chunk in chunks])
     truth = torch.cat([~chunk.true_negative for chunk in chunks])
 
     def diagnosed(alpha: float) -> Diagnosis:
-        """What a loss that assumes an alpha finds."""
+        """Diagnose a loss with this alpha."""
         loss = BayesianContrastiveLoss(alpha=alpha, tau_plus=tau_plus)
         known: Any = {"layout": "logits", "false_negative": truth}
         return diagnose([score_candidates(loss, positive, unlabeled, **known)])
 
-    found = diagnosed(alpha)
+    found = diagnosed(settings.alpha)
     labeled, free = found.measured, found.label_free
     if labeled is None or free is None:
         raise ValueError("the study needs candidates of both kinds")
@@ -119,14 +116,14 @@ def _process_draw(alpha: float, tau_plus: float, index: int, anchors: int) -> di
     }
 
 
-def digits_study(folder: Path, *, base: ImageSettings = BASE) -> pl.DataFrame:
+def digits_study(folder: Path, *, seeds: Sequence[int], base: ImageSettings = BASE) -> pl.DataFrame:
     """Train on digits, and measure at the stops up to the last epoch.
 
     Returns one record per variant and epoch: means over seeds and standard deviations.
     """
     stops = [stop for stop in STOPS if stop < base.epochs] + [base.epochs]
     measured: dict[tuple[str, int], list[dict[str, float]]] = {}
-    for (name, changes), seed in product(VARIANTS.items(), SEEDS):
+    for (name, changes), seed in product(VARIANTS.items(), seeds):
         settings = replace(base, seed=seed, **changes)
         run = ImageRun(settings)
         out = RunFolder.create(folder / f"{name}-{seed}", run.kind, settings.as_config())
@@ -142,7 +139,7 @@ def digits_study(folder: Path, *, base: ImageSettings = BASE) -> pl.DataFrame:
 
 
 def measurements(run: ImageRun) -> dict[str, float]:
-    """What is assumed, so and estimated on a run's training images at an epoch."""
+    """Compare assumed and estimated values with the labels of a run's training images."""
     model, store, seed = run.model, run.parts.train, run.settings.seed
     generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.ESTIMATES, 0, 5))
     order, size = torch.randperm(len(store), generator=generator), run.settings.batch_size
@@ -200,13 +197,12 @@ def embedded_views(model: SimCLR, images: ImageStore, seed: int) -> list[Tensor]
 
 
 def _summarized(rows: Sequence[dict[str, float]], *, error_of_mean: bool = False) -> dict[str, Any]:
-    """Mean of every figure, and its standard deviation or the standard error of the mean."""
+    """Return the mean of every value, and its standard error or the standard deviation."""
     summary: dict[str, Any] = {}
     for name in rows[0]:
-        values = torch.tensor([row[name] for row in rows], dtype=torch.float64)
-        spread = values.std() / (len(values) ** 0.5 if error_of_mean else 1)
-        summary[name] = float(values.mean())
-        summary[f"{name}_error" if error_of_mean else f"{name}_spread"] = float(spread)
+        mean, error = mean_and_error([row[name] for row in rows])
+        scale, word = (1, "error") if error_of_mean else (len(rows) ** 0.5, "spread")
+        summary |= {name: float(mean), f"{name}_{word}": scale * float(error)}
     return summary
 
 
@@ -231,24 +227,20 @@ def estimation_figure(process: pl.DataFrame, digits: pl.DataFrame) -> Figure:
     right.axhline(5 / 6, color=NEUTRAL, lw=0.9, ls=":", label="5/6, the model's largest AUC")
     right.set_xlabel("epoch")
     right.set_ylabel("AUC")
-    right.set_title("digits, training part")
+    right.set_title("digits, training split")
     legend_under(left, columns=1, size=8.5, distance=0.13)
     legend_under(right, columns=2, size=8.5, distance=0.13)
     return figure
 
 
-def main() -> None:
-    """Run both studies and write their files."""
-    out: Path = options(__doc__, out=Path("results/estimation")).out
-    out.mkdir(parents=True, exist_ok=True)
+def study(out: Path, *, draws: int, anchors: int, seeds: int, epochs: int) -> None:
+    """Run both studies and write their tables and figure to a folder."""
+    base = replace(BASE, epochs=epochs)
+    tables = {"process": process_study(draws=draws, anchors=anchors)}
     with tempfile.TemporaryDirectory() as scratch:
-        process = process_study()
-        epochs = digits_study(Path(scratch) / "runs")
-    for name, table in (("process", process), ("digits", epochs)):
+        tables["digits"] = digits_study(Path(scratch), seeds=range(seeds), base=base)
+    out.mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
         write_atomically(out / f"{name}.csv", table.write_csv())
-    save_figure(estimation_figure(process, epochs), out / "estimation.png")
-    write_json(out / "study.json", {"settings": BASE.as_config()})
-
-
-if __name__ == "__main__":
-    main()
+    save_figure(estimation_figure(**tables), out / "estimation.png")
+    write_json(out / "study.json", {**provenance(), "settings": base.as_config()})

@@ -11,15 +11,16 @@ from __future__ import annotations
 import math
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from bayescl import functional as F
-from bayescl._types import Float, PerAnchor, Tensor
-from bayescl_lab.paper.simulation.process import Observations, Settings
+from reproduction.process import Observations, Settings
 
 SUPERVISED = "supervised"
 
 
-def estimates(observed: Observations, settings: Settings) -> dict[str, PerAnchor]:
+def estimates(observed: Observations, settings: Settings) -> dict[str, Float[Tensor, " anchors"]]:
     r"""Compute every estimator for each anchor; return the values by name.
 
     =========================== ===============================================================

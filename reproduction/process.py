@@ -16,17 +16,18 @@ Scores of a class are drawn by inversion of the closed-form CDFs. All numbers ar
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
-from typing import Annotated, Literal, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from jaxtyping import Bool, Float
+from torch import Tensor
+
 from bayescl import functional as F
-from bayescl._checks import check_count
-from bayescl._types import Bool, Float, Tensor
 from bayescl_lab._fields import Count, NonNegative, Positive, at_least, between
 
 Proposal = Literal["slide", "script"]
@@ -81,10 +82,30 @@ def generator(seed: int, *path: object) -> torch.Generator:
 
     Each draw has its own stream, so results do not depend on the selection of experiments.
     """
-    check_count("seed", seed, 0)
     words = [zlib.crc32(str(part).encode()) for part in path]
     state = np.random.SeedSequence(seed, spawn_key=tuple(words)).generate_state(1, np.uint64)
     return torch.Generator().manual_seed(int(state[0]) >> 1)
+
+
+Draw = TypeVar("Draw")
+
+
+def over_draws(
+    measure: Callable[[torch.Generator], Draw], settings: Settings, seed: int, *path: object
+) -> list[Draw]:
+    """Measure every draw of the process, each with its own random generator."""
+    return [measure(generator(seed, *path, index)) for index in range(settings.draws)]
+
+
+def mean_and_error(values: Sequence[float] | Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean over the first dimension, and its standard error.
+
+    Example:
+        >>> mean_and_error([1.0, 2.0, 3.0])
+        (tensor(2., dtype=torch.float64), tensor(0.5774, dtype=torch.float64))
+    """
+    values = torch.as_tensor(values, dtype=torch.float64)
+    return values.mean(dim=0), values.std(dim=0) / len(values) ** 0.5
 
 
 Quantile = Callable[[Float[Tensor, "anchors columns"]], Float[Tensor, "anchors columns"]]
