@@ -26,7 +26,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from harness import RESULTS, Journal, keep_freed_memory, write_json
+from harness import RESULTS, Journal, keep_freed_memory, papers_split, write_json
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.ranking.batches import UserBatches
@@ -191,7 +191,7 @@ def choose(data: str, methods: Sequence[str]) -> None:
 
 def loaded(data: str, **part: Any) -> RankingParts:
     """Data in the split that papers use."""
-    return load_interactions(data, split="author" if data == "ml-100k" else None, **part)
+    return load_interactions(**papers_split(data), **part)
 
 
 def popularity(parts: RankingParts) -> float:

@@ -4,7 +4,7 @@
 
 A comment says what is quoted. A number comes right before its comment::
 
-    an error of 0.00116<!-- quote: value ../reproduction/results/simulation/mse.csv mse:.5f value=0.9 -->
+    an error of 0.00116<!-- quote: value ../results/mse.csv mse:.5f value=0.9 -->
 
 and a table or a paragraph between two comments, each on its own line::
 

@@ -26,6 +26,11 @@ from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import ImageStore
+from bayescl_lab.runs.folder import RunFolder, write_json
+from bayescl_lab.runs.images.image_run import ImageRun
+from bayescl_lab.runs.images.image_settings import ImageSettings
+from bayescl_lab.runs.losses import LossSettings
+from bayescl_lab.runs.provenance import provenance
 from reproduction.process import (
     Settings,
     independent_pair_auc,
@@ -33,11 +38,6 @@ from reproduction.process import (
     observe,
     over_draws,
 )
-from bayescl_lab.runs.folder import RunFolder, write_json
-from bayescl_lab.runs.images.image_run import ImageRun
-from bayescl_lab.runs.images.image_settings import ImageSettings
-from bayescl_lab.runs.losses import LossSettings
-from bayescl_lab.runs.provenance import provenance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,12 +47,11 @@ PRIORS = (0.05, 0.1, 0.3)
 STOPS = (0, 2, 5, 10)
 SCORED_IMAGES = 512
 VARIANTS = {
-    "InfoNCE": {"loss": LossSettings("info_nce")},
-    "fixed": {},
+    "InfoNCE": LossSettings("info_nce"),
+    "fixed": LossSettings("bayesian", {"alpha": 0.9, "beta": 0.5, "tau_plus": 0.1}),
 }
-
 BASE = ImageSettings(
-    loss=LossSettings("bayesian", {"alpha": 0.9, "beta": 0.5, "tau_plus": 0.1}),
+    loss=VARIANTS["fixed"],
     evaluate_on="validation",
     epochs=STOPS[-1],
     device="cpu",
@@ -123,8 +122,8 @@ def digits_study(folder: Path, *, seeds: Sequence[int], base: ImageSettings = BA
     """
     stops = [stop for stop in STOPS if stop < base.epochs] + [base.epochs]
     measured: dict[tuple[str, int], list[dict[str, float]]] = {}
-    for (name, changes), seed in product(VARIANTS.items(), seeds):
-        settings = replace(base, seed=seed, **changes)
+    for (name, loss), seed in product(VARIANTS.items(), seeds):
+        settings = replace(base, seed=seed, loss=loss)
         run = ImageRun(settings)
         out = RunFolder.create(folder / f"{name}-{seed}", run.kind, settings.as_config())
         for stop in stops:
@@ -141,13 +140,14 @@ def digits_study(folder: Path, *, seeds: Sequence[int], base: ImageSettings = BA
 def measurements(run: ImageRun) -> dict[str, float]:
     """Compare assumed and estimated values with the labels of a run's training images."""
     model, store, seed = run.model, run.parts.train, run.settings.seed
+    loss: Any = model.loss
     generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.ESTIMATES, 0, 5))
     order, size = torch.randperm(len(store), generator=generator), run.settings.batch_size
     batches = []
     for step, rows in enumerate(order[: max(1, SCORED_IMAGES // size) * size].split(size)):
         images = store.subset(rows)
         views = embedded_views(model, images, derived_seed(seed, Purpose.ESTIMATES, step, 6))
-        batches.append(score_candidates(model.loss, *views, labels=images.labels))
+        batches.append(score_candidates(loss, *views, labels=images.labels))
     found = diagnose(batches)
     if found.measured is None or found.measured_tau_plus is None or found.by_weight is None:
         raise ValueError("the study needs labels of several classes")
@@ -164,7 +164,7 @@ def measurements(run: ImageRun) -> dict[str, float]:
     by_auc = posteriors["measured, authors' reading"]
     return {
         # InfoNCE is the Bayesian loss at alpha = beta = 0.5.
-        "alpha_in_use": float(getattr(model.loss, "alpha", 0.5)),
+        "alpha_in_use": float(getattr(loss, "alpha", 0.5)),
         "auc": found.measured.auc,
         "free_auc": mean(free),
         "bias_true": mean(over_true) - found.measured.auc,
@@ -212,7 +212,7 @@ def estimation_figure(process: pl.DataFrame, digits: pl.DataFrame) -> Figure:
     shown = process.filter(tau_plus=SHOWN_PRIOR)
     left.plot(shown["alpha"], shown["alpha"], color=NEUTRAL, lw=0.9, ls=":")
     for column, label, color, marker in _ON_THE_PROCESS:
-        style = {"color": color, "marker": marker, "label": label, "ms": 5, "capsize": 2}
+        style: Any = {"color": color, "marker": marker, "label": label, "ms": 5, "capsize": 2}
         left.errorbar(shown["alpha"], shown[column], 2 * shown[f"{column}_error"], **style)
     left.set_xlabel("alpha of the process")
     left.set_ylabel("alpha estimated")

@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from bayescl import functional as F
-from bayescl._checks import check_choice
+from bayescl_lab._fields import check_choice
 from bayescl_lab._figures import FALSE_COLOR, LEVELS, NEUTRAL, TRUE_COLOR, panels
 from bayescl_lab._files import save_figure, write_atomically
 from reproduction.estimators import SUPERVISED, estimates

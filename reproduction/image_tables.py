@@ -15,8 +15,7 @@ import pydantic.dataclasses
 import torch
 import yaml
 
-from bayescl._checks import check_choice
-from bayescl_lab._fields import Count, Words
+from bayescl_lab._fields import Count, Words, check_choice
 from bayescl_lab.compare.images import ImagePlan
 from bayescl_lab.report.results import section_markdown
 from bayescl_lab.report.tables import Table, counted, measure_title, score_text
@@ -39,7 +38,13 @@ SECONDS = "seconds_per_epoch"
 
 @dataclass(frozen=True)
 class TableRow:
-    """Row of a table: its key by column, the paper's values by measure, and settings of its runs."""
+    """Row of a table.
+
+    Attributes:
+        keys: Key of the row by column.
+        printed: The paper's values by measure.
+        settings: Settings of its runs, without the seed.
+    """
 
     keys: Mapping[str, str]
     printed: Mapping[str, Printed]

@@ -176,7 +176,7 @@ def lemma_3(settings: Settings) -> list[Record]:
 
     Scores lie in [-1, 1] at temperature 1, as the lemma assumes, with a uniform proposal.
     """
-    lemma = {"proposal": "script", "gamma": 0.0, "temperature": 1.0, "beta": 0.5}
+    lemma: Any = {"proposal": "script", "gamma": 0.0, "temperature": 1.0, "beta": 0.5}
     count, alpha = settings.candidates, settings.alpha
     anchors = min(settings.anchors, max(50, 2**15 // count))
     settings = replace(settings, **lemma, anchors=anchors)
@@ -201,7 +201,8 @@ def lemma_3(settings: Settings) -> list[Record]:
 
 def comparisons(settings: Settings, parameter: str, value: float) -> list[Record]:
     """Compare the mean squared errors of estimators at one point, paired by draw."""
-    here = replace(settings, **{parameter: value})
+    change: Any = {parameter: value}
+    here = replace(settings, **change)
     path = ("comparison", settings.proposal, parameter, value)
     draws = over_draws(partial(one_draw, here), here, SEED, *path)
     records = []
@@ -226,14 +227,9 @@ def measured(
         for count, (alpha, tau_plus) in product((settings.candidates, 8), MIXTURES)
     ]
     points_2 = [replace(settings, candidates=count) for count in COUNTS]
-    points_3 = [
-        replace(settings, alpha=alpha, **change)
-        for alpha in ALPHAS
-        for change in (
-            *({"candidates": count} for count in COUNTS),
-            *({"tau_plus": prior} for prior in PRIORS if prior != settings.tau_plus),
-        )
-    ]
+    priors = [prior for prior in PRIORS if prior != settings.tau_plus]
+    by_prior = [replace(settings, tau_plus=prior) for prior in priors]
+    points_3 = [replace(it, alpha=alpha) for alpha in ALPHAS for it in (*points_2, *by_prior)]
     work: list[tuple[str, Callable[[], list[Record]]]] = [
         *(("lemma_1", partial(lemma_1, point)) for point in points_1),
         *(("lemma_2", partial(lemma_2, point)) for point in points_2),

@@ -1,9 +1,9 @@
 """Values that the paper prints, beside the values of finished results.
 
-``PAPER`` has the table "Top-k ranking performance". The paper reports the best epoch on the test part, separately for each metric. It also uses its own
-random splits, on which all methods score higher, so its values on Gowalla and Yelp2018 cannot be
-compared with ours. For these data sets, this module has published values on LightGCN's split, which
-we use too.
+``PAPER`` has the table "Top-k ranking performance". The paper reports the best epoch on the test
+part, separately for each metric. It uses random splits of its own, on which all methods score
+higher, so its values on Gowalla and Yelp2018 cannot be compared with ours. For these data sets,
+``PUBLISHED`` has values of other papers on LightGCN's split, which we use too.
 """
 
 from __future__ import annotations

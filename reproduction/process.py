@@ -21,10 +21,9 @@ from typing import Annotated, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-
-from jaxtyping import Bool, Float
 from torch import Tensor
 
 from bayescl import functional as F

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pydantic.dataclasses
 import yaml
 
-from bayescl._checks import check_choice
 from bayescl_lab._downloads import data_folder
-from bayescl_lab._fields import Count, Words
+from bayescl_lab._fields import Count, Words, check_choice
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab.compare.plan import Plan, Work, with_values
 from bayescl_lab.compare.ranking import RankingPlan

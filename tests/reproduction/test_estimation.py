@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "results" / "estimation"
-sys.path.append(str(ROOT / "benchmarks"))
+from reproduction import estimation as study
 
-import estimation_study as study  # noqa: E402
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "reproduction" / "results" / "estimation"
 
 
 def test_on_the_process_only_the_models_reading_finds_alpha() -> None:
@@ -42,10 +40,9 @@ def test_on_digits_views_give_too_high_an_auc_by_the_bias_that_is_derived() -> N
 
 
 def test_the_study_of_digits_measures_at_every_stop(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(study, "SEEDS", (0, 1))
     monkeypatch.setattr(study, "SCORED_IMAGES", 64)
     base = replace(study.BASE, epochs=1, batch_size=64, width=2)
-    table = study.digits_study(tmp_path / "runs", base=base)
+    table = study.digits_study(tmp_path, seeds=(0, 1), base=base)
     assert table.select("variant", "epoch").rows() == [
         ("InfoNCE", 0), ("InfoNCE", 1), ("fixed", 0), ("fixed", 1)
     ]  # fmt: skip

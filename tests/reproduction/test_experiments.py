@@ -1,4 +1,4 @@
-"""``bayescl simulate``: files, findings, seeds, and what the paper claims of the estimators."""
+"""``simulate``: files, findings, seeds, and what the paper claims of the estimators."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 
 from bayescl_lab.cli import main
-from bayescl_lab.cli.simulate import simulate
-from bayescl_lab.paper.simulation.experiments import (
+from reproduction.__main__ import PROGRAM
+from reproduction.commands import simulate
+from reproduction.experiments import (
     EXPERIMENTS,
     chosen,
     one_draw,
@@ -18,10 +19,10 @@ from bayescl_lab.paper.simulation.experiments import (
     sweep,
     write,
 )
-from bayescl_lab.paper.simulation.process import Settings, generator, independent_pair_auc
+from reproduction.process import Settings, generator, independent_pair_auc
 
-ROOT = Path(__file__).parents[3]
-RESULTS = ROOT / "results" / "simulation"
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "reproduction" / "results" / "simulation"
 SMALL = Settings(anchors=20, draws=2)
 
 
@@ -29,7 +30,8 @@ def test_every_experiment_leaves_its_files_and_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "new" / "folder"
-    assert main(["simulate", "--anchors", "20", "--draws", "2", "--out", str(folder)]) == 0
+    words = ["simulate", "--anchors", "20", "--draws", "2", "--out", str(folder)]
+    assert main(words, PROGRAM) == 0
     names = [f"{it.name}.{kind}" for it in EXPERIMENTS for kind in ("csv", "png")]
     files = [*names, "simulation.json"]
     assert sorted(file.name for file in folder.iterdir()) == sorted(files)

@@ -110,11 +110,6 @@ COMMANDS = [
     ("recommend nowhere --all", "--all and --newcomers need --out"),
     ("embed .", "--out requires an argument"),
     ("inspect", "--run-or-file requires an argument"),
-    ("simulate mse --out list.yaml", "cannot write to list.yaml"),
-    ("simulate mess", "experiment must be one of densities, weights"),
-    ("reproduce", "--table requires an argument"),
-    ("reproduce prior --out list.yaml", "list.yaml exists and is not a folder"),
-    ("reproduce ranking --data , ", "data must name each once, got none"),
     ("data fetch a b", "unrecognized arguments: b"),
     ("data fetch movielens", "no data set is called 'movielens'; known are"),
     ("report", "give at least one run folder"),
@@ -159,9 +154,3 @@ def test_runs_of_other_kinds_are_told_apart(refused, tmp_path):
     refused((line, "comparison holds a run of 'compare images'") for line in lines)
     message = "images holds a run of 'train images', not of 'train ranking'"
     refused([("recommend images --user 1", message)])
-
-
-def test_reproducing_without_the_data_ends_by_saying_how_to_get_them(bayescl, shelf):
-    outcome = bayescl("reproduce all --device cpu --size paper --epochs 1")
-    assert outcome.status == 2
-    assert "bayescl data fetch" in outcome.err.splitlines()[-1]

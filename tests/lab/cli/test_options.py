@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count, Words, at_least, between
 from bayescl_lab.cli._app import COMMANDS, application
+from bayescl_lab.cli._console import Bar
 from bayescl_lab.cli._options import FLAT, Typed
 
 
@@ -153,3 +154,19 @@ def test_the_overview_says_what_the_commands_say_of_themselves(bayescl):
     app = application()
     for name, summary in COMMANDS.items():
         assert app[name].help.splitlines()[0] == summary
+
+
+def test_without_a_terminal_progress_is_a_line_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("bayescl_lab.cli._console.time.monotonic", lambda: now[0])
+    with Bar(60) as bar:
+        for done in range(1, 61):
+            now[0] += 1.0
+            bar.tell(done, f"hard-seed{done // 30}")
+    captured = capsys.readouterr()
+    lines = captured.err.splitlines()
+    assert captured.out == ""
+    assert len(lines) == 5
+    assert lines[0].startswith("hard-seed0: 11 of 60; about 0:00:")

@@ -83,28 +83,6 @@ def test_embeddings_are_written_with_and_without_ids(bayescl, recommender):
     assert best["score"] == pytest.approx(own, abs=1e-5)
 
 
-def test_the_table_is_made_resumed_and_collected(bayescl, bought):
-    table = pl.read_csv("bought.csv").select(user="customer", item="product")
-    table.write_csv("shop")
-    line = "reproduce ranking --data shop --encoders mf --losses info_nce,bayesian --size smoke"
-    outcome = bayescl(f"{line} --seeds 2 --out table")
-    for words in ("InfoNCE", "Bayesian", "popularity", "EASE", "iALS", "above InfoNCE"):
-        assert words in outcome.out
-    text = Path("table/table.md").read_text()
-    baselines = ("| popularity |", "| EASE |", "| iALS |")
-    for words in ("| InfoNCE |", "| Bayesian |", *baselines, "NDCG@20", "±"):
-        assert words in text
-    cell = json.loads(Path("table/shop-mf.json").read_text())
-    assert {"command", "versions", "hardware", "commit"} <= cell.keys()
-    assert len(cell["losses"]["bayesian"]["metrics"]["ndcg@20"]["values"]) == 2
-    assert Path("table/ranking.png").stat().st_size > 10_000
-    weights = Path("table/runs/shop-mf-bayesian-seed1/checkpoints/last.ckpt").stat().st_mtime_ns
-    assert bayescl("reproduce ranking --out table --resume").status == 0
-    after = Path("table/runs/shop-mf-bayesian-seed1/checkpoints/last.ckpt").stat().st_mtime_ns
-    assert after == weights
-    assert Path("table/table.md").read_text() == text
-
-
 def test_an_unknown_user_is_refused_without_control_codes(bayescl, recommender):
     complaint = bayescl("recommend run --user somebody").complaint
     assert "bought.csv has no user somebody: name the items of a new user with --items" in complaint

@@ -49,4 +49,4 @@ def test_ease_is_left_out_where_nobody_asked_for_a_large_matrix(shared, tmp_path
     assert [*found.remarks] == [reason]
     plan = compare_ranking(settle_methods(["bpr"], "ranking"), shared, seeds=1).prepared(tmp_path)
     assert plan.baselines.methods.keys() == {"popularity"}
-    assert plan.result.remarks == (reason,)
+    assert plan.remarks == (reason,)

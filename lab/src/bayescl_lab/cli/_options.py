@@ -84,7 +84,8 @@ class Place:
     def interruptible(self, command: str, folder: Path, rank: int = 0) -> Iterator[None]:
         """Print how to resume the run in the folder if the block is interrupted.
 
-        ``command`` is the command with the name of the program. With several processes, only the process of ``rank`` 0 prints.
+        ``command`` includes the name of the program. With several processes, only the process of
+        ``rank`` 0 prints.
         """
         try:
             yield

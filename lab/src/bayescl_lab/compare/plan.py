@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from typing_extensions import Self
 
-from bayescl._checks import check_count
+from bayescl_lab._fields import Count, checked
 from bayescl_lab.compare.tuning import Values, name_of
 from bayescl_lab.runs.parallel import Progress, Train, train_runs
 from bayescl_lab.runs.result import Result, Row, Score, Trial, Tuning
@@ -228,7 +228,7 @@ def run_plans(
         ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
             holds other results.
     """
-    check_count("workers", workers, 1)
+    checked("workers", workers, Count)
     start = RunStart(out, kind, request, resume=resume)
     if start.results:
         return start.results

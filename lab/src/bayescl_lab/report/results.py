@@ -13,7 +13,6 @@ from bayescl_lab.report.tables import (
     FEW_IMAGES,
     Table,
     as_markdown,
-    counted,
     data_title,
     difference_text,
     loss_title,

@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.lab.ranking.readers.tables import read_table
 
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.readers.table import common_ids, read_tables
+from tests.lab.ranking.readers.tables import read_table
 
 NAMES = {"user": "u", "item": "i"}
 
