@@ -39,7 +39,7 @@ from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.ranking.scorers import Popularity, Scorer
-from bayescl_lab.runs.losses import ranking_loss
+from bayescl_lab.runs.losses import RankingLossSettings
 from bayescl_lab.runs.provenance import git_commit
 from bayescl_lab.runs.result import Score
 
@@ -100,7 +100,7 @@ def trained(
     batches = UserBatches(train, of["batch_size"], seed)
     module = RankingModule(
         encoder=encoder,
-        loss=ranking_loss(loss, {"temperature": of["temperature"], **LOSSES[loss]}).build(
+        loss=RankingLossSettings(loss, {"temperature": of["temperature"], **LOSSES[loss]}).build(
             density=train.density
         ),
         candidates=DrawnCandidates(train.num_items, DRAWN),

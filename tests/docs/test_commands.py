@@ -11,7 +11,7 @@ from cyclopts import CycloptsError
 
 from bayescl_lab.cli import train
 from bayescl_lab.cli._app import COMMANDS, SECOND_WORDS, application
-from bayescl_lab.runs.losses import ranking_loss
+from bayescl_lab.runs.losses import RankingLossSettings
 from tests.docs.test_pages import PAGES, blocks, name_of
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -63,7 +63,10 @@ def test_every_option_in_the_sentences_of_a_recommenders_page_exists(name: str) 
 
 def test_defaults_in_the_help_of_training_a_recommender_are_those_of_its_settings() -> None:
     text = " ".join(str(train.ranking.__doc__).split())
-    hard, beta = ranking_loss("hard").resolved(), ranking_loss("bayesian").resolved()["beta"]
+    hard, beta = (
+        RankingLossSettings("hard").resolved(),
+        RankingLossSettings("bayesian").resolved()["beta"],
+    )
     assert (
         f"Default temperature: {hard['temperature']:g}. Default beta: {beta:g}. Default "
         f"concentration: {hard['concentration']:g}."

@@ -12,6 +12,15 @@ if TYPE_CHECKING:
 
 # From the palette of Okabe and Ito, which color-blind readers can tell apart.
 TRUE_COLOR, FALSE_COLOR, NEUTRAL = "#0072B2", "#D55E00", "#5b6472"
+LOSS_COLORS = {
+    "debiased": "#2a7fb8",
+    "hard": "#b8722a",
+    "bayesian": "#c0392b",
+    "oracle": "#2e8b57",
+    "supervised": "#1b5e3a",
+    "bpr": "#7d5ba6",
+}
+"""Colors of losses by name. Other losses have the neutral color."""
 LEVELS = ("#E69F00", "#009E73", "#0072B2", "#CC79A7")
 """Colors of up to four values of a parameter."""
 

@@ -33,10 +33,13 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
     """
     given: dict[str, Argument] = {}
     runtime: set[str] = set()
+    methods: dict[str, Any] = {}
 
     def fill_in(app: App, command: tuple[str, ...], arguments: ArgumentCollection) -> None:
         if config is not None:
-            _fill_in(read_config(config), config, app, arguments)
+            values = read_config(config)
+            methods.update(values.pop("methods", {}))
+            _fill_in(values, config, app, arguments)
         given.update({_name(argument): argument for argument in arguments if argument.tokens})
         for argument in arguments:
             groups: Any = argument.parameter.group
@@ -46,7 +49,9 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
             if "out" not in given:
                 raise ValueError("--resume needs --out, the folder of the run to resume")
             folder = RunFolder.open(Path(given["out"].convert()), " ".join(command))
-            _fill_in(folder.config(), folder.config_file, app, arguments)
+            values = folder.config()
+            methods.update({**values.pop("methods", {}), **methods})
+            _fill_in(values, folder.config_file, app, arguments)
 
     app.config = (fill_in,)
     function, bound, hidden = app.parse_args(words, exit_on_error=False, print_error=False)
@@ -55,15 +60,19 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
     for name, value in bound.arguments.items():
         values |= vars(value) if is_dataclass(value) else {name: value}
     plain = json.loads(json.dumps(values, default=str))
-    if print_config:
-        sys.stdout.write(yaml.safe_dump(plain, sort_keys=False))
-        return
+    if methods and "methods" not in hidden:
+        raise ValueError(f"{config}: methods is for comparisons")
     typed = {name for name, argument in given.items() if argument.tokens[0].source == "cli"}
     options = {name: _plain(value) for name, value in plain.items() if name not in runtime}
-    for name, value in (("typed", frozenset(typed)), ("options", options)):
-        if name in hidden:
-            bound.arguments[name] = value
-    function(*bound.args, **bound.kwargs)
+    known = {"typed": frozenset(typed), "options": options, "methods": methods}
+    bound.arguments.update({name: value for name, value in known.items() if name in hidden})
+    if print_config and "print_config" in hidden:
+        bound.arguments["print_config"] = True
+        plain = function(*bound.args, **bound.kwargs)
+    if print_config:
+        sys.stdout.write(yaml.safe_dump(plain, sort_keys=False))
+    else:
+        function(*bound.args, **bound.kwargs)
 
 
 def read_config(file: Path) -> dict[str, Any]:
@@ -74,9 +83,12 @@ def read_config(file: Path) -> dict[str, Any]:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError):  # ValueError: impossible dates
         raise ValueError(f"cannot read the configuration file {file}") from None
-    if isinstance(content, dict):
-        return content
-    raise ValueError(f"{file} must hold settings of the form 'name: value'")
+    if not isinstance(content, dict):
+        raise ValueError(f"{file} must hold settings of the form 'name: value'")  # noqa: TRY004
+    methods = content.get("methods", {})
+    if not isinstance(methods, dict) or not all(isinstance(it, dict) for it in methods.values()):
+        raise ValueError(f"{file}: methods must hold a mapping of values for each loss")
+    return content
 
 
 def _fill_in(

@@ -14,15 +14,25 @@ from bayescl_lab.cli._options import (
     FLAT,
     RUNTIME_OPTIONS,
     Hyperparameters,
+    MethodValues,
     Options,
-    Place,
+    PrintConfig,
+    RunOptions,
     Typed,
     Workers,
 )
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.image_settings import ImageOptions, ImageSettings
-from bayescl_lab.runs.losses import BASELINE, IMAGE_METHODS, SHARE, LossSettings
+from bayescl_lab.runs.losses import (
+    BASELINE,
+    SHARE,
+    VIEW_METHODS,
+    LossSettings,
+    RankingLossSettings,
+    methods_with_teacher,
+    view_methods,
+)
 from bayescl_lab.runs.ranking.ranking_settings import RankingOptions, RankingSettings
 
 if TYPE_CHECKING:
@@ -50,43 +60,43 @@ class Trials:
 
 def images(
     *,
-    losses: Words = IMAGE_METHODS,
+    losses: Words = VIEW_METHODS,
     trials: Annotated[Trials, FLAT] = Trials(),
     shared: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
     typed: Typed,
     options: Options,
+    methods: MethodValues,
     workers: Workers = None,
-    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
-) -> None:
+    run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
+    print_config: PrintConfig = False,
+) -> dict[str, Any] | None:
     """Train several losses over several seeds and compare their encoders.
 
     All runs differ only in the loss and the seed. Runs with the same seed start from the same
     weights and see the same views, so losses are compared seed by seed.
 
     Args:
-        losses: Comma-separated names of losses. A name with the suffix "_teacher" is the loss with
-            a teacher, for which --positive-share applies. Hyper-parameters apply to all losses that
-            have them. Their defaults are the values recorded for the data set, or else the defaults
-            of the loss. The default temperature of all losses is the temperature of InfoNCE.
+        losses: Comma-separated names of losses. The suffix "+teacher" adds a teacher, see
+            --teacher. Hyper-parameters apply to all losses that have them. A configuration file can
+            give values for single losses in the mapping "methods".
         workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
             GPU.
     """
-    from bayescl_lab.compare.comparison import settle_methods
-    from bayescl_lab.compare.images import compare_images, recorded_hyperparameters
+    from bayescl_lab.compare.comparison import values_of_methods
+    from bayescl_lab.compare.images import compare_images
 
-    data = settings.data
+    names = methods_with_teacher(losses, settings.teacher)
     share = {SHARE: settings.positive_share} if SHARE in typed else {}
-    settled = settle_methods(
-        losses,
-        "images",
-        given=vars(shared) | share,
-        recorded=lambda loss: recorded_hyperparameters(data, loss),
-    )
+    values = values_of_methods(names, view_methods(), given=vars(shared) | share, own=methods)
     first = ImageSettings(**vars(settings), loss=LossSettings(BASELINE))
-    plan = compare_images(settled, first, **vars(trials), allows_own_encoder="encoder" in typed)
-    folder = place.folder(f"compare-{data}")
-    _compare("compare images", options, plan, folder, place, workers)
+    plan = compare_images(values, first, **vars(trials), allows_own_encoder="encoder" in typed)
+    options = _with_methods(options, plan, values)
+    if print_config:
+        return options
+    folder = run_options.folder(f"compare-{settings.data}")
+    _compare("compare images", options, plan, folder, run_options, workers)
+    return None
 
 
 def ranking(
@@ -98,9 +108,11 @@ def ranking(
     shared: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
     options: Options,
+    methods: MethodValues,
     workers: Workers = None,
-    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
-) -> None:
+    run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
+    print_config: PrintConfig = False,
+) -> dict[str, Any] | None:
     """Train several losses over several seeds and compare their recommenders.
 
     All runs differ only in the loss and the seed. Runs with the same seed start from the same
@@ -110,20 +122,39 @@ def ranking(
     Args:
         encoder: Model of the embeddings.
         losses: Comma-separated names of losses. Hyper-parameters apply to all losses that have
-            them.
+            them. A configuration file can give values for single losses in the mapping "methods".
         workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
             GPU.
     """
-    from bayescl_lab.compare.comparison import settle_methods
+    from bayescl_lab.compare.comparison import values_of_methods
     from bayescl_lab.compare.ranking import compare_ranking
 
-    settled = settle_methods(losses, "ranking", given=vars(shared))
+    choices = tuple(RankingLossSettings.classes())
+    values = values_of_methods(losses, choices, given=vars(shared), own=methods)
     first = RankingSettings(**vars(settings), data=data, encoder=encoder)
-    plan = compare_ranking(settled, first, **vars(trials))
-    folder = place.folder(f"compare-{encoder}-{data.data}")
-    if not place.resume:
+    plan = compare_ranking(values, first, **vars(trials))
+    options = _with_methods(options, plan, values)
+    if print_config:
+        return options
+    folder = run_options.folder(f"compare-{encoder}-{data.data}")
+    if not run_options.resume:
         print_guesses(data)
-    _compare("compare ranking", options, plan, folder, place, workers)
+    _compare("compare ranking", options, plan, folder, run_options, workers)
+    return None
+
+
+def _with_methods(
+    options: Mapping[str, Any], plan: Plan[Any], values: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return the options with the values of every method instead of values for all methods."""
+    shared = {*vars(Hyperparameters()), SHARE, "teacher"}
+    kept = {name: value for name, value in options.items() if name not in shared}
+    methods = {}
+    for name, settings in plan.methods.items():
+        config = settings.as_config()
+        own = dict.fromkeys([*settings.loss.resolved(), "teacher", SHARE, *values[name]])
+        methods[name] = {key: config[key] for key in own if key in config}
+    return {**kept, "losses": ",".join(methods), "methods": methods}
 
 
 def print_result(title: str, result: Result, table: Table | None = None) -> None:
@@ -141,7 +172,7 @@ def perform(
     options: Mapping[str, Any],
     plans: Sequence[Plan[Any]],
     folder: Path,
-    place: Place,
+    run_options: RunOptions,
     workers: int | None,
     program: str = "bayescl",
 ) -> list[Result]:
@@ -153,13 +184,13 @@ def perform(
     runs = sum(len(plan.runs()) for plan in plans)
     usual = min(usable_cores(), runs) if first.torch_device().type == "cpu" else 1
     bar = Bar(sum(plan.epochs for plan in plans))
-    with bar, place.interruptible(f"{program} {kind}", folder):
+    with bar, run_options.interruptible(f"{program} {kind}", folder):
         return run_plans(
             kind,
             options,
             plans,
             folder,
-            resume=place.resume,
+            resume=run_options.resume,
             workers=workers or usual,
             progress=lambda name, _, done: bar.tell(done, name),
         )
@@ -170,7 +201,7 @@ def _compare(
     options: Mapping[str, Any],
     plan: Plan[Any],
     folder: Path,
-    place: Place,
+    run_options: RunOptions,
     workers: int | None,
 ) -> None:
     """Run a comparison, write its table, picture and page, and print its verdict and files."""
@@ -179,7 +210,7 @@ def _compare(
     from bayescl_lab.report.results import result_title, results_markdown
     from bayescl_lab.report.verdicts import comparison_verdict
 
-    (result,) = perform(kind, options, [plan], folder, place, workers)
+    (result,) = perform(kind, options, [plan], folder, run_options, workers)
     print_result(result_title(result), result)
     page = folder / "report.html"
     save_figure(results_figure([result]), folder / "comparison.png", dpi=150)

@@ -102,7 +102,7 @@ class RankingData:
         return asdict(self)
 
     @classmethod
-    def taken_from(cls, values: dict[str, Any]) -> RankingData:
+    def pop_from(cls, values: dict[str, Any]) -> RankingData:
         """Remove these options from a run's settings."""
         names = [field.name for field in fields(cls)]
         return cls(**{name: values.pop(name) for name in names if name in values})

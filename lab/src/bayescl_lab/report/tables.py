@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, select_autoescape
 from scipy import stats
 
-from bayescl_lab._figures import NEUTRAL
+from bayescl_lab._figures import LOSS_COLORS, NEUTRAL
 from bayescl_lab.images.probes import probe_title
 from bayescl_lab.runs.losses import LOSSES, TEACHER
 from bayescl_lab.runs.ranking import baselines
@@ -163,7 +163,7 @@ def loss_title(name: str) -> str:
     """Return the title of a loss, with or without a teacher, or of a baseline.
 
     Example:
-        >>> loss_title("info_nce_teacher")
+        >>> loss_title("info_nce+teacher")
         'InfoNCE + teacher'
     """
     row = LOSSES.get(name.removesuffix(TEACHER))
@@ -174,8 +174,7 @@ def loss_title(name: str) -> str:
 
 def loss_color(name: str) -> str:
     """Return the color of a loss in figures, or the color of reference lines."""
-    row = LOSSES.get(name.removesuffix(TEACHER))
-    return NEUTRAL if row is None else row.color
+    return LOSS_COLORS.get(name.removesuffix(TEACHER), NEUTRAL)
 
 
 def measure_title(name: str) -> str:

@@ -15,7 +15,7 @@ from bayescl_lab.report.tables import (
     measure_title,
     paragraph,
 )
-from bayescl_lab.runs.losses import SHARE, TEACHER
+from bayescl_lab.runs.losses import SHARE
 from bayescl_lab.runs.result import Result, is_percent, needs_labels
 
 
@@ -73,4 +73,4 @@ def _next_step(result: Result, above: Sequence[str]) -> str:
         )
     share = result.rows[above[0]].settings.get(SHARE)
     option = "" if share is None else f" --positive-share {share:g}"
-    return f"train with --loss {above[0].removesuffix(TEACHER)}{option}."
+    return f"train with --loss {above[0]}{option}."

@@ -52,6 +52,7 @@ class TrainedSettings(StoredSettings):
     may_change: ClassVar[frozenset[str]] = frozenset()
     """Settings that may change when a run is resumed."""
     epochs: int
+    evaluate_on: str
     seed: int
     init: str | None
     device: Device
@@ -63,6 +64,10 @@ class TrainedSettings(StoredSettings):
             object.__setattr__(self, "init", str(Path(self.init).resolve()))
         if self.device == "cuda" and not torch.cuda.is_available():
             raise ValueError("device must be auto or cpu if torch finds no GPU, got 'cuda'")
+
+    def with_method(self, name: str) -> Self:
+        """Return the settings with a method of a comparison and its default hyper-parameters."""
+        raise NotImplementedError
 
     @property
     def num_processes(self) -> int:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
+from typing_extensions import Self
 
 from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, Share, at_least, between
 from bayescl_lab.images.table import ImageTable
-from bayescl_lab.runs.losses import LossSettings
+from bayescl_lab.runs.losses import LOSSES, TEACHER, LossSettings
 from bayescl_lab.runs.settings import Device, TrainedSettings
 
 _COLUMNS = ("file_column", "label_column", "domain_column")
@@ -65,10 +66,12 @@ class ImageOptions(TrainedSettings):
             domains).
         ranks: Kind of rank in the Bayesian loss: mid counts half of the equal logits and of the
             candidate itself, upper counts all of them, as in the paper.
-        positive_share: Share of the target for the other view. The embeddings of the images without
-            augmentation determine the shares of the other images. 1 turns soft targets off.
-        teacher: File (.npy) with one embedding per training image, such as the output of "embed".
-            These embeddings determine the target instead of the trained network's own.
+        teacher: Embeddings that determine the target of a loss with a teacher: "items", the
+            embeddings of the images without augmentation by the trained network, or an .npy file
+            with one embedding per training image, such as the output of "embed". "none" is no
+            teacher. Default: items for a loss with the suffix "+teacher", else none.
+        positive_share: Share of the target for the other view. The teacher, or known labels,
+            determine the shares of the other images. 1 turns soft targets off.
         linear_protocol: Training of the linear probe: on cached features (fast), or on views of all
             training images (augmented).
         init: Run folder with initial weights for encoder and projection head. Default: random
@@ -111,8 +114,8 @@ class ImageOptions(TrainedSettings):
     labels_per_class: Count | None = None
     domains: bool = False
     ranks: Literal["mid", "upper"] = "mid"
-    positive_share: Share = 0.5
     teacher: str | None = None
+    positive_share: Share = 0.5
     linear_protocol: Literal["fast", "augmented"] = "fast"
     init: str | None = None
     seed: CountOr0 = 0
@@ -128,8 +131,8 @@ class ImageOptions(TrainedSettings):
                 f"batch_size must be divisible by the number of devices, "
                 f"got {self.batch_size} for {self.num_processes} devices"
             )
-        if self.teacher is not None:
-            object.__setattr__(self, "teacher", str(Path(self.teacher).resolve()))
+        if self.teacher not in (None, "items", "none"):
+            object.__setattr__(self, "teacher", str(Path(str(self.teacher)).resolve()))
         if self.table is not None:  # to resume from another directory
             object.__setattr__(self, "table", str(Path(self.table).resolve()))
         elif given := [name for name in _COLUMNS if getattr(self, name) is not None]:
@@ -158,7 +161,28 @@ class ImageSettings(ImageOptions):
     """
 
     loss: LossSettings = field(kw_only=True)
-    parts: ClassVar = {"loss": LossSettings.taken_from}
+    parts: ClassVar = {"loss": LossSettings.pop_from}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if LOSSES[self.loss.loss].needs_labels:
+            object.__setattr__(self, "teacher", "none")
+        elif self.teacher is None:
+            object.__setattr__(self, "teacher", "items")
+
+    @property
+    def method(self) -> str:
+        """Name of the loss, with the suffix for a teacher."""
+        return f"{self.loss.loss}{TEACHER * (self.teacher != 'none')}"
+
+    def with_method(self, name: str) -> Self:
+        """Return the settings with a method of a comparison and its default hyper-parameters."""
+        loss, teacher = name.removesuffix(TEACHER), self.teacher
+        if loss == name:
+            teacher = "none"
+        elif teacher == "none":
+            teacher = "items"
+        return replace(self, loss=LossSettings(loss), teacher=teacher)
 
     def choice_of_images(self) -> dict[str, Any]:
         """Return the arguments of :func:`~bayescl_lab.images.datasets.load_images`."""
@@ -172,6 +196,7 @@ class ImageSettings(ImageOptions):
 
     def as_config(self) -> dict[str, Any]:
         """Return the settings as plain values, without settings that have no effect."""
-        unused = {"positive_share", "teacher"} if self.loss.made.needs_labels else set()
-        unused |= set() if self.loss.takes_ranks else {"ranks"}
+        unused = set() if self.loss.takes_ranks else {"ranks"}
+        if self.teacher == "none" and self.labels_per_class is None:
+            unused.add("positive_share")
         return {name: it for name, it in super().as_config().items() if name not in unused}

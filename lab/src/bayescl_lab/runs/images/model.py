@@ -39,7 +39,7 @@ def build_model(
         feature_dim = feature_dim_of(encoder, train.image_shape)
         head = ProjectionHead(feature_dim, settings.hidden_dim, settings.embedding_dim)
     options: dict[str, Any] = {"ranks": settings.ranks} if settings.loss.takes_ranks else {}
-    if not settings.loss.made.needs_labels:  # SupCon computes its target from labels only
+    if not settings.loss.loss_class.needs_labels:  # SupCon computes its target from labels only
         options["positive_share"] = settings.positive_share
     loss = settings.loss.build(gather=settings.num_processes > 1, **options)
     if settings.channels_last:
@@ -51,6 +51,7 @@ def build_model(
         loss=loss,
         augmentation=build_augmentation(settings, train.image_shape),
         normalization=Normalization(train),
+        embeds_images=settings.teacher == "items" and settings.positive_share < 1,
         learning_rate=settings.lr,
         total_steps=settings.epochs * steps_per_epoch,
         **{name: getattr(settings, name) for name in same},
