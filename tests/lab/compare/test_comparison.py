@@ -47,7 +47,7 @@ def test_a_result_read_from_its_file_is_the_same(result, tmp_path):
 
 
 def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(settings, tmp_path):
-    methods = dict.fromkeys(["info_nce", "info_nce+teacher", "oracle"], {})
+    methods = {name: {} for name in ["info_nce", "info_nce+teacher", "oracle"]}
     comparison = compare_images(methods, replace(settings, epochs=1), seeds=2)
     whole = compare(comparison, tmp_path / "whole")
 

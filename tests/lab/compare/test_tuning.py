@@ -45,7 +45,7 @@ def test_tuned_settings_are_those_that_were_measured(name):
 def comparison(request, settings, tmp_path) -> Plan:
     """A comparison of two losses, with four settings for each."""
     if request.param == "images":
-        methods = dict.fromkeys(["info_nce", "bayesian", "info_nce+teacher"], {})
+        methods = {name: {} for name in ["info_nce", "bayesian", "info_nce+teacher"]}
         few = replace(settings, epochs=1, batch_size=40)
         with pytest.raises(ValueError, match="evaluate_on must be test"):
             compare_images(methods, replace(few, evaluate_on="validation"), seeds=1, tune=4)
