@@ -128,7 +128,7 @@ def _forward(model: SimCLR, batch: ImageBatch, phase: Any) -> None:
     for name in ("groups", "labels"):
         if getattr(model.loss, f"needs_{name}"):
             known[name] = batch.labels
-    if (model.loss.positive_share or 1.0) < 1 and "teacher" not in known:
+    if model.embeds_images:
         with phase("teacher"):
             (known["teacher"],) = model.embed_views((), batch.images)
     with phase("objective"):

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
 from bayescl_lab._fields import Count, CountOr0, Words, at_least
 from bayescl_lab.cli._console import Bar, print_guesses, say
-from bayescl_lab.cli._options import FLAT, RUNTIME_OPTIONS, Options, Place, Workers
+from bayescl_lab.cli._options import FLAT, RUNTIME_OPTIONS, Options, RunOptions, Workers
 from reproduction.image_tables import TableRequest
 from reproduction.process import Settings
 from reproduction.ranking_table import RankingRequest
@@ -27,7 +27,7 @@ def tables(
     request: Annotated[TableRequest, FLAT] = TableRequest(),
     options: Options,
     workers: Workers = None,
-    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
+    run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
 ) -> None:
     """Reproduce the paper's tables.
 
@@ -46,10 +46,10 @@ def tables(
     from bayescl_lab.runs.folder import check_vacant
     from reproduction.image_tables import TABLES
 
-    folder = place.folder(f"{table}-{request.size}")
+    folder = run_options.folder(f"{table}-{request.size}")
     every = request.plans([*TABLES.values()] if table == "all" else [TABLES[table]])
     plans = [one.plan for one in every]
-    if not place.resume:
+    if not run_options.resume:
         check_vacant(folder)
     runs = sum(len(plan.runs()) for plan in plans)
     say(
@@ -57,7 +57,7 @@ def tables(
         f"to continue after an interruption: {PROGRAM} tables --resume --out {folder}",
         stderr=True,
     )
-    results = perform("tables", options, plans, folder, place, workers, PROGRAM)
+    results = perform("tables", options, plans, folder, run_options, workers, PROGRAM)
     for one, result in zip(every, results, strict=True):
         print_result(one.table.title, result, one.beside(result))
     sections = [one.markdown(result) for one, result in zip(every, results, strict=True)]
@@ -70,7 +70,7 @@ def ranking(
     request: Annotated[RankingRequest, FLAT] = RankingRequest(),
     options: Options,
     workers: Workers = None,
-    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
+    run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
 ) -> None:
     """Reproduce the paper's ranking table: choose settings on validation, evaluate on test.
 
@@ -87,13 +87,13 @@ def ranking(
     from reproduction.ranking_table import beside, cell_title, collect
 
     plans = request.plans()
-    folder = place.folder(f"ranking-{'-'.join(request.data)}")
-    if not place.resume:
+    folder = run_options.folder(f"ranking-{'-'.join(request.data)}")
+    if not run_options.resume:
         for plan in plans:
             print_guesses(next(iter(plan.methods.values())).data)
     collected = folder if request.results is None else Path(request.results)
     kind = "tables ranking"
-    results = perform(kind, options, plans, folder, place, workers or 1, PROGRAM)
+    results = perform(kind, options, plans, folder, run_options, workers or 1, PROGRAM)
     for plan, result in zip(plans, results, strict=True):
         print_result(cell_title(result), result, beside(result, page_measures(result)))
         collect(collected, plan.name, result)

@@ -20,7 +20,7 @@ from bayescl_lab.compare.images import ImagePlan
 from bayescl_lab.report.results import section_markdown
 from bayescl_lab.report.tables import Table, counted, measure_title, score_text
 from bayescl_lab.runs.images.image_settings import ImageSettings
-from bayescl_lab.runs.losses import LOSSES, LossSettings, takes
+from bayescl_lab.runs.losses import LOSSES, LossSettings, has_hyperparameter
 from bayescl_lab.runs.result import SPREAD, Result
 from bayescl_lab.runs.settings import Device
 from reproduction.printed import Printed
@@ -99,7 +99,7 @@ class PaperTable:
                 keys |= {"loss": LOSSES[loss].title} if len(self.losses) > 1 else {}
                 keys |= {key: text} if key else {}
                 every = {**values, **change}
-                taken = {name: value for name, value in every.items() if takes(loss, name)}
+                taken = {name: value for name, value in every.items() if has_hyperparameter(loss, name)}
                 changes |= {name: value for name, value in change.items() if name not in values}
                 printed = self._printed({data, loss, text}) if size == "paper" else {}
                 settings = ImageSettings(loss=LossSettings(loss, taken), **changes)

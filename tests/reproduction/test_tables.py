@@ -10,7 +10,7 @@ import pytest
 from bayescl_lab.compare.images import ImagePlan
 from bayescl_lab.compare.plan import run_plans
 from bayescl_lab.runs.images.image_run import ImageRun
-from bayescl_lab.runs.losses import LossSettings, takes
+from bayescl_lab.runs.losses import LossSettings, has_hyperparameter
 from bayescl_lab.runs.result import Result, Row, Score
 from reproduction.image_tables import DATASETS, TABLES, TablePlan, TableRequest
 from reproduction.printed import Printed
@@ -69,7 +69,7 @@ def test_the_rows_of_a_table_have_the_settings_that_they_say(name, size):
         values = settings.loss.resolved()
         if name in ("negatives", "binary"):  # all rows but the anchor and its positive
             assert int(row.keys["N"]) == 2 * settings.batch_size - 2
-        if name in ("binary", "multiclass") and takes(settings.loss.loss, "tau_plus"):
+        if name in ("binary", "multiclass") and has_hyperparameter(settings.loss.loss, "tau_plus"):
             classes = 2 if name == "binary" else DATASETS[settings.data]["classes"]
             assert values["tau_plus"] == 1 / classes
         if name == "binary":

@@ -63,6 +63,7 @@ def train_encoder(case: str, folder: Path, devices: int) -> None:
         loss=ENCODERS[case](gather=devices > 1),
         augmentation=Shifted(),
         normalization=nn.Identity(),
+        embeds_images=True,
         learning_rate=0.01,
         total_steps=EPOCHS * len(order),
         seed=0,

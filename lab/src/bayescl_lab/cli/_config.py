@@ -63,7 +63,8 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
     if methods and "methods" not in hidden:
         raise ValueError(f"{config}: methods is for comparisons")
     typed = {name for name, argument in given.items() if argument.tokens[0].source == "cli"}
-    options = {name: _plain(value) for name, value in plain.items() if name not in runtime}
+    left_out = {*runtime, *hidden}
+    options = {name: _plain(value) for name, value in plain.items() if name not in left_out}
     known = {"typed": frozenset(typed), "options": options, "methods": methods}
     bound.arguments.update({name: value for name, value in known.items() if name in hidden})
     if print_config and "print_config" in hidden:

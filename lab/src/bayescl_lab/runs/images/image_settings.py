@@ -172,8 +172,9 @@ class ImageSettings(ImageOptions):
 
     @property
     def method(self) -> str:
-        """Name of the loss, with the suffix for a teacher."""
-        return f"{self.loss.loss}{TEACHER * (self.teacher != 'none')}"
+        """Name of the loss, with a suffix if a teacher is used."""
+        is_used = self.teacher != "none" and self.positive_share < 1
+        return f"{self.loss.loss}{TEACHER * is_used}"
 
     def with_method(self, name: str) -> Self:
         """Return the settings with a method of a comparison and its default hyper-parameters."""
