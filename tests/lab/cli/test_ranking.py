@@ -47,12 +47,13 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
     assert pl.read_parquet("one.parquet")["user"].to_list() == ["u-4"] * 3
 
 
-def test_options_of_a_table_are_followed(bayescl, bought):
+def test_options_of_a_table_are_followed(bayescl, bought, printed_config):
     options = f"{OPTIONS} --rating-column stars --min-rating 4 --split per-user --seed 3"
     outcome = bayescl(f"train ranking {options} --epochs 1 --loss info_nce --out run")
     assert "ratings below 4 left out" in outcome.out
     settings = yaml.safe_load(Path("run/config.yaml").read_text())
     assert (settings["min_rating"], settings["split"]) == (4, "per-user")
+    assert printed_config(f"train ranking {options} --epochs 1 --loss info_nce") == settings
 
 
 def test_columns_that_nobody_named_are_guessed_and_said(bayescl, bought):
