@@ -18,7 +18,7 @@ CASES ?= 30000
 .PHONY: demo test reproduce fuzz test-integrations check docs bench clean
 
 demo: $(INSTALLED)
-	$(BIN)/bayescl compare images --data digits
+	$(BIN)/bayescl compare images --data digits --config examples/digits-tuned.yaml
 
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES)

@@ -99,7 +99,9 @@ class PaperTable:
                 keys |= {"loss": LOSSES[loss].title} if len(self.losses) > 1 else {}
                 keys |= {key: text} if key else {}
                 every = {**values, **change}
-                taken = {name: value for name, value in every.items() if has_hyperparameter(loss, name)}
+                taken = {
+                    name: value for name, value in every.items() if has_hyperparameter(loss, name)
+                }
                 changes |= {name: value for name, value in change.items() if name not in values}
                 printed = self._printed({data, loss, text}) if size == "paper" else {}
                 settings = ImageSettings(loss=LossSettings(loss, taken), **changes)

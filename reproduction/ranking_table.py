@@ -33,7 +33,7 @@ from bayescl_lab.report.results import (
 )
 from bayescl_lab.report.tables import Table, loss_title, measure_title, score_text
 from bayescl_lab.runs.folder import write_json
-from bayescl_lab.runs.losses import LOSSES, losses_of, ranking_loss
+from bayescl_lab.runs.losses import LOSSES, RankingLossSettings
 from bayescl_lab.runs.ranking import baselines
 from bayescl_lab.runs.ranking.baselines import fit_baseline
 from bayescl_lab.runs.ranking.ranking_run import CRITERION, RankingRun
@@ -177,7 +177,7 @@ def cell_plan(
     final_epochs, penalties = plan.get("final_epochs"), plan.get("regularizations", [])
     name = name or "-".join(filter(None, (Path(data.data).name, data.split)))
     for loss in request.losses:
-        check_choice("loss", loss, losses_of("ranking"))
+        check_choice("loss", loss, tuple(RankingLossSettings.classes()))
         if loss not in grids:
             known = ", ".join(grids)
             raise ValueError(f"the plan of {name}-{encoder} has settings for {known}, not {loss}")
@@ -191,7 +191,7 @@ def cell_plan(
         penalties, final_epochs = penalties[:1], None
     settings = RankingSettings(data=data, **fixed)
     return CellPlan(
-        {loss: with_values(settings, {"loss": ranking_loss(loss)}) for loss in tried},
+        {loss: with_values(settings, {"loss": RankingLossSettings(loss)}) for loss in tried},
         range(request.seeds),
         name=f"{name}-{encoder}",
         stages=[tried],
