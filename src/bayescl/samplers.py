@@ -101,6 +101,7 @@ class DomainBatchSampler(Sampler[list[int]]):
         self._pieces = whole.clamp(min=1)
         total = int(self._pieces.sum())
         self._num_batches = total // self._held if drop_last else -(-total // self._held)
+        self._has_begun = False
         self.set_epoch(0)
         if len(self) == 0 or (drop_last and len(self.domains) < batch_size):
             raise ValueError(

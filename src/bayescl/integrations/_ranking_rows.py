@@ -1,80 +1,16 @@
-"""Rows with unequal numbers of positives and hard negatives, as columns of equal length."""
+"""Positives and hard negatives of a row, whose cells may hold texts or lists of texts."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from datasets import Dataset
-
-_LABEL_COLUMNS = ("label", "labels", "score", "scores")
+LABEL_COLUMNS = ("label", "labels", "score", "scores")
 """Columns that the trainer passes to the loss as labels."""
 
 
-def ranking_dataset(dataset: Dataset, *, num_positives: int = 1, scores: str = "scores") -> Dataset:
-    """Return a data set with one text per cell, and check every row.
-
-    The first column holds anchors, the next ``num_positives`` columns positives, and all further
-    columns hard negatives. A cell holds a text, a list of texts, or ``None``. Lists become columns,
-    and rows with fewer texts are filled with empty texts, which
-    :class:`~bayescl.integrations.sentence_transformers.ContrastiveRankingLoss` leaves out.
-
-    Args:
-        dataset: Data set with at least two columns of texts, and at most one label column.
-        num_positives: Number of columns of positives in ``dataset``. Default: 1.
-        scores: Column of lists with one score per document of the row, in the order of the cells.
-            ``None`` and NaN mean that a document has no score. Cells without a text may be left
-            out. Default: ``"scores"``, as ``mine_hard_negatives`` writes.
-
-    Returns:
-        Columns ``anchor``, ``positive``, ``positive_2``, ..., ``negative``, ``negative_2``, ... and
-        the label column. Lists of scores are filled with NaN. Other label columns are unchanged.
-
-    Raises:
-        ValueError: if a row has no anchor or no positive, a cell holds something else, or a list of
-            scores has the wrong length. The message names the row, counted from 0.
-
-    Example:
-        >>> from datasets import Dataset
-        >>> rows = Dataset.from_dict(
-        ...     {"question": ["a", "b"], "answer": ["c", "d"], "wrong": [["e", "f"], None]}
-        ... )
-        >>> ranking_dataset(rows)[1]
-        {'anchor': 'b', 'positive': 'd', 'negative': '', 'negative_2': ''}
-    """
-    names = dataset.column_names
-    labels = [name for name in names if name in (*_LABEL_COLUMNS, scores)]
-    texts = [name for name in names if name not in labels]
-    if len(labels) > 1:
-        raise ValueError(f"dataset must have one label column, got {', '.join(labels)}")
-    if len(texts) <= num_positives:
-        raise ValueError(
-            f"dataset must have at least {1 + num_positives} columns of texts, got {len(texts)}"
-        )
-    ends = {"positive": texts[1 : 1 + num_positives], "negative": texts[1 + num_positives :]}
-    widths = {"positive": 1, "negative": 0}
-    for number, row in enumerate(dataset):
-        for kind, documents in _documents(row, texts[0], ends, scores, number).items():
-            widths[kind] = max(widths[kind], len(documents))
-
-    def filled(row: Mapping[str, Any], number: int) -> dict[str, Any]:
-        found, values = {"anchor": row[texts[0]]}, []
-        for kind, documents in _documents(row, texts[0], ends, scores, number).items():
-            documents = documents + [("", math.nan)] * (widths[kind] - len(documents))
-            for place, (text, score) in enumerate(documents, 1):
-                found[kind if place == 1 else f"{kind}_{place}"] = text
-                values.append(score)
-        return found | {name: values if name == scores else row[name] for name in labels}
-
-    rows = dataset.map(filled, with_indices=True, remove_columns=names)
-    return rows.select_columns(
-        [*(name for name in rows.column_names if name not in labels), *labels]
-    )
-
-
-def _documents(
+def documents_of(
     row: Mapping[str, Any], anchor: str, ends: Mapping[str, Sequence[str]], scores: str, number: int
 ) -> dict[str, list[tuple[str, float]]]:
     """Return positives and hard negatives of a row, each with its score, without empty texts."""

@@ -30,11 +30,11 @@ def text_keys(features: Features, salt: int = 0) -> Int[Tensor, " rows"]:
         rows = torch.arange(1, len(known) + 1, device=known.device)
         return rows * _BASE + torch.full_like(rows, salt + 1) * _OTHER
     # A polynomial in _BASE with the tokens as coefficients, modulo 2^64.
-    tokens = features["input_ids"]
     if not _is_flat(features):
-        mask = _token_mask(features)
-        places = mask.cumsum(dim=1)
-        return ((tokens + 1) * mask * _powers(tokens, tokens.shape[1])[places]).sum(dim=1)
+        tokens, mask = features["input_ids"], _token_mask(features)
+        powers = _powers(tokens, tokens.shape[1])[mask.cumsum(dim=1)]
+        keys: Tensor = ((tokens + 1) * mask * powers).sum(dim=1)
+        return keys
     flat, lengths = token_rows(features)
     rows = torch.repeat_interleave(lengths)
     starts = lengths.cumsum(0) - lengths

@@ -6,10 +6,11 @@ text that occurs twice in a batch is not its own negative. Tested with sentence-
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import nn
@@ -18,7 +19,8 @@ from bayescl import distributed
 from bayescl._checks import check_choice, check_count, is_eager_cpu, missing
 from bayescl._types import Bool, Float, Tensor
 from bayescl.batch import UNKNOWN, Rows
-from bayescl.integrations._ranking_rows import ranking_dataset as ranking_dataset
+from bayescl.integrations._losses import check_type
+from bayescl.integrations._ranking_rows import LABEL_COLUMNS, documents_of
 from bayescl.integrations._texts import (
     decoded_texts,
     empty_length,
@@ -35,6 +37,9 @@ try:
     from sentence_transformers.base.losses.merged_forward import embed_columns
 except ImportError as error:
     raise missing("sentence-transformers 6 or newer", "sentence-transformers", error) from error
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 Features = dict[str, Any]
 Metadata = dict[str, Any]
@@ -114,14 +119,14 @@ class ContrastiveRankingLoss(nn.Module):
     ) -> None:
         super().__init__()
         loss = InfoNCELoss(temperature=0.05) if loss is None else loss
-        _check_type("loss", loss, ContrastiveLoss, "InfoNCELoss(temperature=0.05)")
+        check_type("loss", loss, ContrastiveLoss, "InfoNCELoss(temperature=0.05)")
         check_choice("duplicates", duplicates, ("mask", "keep"))
         if isinstance(teacher, str):
             check_choice("teacher", teacher, ("documents", "label"))
         elif teacher is not None:
-            _check_type("teacher", teacher, nn.Module, '"documents", "label" or another model')
+            check_type("teacher", teacher, nn.Module, '"documents", "label" or another model')
         if margin is not None:
-            _check_type("margin", margin, Margin, "Margin(absolute=0.1)")
+            check_type("margin", margin, Margin, "Margin(absolute=0.1)")
             if margin.by_teacher and isinstance(teacher, str):
                 raise ValueError(
                     "Margin(by_teacher=True) needs a model as teacher, which embeds queries and "
@@ -145,7 +150,8 @@ class ContrastiveRankingLoss(nn.Module):
         self.teacher: Any = teacher
         if isinstance(teacher, nn.Module):
             trained = set(model.parameters())
-            for parameter in set(teacher.parameters()) - trained:
+            guide: Any = teacher
+            for parameter in set(guide.parameters()) - trained:
                 parameter.requires_grad_(False)
         self.margin = margin
         # Number of blocks with a teacher, of anchors, positives and hard negatives.
@@ -202,7 +208,7 @@ class ContrastiveRankingLoss(nn.Module):
                 metadata["positive_weight"] = torch.cat(present[: self.num_positives])
         if self.teacher == "label":
             metadata["teachers"] = [None, self._per_pair(labels)]
-        elif isinstance(self.teacher, nn.Module):
+        elif not (self.teacher is None or isinstance(self.teacher, str)):
             texts = [decoded_texts(column, self.model) for column in columns]
             options = {"convert_to_tensor": True, "show_progress_bar": False}
             with _kept_modes(self.teacher):
@@ -268,8 +274,9 @@ class ContrastiveRankingLoss(nn.Module):
 
     def _per_pair(self, values: Tensor | None) -> Tensor | None:
         """Repeat values of rows for each column of positives."""
-        repeated = self.num_positives > 1 and values is not None
-        return torch.cat([values] * self.num_positives) if repeated else values
+        if values is None or self.num_positives == 1:
+            return values
+        return torch.cat([values] * self.num_positives)
 
     def _blocks(self, columns: Sequence[Tensor]) -> list[Tensor]:
         """Concatenate the columns of positives, and the columns of hard negatives if there are."""
@@ -284,7 +291,7 @@ class ContrastiveRankingLoss(nn.Module):
         is_alone = batch == 1 and not self.loss.gather
         if is_alone and len(embeddings) == 1 + self.num_positives:
             # The last batch of an epoch may be one pair.
-            return sum((embeddings[0] * part).sum() for part in embeddings[1:]) * 0.0
+            return (embeddings[0] * torch.cat([*embeddings[1:]])).sum() * 0.0
         blocks, known = self._blocks(embeddings), dict(metadata)
         groups, teachers = known.pop("groups"), known.pop("teachers")
         if self.teacher == "documents":  # anchors use the teacher of their positives
@@ -390,11 +397,68 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         return super().get_config_dict() | {name: getattr(self, name) for name in shown}
 
 
-def _check_type(name: str, value: Any, kind: type, example: str) -> None:
-    """Raise ``TypeError`` if a value is not an instance of a class."""
-    if not isinstance(value, kind):
-        shown = f"the class {value.__name__}" if isinstance(value, type) else repr(value)
-        raise TypeError(f"{name} must be {example}, got {shown}")
+def ranking_dataset(dataset: Dataset, *, num_positives: int = 1, scores: str = "scores") -> Dataset:
+    """Return a data set with one text per cell, and check every row.
+
+    The first column holds anchors, the next ``num_positives`` columns positives, and all further
+    columns hard negatives. A cell holds a text, a list of texts, or ``None``. Lists become columns,
+    and rows with fewer texts are filled with empty texts, which
+    :class:`ContrastiveRankingLoss` leaves out.
+
+    Args:
+        dataset: Data set with at least two columns of texts, and at most one label column.
+        num_positives: Number of columns of positives in ``dataset``. Default: 1.
+        scores: Column of lists with one score per document of the row, in the order of the cells.
+            ``None`` and NaN mean that a document has no score. Cells without a text may be left
+            out. Default: ``"scores"``, as ``mine_hard_negatives`` writes.
+
+    Returns:
+        Columns ``anchor``, ``positive``, ``positive_2``, ..., ``negative``, ``negative_2``, ... and
+        the label column. Lists of scores are filled with NaN. Other label columns are unchanged.
+
+    Raises:
+        ValueError: if a row has no anchor or no positive, a cell holds something else, or a list of
+            scores has the wrong length. The message names the row, counted from 0.
+
+    Example:
+        >>> from datasets import Dataset
+        >>> rows = Dataset.from_dict(
+        ...     {"question": ["a", "b"], "answer": ["c", "d"], "wrong": [["e", "f"], None]}
+        ... )
+        >>> ranking_dataset(rows)[1]
+        {'anchor': 'b', 'positive': 'd', 'negative': '', 'negative_2': ''}
+    """
+    names = dataset.column_names
+    labels = [name for name in names if name in (*LABEL_COLUMNS, scores)]
+    texts = [name for name in names if name not in labels]
+    if len(labels) > 1:
+        raise ValueError(f"dataset must have one label column, got {', '.join(labels)}")
+    if len(texts) <= num_positives:
+        raise ValueError(
+            f"dataset must have at least {1 + num_positives} columns of texts, got {len(texts)}"
+        )
+    ends = {"positive": texts[1 : 1 + num_positives], "negative": texts[1 + num_positives :]}
+    widths = {"positive": 1, "negative": 0}
+    for number, row in enumerate(dataset):
+        for kind, documents in documents_of(row, texts[0], ends, scores, number).items():
+            widths[kind] = max(widths[kind], len(documents))
+
+    columns = {
+        kind: [kind, *(f"{kind}_{place}" for place in range(2, width + 1))][:width]
+        for kind, width in widths.items()
+    }
+
+    def filled(row: Mapping[str, Any], number: int) -> dict[str, Any]:
+        found, values = {"anchor": row[texts[0]]}, []
+        for kind, documents in documents_of(row, texts[0], ends, scores, number).items():
+            absent = [("", math.nan)] * (widths[kind] - len(documents))
+            for name, (text, score) in zip(columns[kind], documents + absent, strict=True):
+                found[name] = text
+                values.append(score)
+        return found | {name: values if name == scores else row[name] for name in labels}
+
+    rows = dataset.map(filled, with_indices=True, remove_columns=names)
+    return rows.select_columns(["anchor", *columns["positive"], *columns["negative"], *labels])
 
 
 @contextmanager
