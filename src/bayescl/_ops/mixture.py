@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import torch
 
 from bayescl._checks import check_interval
+from bayescl._ops.log_space import at_least_float32
 from bayescl._types import Float, Tensor
 
 
@@ -163,7 +164,7 @@ def proposal_cdf(
     Reference:
         Liu et al., ICML 2024, Eq. "cdftrans".
     """
-    return PairMixture.unlabeled(alpha, tau_plus).quantile(unlabeled_cdf)
+    return PairMixture.unlabeled(alpha, tau_plus).quantile(at_least_float32(unlabeled_cdf))
 
 
 def posterior(
@@ -198,6 +199,7 @@ def posterior(
         Liu et al., ICML 2024, Eq. "poster".
     """
     target, sampled = PairMixture.true_negatives(alpha), PairMixture.unlabeled(alpha, tau_plus)
+    proposal_cdf = at_least_float32(proposal_cdf)
     if tau_plus == 0:  # no false negatives; at alpha = 1 the quotient would be 0 / 0 at CDF 1
         return torch.ones_like(proposal_cdf)
     # At CDF 1, alpha = 1 and a tiny prior the denominator underflows; the result must be 0.

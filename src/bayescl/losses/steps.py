@@ -176,7 +176,8 @@ def corrected(batch: Batch, log_q: Float[Tensor, " pairs"], temperature: float |
     """Subtract ``log_q`` from the logits of the candidates and of the positives."""
     # (a . c + t * -log_q) / t = s - log_q, in every engine, and with the right gradient for t.
     embeddings = batch.anchors.embeddings
-    scale = torch.as_tensor(temperature, device=embeddings.device)
+    dtype = torch.promote_types(embeddings.dtype, torch.float32)
+    scale = torch.as_tensor(temperature, dtype=dtype, device=embeddings.device)
     zero = embeddings.new_zeros(())
     return replace(
         batch,
