@@ -29,7 +29,6 @@ from bayescl._types import (
     UnlabeledLogits,
 )
 
-
 _ROUNDING = 4.0
 """Number of units of the last place by which products of identical rows may differ."""
 
