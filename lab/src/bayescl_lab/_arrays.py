@@ -23,6 +23,16 @@ _LARGEST_RATIO = 1100
 """Largest compression ratio of Deflate."""
 
 
+def unknown_words_of(option: str | None) -> tuple[str, ...]:
+    """Return the comma-separated words of an option, or the default ones.
+
+    Example:
+        >>> unknown_words_of("?,not graded")
+        ('', '?', 'not graded')
+    """
+    return UNKNOWN_WORDS if option is None else ("", *map(str.strip, option.split(",")))
+
+
 def unreadable(path: Path, error: Exception) -> UnreadableError:
     """Return a one-line error that names a damaged file, to raise instead of the original error."""
     reason = str(error).partition("\n")[0] or "it is damaged"

@@ -14,7 +14,7 @@ from bayescl_lab.ranking.filters import numbered_interactions
 from bayescl_lab.ranking.interactions import RankingParts, in_words
 from bayescl_lab.ranking.readers.formats import recognized
 from bayescl_lab.ranking.readers.table import RawInteractions, opened_table, read_tables
-from bayescl_lab.ranking.splits import split_interactions
+from bayescl_lab.ranking.splits import split_interactions, tied_users
 
 _TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.1
 
@@ -71,6 +71,8 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
             raise ValueError(f"{data}: every user has every item, so nothing is left to rank")
         return RankingParts(everything, everything.subset(slice(0)), evaluate_on, report)
     kind, seed = "per-user" if given or split is None else split, settings.split_seed
+    if kind == "last" and (ties := tied_users(train)):
+        report = {**report, "users whose last items have equal times (drawn at random)": ties}
     if test is None:
         train, test = split_interactions(train, kind, share=_TEST_SHARE, seed=seed)
     if evaluate_on == "test":

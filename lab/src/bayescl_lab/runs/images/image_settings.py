@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic.dataclasses import dataclass
 from typing_extensions import Self
 
+from bayescl_lab._arrays import unknown_words_of
 from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, Share, at_least, between
 from bayescl_lab.images.table import ImageTable
 from bayescl_lab.runs.losses import LOSSES, TEACHER, LossSettings
@@ -31,6 +32,8 @@ class ImageOptions(TrainedSettings):
             found by its name (label, class, ...), if there is one.
         domain_column: Column of domains in the table. Default: found by its name (domain, batch,
             device, ...), if there is one.
+        unknown: Comma-separated words that mean an unknown label or domain, in a table or an .npz
+            file. Default: -1, nan, NA, None, null and similar ones. Empty values always are.
         folders: Meaning of the folders of images: classes or domains.
         value_range: LOW,HIGH, the values of 16-bit gray images that become black and white.
             Default: the smallest and the largest value of all images.
@@ -90,6 +93,7 @@ class ImageOptions(TrainedSettings):
     file_column: str | None = None
     label_column: str | None = None
     domain_column: str | None = None
+    unknown: str | None = None
     folders: Literal["classes", "domains"] = "classes"
     value_range: str | None = None
     evaluate_on: Literal["test", "validation"] = "test"
@@ -189,9 +193,12 @@ class ImageSettings(ImageOptions):
         """Return the arguments of :func:`~bayescl_lab.images.datasets.load_images`."""
         limits = ("classes", "max_train_images", "labels_per_class", "image_size")
         columns = {name: getattr(self, name) for name in _COLUMNS}
+        words = unknown_words_of(self.unknown)
+        table = None if self.table is None else Path(self.table)
         return {
             **{name: getattr(self, name) for name in ("evaluate_on", "folders", *limits)},
-            "table": None if self.table is None else ImageTable.read(Path(self.table), **columns),
+            "table": None if table is None else ImageTable.read(table, **columns, unknown=words),
+            "unknown": words,
             "values": self._values(),
         }
 
