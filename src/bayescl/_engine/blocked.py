@@ -14,7 +14,8 @@ from bayescl._engine.reference import ObjectiveAt
 from bayescl._engine.row_gradients import Chunk, RowGradients, row_losses
 from bayescl._ops.similarity import candidate_logits
 from bayescl._types import Float
-from bayescl.batch import Batch, Rows
+from bayescl.batch import Batch
+from bayescl.rows import Rows
 
 _CPU_LOGITS = 2**18
 """Number of logits per chunk on the CPU. They fit in the cache."""

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import torch
 
-from bayescl._checks import check_interval
+from bayescl._checks import check_count, check_interval
 from bayescl._ops.log_space import at_least_float32
 from bayescl._types import Float, Tensor
 
@@ -131,6 +131,15 @@ def check_beta(beta: float) -> float:
 def check_tau_plus(tau_plus: float) -> float:
     """Return ``tau_plus``; raise ``ValueError`` if it is outside [0, 1)."""
     return check_interval("tau_plus", tau_plus, 0.0, 1.0, open_high=True)
+
+
+def class_prior(tau_plus: float | None, num_classes: int | None) -> float:
+    """Return ``tau_plus``; if ``None``, ``1 / num_classes``; if both are ``None``, 0.1."""
+    if num_classes is not None:
+        check_count("num_classes", num_classes, 2)
+    if tau_plus is not None:
+        return tau_plus
+    return 0.1 if num_classes is None else 1 / num_classes
 
 
 def proposal_cdf(

@@ -18,7 +18,6 @@ from torch import nn
 from bayescl import distributed
 from bayescl._checks import check_choice, check_count, is_eager_cpu, missing
 from bayescl._types import Bool, Float, Tensor
-from bayescl.batch import UNKNOWN, Rows
 from bayescl.integrations._losses import check_type
 from bayescl.integrations._ranking_rows import LABEL_COLUMNS, documents_of
 from bayescl.integrations._texts import (
@@ -30,6 +29,7 @@ from bayescl.integrations._texts import (
     text_lengths,
 )
 from bayescl.losses import ContrastiveLoss, InfoNCELoss, Margin
+from bayescl.rows import UNKNOWN, Rows
 
 try:
     from sentence_transformers import SentenceTransformer

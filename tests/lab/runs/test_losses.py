@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, ClassVar
 
 import pytest
-from typing_extensions import Unpack
 
 from bayescl._types import Tensor
 from bayescl.functional import Objective
 from bayescl.losses import ContrastiveLoss, HardContrastiveLoss
-from bayescl.losses.base import SharedOptions
-from bayescl.losses.parameters import Hyperparameter
 from bayescl_lab.compare.images import compare_images
 from bayescl_lab.compare.plan import run_plans
 from bayescl_lab.inspect.images import image_arrays
@@ -31,10 +29,9 @@ class PowerLoss(ContrastiveLoss):
         **shared: what every loss takes.
     """
 
-    power = Hyperparameter(lambda value: value)
-    hyperparameters = ("power",)
+    hyperparameters: ClassVar = {**ContrastiveLoss.hyperparameters, "power": lambda value: value}
 
-    def __init__(self, *, power: int = 3, **shared: Unpack[SharedOptions]) -> None:
+    def __init__(self, *, power: int = 3, **shared: Any) -> None:
         super().__init__(**shared)
         self.power = power
 

@@ -20,8 +20,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import bayescl
+from bayescl import contrastive_loss as base
 from bayescl.functional import Debiased, LogSumObjective
-from bayescl.losses import base
 
 MAKERS = {name: row.made for name, row in WEIGHTINGS.items()}
 # Nearer to the floor's edge, the correction cancels and float32 keeps fewer digits on any engine.

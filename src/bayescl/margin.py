@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from bayescl._checks import check_finite_number, check_positive
+from bayescl._checks import check_finite_number, check_positive, is_eager_cpu
 from bayescl._types import Float, Tensor
-from bayescl.batch import Batch, Rows
+from bayescl.batch import Batch
+from bayescl.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,9 @@ class Margin:
         extra: Whether ``extra`` candidates, such as curated hard negatives, can be excluded.
             Default: False.
         by_teacher: Whether to compare similarities of the teacher's embeddings instead of the
-            model's own. Candidates without a teacher are then kept. Default: False.
+            model's own. Candidates without a teacher are then kept. If both sides of a pair have
+            the same teacher, the positive's similarity is 1: use a negative ``absolute`` or a
+            ``relative`` below 1. Default: False.
 
     Raises:
         ValueError: if both or none of ``absolute`` and ``relative`` are given.
@@ -65,39 +68,61 @@ class Margin:
 
 
 def check_margin(margin: Margin, batches: Sequence[Batch]) -> None:
-    """Check that ``margin`` is a margin, and that the batches have a teacher if it needs one."""
+    """Check that ``margin`` is a margin and, if it is by a teacher, can exclude candidates."""
     if not isinstance(margin, Margin):
         raise TypeError(f"margin must be a Margin, got {type(margin).__name__}")
-    sides = [side.teacher for batch in batches for side in (batch.anchors, batch.positives)]
-    if margin.by_teacher and any(teacher is None for teacher in sides):
-        raise ValueError("Margin(by_teacher=True) needs a teacher for anchors and positives")
+    if not margin.by_teacher:
+        return
+    for batch in batches:
+        if batch.anchors.teacher is None or batch.positives.teacher is None:
+            raise ValueError("Margin(by_teacher=True) needs a teacher for anchors and positives")
+        similarity = torch.linalg.vecdot(batch.pair_anchors.teacher, batch.positives.teacher)
+        limit = margin.limit(similarity.new_ones(()))
+        if is_eager_cpu(limit) and float(limit) >= 1 and bool((similarity > 1 - 1e-5).all()):
+            raise ValueError(
+                f"{margin} excludes nothing: anchors and positives have the same teacher, so the "
+                "similarity of each positive is 1. Pass a negative absolute or a relative below 1, "
+                "or Rows(..., teacher=...) for each side"
+            )
 
 
 @torch.no_grad()
 def within_margin(batch: Batch, margin: Margin) -> Batch:
-    """Exclude candidates that score like the positive."""
+    """Exclude candidates that score like the positive.
 
-    def judged(rows: Rows) -> Tensor | None:
+    By a teacher, rows without one exclude nothing and are not excluded.
+    """
+
+    def compared(rows: Rows) -> Tensor | None:
         return rows.teacher if margin.by_teacher else rows.embeddings
 
-    anchors, positives = judged(batch.anchors), judged(batch.positives)
+    anchors, positives = compared(batch.anchors), compared(batch.positives)
     assert anchors is not None  # ensured by check_margin
     assert positives is not None
-    place = batch.anchor_of
-    positive = torch.linalg.vecdot(anchors if place is None else anchors[place], positives)
-    if place is not None:
+    anchor_of = batch.anchor_of
+    pair_anchors = anchors if anchor_of is None else anchors[anchor_of]
+    positive = torch.linalg.vecdot(pair_anchors, positives)
+    if margin.by_teacher:
+        is_known = pair_anchors.any(dim=1) & positives.any(dim=1)
+        positive = positive.masked_fill(~is_known, -torch.inf)
+    if anchor_of is not None:
         lowest = positive.new_full((len(anchors),), -torch.inf)
-        positive = lowest.scatter_reduce(0, place, positive, "amax")
+        positive = lowest.scatter_reduce(0, anchor_of, positive, "amax")
     limit, parts = margin.limit(positive)[:, None], []
+    if margin.by_teacher:  # infinite without a known positive
+        limit = limit.masked_fill(positive[:, None] == -torch.inf, torch.inf)
     for number, block in enumerate(batch.columns):
-        columns = judged(block)
+        columns = compared(block)
         is_exempt = batch.layout == "in_batch" and number > 0 and not margin.extra
         if is_exempt or columns is None:
             parts.append(torch.ones_like(limit, dtype=torch.bool).expand(-1, len(block)))
-        elif block.are_own:
-            parts.append(~(torch.einsum("ad,and->an", anchors, columns) > limit))
+            continue
+        if block.are_own:
+            similarity = torch.einsum("ad,and->an", anchors, columns)
         else:
-            # The comparison keeps a NaN candidate, which makes the loss NaN.
-            parts.append(~(anchors @ columns.T > limit))
+            similarity = anchors @ columns.T
+        # The comparison keeps a NaN candidate, which makes the loss NaN.
+        kept = ~(similarity > limit)
+        parts.append(kept | ~columns.any(dim=-1) if margin.by_teacher else kept)
     kept = torch.cat(parts, dim=1)
     return replace(batch, valid=kept if batch.valid is None else batch.valid & kept)

@@ -1,9 +1,8 @@
-"""Steps between a call and the engine. Each takes a batch and returns a batch."""
+"""Steps between a call and the engine: a second direction, gathering, masks and ``log_q``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
 from itertools import chain
 from typing import Any
@@ -11,9 +10,11 @@ from typing import Any
 import torch
 
 from bayescl import distributed
-from bayescl._checks import is_eager_cpu
+from bayescl._arguments import check_probabilities
+from bayescl._checks import check_finite, is_eager_cpu
 from bayescl._types import Bool, Float, Int, Tensor
-from bayescl.batch import Batch, Rows
+from bayescl.batch import Batch
+from bayescl.rows import Rows
 
 _TEMPERATURE = (
     "the temperature (a learnable one belongs to the module that DistributedDataParallel wraps, or "
@@ -21,9 +22,14 @@ _TEMPERATURE = (
 )
 
 
-def reversed_pairs(batch: Batch, valid: Bool[Tensor, "pairs anchors"] | None) -> Batch:
+def reversed_pairs(batch: Batch) -> Batch:
     """Return the batch in the second direction: positives are anchors, anchors candidates."""
     anchors, pairs = batch.anchors, batch.positives
+    valid, target = batch.valid, batch.target
+    if isinstance(target, Tensor):
+        target = target.narrow_copy(1, 0, len(pairs)).t()
+        target = target.coalesce() if target.is_sparse else target
+        check_probabilities("target in the second direction", target)
     return replace(
         batch,
         anchors=pairs,
@@ -31,14 +37,22 @@ def reversed_pairs(batch: Batch, valid: Bool[Tensor, "pairs anchors"] | None) ->
         columns=(anchors,),
         anchor_of=None,
         positive=batch.positive if batch.anchor_of is None else batch.anchor_of,
-        valid=valid,
+        valid=None if valid is None else valid[:, : len(pairs)].T,
+        target=target,
     )
 
 
-def gathered(batches: Sequence[Batch], temperature: float | Tensor) -> tuple[list[Batch], float]:
+def gathered(
+    batches: Sequence[Batch], temperature: float | Tensor, settings: Sequence[tuple[str, Any]]
+) -> tuple[list[Batch], float]:
     """Replace shared columns by the columns of all processes, ordered by rank.
 
     An anchor's own columns stay as they are, and so do replicated ones.
+
+    Args:
+        batches: This process's batches, one per direction.
+        temperature: Temperature of the softmax.
+        settings: Names and values of further settings that must agree.
 
     Returns:
         The batches, and the factor by which each process multiplies its mean, so that the average
@@ -52,10 +66,11 @@ def gathered(batches: Sequence[Batch], temperature: float | Tensor) -> tuple[lis
     shared = [not block.are_own for block in first.columns]
     if first.is_replicated or not any(shared):
         call = f"{first.layout} with {'the same' if any(shared) else 'own'} candidates"
-        return list(batches), mean_factor(call, weight)
+        return list(batches), mean_factor(call, weight, settings)
     scale = torch.as_tensor(temperature).detach().item()
     same = [
         ("the layout", first.layout),
+        *settings,
         (_TEMPERATURE, f"{scale:.4g}"),
         ("the number of directions", len(batches)),
         *chain.from_iterable(map(_kind, batches)),
@@ -63,23 +78,25 @@ def gathered(batches: Sequence[Batch], temperature: float | Tensor) -> tuple[lis
     # Everything that must agree is compared before the first rows are sent.
     notes = distributed.exchange({"weight": weight, "parts": list(map(_note, batches))}, same)
     whole = []
-    for place, batch in enumerate(batches):
-        parts = [note["parts"][place] for note in notes]
+    for direction, batch in enumerate(batches):
+        parts = [note["parts"][direction] for note in notes]
         sizes = [list(block) for block in zip(*(part["rows"] for part in parts), strict=True)]
         total = sum(map(sum, sizes))
         for rank, part in enumerate(parts):
-            if part["columns"] not in (None, total):
-                raise ValueError(
-                    f"valid must have {total} shared columns on rank {rank} (the candidates "
-                    f"of all processes, ordered by rank), got {part['columns']}"
-                )
+            for name, own in (("valid", None), ("target", sum(part["rows"]))):
+                if part[name] not in (None, total, own):
+                    raise ValueError(
+                        f"{name} must have {total} shared columns on rank {rank} (the candidates "
+                        f"of all processes, ordered by rank), got {part[name]}"
+                    )
         whole.append(_with_columns_of_all(batch, sizes))
     return whole, _factor(notes)
 
 
-def mean_factor(call: str, weight: float) -> float:
+def mean_factor(call: str, weight: float, settings: Sequence[tuple[str, Any]]) -> float:
     """Return the factor of :func:`gathered` if only the weight of the pairs is exchanged."""
-    return _factor(distributed.exchange({"weight": weight}, [("the layout", call)]))
+    same = [("the layout", call), *settings]
+    return _factor(distributed.exchange({"weight": weight}, same))
 
 
 def total_weight(batch: Batch) -> float | Tensor:
@@ -106,8 +123,8 @@ def _kind(batch: Batch) -> list[tuple[str, Any]]:
         ),
         ("whether log_q is given", batch.positives.log_q is not None),
         *(
-            (f"whether block {place} has {field.name}", getattr(block, field.name) is not None)
-            for place, block in enumerate(batch.columns)
+            (f"whether block {number} has {field.name}", getattr(block, field.name) is not None)
+            for number, block in enumerate(batch.columns)
             for field in fields(Rows)
         ),
         *chain.from_iterable(kinds),
@@ -117,9 +134,11 @@ def _kind(batch: Batch) -> list[tuple[str, Any]]:
 def _note(batch: Batch) -> dict[str, Any]:
     """Return the sizes of this process's rows, to send to the other processes."""
     own = sum(block.embeddings.shape[1] for block in batch.columns if block.are_own)
+    target = batch.target if isinstance(batch.target, Tensor) else None
     return {
         "rows": [0 if block.are_own else len(block.embeddings) for block in batch.columns],
-        "columns": None if batch.valid is None else batch.valid.shape[1] - own,
+        "valid": None if batch.valid is None else batch.valid.shape[1] - own,
+        "target": None if target is None else target.shape[1] - own,
     }
 
 
@@ -135,7 +154,27 @@ def _with_columns_of_all(batch: Batch, sizes: list[list[int]]) -> Batch:
         return None if index is None else index + sum(sizes[0][: distributed.rank()])
 
     columns = tuple(gather(*pair) for pair in zip(batch.columns, sizes, strict=True))
-    return replace(batch, columns=columns, own=moved(batch.own), positive=moved(batch.positive))
+    whole = replace(batch, columns=columns, own=moved(batch.own), positive=moved(batch.positive))
+    if isinstance(batch.target, Tensor) and batch.target.shape[1] < whole.num_candidates:
+        whole = replace(whole, target=_with_zeros(batch, whole, sizes))
+    return whole
+
+
+def _with_zeros(batch: Batch, whole: Batch, sizes: list[list[int]]) -> Tensor:
+    """Return the target with zeros for the columns of other processes."""
+    rank, start, target = distributed.rank(), 0, batch.target
+    assert isinstance(target, Tensor)
+    places = []
+    for block, everyone, counts in zip(batch.columns, whole.columns, sizes, strict=True):
+        before = start if block.are_own else start + sum(counts[:rank])
+        places.append(torch.arange(before, before + len(block), device=target.device))
+        start += len(everyone)
+    index = torch.cat(places)
+    if not target.is_sparse:
+        return target.new_zeros(len(target), start).index_copy_(1, index, target)
+    rows, columns = target.indices()
+    indices = torch.stack([rows, index[columns]])
+    return torch.sparse_coo_tensor(indices, target.values(), (len(target), start)).coalesce()
 
 
 def with_zeroed_rows(batch: Batch) -> Batch:
@@ -190,8 +229,22 @@ def corrected(batch: Batch, log_q: Float[Tensor, " pairs"], temperature: float |
     )
 
 
-def without_autocast(device: torch.device) -> AbstractContextManager[object]:
-    """Return a context that turns autocast off, or a null context if it is off already."""
-    if not torch.is_autocast_enabled(device.type):
-        return nullcontext()
-    return torch.autocast(device.type, enabled=False)
+def refuse_not_finite(
+    losses: Float[Tensor, " pairs"], batches: Sequence[Batch], temperature: float | Tensor
+) -> None:
+    """Raise ``ValueError`` if losses are not finite, and name the likely cause."""
+    bad = int((~losses.detach().isfinite()).sum())
+    if bad == 0:
+        return
+    rows = [part for batch in batches for part in (batch.positives, *batch.columns)]
+    for part in rows:
+        for name in ("log_q", "teacher"):
+            values = getattr(part, name)
+            if values is not None:
+                check_finite(name, values)
+    scale = torch.as_tensor(temperature).detach().item()
+    largest = max(float(part.embeddings.detach().abs().max()) for part in rows)
+    raise ValueError(
+        f"logits must be finite, got NaN or infinity for {bad} of {len(losses)} pairs: "
+        f"the largest coordinate is {largest:.3g} and the temperature {scale:.3g}"
+    )
