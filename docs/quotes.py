@@ -1,6 +1,6 @@
 """Copy numbers and tables from result files into Markdown pages, instead of typing them.
 
-    python docs/quotes.py docs README.md benchmarks/README.md
+    python docs/quotes.py docs README.md benchmarks/README.md reproduction/README.md
 
 A comment says what is quoted. A number comes right before its comment::
 
@@ -20,7 +20,8 @@ Two quotations read any file. ``value FILE PLACE:FORM [KEY=VALUE...]`` prints on
 values of a mapping. A PLACE is a path of keys such as ``losses/hard/metrics/ndcg@20/mean``. Of
 several records, such as the rows of a CSV file, the conditions select one; or ``count``, ``max``,
 ``min`` or ``largest`` (of the absolute values) reduces them to one number, as in ``max/error``. A
-FORM is a Python format; a leading ``~`` drops the zero before the point.
+FORM is a Python format; a leading ``~`` drops the zero before the point, and ``p`` instead of ``%``
+multiplies by 100 without the sign, for percentage points.
 
 ``pivot FILE PLACE ROW COLUMN CELL [KEY=VALUE...]`` prints one number per record, in a row for each
 value of the key ROW and a column for each value of the key COLUMN.
@@ -179,7 +180,10 @@ def filled(template: str, content: object, where: Mapping[str, str] | None = Non
 
     def shown(field: re.Match[str]) -> str:
         place, _, form = field[1].partition(":")
-        text = format(taken(content, place, where), form.removeprefix("~"))
+        value = taken(content, place, where)
+        if form.endswith("p"):
+            value, form = 100 * value, f"{form[:-1]}f"
+        text = format(value, form.removeprefix("~"))
         return re.sub(r"^([+-]?)0\.", r"\1.", text) if form.startswith("~") else text
 
     return re.sub(r"\{(.*?)\}", shown, template)
