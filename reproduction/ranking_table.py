@@ -18,9 +18,10 @@ import yaml
 from bayescl_lab._downloads import data_folder
 from bayescl_lab._fields import Count, Words, check_choice
 from bayescl_lab._files import save_figure, write_atomically
+from bayescl_lab._types import Values
 from bayescl_lab.compare.plan import Plan, Work, with_values
 from bayescl_lab.compare.ranking import RankingPlan
-from bayescl_lab.compare.tuning import Values, check_once, settings_of
+from bayescl_lab.compare.tuning import check_once, settings_of
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.report.figures import results_figure

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from cyclopts import App
 from cyclopts.argument import Argument, ArgumentCollection
 from cyclopts.config import Dict
 
+from bayescl_lab._types import Config, Values
 from bayescl_lab.cli._options import RUNTIME
 from bayescl_lab.runs.folder import RunFolder
 
@@ -33,7 +34,7 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
     """
     given: dict[str, Argument] = {}
     runtime: set[str] = set()
-    methods: dict[str, Any] = {}
+    methods: Config = {}
 
     def fill_in(app: App, command: tuple[str, ...], arguments: ArgumentCollection) -> None:
         if config is not None:
@@ -56,7 +57,7 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
     app.config = (fill_in,)
     function, bound, hidden = app.parse_args(words, exit_on_error=False, print_error=False)
     bound.apply_defaults()
-    values: dict[str, Any] = {}
+    values: Config = {}
     for name, value in bound.arguments.items():
         values |= vars(value) if is_dataclass(value) else {name: value}
     plain = json.loads(json.dumps(values, default=str))
@@ -76,7 +77,7 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
         function(*bound.args, **bound.kwargs)
 
 
-def read_config(file: Path) -> dict[str, Any]:
+def read_config(file: Path) -> Config:
     """Return the settings in a YAML file; raise ``ValueError`` if there are none."""
     if not file.exists():
         raise ValueError(f"there is no configuration file {file}")
@@ -92,9 +93,7 @@ def read_config(file: Path) -> dict[str, Any]:
     return content
 
 
-def _fill_in(
-    values: Mapping[str, Any], source: Path, app: App, arguments: ArgumentCollection
-) -> None:
+def _fill_in(values: Values, source: Path, app: App, arguments: ArgumentCollection) -> None:
     """Set arguments without a value from a file."""
     plain = {str(name): _plain(value) for name, value in values.items()}
     Dict(plain, source=str(source))(app, (), arguments)

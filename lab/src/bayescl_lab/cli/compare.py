@@ -9,6 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count, Tries, Words
 from bayescl_lab._files import save_figure, write_atomically
+from bayescl_lab._types import Config, Values
 from bayescl_lab.cli._console import Bar, print_guesses, say, show
 from bayescl_lab.cli._options import (
     FLAT,
@@ -70,7 +71,7 @@ def images(
     workers: Workers = None,
     run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
     print_config: PrintConfig = False,
-) -> dict[str, Any] | None:
+) -> Config | None:
     """Train several losses over several seeds and compare their encoders.
 
     All runs differ only in the loss and the seed. Runs with the same seed start from the same
@@ -112,7 +113,7 @@ def ranking(
     workers: Workers = None,
     run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
     print_config: PrintConfig = False,
-) -> dict[str, Any] | None:
+) -> Config | None:
     """Train several losses over several seeds and compare their recommenders.
 
     All runs differ only in the loss and the seed. Runs with the same seed start from the same
@@ -143,9 +144,7 @@ def ranking(
     return None
 
 
-def _with_methods(
-    options: Mapping[str, Any], plan: Plan[Any], values: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
+def _with_methods(options: Values, plan: Plan[Any], values: Mapping[str, Values]) -> Config:
     """Return the options with the values of every method instead of values for all methods."""
     shared = {*vars(Hyperparameters()), SHARE, "teacher"}
     kept = {name: value for name, value in options.items() if name not in shared}
@@ -169,7 +168,7 @@ def print_result(title: str, result: Result, table: Table | None = None) -> None
 
 def perform(
     kind: str,
-    options: Mapping[str, Any],
+    options: Values,
     plans: Sequence[Plan[Any]],
     folder: Path,
     run_options: RunOptions,
@@ -198,7 +197,7 @@ def perform(
 
 def _compare(
     kind: str,
-    options: Mapping[str, Any],
+    options: Values,
     plan: Plan[Any],
     folder: Path,
     run_options: RunOptions,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from bayescl_lab._fields import Count
+from bayescl_lab._types import Config
 from bayescl_lab.cli._console import Bar, print_guesses, say
 from bayescl_lab.cli._options import (
     FLAT,
@@ -44,7 +45,7 @@ def images(
     checkpoint_every: Annotated[Count, RUNTIME_OPTION] = 1,
     run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
     print_config: PrintConfig = False,
-) -> dict[str, Any] | None:
+) -> Config | None:
     """Train an encoder on images with one loss, and evaluate it with every probe.
 
     Args:
@@ -79,7 +80,7 @@ def ranking(
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
     run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
     print_config: PrintConfig = False,
-) -> dict[str, Any] | None:
+) -> Config | None:
     """Train a recommender on interactions, and evaluate it by full ranking.
 
     Args:

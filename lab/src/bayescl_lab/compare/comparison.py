@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bayescl_lab._fields import Count, check_choice, checked
+from bayescl_lab._types import Config, Values
 from bayescl_lab.compare.plan import TUNING_SEED, with_values
-from bayescl_lab.compare.tuning import Values, check_once, stages
+from bayescl_lab.compare.tuning import check_once, stages
 from bayescl_lab.runs.losses import LOSSES, SHARE, TEACHER, has_hyperparameter
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def compared(
     methods: Mapping[str, Values], shared: TrainedSettings, *, seeds: int, tune: int = 0
-) -> dict[str, Any]:
+) -> Config:
     """Return the arguments of a plan that compares methods.
 
     Runs with the same seed have the same initial weights, batches, views and candidates, so losses

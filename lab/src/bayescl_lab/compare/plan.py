@@ -11,7 +11,8 @@ from typing import Any, Generic, TypeVar
 from typing_extensions import Self
 
 from bayescl_lab._fields import Count, checked
-from bayescl_lab.compare.tuning import Values, name_of
+from bayescl_lab._types import Values
+from bayescl_lab.compare.tuning import name_of
 from bayescl_lab.runs.parallel import Progress, Train, train_runs
 from bayescl_lab.runs.result import Result, Row, Score, Trial, Tuning
 from bayescl_lab.runs.run import RunStart
@@ -171,7 +172,7 @@ class Work:
     _known: dict[str, str] = field(default_factory=dict)
     _epochs: float = 0.0
 
-    def train(self, plan: Plan[Any], runs: Mapping[str, Any], part: str) -> dict[str, Result]:
+    def train(self, plan: Plan[Any], runs: Values, part: str) -> dict[str, Result]:
         """Train, resume or read runs; return their results by name."""
         same = {name: json.dumps(one.as_config(), default=str) for name, one in runs.items()}
         new = {}
@@ -201,7 +202,7 @@ class Work:
 
 def run_plans(
     kind: str,
-    request: Mapping[str, Any],
+    request: Values,
     plans: Sequence[Plan[Any]],
     out: Path,
     *,
@@ -255,12 +256,12 @@ def _trial(name: str, values: Values) -> str:
     return f"{name}-{name_of(values)}"
 
 
-def _criterion(scores: Mapping[str, Any]) -> str:
+def _criterion(scores: Values) -> str:
     """Return the criterion of tuning in words."""
     return f"mean of {' and '.join(_chosen_by(scores))} on the validation part"
 
 
-def _chosen_by(scores: Mapping[str, Any]) -> Sequence[str]:
+def _chosen_by(scores: Values) -> Sequence[str]:
     """Return the measures that are averaged to the score of a run."""
     return next(names for names in _CRITERIA if set(names) <= scores.keys())
 

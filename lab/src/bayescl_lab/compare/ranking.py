@@ -9,9 +9,9 @@ from typing import Any
 
 from typing_extensions import Self
 
+from bayescl_lab._types import Values
 from bayescl_lab.compare.comparison import compared
 from bayescl_lab.compare.plan import Plan
-from bayescl_lab.compare.tuning import Values
 from bayescl_lab.ranking.ease import ease_left_out
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.parallel import Train

@@ -10,13 +10,11 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bayescl_lab._types import Config, Values
 from bayescl_lab.runs.losses import SHARE, TEACHER
 
 Grid = Mapping[str, Sequence[Any]]
 """Values to try by the name of a setting. All combinations are tried."""
-
-Values = Mapping[str, Any]
-"""Values of settings, including hyper-parameters of the loss."""
 
 WORTH_TRYING: Mapping[str, Sequence[float]] = {
     "positive_share": (0.5, 0.1, 0.2, 1.0),
@@ -77,7 +75,7 @@ def other_values(loss: str, values: Values) -> list[dict[str, float]]:
     return [*(shares if loss.endswith(TEACHER) else ()), *further]
 
 
-def settings_of(grid: Grid) -> list[dict[str, Any]]:
+def settings_of(grid: Grid) -> list[Config]:
     """Return every combination of a grid.
 
     Example:

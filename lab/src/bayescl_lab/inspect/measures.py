@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import torch
 from jaxtyping import Float, Int
@@ -14,6 +14,7 @@ from torch import Tensor
 from bayescl.estimation import measured_alpha, tau_plus_of_labels
 from bayescl.functional import unit_vectors
 from bayescl_lab._fields import at_least, checked
+from bayescl_lab._types import Config
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,7 +100,7 @@ class EmbeddingDiagnosis:
         """Number of false negatives of an anchor in a batch; ``None`` without labels."""
         return None if self.tau_plus is None else self.tau_plus * self.candidates
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Config:
         """Return plain values for a file."""
         similarity = {name: counts.tolist() for name, counts in self.similarity.items()}
         own = {"false_negatives": self.false_negatives, "similarity": similarity}

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bayescl.losses import ContrastiveLoss
 from bayescl_lab._fields import Count, checked
+from bayescl_lab._types import Config
 from bayescl_lab.ranking.batches import UserBatch
 from bayescl_lab.ranking.encoders import Encoder
 
@@ -64,7 +65,7 @@ class DrawnCandidates:
             batch: Users of this process.
             seed: Seed of the draw, the same on all processes.
         """
-        options: dict[str, Any] = {"anchor_of": batch.anchor_of}
+        options: Config = {"anchor_of": batch.anchor_of}
         if self.count == self.num_items:
             users, items = encoder.embed(batch.users)
             rows: tuple[Tensor, ...] = (users, batch.items, items)

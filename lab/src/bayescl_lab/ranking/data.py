@@ -9,6 +9,7 @@ from pydantic import FiniteFloat
 from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import CountOr0
+from bayescl_lab._types import Config
 
 Split = Literal["per-user", "last", "time", "given", "none"]
 """Kinds of splits."""
@@ -97,12 +98,12 @@ class RankingData:
         """Name of the data set in tables."""
         return self.data if self.split is None else f"{self.data}, {self.split} split"
 
-    def as_config(self) -> dict[str, Any]:
+    def as_config(self) -> Config:
         """Return the options as plain values."""
         return asdict(self)
 
     @classmethod
-    def pop_from(cls, values: dict[str, Any]) -> RankingData:
+    def pop_from(cls, values: Config) -> RankingData:
         """Remove these options from a run's settings."""
         names = [field.name for field in fields(cls)]
         return cls(**{name: values.pop(name) for name in names if name in values})

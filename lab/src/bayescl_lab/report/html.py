@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from jinja2 import TemplateError
 from markupsafe import Markup, escape
 
 from bayescl_lab._files import UnreadableError
+from bayescl_lab._types import Values
 from bayescl_lab.report.results import (
     is_run,
     read_results,
@@ -44,8 +44,8 @@ class Section:
     tables: Sequence[Table] = ()
     findings: Sequence[str] = ()
     pictures: Sequence[tuple[str, bytes]] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    origin: Mapping[str, Any] = field(default_factory=dict)
+    settings: Values = field(default_factory=dict)
+    origin: Values = field(default_factory=dict)
     scores: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -24,6 +24,7 @@ from bayescl.losses import (
     SupervisedContrastiveLoss,
 )
 from bayescl_lab._fields import check_choice
+from bayescl_lab._types import Config
 from bayescl_lab.ranking.losses import BPRLoss
 
 Number = float | int | None
@@ -196,12 +197,12 @@ class LossSettings:
             for name, kind in types.items()
         }
 
-    def as_config(self) -> dict[str, Any]:
+    def as_config(self) -> Config:
         """Return the name and all hyper-parameters as plain values for a run's settings."""
         return {"loss": self.loss, **self.resolved()}
 
     @classmethod
-    def pop_from(cls, config: dict[str, Any]) -> Self:
+    def pop_from(cls, config: Config) -> Self:
         """Remove a loss from a run's settings and return it."""
         names = {name for row in LOSSES.values() for name in row.hyperparameters}
         given = {name: config.pop(name) for name in names & config.keys()}

@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import format_error
 from bayescl_lab._files import UnreadableError
+from bayescl_lab._types import Config, Values
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.losses import BASELINE, LOSSES, ORACLE
 
@@ -50,7 +51,7 @@ class Score:
         spread = statistics.stdev(values) if len(values) > 1 else None
         return cls(statistics.fmean(values), spread, tuple(values))
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> Config:
         """Return plain values for a file."""
         return {"mean": self.mean, "spread": self.spread, "values": list(self.values)}
 
@@ -97,7 +98,7 @@ def _stored_as(name: str, **options: Any) -> Any:
 class Trial:
     """Values that tuning tried, and their score on the validation part."""
 
-    values: Mapping[str, Any]
+    values: Values
     score: Score
 
 
@@ -105,7 +106,7 @@ class Trial:
 class Tuning:
     """Trials of a method by the name of their runs, and the chosen values."""
 
-    choice: Mapping[str, Any] = field(default_factory=dict)
+    choice: Values = field(default_factory=dict)
     scores: Mapping[str, Trial] = field(default_factory=dict)
 
     @classmethod
@@ -128,7 +129,7 @@ class Row:
     """
 
     scores: Mapping[str, Score] = _stored_as("metrics")
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Values = field(default_factory=dict)
     seconds: Score | None = _stored_as("seconds_per_epoch", default=None)
     epochs: int | None = None
     tuning: Tuning = field(default_factory=Tuning)
@@ -183,14 +184,14 @@ class Result:
     groups: Mapping[str, Row] = field(default_factory=dict)
     encoder: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Values = field(default_factory=dict)
     criterion: str = ""
     skipped: Mapping[str, int] = field(default_factory=dict)
     remarks: Sequence[str] = ()
-    origin: Mapping[str, Any] = field(default_factory=dict)
+    origin: Values = field(default_factory=dict)
 
     @classmethod
-    def read(cls, content: Mapping[str, Any]) -> Result:
+    def read(cls, content: Values) -> Result:
         """Read a result from the content of a file."""
         origin = {name: content[name] for name in _ORIGIN if content.get(name) is not None}
         try:
@@ -214,7 +215,7 @@ class Result:
         (result,) = cls.read_all(file)
         return result
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> Config:
         """Return plain values for a file."""
         plain = TypeAdapter(type(self)).dump_python(
             self, mode="json", by_alias=True, exclude_defaults=True

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 from typing_extensions import Self
 
 from bayescl_lab._arrays import unknown_words_of
 from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, Share, at_least, between
+from bayescl_lab._types import Config
 from bayescl_lab.images.table import ImageTable
 from bayescl_lab.runs.losses import LOSSES, TEACHER, LossSettings
 from bayescl_lab.runs.settings import Device, TrainedSettings
@@ -189,7 +190,7 @@ class ImageSettings(ImageOptions):
             teacher = "items"
         return replace(self, loss=LossSettings(loss), teacher=teacher)
 
-    def choice_of_images(self) -> dict[str, Any]:
+    def choice_of_images(self) -> Config:
         """Return the arguments of :func:`~bayescl_lab.images.datasets.load_images`."""
         limits = ("classes", "max_train_images", "labels_per_class", "image_size")
         columns = {name: getattr(self, name) for name in _COLUMNS}
@@ -202,7 +203,7 @@ class ImageSettings(ImageOptions):
             "values": self._values(),
         }
 
-    def as_config(self) -> dict[str, Any]:
+    def as_config(self) -> Config:
         """Return the settings as plain values, without settings that have no effect."""
         unused = set() if self.loss.takes_ranks else {"ranks"}
         if self.teacher == "none" and self.labels_per_class is None:
