@@ -102,16 +102,6 @@ def test_a_warning_is_one_line_without_the_place_that_raised_it(bayescl, install
     assert (outcome.status, outcome.err) == (0, "note: careful now\n")
 
 
-def test_a_message_names_settings_as_the_options_that_one_types(bayescl, installed):
-    def refuse(*, batch_size: int = 1, k: int = 1) -> int:
-        """Do nothing."""
-        raise ValueError(f"batch_size must exceed k, see my/batch_size.txt: {batch_size + k}")
-
-    installed(refuse)
-    complaint = bayescl("test").complaint
-    assert complaint == "--batch-size must exceed k, see my/batch_size.txt: 2"
-
-
 def test_a_configuration_file_gives_values_that_are_not_typed(parsed):
     Path("mine.yaml").write_text(
         "seeds: 3\nwords: [x, y]\ncompiled: true\nplace: null\nepochs: 5\n"

@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None, program: Program = BAYESCL) -> 
         message = _message(error)
         if message is None:
             raise
-        _print_error(_with_options(message, words, program), program)
+        _print_error(message, program)
         return BAD_INPUT
     return 0
 
@@ -203,8 +203,7 @@ def _message(error: Exception) -> str | None:
         cause = error.__cause__ if isinstance(error, CycloptsError) else error
         argument = getattr(error, "argument", None)
         if isinstance(cause, ValidationError):
-            name = "" if argument is None else argument.name.strip("-*").replace("-", "_")
-            return format_error(cause, name)
+            return format_error(cause, "" if argument is None else argument.name.lstrip("*"))
     if isinstance(error, UnusedCliTokensError):
         return f"unrecognized arguments: {' '.join(error.unused_tokens or ())}"
     if isinstance(error, (CycloptsError, ValueError, OSError)):
@@ -213,22 +212,6 @@ def _message(error: Exception) -> str | None:
     if is_full or isinstance(error, MemoryError):
         return "not enough memory for these sizes: choose smaller ones"
     return None
-
-
-def _with_options(message: str, words: list[str], program: Program) -> str:
-    """Write the names of settings in a message as options: ``--batch-size`` for batch_size."""
-    command = application(words, program).parse_commands(words)[1][-1]
-    if command.default_command is None:
-        return message
-    arguments = command.assemble_argument_collection()
-    options = {name for argument in arguments for name in argument.names}
-
-    def option(found: re.Match[str]) -> str:
-        name = "--" + found[0].replace("_", "-")
-        return name if name in options and found[0] not in words else found[0]
-
-    message = re.sub(r"(?<![\w./'-])[a-z]+(_[a-z]+)+(?![\w./'-])", option, message)
-    return re.sub(r"^[a-z]+(?= (must|needs|is only|cannot)\b)", option, message)
 
 
 def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
